@@ -1,0 +1,147 @@
+package layout
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+var (
+	hour   = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	node   = rayid.Node{0x11, 0xdd, 27: 0x58}
+	job    = rayid.Job{0xff, 0xff, 0xff, 2} // base64 with slashes
+	v16    = Session{Version: V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	v17    = Session{Version: V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster", Name: v16.Name}
+	rayjob = Session{Version: V17, Namespace: "default", Cluster: "lab-x7", OwnerKind: "rayjob", OwnerName: "nightly", Name: v16.Name}
+)
+
+func TestDocumentedKeys(t *testing.T) {
+	n := node.String()
+	for want, got := range map[string]string{
+		"log/metadir/lab_default/" + v16.Name:                                                          MetaKey("log", v16),
+		"log/cluster-metadata/raycluster/default_lab/" + v16.Name:                                      MetaKey("log", v17),
+		"log/cluster-metadata/rayjob/default_nightly_lab-x7/" + v16.Name:                               MetaKey("log", rayjob),
+		"log/lab_default/" + v16.Name + "/node_events/" + n + "-2026-11-20-23":                         NodeEventsKey("log", v16, node, hour),
+		"log/lab_default/" + v16.Name + "/job_events/////Ag==/" + n + "-2026-11-20-23":                 JobEventsKey("log", v16, job, node, hour),
+		"log/lab_default/" + v16.Name + "/logs/" + n + "/serve/a.log":                                  LogKey("log", v16, node, "serve/a.log"),
+		"log/cluster-history/rayjob/default/nightly/lab-x7/" + v16.Name + "/" + n + "/logs/raylet.out": LogKey("log", rayjob, node, "raylet.out"),
+		"log/lab_default/" + v16.Name + "/fetched_endpoints/restful__api__jobs":                        SnapshotKey("log", v16, "/api/jobs/"),
+		"log/lab_default/" + v16.Name + "/fetched_endpoints/restful__nodes?view=summary":               SnapshotKey("log", v16, "/nodes?view=summary"),
+		"k":                             ChunkKey("k", 0, Plain),
+		"k.zst":                         ChunkKey("k", 0, Zstd),
+		"k.@00000000000000000017":       ChunkKey("k", 17, Plain),
+		"k.@00000000000000000017.gz":    ChunkKey("k", 17, Gzip),
+		"k.@00000000000000000000.zst":   LogChunkKey("k", 0, Zstd),
+		"k.gz":                          LogChunkKey("k.gz", 0, Plain),
+		"k.gz.@00000000000000000005.gz": LogChunkKey("k.gz", 5, Gzip),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestParseMetaRoundTrip(t *testing.T) {
+	for _, s := range []Session{v16, v17, rayjob} {
+		got, err := ParseMeta("log", MetaKey("log", s))
+		if err != nil || got != s {
+			t.Errorf("ParseMeta(MetaKey(%+v)) = %+v, %v", s, got, err)
+		}
+	}
+}
+
+func TestParseMetaRefuses(t *testing.T) {
+	for _, key := range []string{
+		"", "log", "log/metadir/lab_default", "log/metadir/labdefault/session_x", "log/metadir/lab_default/notasession",
+		"log/metadir/lab_default/session_../x", "log/metadir/.._default/session_x", "log/metadir/lab_default/session_x/y",
+		"log/cluster-metadata/raycluster/a_b_c_d/session_x", "other/metadir/lab_default/session_x",
+	} {
+		if s, err := ParseMeta("log", key); err == nil {
+			t.Errorf("ParseMeta(%q) = %+v, want an error", key, s)
+		}
+	}
+}
+
+func TestParseObjectRoundTrip(t *testing.T) {
+	for _, s := range []Session{v16, v17, rayjob} {
+		for _, name := range []string{"raylet.out", "serve/replica.log", "a.gz", "weird.@00000000000000000003", "b.@00000000000000000003.zst", "x=y?z&ü .log"} {
+			for _, offset := range []int64{0, 1, 1 << 40} {
+				for _, c := range []Compression{Plain, Gzip, Zstd} {
+					key := LogChunkKey(LogKey("log", s, node, name), offset, c)
+					o, err := ParseObject("log", s, key)
+					if err != nil || o.Kind != Log || o.Node != node || o.Path != name || o.Offset != offset || o.Compression != c || o.Whole != LogKey("log", s, node, name) {
+						t.Errorf("%s: %+v, %v", key, o, err)
+					}
+				}
+			}
+		}
+		key := ChunkKey(JobEventsKey("log", s, job, node, hour), 99, Zstd)
+		o, err := ParseObject("log", s, key)
+		if err != nil || o.Kind != JobEvents || o.Node != node || o.Job != job || !o.Hour.Equal(hour) || o.Offset != 99 || o.Compression != Zstd {
+			t.Errorf("%s: %+v, %v", key, o, err)
+		}
+	}
+	taken := time.UnixMilli(1795216909123)
+	o, err := ParseObject("log", v16, SnapshotVersionKey(SnapshotKey("log", v16, "/api/v0/placement_groups?detail=1&limit=10000"), taken))
+	if err != nil || o.Kind != Snapshot || o.Path != "/api/v0/placement_groups?detail=1&limit=10000" || o.Offset != taken.UnixMilli() {
+		t.Errorf("snapshot: %+v, %v", o, err)
+	}
+	newer := Prefix("log", v17) + node.String() + "/job_events/07000000/" + node.String() + "-2026-11-20-23-1795216861585756567.jsonl.gz"
+	if o, err := ParseObject("log", v17, newer); err != nil || o.Kind != JobEvents || o.Job != (rayid.Job{7}) || !o.Hour.Equal(hour) || o.Compression != Gzip {
+		t.Errorf("%s: %+v, %v", newer, o, err)
+	}
+}
+
+func TestCheckLogPath(t *testing.T) {
+	for _, p := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "./a", "a/", "a\x00b", strings.Repeat("a", 901)} {
+		if CheckLogPath(p) == nil {
+			t.Errorf("CheckLogPath(%q) accepts", p)
+		}
+	}
+	for _, p := range []string{"a", "a/b", "..a", "a..b/c", "ü"} {
+		if err := CheckLogPath(p); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// FuzzParseObject: whatever parses names a log inside its node's folder, and building the key again gives the key.
+func FuzzParseObject(f *testing.F) {
+	f.Add(LogKey("log", v16, node, "a.log"))
+	f.Add(ChunkKey(JobEventsKey("log", v16, job, node, hour), 5, Zstd))
+	f.Add(LogChunkKey(LogKey("log", v16, node, "a.gz"), 5, Gzip))
+	f.Add(SnapshotKey("log", v16, "/api/jobs/"))
+	f.Add(Prefix("log", v16) + "logs/../x")
+	f.Fuzz(func(t *testing.T, key string) {
+		o, err := ParseObject("log", v16, key)
+		if err != nil {
+			return
+		}
+		if o.Kind == Log {
+			if err := CheckLogPath(o.Path); err != nil {
+				t.Fatal(err)
+			}
+			if again, err := ParseObject("log", v16, LogChunkKey(LogKey("log", v16, o.Node, o.Path), o.Offset, o.Compression)); err != nil || again != o {
+				t.Fatalf("%q parses as %+v, its rebuilt key as %+v, %v", key, o, again, err)
+			}
+		}
+	})
+}
+
+// FuzzLogKeyRoundTrip: every acceptable path, offset and compression survives the way to a key and back.
+func FuzzLogKeyRoundTrip(f *testing.F) {
+	f.Add("raylet.out", int64(0), uint8(0))
+	f.Add("a.@00000000000000000003.gz", int64(7), uint8(2))
+	f.Fuzz(func(t *testing.T, p string, offset int64, c uint8) {
+		if CheckLogPath(p) != nil || offset < 0 {
+			return
+		}
+		key := LogChunkKey(LogKey("log", v16, node, p), offset, Compression(c%3))
+		o, err := ParseObject("log", v16, key)
+		if err != nil || o.Path != p || o.Offset != offset || o.Compression != Compression(c%3) || o.Node != node {
+			t.Fatalf("%q: %+v, %v", key, o, err)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+// Package rayid holds Ray's binary identifiers as fixed-width values.
+//
+// Widths are those of src/ray/common/id.h: a job is 4 bytes, an actor 16 (12 random + its job), a task 24 (8 random + its actor),
+// a placement group 18 (14 random + its job), nodes and workers 28. An ID of all 0xff bytes is Ray's nil. Events spell IDs as base64,
+// dashboards, file names and users as lower-case hex.
+package rayid
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+)
+
+// Widths in bytes.
+const (
+	JobSize            = 4
+	ActorSize          = 16
+	PlacementGroupSize = 18
+	TaskSize           = 24
+	NodeSize           = 28
+	WorkerSize         = 28
+)
+
+type (
+	Job            [JobSize]byte
+	Actor          [ActorSize]byte
+	PlacementGroup [PlacementGroupSize]byte
+	Task           [TaskSize]byte
+	Node           [NodeSize]byte
+	Worker         [WorkerSize]byte
+)
+
+// ID is any of the identifier types.
+type ID interface {
+	Job | Actor | PlacementGroup | Task | Node | Worker
+	String() string
+}
+
+func (id Job) String() string            { return hex.EncodeToString(id[:]) }
+func (id Actor) String() string          { return hex.EncodeToString(id[:]) }
+func (id PlacementGroup) String() string { return hex.EncodeToString(id[:]) }
+func (id Task) String() string           { return hex.EncodeToString(id[:]) }
+func (id Node) String() string           { return hex.EncodeToString(id[:]) }
+func (id Worker) String() string         { return hex.EncodeToString(id[:]) }
+
+// Nil reports whether id is absent (all zero bytes: the field was empty) or Ray's nil (all 0xff).
+func (id Job) Nil() bool            { return isNil(id[:]) }
+func (id Actor) Nil() bool          { return isNil(id[:]) }
+func (id PlacementGroup) Nil() bool { return isNil(id[:]) }
+func (id Task) Nil() bool           { return isNil(id[:]) }
+func (id Node) Nil() bool           { return isNil(id[:]) }
+func (id Worker) Nil() bool         { return isNil(id[:]) }
+
+func isNil(b []byte) bool {
+	zero, ones := true, true
+	for _, c := range b {
+		zero = zero && c == 0
+		ones = ones && c == 0xff
+	}
+	return zero || ones
+}
+
+// Job returns the job the actor belongs to: an actor's last four bytes.
+func (id Actor) Job() (j Job) { copy(j[:], id[ActorSize-JobSize:]); return j }
+
+// Job returns the job the task belongs to: a task's last four bytes.
+func (id Task) Job() (j Job) { copy(j[:], id[TaskSize-JobSize:]); return j }
+
+// Actor returns the actor part of a task ID: of the actor that runs or is created by the task, or nil bytes (0xff) and the job for a normal task.
+func (id Task) Actor() (a Actor) { copy(a[:], id[TaskSize-ActorSize:]); return a }
+
+// Job returns the job that created the placement group: its last four bytes.
+func (id PlacementGroup) Job() (j Job) { copy(j[:], id[PlacementGroupSize-JobSize:]); return j }
+
+// Parse reads an identifier spelled as hex of any case or as standard base64. No spelling is both: widths differ but for a job's,
+// whose base64 ends in "==".
+// The empty string is an error: whether a missing ID matters is for the caller to say.
+func Parse[T ID](s string) (T, error) { return ParseBytes[T]([]byte(s)) }
+
+// ParseBytes is Parse for bytes; it does not keep or allocate from s.
+func ParseBytes[T ID](s []byte) (id T, err error) {
+	dst := bytesOf(&id)
+	if len(s) == hex.EncodedLen(len(dst)) {
+		if _, err := hex.Decode(dst, s); err == nil {
+			return id, nil
+		}
+	}
+	if len(s) == base64.StdEncoding.EncodedLen(len(dst)) {
+		// Decode may write up to DecodedLen, which is more than the value holds where base64 is padded.
+		var buf [32]byte
+		if n, err := base64.StdEncoding.Decode(buf[:], s); err == nil && n == len(dst) {
+			copy(dst, buf[:n])
+			return id, nil
+		}
+	}
+	var zero T
+	return zero, fmt.Errorf("parse %T %.80q: want %d hex digits or %d base64 characters", zero, s, hex.EncodedLen(len(dst)), base64.StdEncoding.EncodedLen(len(dst)))
+}
+
+func bytesOf[T ID](id *T) []byte {
+	switch p := any(id).(type) {
+	case *Job:
+		return p[:]
+	case *Actor:
+		return p[:]
+	case *PlacementGroup:
+		return p[:]
+	case *Task:
+		return p[:]
+	case *Node:
+		return p[:]
+	case *Worker:
+		return p[:]
+	}
+	panic("unreachable")
+}
+
+// Base64 spells the job as the layout's job_events folder does.
+func (id Job) Base64() string { return base64.StdEncoding.EncodeToString(id[:]) }

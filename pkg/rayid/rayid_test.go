@@ -1,0 +1,61 @@
+package rayid
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"testing"
+)
+
+func TestParseBothSpellings(t *testing.T) {
+	const taskHex, taskBase64 = "ffffffffffffffffd8cdfa13bac815040ffa5a5c02000000", "///////////YzfoTusgVBA/6WlwCAAAA"
+	for _, spelling := range []string{taskHex, taskBase64} {
+		id, err := Parse[Task](spelling)
+		if err != nil || id.String() != taskHex {
+			t.Errorf("Parse(%q) = %s, %v", spelling, id, err)
+		}
+		if got := id.Actor().String(); got != taskHex[16:] {
+			t.Errorf("actor %s", got)
+		}
+		if got := id.Job().Base64(); got != "AgAAAA==" {
+			t.Errorf("job %s", got)
+		}
+	}
+	// A job's hex and base64 have the same length.
+	for _, spelling := range []string{"02000000", "AgAAAA=="} {
+		if id, err := Parse[Job](spelling); err != nil || id != (Job{2}) {
+			t.Errorf("Parse(%q) = %s, %v", spelling, id, err)
+		}
+	}
+	for _, bad := range []string{"", "02", "0200000g", "AgAAAA=", "../../..", taskHex} {
+		if id, err := Parse[Job](bad); err == nil {
+			t.Errorf("Parse(%q) = %s, want an error", bad, id)
+		}
+	}
+}
+
+func TestNil(t *testing.T) {
+	for id, want := range map[Job]bool{{}: true, {0xff, 0xff, 0xff, 0xff}: true, {1}: false, {0xff, 0xff, 0xff, 0}: false} {
+		if id.Nil() != want {
+			t.Errorf("%s.Nil() = %t", id, !want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("11ddada2522c973b78d21316e6e058f54500e29f808a1ee396c6e558")
+	f.Add("Ed2tolIslzt40hMW5uBY9UUA4p+Aih7jlsblWA==")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, err := Parse[Node](s)
+		if err != nil {
+			return
+		}
+		if again, err := Parse[Node](id.String()); err != nil || again != id {
+			t.Fatal(again, err)
+		}
+		h, herr := hex.DecodeString(s)
+		b, berr := base64.StdEncoding.DecodeString(s)
+		if !(herr == nil && string(h) == string(id[:])) && !(berr == nil && string(b) == string(id[:])) {
+			t.Fatalf("Parse(%q) = %s, neither its hex nor its base64", s, id)
+		}
+	})
+}
