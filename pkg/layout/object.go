@@ -181,6 +181,9 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 
 // logObject completes a log's object. Only a spelled offset makes an ending a compression's: see LogChunkKey.
 func logObject(o Object, key string, node rayid.Node, logPath string, explicit bool) (Object, error) {
+	if logPath == "" {
+		return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
+	}
 	o.Kind, o.Node = Log, node
 	if !explicit && o.Compression != Plain {
 		logPath += o.Compression.Ext()
