@@ -1,0 +1,183 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// SnapshotSet knows which answers of the live dashboard were saved, and when. Their bodies are read from the store when they are asked
+// for. It may be used by several goroutines.
+type SnapshotSet struct {
+	store blob.Reader
+
+	mu    sync.Mutex
+	byURL map[string][]*Snapshot // URL as canonicalURL spells it → versions in order of time
+	// held is a queue of the snapshots whose bodies are in memory, the longest unused first.
+	held      []*Snapshot
+	heldBytes int64
+	nameBytes int64
+}
+
+// Snapshot is one saved answer: the body of a dashboard's answer with status 200.
+type Snapshot struct {
+	URL string // path and query, without a slash at the path's end
+	// Taken is when the answer was given, Unix nanoseconds; 0 for the first of a URL, whose key does not tell.
+	Taken int64
+
+	key  string
+	size int64
+
+	body []byte
+}
+
+// maxSnapshotBytes bounds one snapshot's body and maxHeldBytes all bodies of a session in memory.
+const (
+	maxSnapshotBytes = 256 << 20
+	maxHeldBytes     = 64 << 20
+)
+
+// NewSnapshotSet makes an empty set that reads from store.
+func NewSnapshotSet(store blob.Reader) *SnapshotSet {
+	return &SnapshotSet{store: store, byURL: make(map[string][]*Snapshot)}
+}
+
+// canonicalURL is the form that stored names keep of a URL: their spelling of a slash is two underscores, and a slash at the end of the
+// path is dropped.
+func canonicalURL(url string) string {
+	p, query, hasQuery := strings.Cut(url, "?")
+	p = strings.TrimRight(strings.ReplaceAll(p, "__", "/"), "/")
+	if hasQuery {
+		return p + "?" + query
+	}
+	return p
+}
+
+// Add tells of one stored snapshot. Adding it again changes nothing, unless it was rewritten with another size.
+func (s *SnapshotSet) Add(o layout.Object, b blob.Object) {
+	snap := &Snapshot{URL: canonicalURL(o.Path), Taken: min(o.Offset, math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), key: b.Key, size: b.Size}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	versions := s.byURL[snap.URL]
+	i, found := slices.BinarySearchFunc(versions, snap.Taken, func(v *Snapshot, t int64) int {
+		switch {
+		case v.Taken < t:
+			return -1
+		case v.Taken > t:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		if versions[i].size != snap.size {
+			s.drop(versions[i])
+			versions[i] = snap
+		}
+		return
+	}
+	s.byURL[snap.URL] = slices.Insert(versions, i, snap)
+	s.nameBytes += int64(2*len(b.Key)) + 128
+}
+
+// URLs lists the URLs of path (without its query) of which there is a snapshot, sorted.
+func (s *SnapshotSet) URLs(path string) []string {
+	path = canonicalURL(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var urls []string
+	for url := range s.byURL {
+		if p, _, _ := strings.Cut(url, "?"); p == path {
+			urls = append(urls, url)
+		}
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+// Last finds the last snapshot of url taken at or before at (Unix nanoseconds, 0 for the end of the session). Where the first was taken
+// later than at, it is the first: what it tells is nearer to the truth than nothing. No snapshot of url is os.ErrNotExist.
+func (s *SnapshotSet) Last(url string, at int64) (*Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	versions := s.byURL[canonicalURL(url)]
+	if len(versions) == 0 {
+		return nil, fmt.Errorf("snapshot of %s: %w", url, os.ErrNotExist)
+	}
+	last := versions[len(versions)-1]
+	if at != 0 {
+		last = versions[0]
+		for _, v := range versions {
+			if v.Taken <= at {
+				last = v
+			}
+		}
+	}
+	return last, nil
+}
+
+// Body reads a snapshot, or gives what was read before. The bytes must not be changed.
+func (s *SnapshotSet) Body(ctx context.Context, snap *Snapshot) ([]byte, error) {
+	s.mu.Lock()
+	body := snap.body
+	s.touch(snap)
+	s.mu.Unlock()
+	if body != nil {
+		return body, nil
+	}
+	if snap.size > maxSnapshotBytes {
+		return nil, fmt.Errorf("read snapshot %q: %d bytes are more than the %d allowed", snap.key, snap.size, maxSnapshotBytes)
+	}
+	r, err := s.store.Get(ctx, snap.key, 0, maxSnapshotBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %q: %w", snap.key, err)
+	}
+	defer r.Close()
+	body, err = io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %q: %w", snap.key, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold(snap, body)
+	return body, nil
+}
+
+func (s *SnapshotSet) hold(snap *Snapshot, body []byte) {
+	s.drop(snap)
+	snap.body = body
+	s.held = append(s.held, snap)
+	s.heldBytes += int64(len(body))
+	for s.heldBytes > maxHeldBytes && len(s.held) > 1 {
+		s.drop(s.held[0])
+	}
+}
+
+func (s *SnapshotSet) drop(snap *Snapshot) {
+	if i := slices.Index(s.held, snap); i >= 0 {
+		s.held = slices.Delete(s.held, i, i+1)
+		s.heldBytes -= int64(len(snap.body))
+		snap.body = nil
+	}
+}
+
+func (s *SnapshotSet) touch(snap *Snapshot) {
+	if i := slices.Index(s.held, snap); i >= 0 {
+		s.held = append(slices.Delete(s.held, i, i+1), snap)
+	}
+}
+
+// MemoryBytes estimates the memory the set holds now.
+func (s *SnapshotSet) MemoryBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nameBytes + s.heldBytes
+}
