@@ -1,0 +1,194 @@
+package recording
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/event"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// WriteStore writes the recorded session into dir as a collector with the local backend leaves it (an object is the file dir/{key}):
+// marker, events, logs, and snapshots taken from the recorded answers. It shares no code with the collector, so that a test of a
+// reader does not hang on the writer.
+func (a *Archive) WriteStore(dir string) error {
+	session, err := a.Session()
+	if err != nil {
+		return err
+	}
+	nodes, err := a.Nodes()
+	if err != nil {
+		return err
+	}
+	w := storeWriter{dir: dir, session: session}
+	if err := w.put(layout.MetaKey(layout.DefaultRoot, session), nil); err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		id, err := a.NodeID(node)
+		if err != nil {
+			return err
+		}
+		posts, err := a.ReadPosts(node)
+		if err != nil {
+			return err
+		}
+		if err := w.events(id, posts); err != nil {
+			return err
+		}
+		if err := a.writeLogs(w, node, id); err != nil {
+			return err
+		}
+	}
+	answers, err := a.ReadGolden()
+	if err != nil {
+		return err
+	}
+	for _, answer := range answers {
+		if !isSnapshot(answer) {
+			continue
+		}
+		if err := w.put(layout.SnapshotKey(layout.DefaultRoot, session, answer.URL), answer.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type storeWriter struct {
+	dir     string
+	session layout.Session
+}
+
+func (w storeWriter) put(key string, body []byte) error {
+	file := filepath.Join(w.dir, filepath.FromSlash(key))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, body, 0o644)
+}
+
+// events writes one node's events as JSON Lines, an object an hour.
+func (w storeWriter) events(node rayid.Node, posts []Post) error {
+	wholes := map[string]*bytes.Buffer{}
+	for _, p := range posts {
+		for _, raw := range p.Body {
+			key, err := w.eventKey(node, raw)
+			if err != nil {
+				return err
+			}
+			if wholes[key] == nil {
+				wholes[key] = &bytes.Buffer{}
+			}
+			wholes[key].Write(raw)
+			wholes[key].WriteByte('\n')
+		}
+	}
+	for key, body := range wholes {
+		if err := w.put(key, body.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventKey is the whole an event belongs to: its job's where its payload names one, by a job's or an actor's ID, the session's otherwise.
+func (w storeWriter) eventKey(node rayid.Node, raw json.RawMessage) (string, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return "", fmt.Errorf("event %.200s: %w", raw, err)
+	}
+	var envelope struct {
+		EventType string    `json:"eventType"`
+		Timestamp time.Time `json:"timestamp"`
+	}
+	if err := json.Unmarshal(raw, &envelope); err != nil {
+		return "", fmt.Errorf("event %.200s: %w", raw, err)
+	}
+	if !event.ParseType([]byte(envelope.EventType)).NodeScope() {
+		for name, value := range fields {
+			if !strings.HasSuffix(name, "Event") && !strings.HasSuffix(name, "Events") {
+				continue
+			}
+			var payload struct {
+				JobID   string `json:"jobId"`
+				ActorID string `json:"actorId"`
+			}
+			if err := json.Unmarshal(value, &payload); err != nil {
+				return "", fmt.Errorf("event %.200s: %w", raw, err)
+			}
+			job, _ := rayid.Parse[rayid.Job](payload.JobID)
+			if actor, err := rayid.Parse[rayid.Actor](payload.ActorID); err == nil && job.Nil() {
+				job = actor.Job()
+			}
+			if !job.Nil() {
+				return layout.JobEventsKey(layout.DefaultRoot, w.session, job, node, envelope.Timestamp), nil
+			}
+		}
+	}
+	return layout.NodeEventsKey(layout.DefaultRoot, w.session, node, envelope.Timestamp), nil
+}
+
+// writeLogs copies what lies below the session's logs folder.
+func (a *Archive) writeLogs(w storeWriter, node string, id rayid.Node) (err error) {
+	tree, err := os.MkdirTemp("", "recording-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rmErr := os.RemoveAll(tree); err == nil {
+			err = rmErr
+		}
+	}()
+	if err := a.ExtractTmpRay(node, tree); err != nil {
+		return err
+	}
+	logs := filepath.Join(tree, w.session.Name, "logs")
+	return filepath.WalkDir(logs, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		body, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(logs, file)
+		if err != nil {
+			return err
+		}
+		return w.put(layout.LogKey(layout.DefaultRoot, w.session, id, filepath.ToSlash(rel)), body)
+	})
+}
+
+// snapshotURLs are the questions whose answers a head's collector saves. An entry that ends in "/*" stands for everything one level below.
+var snapshotURLs = []string{
+	"/api/version", "/api/ray/version", "/timezone", "/cluster_id", "/usage_stats_enabled", "/api/authentication_mode",
+	"/api/profiling_enabled", "/api/v0/cluster_metadata", "/api/v0/runtime_env_redaction", "/api/prometheus/sd",
+	"/api/cluster_status", "/api/cluster_status?format=1", "/nodes?view=summary", "/nodes/*", "/api/v0/nodes?detail=1",
+	"/api/jobs/", "/api/v0/jobs?detail=1", "/logical/actors", "/api/v0/actors?detail=1", "/api/v0/workers?detail=1",
+	"/api/v0/placement_groups?detail=1&limit=10000", "/api/v0/objects?detail=1", "/api/v0/runtime_envs?detail=1",
+	"/api/serve/applications/", "/api/data/datasets/*", "/api/train/v2/runs/v1", "/api/v0/platform_events", "/events", "/api/component_activities",
+}
+
+func isSnapshot(a Answer) bool {
+	if a.Status != 200 {
+		return false
+	}
+	for _, u := range snapshotURLs {
+		if folder, ok := strings.CutSuffix(u, "*"); ok {
+			if rest, ok := strings.CutPrefix(a.URL, folder); ok && rest != "" && !strings.ContainsAny(rest, "/?") {
+				return true
+			}
+		} else if a.URL == u {
+			return true
+		}
+	}
+	return false
+}

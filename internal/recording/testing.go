@@ -1,0 +1,86 @@
+package recording
+
+import (
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Recording is an Archive for a test: what cannot be read ends the test, what is unpacked goes when the test ends.
+type Recording struct {
+	t       testing.TB
+	archive *Archive
+	Session layout.Session
+}
+
+// Open opens the default recording.
+func Open(t testing.TB) *Recording {
+	t.Helper()
+	return OpenNamed(t, Default)
+}
+
+// OpenNamed opens a recording by its folder's name, e.g. "ray-2.55".
+func OpenNamed(t testing.TB, name string) *Recording {
+	t.Helper()
+	a := must(Find(name))(t)
+	return &Recording{t: t, archive: a, Session: must(a.Session())(t)}
+}
+
+// Nodes lists the recorded nodes' names, "head" first.
+func (r *Recording) Nodes() []string { r.t.Helper(); return must(r.archive.Nodes())(r.t) }
+
+// NodeID is the Ray node ID of a recorded node.
+func (r *Recording) NodeID(node string) rayid.Node {
+	r.t.Helper()
+	return must(r.archive.NodeID(node))(r.t)
+}
+
+// Posts are the requests Ray made to the node's collector, in order.
+func (r *Recording) Posts(node string) []Post {
+	r.t.Helper()
+	return must(r.archive.ReadPosts(node))(r.t)
+}
+
+// TmpRay is a fresh copy of the node's /tmp/ray.
+func (r *Recording) TmpRay(node string) string {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	if err := r.archive.ExtractTmpRay(node, dir); err != nil {
+		r.t.Fatal(err)
+	}
+	return dir
+}
+
+// Golden are the real dashboard's answers.
+func (r *Recording) Golden() []Answer { r.t.Helper(); return must(r.archive.ReadGolden())(r.t) }
+
+// Bucket is a fresh copy of the bucket another collector wrote from the same posts: "kuberay-1.6" or "kuberay-1.7". Keys are paths below it.
+func (r *Recording) Bucket(writer string) string {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	if err := r.archive.ExtractBucket(writer, dir); err != nil {
+		r.t.Fatal(err)
+	}
+	return dir
+}
+
+// Store is a fresh folder that holds the session as a collector with the local backend leaves it: see WriteStore.
+func (r *Recording) Store() string {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	if err := r.archive.WriteStore(dir); err != nil {
+		r.t.Fatal(err)
+	}
+	return dir
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
