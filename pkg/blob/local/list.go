@@ -1,0 +1,148 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// List implements blob.Lister. It holds the names of one folder a level in memory.
+func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		// The walk starts at the deepest folder that the prefix names whole.
+		base, path := "", "."
+		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
+			base = prefix[:i+1]
+			name, err := fileName(prefix[:i])
+			if prefix[:i] == "" {
+				name, err = marker, nil
+			}
+			if err != nil {
+				return // no key can start so
+			}
+			path = name
+		}
+		w := walk{ctx: ctx, root: s.root.FS(), prefix: prefix, opts: opts, yield: yield}
+		if _, err := w.folder(path, base); err != nil && !errors.Is(err, errStopped) {
+			yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
+		}
+	}
+}
+
+// errStopped ends a walk whose caller has seen enough.
+var errStopped = errors.New("stopped")
+
+type walk struct {
+	ctx    context.Context
+	root   fs.FS
+	prefix string
+	opts   blob.ListOptions
+	yield  func(blob.Object, error) bool
+}
+
+// named is an entry of a folder with the key it stands for; a folder's ends in "/". These sort as the keys below them do, which the
+// names alone do not: "a.b" comes before "a/b".
+type named struct {
+	key   string
+	entry fs.DirEntry
+}
+
+// folder lists what is in the folder at path, whose keys start with base, and says whether there was anything.
+func (w *walk) folder(path, base string) (found bool, err error) {
+	entries, err := w.entries(path, base)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if err := w.ctx.Err(); err != nil {
+			return found, err
+		}
+		listed, err := w.entry(path+"/"+e.entry.Name(), e)
+		found = found || listed
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+func (w *walk) entry(path string, e named) (found bool, err error) {
+	path = strings.TrimPrefix(path, "./")
+	if e.entry.IsDir() {
+		switch {
+		case w.opts.StartAfter >= e.key && (w.opts.Delimited || !strings.HasPrefix(w.opts.StartAfter, e.key)):
+			return false, nil // all that is in it comes before
+		case !w.opts.Delimited || len(e.key) <= len(w.prefix):
+			return w.folder(path, e.key)
+		}
+		if found, err = w.holds(path); err != nil || !found {
+			return found, err
+		}
+		return true, w.emit(blob.Object{Key: e.key, Prefix: true})
+	}
+	if !e.entry.Type().IsRegular() || e.key <= w.opts.StartAfter {
+		return false, nil
+	}
+	info, err := e.entry.Info()
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil // deleted since
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, w.emit(object(e.key, info))
+}
+
+func (w *walk) emit(o blob.Object) error {
+	if !w.yield(o, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+// entries reads a folder's entries that can lie below the prefix, in the order of their keys.
+func (w *walk) entries(path, base string) ([]named, error) {
+	dir, err := fs.ReadDir(w.root, path)
+	if errors.Is(missing(err), os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]named, 0, len(dir))
+	for _, entry := range dir {
+		segment, ok := keySegment(entry.Name())
+		if !ok {
+			continue
+		}
+		key := base + segment
+		if entry.IsDir() {
+			key += "/"
+		}
+		if strings.HasPrefix(key, w.prefix) {
+			entries = append(entries, named{key, entry})
+		}
+	}
+	slices.SortFunc(entries, func(a, b named) int { return strings.Compare(a.key, b.key) })
+	return entries, nil
+}
+
+// holds says whether there is any object below the folder at path: one that was just made for an object to come is no prefix yet.
+func (w *walk) holds(path string) (bool, error) {
+	found := false
+	probe := walk{ctx: w.ctx, root: w.root, yield: func(blob.Object, error) bool {
+		found = true
+		return false
+	}}
+	if _, err := probe.folder(path, ""); err != nil && !errors.Is(err, errStopped) {
+		return false, err
+	}
+	return found, nil
+}

@@ -1,0 +1,316 @@
+// Package local keeps objects as files of a folder: the object with a key is the file {dir}/{key}. It is the embedded default, and what
+// an exported session is opened from.
+//
+// Keys are stored as they are spelled, with two exceptions that names.go explains. A key cannot be both an object and a folder of
+// others ("a" and "a/b"): the second of them is refused, since both would be the same path.
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+const (
+	// staging is the folder that objects are written in before they get their names. No key maps to it.
+	staging = marker + "tmp"
+	// staleAfter is when a file left in staging by a crash is surely nobody's any more.
+	staleAfter = 24 * time.Hour
+
+	fileMode = 0o644
+	dirMode  = 0o755
+)
+
+// Store is a folder. Several processes may share one.
+type Store struct {
+	dir string
+	// root confines every operation: neither a key nor a symbolic link leads out of the folder.
+	root *os.Root
+}
+
+var _ blob.Store = (*Store)(nil)
+
+// Open opens the store in dir, which is made if it does not exist.
+func Open(dir string) (*Store, error) {
+	if dir == "" {
+		return nil, errors.New("open local store: no folder given: set --local-dir")
+	}
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return nil, fmt.Errorf("open local store: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open local store: %w", err)
+	}
+	s := &Store{dir: dir, root: root}
+	s.sweep()
+	return s, nil
+}
+
+// Close releases the folder.
+func (s *Store) Close() error { return s.root.Close() }
+
+// sweep removes what crashed writers left. It does what it can: a folder mounted read-only is no error.
+func (s *Store) sweep() {
+	left, err := fs.ReadDir(s.root.FS(), staging)
+	if err != nil {
+		return
+	}
+	for _, entry := range left {
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
+			_ = s.root.Remove(path.Join(staging, entry.Name()))
+		}
+	}
+}
+
+// Get implements blob.Reader.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	file, info, err := s.open(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	offset = min(max(offset, 0), info.Size())
+	if length < 0 || length > info.Size()-offset {
+		length = info.Size() - offset
+	}
+	return section{Reader: io.NewSectionReader(file, offset, length), Closer: file}, nil
+}
+
+// section is a part of a file that closes the file.
+type section struct {
+	io.Reader
+	io.Closer
+}
+
+// Stat implements blob.Reader.
+func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
+	if err := ctx.Err(); err != nil {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
+	}
+	name, err := fileName(key)
+	if err != nil {
+		return blob.Object{}, fmt.Errorf("stat: %w", err)
+	}
+	info, err := s.root.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = os.ErrNotExist
+	}
+	if err != nil {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, missing(err))
+	}
+	return object(key, info), nil
+}
+
+func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	name, err := fileName(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := s.root.Open(name)
+	if err != nil {
+		return nil, nil, missing(err)
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = os.ErrNotExist
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+// Create implements blob.Creator.
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	// A hard link is the one way to give a name to a complete file that fails, whole, where the name is taken.
+	if err := s.store(ctx, key, body, s.root.Link); err != nil {
+		return fmt.Errorf("create %s: %w", key, err)
+	}
+	return nil
+}
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	if err := s.store(ctx, key, body, s.root.Rename); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// store writes body to a staged file and lets publish give it its name, both on disk before it returns: the collector forgets what
+// it has stored.
+func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publish func(from, to string) error) error {
+	name, err := fileName(key)
+	if err != nil {
+		return err
+	}
+	staged, err := s.stage(ctx, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.root.Remove(staged) }() // its second name after a link, nothing after a rename
+	folder := path.Dir(name)
+	for attempt := 0; ; attempt++ {
+		if err = s.makeFolder(folder); err == nil {
+			err = publish(staged, name)
+		}
+		// Between making the folder and using it, a Delete may have removed it as empty.
+		if !errors.Is(err, os.ErrNotExist) || attempt == 100 {
+			break
+		}
+	}
+	if err != nil {
+		return s.explain(err, name)
+	}
+	return s.sync(folder)
+}
+
+func (s *Store) stage(ctx context.Context, body io.ReadSeeker) (name string, err error) {
+	if err := s.root.MkdirAll(staging, dirMode); err != nil {
+		return "", err
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	name = path.Join(staging, rand.Text())
+	file, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(file, contextReader{ctx, body})
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		_ = s.root.Remove(name)
+		return "", err
+	}
+	return name, nil
+}
+
+// makeFolder makes folder and its parents, each recorded on disk in its own parent.
+func (s *Store) makeFolder(folder string) error {
+	if folder == "." {
+		return nil
+	}
+	info, err := s.root.Stat(folder)
+	if err == nil && !info.IsDir() {
+		return syscall.ENOTDIR
+	}
+	if err == nil || !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	parent := path.Dir(folder)
+	if err := s.makeFolder(parent); err != nil {
+		return err
+	}
+	if err := s.root.Mkdir(folder, dirMode); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return s.sync(parent)
+}
+
+// sync puts the names within a folder on disk.
+func (s *Store) sync(folder string) error {
+	dir, err := s.root.Open(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // removed with what was in it by a Delete
+	}
+	if err != nil {
+		return err
+	}
+	err = dir.Sync()
+	if closeErr := dir.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// explain says what an error of giving a file its name means.
+func (s *Store) explain(err error, name string) error {
+	info, statErr := s.root.Stat(name)
+	switch {
+	case statErr == nil && info.IsDir():
+		return fmt.Errorf("%q is a folder of other objects: a local store cannot hold both, move the cluster's history to an object store", name)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("a part of %q is an object itself: a local store cannot hold both, move the cluster's history to an object store", name)
+	case errors.Is(err, os.ErrExist):
+		return os.ErrExist
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("%w: the file system of %s must allow hard links", err, s.dir)
+	}
+	return err
+}
+
+// Delete implements blob.Store. Folders that it leaves empty go too.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("delete %s: %w", key, err)
+	}
+	name, err := fileName(key)
+	if err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	info, err := s.root.Lstat(name)
+	if errors.Is(missing(err), os.ErrNotExist) || (err == nil && info.IsDir()) {
+		return nil
+	}
+	if err == nil {
+		err = s.root.Remove(name)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("delete %s: %w", key, err)
+	}
+	for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {
+		if info, err := s.root.Lstat(folder); err != nil || !info.IsDir() || s.root.Remove(folder) != nil {
+			break // not empty
+		}
+	}
+	return nil
+}
+
+// missing makes os.ErrNotExist of a path that leads through a file.
+func missing(err error) error {
+	if errors.Is(err, syscall.ENOTDIR) {
+		return os.ErrNotExist
+	}
+	return err
+}
+
+func object(key string, info fs.FileInfo) blob.Object {
+	o := blob.Object{Key: key, Size: info.Size(), ModTime: info.ModTime()}
+	// Every write makes a new file, so its inode tells two writes of equal length within one tick of the clock apart.
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		o.ETag = fmt.Sprintf("%x-%x-%x", info.ModTime().UnixNano(), o.Size, stat.Ino)
+	}
+	return o
+}
+
+// contextReader ends with the context's error once that is cancelled.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}

@@ -1,0 +1,194 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+func open(t *testing.T) (*Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, dir
+}
+
+func TestObjectsAreFilesUnderTheirKeys(t *testing.T) {
+	s, dir := open(t)
+	for key, file := range map[string]string{
+		"log/a":           "log/a",
+		"log/job//x":      "log/job/.~/x",
+		"/rooted":         ".~/rooted",
+		"folder/":         "folder/.~",
+		"log/.~tmp/x":     "log/.~.~tmp/x",
+		"log/x?y=1&z= ü":  "log/x?y=1&z= ü",
+		"log/..x/y..":     "log/..x/y..",
+		"log/.hidden/.~~": "log/.hidden/.~.~~",
+	} {
+		if err := s.Create(t.Context(), key, strings.NewReader(key)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != key {
+			t.Errorf("%s: file holds %q, %v", key, got, err)
+		}
+	}
+	if names := keys(t, s, ""); len(names) != 8 {
+		t.Errorf("listed %q", names)
+	}
+}
+
+func TestKeysThatCannotBeStoredAreRefused(t *testing.T) {
+	s, _ := open(t)
+	for _, key := range []string{"", ".", "..", "../x", "a/../../x", "a/./b", "a/..", "nul\x00"} {
+		if err := s.Create(t.Context(), key, strings.NewReader("x")); err == nil || errors.Is(err, os.ErrExist) {
+			t.Errorf("Create(%q) = %v", key, err)
+		}
+		if _, err := s.Stat(t.Context(), key); err == nil {
+			t.Errorf("Stat(%q) finds something", key)
+		}
+		if err := s.Delete(t.Context(), key); err == nil {
+			t.Errorf("Delete(%q) accepts", key)
+		}
+		if names := keys(t, s, key+"/"); len(names) != 0 {
+			t.Errorf("List(%q) finds %q", key, names)
+		}
+	}
+}
+
+// An object and a folder cannot have one path; the writer must learn that this is not a key taken by its own earlier try.
+func TestKeyThatIsAFolderIsRefused(t *testing.T) {
+	s, _ := open(t)
+	for _, key := range []string{"a", "b/c"} {
+		if err := s.Create(t.Context(), key, strings.NewReader("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"a/b", "a/b/c", "b"} {
+		for what, write := range map[string]error{
+			"Create": s.Create(t.Context(), key, strings.NewReader("x")),
+			"Put":    s.Put(t.Context(), key, strings.NewReader("x")),
+		} {
+			if write == nil || errors.Is(write, os.ErrExist) || !strings.Contains(write.Error(), "cannot hold both") {
+				t.Errorf("%s %s: %v", what, key, write)
+			}
+		}
+		if _, err := s.Get(t.Context(), key, 0, -1); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("Get(%s) = %v", key, err)
+		}
+		if err := s.Delete(t.Context(), key); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Join(keys(t, s, ""), " "); got != "a b/c" {
+		t.Errorf("left with %s", got)
+	}
+}
+
+func TestSymbolicLinksDoNotLeadOut(t *testing.T) {
+	s, dir := open(t)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "link/secret", 0, -1); err == nil {
+		t.Error("read a file outside of the folder")
+	}
+	if err := s.Create(t.Context(), "link/x", strings.NewReader("x")); err == nil {
+		t.Error("wrote a file outside of the folder")
+	}
+}
+
+func TestDeleteRemovesEmptyFolders(t *testing.T) {
+	s, dir := open(t)
+	for _, key := range []string{"a/b/c/d", "a/e"} {
+		if err := s.Create(t.Context(), key, strings.NewReader("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Delete(t.Context(), "a/b/c/d"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "a/b")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a/b is left: %v", err)
+	}
+	if got := strings.Join(keys(t, s, ""), " "); got != "a/e" {
+		t.Errorf("left with %s", got)
+	}
+}
+
+// failingReader stops in the middle of an object.
+type failingReader struct{ *strings.Reader }
+
+func (f failingReader) Read(p []byte) (int, error) {
+	if f.Len() < 3 {
+		return 0, errors.New("the disk it came from is gone")
+	}
+	return f.Reader.Read(p[:1])
+}
+
+func (f failingReader) WriteTo() {} // hides strings.Reader's, which would not fail
+
+func TestFailedWriteLeavesNothing(t *testing.T) {
+	s, dir := open(t)
+	if err := s.Create(t.Context(), "a/b", failingReader{strings.NewReader("123456")}); err == nil {
+		t.Fatal("no error")
+	}
+	if names := keys(t, s, ""); len(names) != 0 {
+		t.Errorf("listed %q", names)
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, staging)); len(left) != 0 {
+		t.Errorf("left staged: %v", left)
+	}
+}
+
+func TestOpenSweepsWhatACrashLeft(t *testing.T) {
+	dir := t.TempDir()
+	old, fresh := filepath.Join(dir, staging, "old"), filepath.Join(dir, staging, "fresh")
+	if err := os.Mkdir(filepath.Join(dir, staging), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{old, fresh} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*staleAfter)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an old staged file is left: %v", err)
+	}
+	if _, err := os.Stat(fresh); err != nil {
+		t.Errorf("a writer lost its staged file: %v", err)
+	}
+}
+
+func keys(t *testing.T, s *Store, prefix string) []string {
+	t.Helper()
+	var names []string
+	for o, err := range s.List(context.Background(), prefix, blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, o.Key)
+	}
+	return names
+}
