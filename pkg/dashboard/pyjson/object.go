@@ -1,0 +1,137 @@
+// Package pyjson is JSON as Python's json module reads and writes it, because that is what Ray's dashboard answers with.
+//
+// Objects keep the order of their keys, numbers their spelling (1 and 1.0 differ), strings are escaped to ASCII, separators are
+// ", " and ": ", and NaN and Infinity exist. A value is nil, bool, string, Number, []any or *Object; for writing also Go's integers,
+// float64, Raw, []string, map[string]string and map[string]float64.
+package pyjson
+
+import (
+	"iter"
+	"slices"
+)
+
+// Number is a number as it was spelled.
+type Number string
+
+// Raw is JSON that is written as it is.
+type Raw []byte
+
+// Object is a JSON object that keeps the order of its keys. A nil *Object reads like an empty one.
+type Object struct {
+	keys   []string
+	values []any
+	// index finds keys in objects too large to walk.
+	index map[string]int
+}
+
+const indexFrom = 16 // keys
+
+// Obj makes an object of keys and values in turn.
+func Obj(keysAndValues ...any) *Object {
+	o := &Object{keys: make([]string, 0, len(keysAndValues)/2), values: make([]any, 0, len(keysAndValues)/2)}
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		o.Set(keysAndValues[i].(string), keysAndValues[i+1])
+	}
+	return o
+}
+
+// Len is the number of keys.
+func (o *Object) Len() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.keys)
+}
+
+func (o *Object) find(key string) int {
+	if o == nil {
+		return -1
+	}
+	if o.index != nil {
+		if i, ok := o.index[key]; ok {
+			return i
+		}
+		return -1
+	}
+	return slices.Index(o.keys, key)
+}
+
+// Lookup gives the value of key and whether there is one.
+func (o *Object) Lookup(key string) (any, bool) {
+	if i := o.find(key); i >= 0 {
+		return o.values[i], true
+	}
+	return nil, false
+}
+
+// Get gives the value of key, nil where there is none.
+func (o *Object) Get(key string) any {
+	v, _ := o.Lookup(key)
+	return v
+}
+
+// Object gives the value of key if it is an object, else nil, which reads like an empty one.
+func (o *Object) Object(key string) *Object {
+	v, _ := o.Get(key).(*Object)
+	return v
+}
+
+// List gives the value of key if it is a list, else nil.
+func (o *Object) List(key string) []any {
+	v, _ := o.Get(key).([]any)
+	return v
+}
+
+// String gives the value of key if it is a string, else "".
+func (o *Object) String(key string) string {
+	v, _ := o.Get(key).(string)
+	return v
+}
+
+// Set gives key a value: in its place if the key exists, else at the end.
+func (o *Object) Set(key string, value any) {
+	if i := o.find(key); i >= 0 {
+		o.values[i] = value
+		return
+	}
+	if o.index == nil && len(o.keys) >= indexFrom {
+		o.index = make(map[string]int, 2*indexFrom)
+		for i, k := range o.keys {
+			o.index[k] = i
+		}
+	}
+	if o.index != nil {
+		o.index[key] = len(o.keys)
+	}
+	o.keys = append(o.keys, key)
+	o.values = append(o.values, value)
+}
+
+// All yields keys and values in order.
+func (o *Object) All() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		if o == nil {
+			return
+		}
+		for i, k := range o.keys {
+			if !yield(k, o.values[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Clone copies the object; values are shared.
+func (o *Object) Clone() *Object {
+	c := &Object{}
+	if o != nil {
+		c.keys, c.values = slices.Clone(o.keys), slices.Clone(o.values)
+		if o.index != nil {
+			c.index = make(map[string]int, len(o.index))
+			for i, k := range c.keys {
+				c.index[k] = i
+			}
+		}
+	}
+	return c
+}

@@ -1,0 +1,297 @@
+package pyjson
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth bounds nesting, so that no input can exhaust the stack.
+const maxDepth = 500
+
+// Parse reads one JSON value, and NaN and Infinity where Python writes them. Errors name the offset.
+func Parse(data []byte) (any, error) {
+	p := parser{data: data}
+	v, err := p.value(0)
+	if err != nil {
+		return nil, fmt.Errorf("parse JSON at byte %d: %w", p.pos, err)
+	}
+	if p.space(); p.pos != len(data) {
+		return nil, fmt.Errorf("parse JSON at byte %d: more after the value", p.pos)
+	}
+	return v, nil
+}
+
+// ParseObject is Parse for data that is an object.
+func ParseObject(data []byte) (*Object, error) {
+	v, err := Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	o, ok := v.(*Object)
+	if !ok {
+		return nil, fmt.Errorf("parse JSON: %T where an object is wanted", v)
+	}
+	return o, nil
+}
+
+type parser struct {
+	data []byte
+	pos  int
+}
+
+var (
+	errEnd   = errors.New("unexpected end")
+	errValue = errors.New("not a value")
+	errDepth = fmt.Errorf("nested more than %d deep", maxDepth)
+)
+
+func (p *parser) space() {
+	for p.pos < len(p.data) {
+		switch p.data[p.pos] {
+		case ' ', '\t', '\n', '\r':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (p *parser) peek() byte {
+	p.space()
+	if p.pos < len(p.data) {
+		return p.data[p.pos]
+	}
+	return 0
+}
+
+func (p *parser) word(w string) bool {
+	if len(p.data)-p.pos >= len(w) && string(p.data[p.pos:p.pos+len(w)]) == w {
+		p.pos += len(w)
+		return true
+	}
+	return false
+}
+
+func (p *parser) value(depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, errDepth
+	}
+	switch c := p.peek(); {
+	case c == '{':
+		return p.object(depth)
+	case c == '[':
+		return p.list(depth)
+	case c == '"':
+		return p.str()
+	case p.word("null"):
+		return nil, nil
+	case p.word("true"):
+		return true, nil
+	case p.word("false"):
+		return false, nil
+	case p.word("NaN"):
+		return Number("NaN"), nil
+	case p.word("Infinity"):
+		return Number("Infinity"), nil
+	case p.word("-Infinity"):
+		return Number("-Infinity"), nil
+	case c == '-' || '0' <= c && c <= '9':
+		return p.number()
+	case p.pos >= len(p.data):
+		return nil, errEnd
+	}
+	return nil, errValue
+}
+
+func (p *parser) number() (any, error) {
+	start := p.pos
+	p.word("-")
+	digits := p.digits()
+	if p.word(".") {
+		digits = digits && p.digits()
+	}
+	if p.word("e") || p.word("E") {
+		if !p.word("+") {
+			p.word("-")
+		}
+		digits = digits && p.digits()
+	}
+	if !digits {
+		return nil, errValue
+	}
+	return Number(p.data[start:p.pos]), nil
+}
+
+func (p *parser) digits() bool {
+	start := p.pos
+	for p.pos < len(p.data) && '0' <= p.data[p.pos] && p.data[p.pos] <= '9' {
+		p.pos++
+	}
+	return p.pos > start
+}
+
+func (p *parser) list(depth int) (any, error) {
+	p.pos++
+	list := []any{}
+	if p.peek() == ']' {
+		p.pos++
+		return list, nil
+	}
+	for {
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+		switch p.peek() {
+		case ',':
+			p.pos++
+		case ']':
+			p.pos++
+			return list, nil
+		default:
+			return nil, errors.New("want , or ] in a list")
+		}
+	}
+}
+
+func (p *parser) object(depth int) (any, error) {
+	p.pos++
+	o := &Object{}
+	if p.peek() == '}' {
+		p.pos++
+		return o, nil
+	}
+	for {
+		if p.peek() != '"' {
+			return nil, errors.New("want a quoted key in an object")
+		}
+		key, err := p.str()
+		if err != nil {
+			return nil, err
+		}
+		if p.peek() != ':' {
+			return nil, errors.New("want : after a key")
+		}
+		p.pos++
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		o.Set(key, v)
+		switch p.peek() {
+		case ',':
+			p.pos++
+		case '}':
+			p.pos++
+			return o, nil
+		default:
+			return nil, errors.New("want , or } in an object")
+		}
+	}
+}
+
+func (p *parser) str() (string, error) {
+	p.pos++
+	start := p.pos
+	for p.pos < len(p.data) {
+		switch c := p.data[p.pos]; {
+		case c == '"':
+			s := string(p.data[start:p.pos])
+			p.pos++
+			return s, nil
+		case c == '\\':
+			return p.escaped(append([]byte(nil), p.data[start:p.pos]...))
+		default:
+			p.pos++
+		}
+	}
+	return "", errEnd
+}
+
+// escaped reads on from the first backslash of a string; out is what came before it.
+func (p *parser) escaped(out []byte) (string, error) {
+	for p.pos < len(p.data) {
+		c := p.data[p.pos]
+		p.pos++
+		switch c {
+		case '"':
+			return string(out), nil
+		case '\\':
+			var err error
+			if out, err = p.escape(out); err != nil {
+				return "", err
+			}
+		default:
+			out = append(out, c)
+		}
+	}
+	return "", errEnd
+}
+
+func (p *parser) escape(out []byte) ([]byte, error) {
+	if p.pos >= len(p.data) {
+		return nil, errEnd
+	}
+	c := p.data[p.pos]
+	p.pos++
+	switch c {
+	case '"', '\\', '/':
+		return append(out, c), nil
+	case 'n':
+		return append(out, '\n'), nil
+	case 't':
+		return append(out, '\t'), nil
+	case 'r':
+		return append(out, '\r'), nil
+	case 'b':
+		return append(out, '\b'), nil
+	case 'f':
+		return append(out, '\f'), nil
+	case 'u':
+		r, err := p.unit()
+		if err != nil {
+			return nil, err
+		}
+		if utf16.IsSurrogate(r) {
+			after := p.pos
+			if p.word(`\u`) {
+				low, err := p.unit()
+				if err != nil {
+					return nil, err
+				}
+				if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
+					return utf8.AppendRune(out, both), nil
+				}
+				p.pos = after
+			}
+			r = utf8.RuneError
+		}
+		return utf8.AppendRune(out, r), nil
+	}
+	return nil, fmt.Errorf("unknown escape \\%c", c)
+}
+
+func (p *parser) unit() (rune, error) {
+	if p.pos+4 > len(p.data) {
+		return 0, errEnd
+	}
+	var r rune
+	for _, c := range p.data[p.pos : p.pos+4] {
+		r <<= 4
+		switch {
+		case '0' <= c && c <= '9':
+			r |= rune(c - '0')
+		case 'a' <= c && c <= 'f':
+			r |= rune(c - 'a' + 10)
+		case 'A' <= c && c <= 'F':
+			r |= rune(c - 'A' + 10)
+		default:
+			return 0, errors.New("want four hex digits after \\u")
+		}
+	}
+	p.pos += 4
+	return r, nil
+}
