@@ -1,0 +1,194 @@
+package settings
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Load completes a parsed flag set from environ (as os.Environ gives it) and then from the JSON file, if FilePath's flag names one.
+// Variables of known, the flag sets of the binary's other commands, are not unknown. An empty variable counts as not set.
+func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
+	settings := all(fs)
+	given := map[*setting]bool{}
+	for _, s := range settings {
+		changed, err := s.commandLine()
+		if err != nil {
+			return err
+		}
+		given[s] = changed
+	}
+	env := map[string]string{}
+	for _, variable := range environ {
+		if name, value, _ := strings.Cut(variable, "="); value != "" {
+			env[name] = value
+		}
+	}
+	if err := checkNames(env, append(known, fs)); err != nil {
+		return err
+	}
+	if err := fill(fs, settings, given, source{"environment variable", env, (*setting).env}); err != nil {
+		return err
+	}
+	path := ""
+	for _, s := range settings {
+		if s.flag.Annotations[annotationPath] != nil {
+			path = s.flag.Value.String()
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	file, err := readFile(path, settings)
+	if err != nil {
+		return fmt.Errorf("read settings from %s: %w", path, err)
+	}
+	if err := fill(fs, settings, given, source{"setting", file, (*setting).file}); err != nil {
+		return fmt.Errorf("read settings from %s: %w", path, err)
+	}
+	return nil
+}
+
+// commandLine says whether the setting was given as a flag; two spellings must agree.
+func (s *setting) commandLine() (given bool, err error) {
+	var first *pflag.Flag
+	for _, f := range append([]*pflag.Flag{s.flag}, s.aliases...) {
+		if !f.Changed {
+			continue
+		}
+		if first == nil {
+			first = f
+			continue
+		}
+		a, b := first.Value.(*spelled).set, f.Value.(*spelled).set
+		if a != b {
+			return true, fmt.Errorf("--%s%s contradicts --%s%s: they are the same setting", first.Name, s.quote(a), f.Name, s.quote(b))
+		}
+	}
+	return first != nil, nil
+}
+
+// quote shows a value in an error unless it is a secret.
+func (s *setting) quote(value string) string {
+	if s.secret() {
+		return ""
+	}
+	return fmt.Sprintf("=%q", value)
+}
+
+// source is one place that settings come from.
+type source struct {
+	what   string // "environment variable"
+	values map[string]string
+	names  func(*setting) []string
+}
+
+// fill sets what was not given by an earlier source, and notes what it set in given.
+func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from source) error {
+	for _, s := range settings {
+		first := ""
+		for _, name := range from.names(s) {
+			value, ok := from.values[name]
+			if !ok {
+				continue
+			}
+			if first != "" {
+				if before := from.values[first]; before != value {
+					return fmt.Errorf("%s %s%s contradicts %s%s: they are the same setting", from.what, first, s.quote(before), name, s.quote(value))
+				}
+				continue
+			}
+			first = name
+		}
+		if first == "" || given[s] {
+			continue
+		}
+		if err := fs.Set(s.flag.Name, from.values[first]); err != nil {
+			if s.secret() {
+				err = errors.New("not a valid value")
+			}
+			return fmt.Errorf("%s %s: %w", from.what, first, err)
+		}
+		given[s] = true
+	}
+	return nil
+}
+
+// serviceLink matches what Kubernetes adds to the environment of every pod for each service of its namespace: for a service called
+// "rayhistory-server" RAYHISTORY_SERVER_SERVICE_HOST and so on.
+var serviceLink = regexp.MustCompile(`(_SERVICE_(HOST|PORT(_.+)?)|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+
+// checkNames finds variables that look like settings and are none.
+func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
+	known := map[string]bool{}
+	for _, fs := range flagSets {
+		for _, s := range all(fs) {
+			for _, name := range s.env() {
+				known[name] = true
+			}
+		}
+	}
+	var unknown []string
+	for name := range env {
+		if strings.HasPrefix(name, EnvPrefix) && !known[name] && !serviceLink.MatchString(name) {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.Sort(unknown)
+	return fmt.Errorf("unknown environment variable %s: see --help for the settings, each is %s and its flag's name in upper case", strings.Join(unknown, ", "), EnvPrefix)
+}
+
+// readFile reads one JSON object of strings, numbers and booleans, as `{"s3Bucket": "history", "s3ForcePathStyle": "true"}`.
+func readFile(path string, settings []*setting) (map[string]string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil {
+		return nil, fmt.Errorf("want one JSON object: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("want one JSON object: there is more after it, at byte %d", decoder.InputOffset())
+	}
+	known := map[string]bool{}
+	for _, s := range settings {
+		for _, name := range s.file() {
+			known[name] = true
+		}
+	}
+	values := map[string]string{}
+	for name, value := range object {
+		if !known[name] {
+			return nil, fmt.Errorf("unknown setting %q: want a flag's name, as \"s3-bucket\", or one of KubeRay's, as \"s3Bucket\"", name)
+		}
+		switch value := value.(type) {
+		case string:
+			if value != "" {
+				values[name] = value
+			}
+		case json.Number, bool:
+			values[name] = fmt.Sprint(value)
+		case nil:
+		default:
+			return nil, fmt.Errorf("setting %q: want a string, a number or a boolean", name)
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,155 @@
+// Package settings reads the flags of a binary from the environment and a JSON file too. A flag given on the command line comes first,
+// then the environment, then the file, then the default.
+//
+// Every flag has the variable RAYHISTORY_{FLAG_NAME} and is named in the file as it is on the command line; the functions here give it
+// further names, which are kept as annotations of the flag. Nothing is guessed: a name that is none of a flag's, a value that does
+// not parse, and two names of one setting with different values are errors that name the setting.
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// EnvPrefix starts the variable that every flag has.
+const EnvPrefix = "RAYHISTORY_"
+
+// The annotations of a flag.
+const (
+	annotationEnv    = "rayhistory/env"
+	annotationFile   = "rayhistory/file"
+	annotationSecret = "rayhistory/secret"
+	annotationAlias  = "rayhistory/alias-of"
+	annotationPath   = "rayhistory/config-path"
+)
+
+// Bind gives flags the environment variables env lists by flag name, besides RAYHISTORY_{FLAG_NAME}. It panics where there is no such
+// flag, as the other functions here do: that is a mistake in the program, not in a setting.
+func Bind(fs *pflag.FlagSet, env map[string][]string) {
+	for flag, names := range env {
+		annotate(fs, flag, annotationEnv, names)
+	}
+}
+
+// InFile gives flags the names that file lists by flag name, besides their own, in the JSON file.
+func InFile(fs *pflag.FlagSet, file map[string][]string) {
+	for flag, names := range file {
+		annotate(fs, flag, annotationFile, names)
+	}
+}
+
+// Secret keeps the values of flags out of every message and table.
+func Secret(fs *pflag.FlagSet, flags ...string) {
+	for _, flag := range flags {
+		annotate(fs, flag, annotationSecret, []string{"true"})
+	}
+}
+
+// FilePath says which flag holds the path of the JSON file.
+func FilePath(fs *pflag.FlagSet, flag string) {
+	annotate(fs, flag, annotationPath, []string{"true"})
+}
+
+// Alias adds other spellings of a flag. Each is a name of its own in the environment and the file, too.
+func Alias(fs *pflag.FlagSet, flag string, spellings ...string) {
+	f := lookup(fs, flag)
+	value, ok := f.Value.(*spelled)
+	if !ok {
+		value = &spelled{Value: f.Value}
+		f.Value = value
+	}
+	for _, spelling := range spellings {
+		alias := fs.VarPF(&spelled{Value: value.Value}, spelling, "", "the same as --"+flag)
+		alias.NoOptDefVal = f.NoOptDefVal
+		annotate(fs, spelling, annotationAlias, []string{flag})
+	}
+}
+
+// spelled is one spelling of a flag; all of its spellings set the same value. It remembers what was set by it.
+type spelled struct {
+	pflag.Value
+	set string // as the value prints it
+}
+
+func (s *spelled) Set(value string) error {
+	if err := s.Value.Set(value); err != nil {
+		return err
+	}
+	s.set = s.String()
+	return nil
+}
+
+func annotate(fs *pflag.FlagSet, flag, annotation string, values []string) {
+	f := lookup(fs, flag)
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[annotation] = append(f.Annotations[annotation], values...)
+}
+
+func lookup(fs *pflag.FlagSet, flag string) *pflag.Flag {
+	f := fs.Lookup(flag)
+	if f == nil {
+		panic(fmt.Sprintf("settings: there is no flag --%s", flag))
+	}
+	return f
+}
+
+// setting is a flag with all of its names.
+type setting struct {
+	flag    *pflag.Flag
+	aliases []*pflag.Flag
+}
+
+// all collects the settings of a flag set, by flag name.
+func all(fs *pflag.FlagSet) []*setting {
+	var settings []*setting
+	byName := map[string]*setting{}
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && f.Annotations[annotationAlias] == nil {
+			s := &setting{flag: f}
+			settings, byName[f.Name] = append(settings, s), s
+		}
+	})
+	fs.VisitAll(func(f *pflag.Flag) {
+		for _, name := range f.Annotations[annotationAlias] {
+			if s := byName[name]; s != nil {
+				s.aliases = append(s.aliases, f)
+			}
+		}
+	})
+	return settings
+}
+
+func (s *setting) secret() bool { return s.flag.Annotations[annotationSecret] != nil }
+
+// spellings are the setting's names on the command line, its own first.
+func (s *setting) spellings() []string {
+	names := []string{s.flag.Name}
+	for _, alias := range s.aliases {
+		names = append(names, alias.Name)
+	}
+	return names
+}
+
+// env are the setting's names in the environment, its own first.
+func (s *setting) env() []string {
+	var names []string
+	for _, spelling := range s.spellings() {
+		names = append(names, envName(spelling))
+	}
+	return append(names[:1:1], append(slices.Clone(s.flag.Annotations[annotationEnv]), names[1:]...)...)
+}
+
+// file are the setting's names in the JSON file, its own first.
+func (s *setting) file() []string {
+	names := s.spellings()
+	return append(names[:1:1], append(slices.Clone(s.flag.Annotations[annotationFile]), names[1:]...)...)
+}
+
+func envName(flag string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}

@@ -1,0 +1,137 @@
+package settings
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+type config struct {
+	bucket, backend, key string
+	ssl                  bool
+	interval             time.Duration
+	path                 string
+}
+
+func flags(c *config) *pflag.FlagSet {
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	fs.StringVar(&c.bucket, "s3-bucket", "ray-historyserver", "name of the `bucket`")
+	fs.StringVar(&c.backend, "storage-backend", "local", "s3|local")
+	fs.StringVar(&c.key, "s3-secret-key", "", "secret")
+	fs.BoolVar(&c.ssl, "s3-ssl", true, "encrypt")
+	fs.DurationVar(&c.interval, "push-interval", time.Minute, "how often")
+	fs.StringVar(&c.path, "config-path", "", "file")
+	Alias(fs, "storage-backend", "runtime-class-name")
+	Alias(fs, "s3-ssl", "s3-tls")
+	Bind(fs, map[string][]string{"s3-bucket": {"S3_BUCKET"}, "storage-backend": {"STORAGE_BACKEND"}, "s3-secret-key": {"AWS_S3SECRET", "OTHER_SECRET"}})
+	InFile(fs, map[string][]string{"s3-bucket": {"s3Bucket"}, "s3-ssl": {"s3SSL"}})
+	Secret(fs, "s3-secret-key")
+	FilePath(fs, "config-path")
+	return fs
+}
+
+func TestLoad(t *testing.T) {
+	want := config{bucket: "ray-historyserver", backend: "local", ssl: true, interval: time.Minute}
+	for name, test := range map[string]struct {
+		args, env []string
+		file      string
+		change    func(*config)
+		err       string // a part of the error
+	}{
+		"defaults":                    {change: func(*config) {}},
+		"flag over environment":       {args: []string{"--s3-bucket=a"}, env: []string{"S3_BUCKET=b"}, change: func(c *config) { c.bucket = "a" }},
+		"environment over file":       {env: []string{"S3_BUCKET=b"}, file: `{"s3Bucket":"c"}`, change: func(c *config) { c.bucket = "b" }},
+		"file over default":           {file: `{"s3Bucket":"c","push-interval":"5s","s3SSL":"false"}`, change: func(c *config) { c.bucket, c.interval, c.ssl = "c", 5*time.Second, false }},
+		"file with typed values":      {file: `{"s3-ssl":false,"s3-bucket":17}`, change: func(c *config) { c.bucket, c.ssl = "17", false }},
+		"empty file":                  {file: " ", change: func(*config) {}},
+		"own variable":                {env: []string{"RAYHISTORY_PUSH_INTERVAL=3s"}, change: func(c *config) { c.interval = 3 * time.Second }},
+		"empty variable is unset":     {env: []string{"RAYHISTORY_S3_BUCKET="}, change: func(*config) {}},
+		"alias":                       {args: []string{"--runtime-class-name=s3"}, change: func(c *config) { c.backend = "s3" }},
+		"alias over environment":      {args: []string{"--runtime-class-name=s3"}, env: []string{"STORAGE_BACKEND=gcs"}, change: func(c *config) { c.backend = "s3" }},
+		"boolean alias":               {args: []string{"--s3-tls=false"}, change: func(c *config) { c.ssl = false }},
+		"alias's variable":            {env: []string{"RAYHISTORY_RUNTIME_CLASS_NAME=s3"}, change: func(c *config) { c.backend = "s3" }},
+		"spellings agree":             {args: []string{"--s3-ssl=1", "--s3-tls=true"}, change: func(*config) {}},
+		"spellings contradict":        {args: []string{"--runtime-class-name=s3", "--storage-backend=gcs"}, err: `--storage-backend="gcs" contradicts --runtime-class-name="s3"`},
+		"variables contradict":        {env: []string{"S3_BUCKET=a", "RAYHISTORY_S3_BUCKET=b"}, err: "S3_BUCKET"},
+		"secrets contradict unshown":  {env: []string{"AWS_S3SECRET=hush", "OTHER_SECRET=quiet"}, err: "environment variable AWS_S3SECRET contradicts OTHER_SECRET"},
+		"file contradicts itself":     {file: `{"s3Bucket":"c","s3-bucket":"d"}`, err: "contradicts"},
+		"unknown variable":            {env: []string{"RAYHISTORY_PUSH_INTERVALL=3s"}, err: "RAYHISTORY_PUSH_INTERVALL"},
+		"variables of a service":      {env: []string{"RAYHISTORY_SERVICE_HOST=10.0.0.1", "RAYHISTORY_PORT=tcp://10.0.0.1:80", "RAYHISTORY_HS_PORT_80_TCP_ADDR=10.0.0.1", "RAYHISTORY_SERVICE_PORT_HTTP=80"}, change: func(*config) {}},
+		"variable of another command": {env: []string{"RAYHISTORY_ELSEWHERE=1"}, change: func(*config) {}},
+		"bad variable":                {env: []string{"RAYHISTORY_PUSH_INTERVAL=often"}, err: "environment variable RAYHISTORY_PUSH_INTERVAL"},
+		"unknown in file":             {file: `{"s3bucket":"c"}`, err: `unknown setting "s3bucket"`},
+		"bad value in file":           {file: `{"push-interval":"often"}`, err: "push-interval"},
+		"structure in file":           {file: `{"s3Bucket":["c"]}`, err: "s3Bucket"},
+		"broken file":                 {file: `{"s3Bucket"`, err: "want one JSON object"},
+		"two objects in file":         {file: `{} {}`, err: "there is more after it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c config
+			fs := flags(&c)
+			others := pflag.NewFlagSet("other", pflag.ContinueOnError)
+			others.String("elsewhere", "", "")
+			args := test.args
+			if test.file != "" {
+				path := filepath.Join(t.TempDir(), "data")
+				if err := os.WriteFile(path, []byte(test.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, "--config-path="+path)
+			}
+			if err := fs.Parse(args); err != nil {
+				t.Fatal(err)
+			}
+			err := Load(fs, test.env, others)
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Fatalf("got error %v, want one with %s", err, test.err)
+				}
+				for _, secret := range []string{"hush", "quiet"} {
+					if strings.Contains(err.Error(), secret) {
+						t.Errorf("the error shows a secret: %v", err)
+					}
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := want
+			test.change(&want)
+			c.path = ""
+			if c != want {
+				t.Errorf("got %+v, want %+v", c, want)
+			}
+		})
+	}
+}
+
+func TestMissingFileIsAnError(t *testing.T) {
+	var c config
+	fs := flags(&c)
+	if err := fs.Parse([]string{"--config-path=/nowhere/data"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Load(fs, nil); err == nil || !strings.Contains(err.Error(), "/nowhere/data") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWriteTable(t *testing.T) {
+	var b strings.Builder
+	if err := WriteTable(&b, flags(new(config))); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"| `--s3-bucket` | `RAYHISTORY_S3_BUCKET`, `S3_BUCKET` | `s3-bucket`, `s3Bucket` | `ray-historyserver` | name of the bucket |",
+		"| `--storage-backend`, `--runtime-class-name` | `RAYHISTORY_STORAGE_BACKEND`, `STORAGE_BACKEND`, `RAYHISTORY_RUNTIME_CLASS_NAME` | `storage-backend`, `runtime-class-name` | `local` | s3\\|local |",
+	} {
+		if !strings.Contains(b.String(), line+"\n") {
+			t.Errorf("no line %s in\n%s", line, b.String())
+		}
+	}
+}
