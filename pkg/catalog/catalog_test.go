@@ -1,0 +1,251 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const root = "log"
+
+func quiet() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// bucket is a store in a folder of the test's, and a catalog over it.
+func bucket(t *testing.T) (*local.Store, string, *Catalog) {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, dir, New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+}
+
+func put(t *testing.T, store blob.Creator, key, body string) {
+	t.Helper()
+	if err := store.Create(t.Context(), key, bytes.NewReader([]byte(body))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// age makes all stored objects d old.
+func age(t *testing.T, dir string, d time.Duration) {
+	t.Helper()
+	at := time.Now().Add(-d)
+	err := filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		return os.Chtimes(p, at, at)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func v16(cluster, name string) layout.Session {
+	return layout.Session{Namespace: "default", Cluster: cluster, Name: name}
+}
+
+// fresh is the catalog's list after one round of what Start does.
+func fresh(t *testing.T, c *Catalog) Listing {
+	t.Helper()
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.describeDue(t.Context())
+	return c.List(t.Context())
+}
+
+func TestListTellsFactsOfBothLayouts(t *testing.T) {
+	store, dir, c := bucket(t)
+	withFacts := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
+	put(t, store, layout.MetaKey(root, withFacts), "")
+	put(t, store, layout.FactsKey(root, withFacts, layout.Start), `{"ownerKind":"rayjob","ownerName":"nightly","start":"2026-11-20T23:19:40Z"}`)
+	put(t, store, layout.FactsKey(root, withFacts, layout.End), `{"rayVersion":"2.60.0","end":"2026-11-20T23:40:00Z","nodes":3}`)
+	put(t, store, layout.IndexKey(root, withFacts, "tasks"), "12345")
+	newer := layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"}
+	put(t, store, layout.MetaKey(root, newer), "")
+	put(t, store, layout.SnapshotKey(root, newer, "/api/v0/cluster_metadata"), `{"result":true,"data":{"rayVersion":"2.55.1"}}`)
+	empty := v16("gone", "session_2026-11-18_00-00-00_000000_1")
+	put(t, store, layout.MetaKey(root, empty), "")
+	put(t, store, root+"/metadir/not-a-cluster/session_x", "")
+	age(t, dir, time.Hour)
+
+	l := fresh(t, c)
+	if l.Err != nil || len(l.Entries) != 3 {
+		t.Fatalf("%d entries, error %v", len(l.Entries), l.Err)
+	}
+	first := l.Entries[0]
+	if first.Ref != withFacts || first.OwnerKind != RayJob || first.OwnerName != "nightly" || first.RayVersion != "2.60.0" || first.Nodes != 3 || first.Running {
+		t.Errorf("session with facts: %+v", first)
+	}
+	if got := first.Duration(time.Now()); got != 20*time.Minute+20*time.Second {
+		t.Errorf("duration %s", got)
+	}
+	second := l.Entries[1]
+	if second.Ref != newer || second.OwnerKind != RayService || second.OwnerName != "svc" || second.RayVersion != "2.55.1" || second.Running || !second.End.Equal(second.LastWrite) {
+		t.Errorf("session of the newer layout: %+v", second)
+	}
+	if third := l.Entries[2]; third.Ref != empty || third.Objects != 0 || !third.Described || third.Running {
+		t.Errorf("marker without data: %+v", third)
+	}
+}
+
+func TestRunningUntilQuietOrEndMarker(t *testing.T) {
+	store, dir, c := bucket(t)
+	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
+	put(t, store, layout.MetaKey(root, ref), "")
+	age(t, dir, time.Hour)
+	put(t, store, layout.Prefix(root, ref)+"node_events/x", "{}")
+	if e := fresh(t, c).Entries[0]; !e.Running || !e.End.IsZero() {
+		t.Errorf("just written: %+v", e)
+	}
+	put(t, store, layout.FactsKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
+	c.describe(t.Context(), ref)
+	if e := c.snapshot().Entries[0]; e.Running || e.End.IsZero() {
+		t.Errorf("with an end marker: %+v", e)
+	}
+}
+
+func TestDamagedFactsAreNoFacts(t *testing.T) {
+	store, dir, c := bucket(t)
+	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
+	put(t, store, layout.MetaKey(root, ref), "")
+	put(t, store, layout.FactsKey(root, ref, layout.Start), `{"start":"yesterday"`)
+	put(t, store, layout.FactsKey(root, ref, layout.End), `[1]`)
+	age(t, dir, time.Hour)
+	e := fresh(t, c).Entries[0]
+	if !e.Described || e.Running || e.Objects != 2 || !e.Start.Equal(time.Date(2026, 11, 20, 23, 19, 45, 0, time.UTC)) {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestFind(t *testing.T) {
+	store, _, c := bucket(t)
+	old, last := v16("lab", "session_2026-11-19_00-00-00_000000_1"), v16("lab", "session_2026-11-20_00-00-00_000000_1")
+	job := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "nightly-x2k", OwnerKind: "rayjob", OwnerName: "nightly", Name: old.Name}
+	for _, ref := range []layout.Session{old, last, job} {
+		put(t, store, layout.MetaKey(root, ref), "")
+	}
+	fresh(t, c)
+	for _, tc := range []struct {
+		want Want
+		ref  layout.Session
+		err  error
+	}{
+		{want: Want{Namespace: "default", Name: "lab", Session: old.Name}, ref: old},
+		{want: Want{Namespace: "default", Name: "lab", Session: Latest}, ref: last},
+		{want: Want{Namespace: "default", Name: "lab", Session: Live}, ref: last},
+		{want: Want{Namespace: "default", Kind: "rayjob", Name: "nightly", Session: Latest}, ref: job},
+		{want: Want{Namespace: "default", Kind: "RayJob", Name: "nightly-x2k", Session: Latest}, ref: job},
+		{want: Want{Namespace: "default", Kind: "rayservice", Name: "nightly", Session: Latest}, err: ErrNoSession},
+		{want: Want{Namespace: "other", Name: "lab", Session: Latest}, err: ErrNoSession},
+		{want: Want{Namespace: "default", Name: "lab", Session: "session_2020-01-01_00-00-00_000000_1"}, err: ErrNoSession},
+		{want: Want{Namespace: "..", Name: "lab", Session: Latest}, err: layout.ErrForeign},
+		{want: Want{Namespace: "default", Name: "lab", Session: "session_/../x"}, err: layout.ErrForeign},
+	} {
+		e, err := c.Find(t.Context(), tc.want)
+		if e.Ref != tc.ref || !errors.Is(err, tc.err) {
+			t.Errorf("Find(%+v) = %v, %v; want %v, %v", tc.want, e.Ref, err, tc.ref, tc.err)
+		}
+	}
+}
+
+func TestSessionInBothLayoutsIsListedOnce(t *testing.T) {
+	store, _, c := bucket(t)
+	ours := v16("lab", "session_2026-11-20_00-00-00_000000_1")
+	theirs := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster", Name: ours.Name}
+	put(t, store, layout.MetaKey(root, theirs), "")
+	put(t, store, layout.MetaKey(root, ours), "")
+	if l := fresh(t, c); len(l.Entries) != 1 || l.Entries[0].Ref != ours {
+		t.Errorf("%+v", l.Entries)
+	}
+}
+
+// awayStore answers every listing with err while it is set.
+type awayStore struct {
+	blob.Reader
+	err   error
+	lists int
+}
+
+func (s *awayStore) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	s.lists++
+	if s.err != nil {
+		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, s.err) }
+	}
+	return s.Reader.List(ctx, prefix, opts)
+}
+
+func TestUnreachableStoreKeepsTheLastList(t *testing.T) {
+	store, _, _ := bucket(t)
+	put(t, store, layout.MetaKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
+	away := &awayStore{Reader: store}
+	c := New(Options{Store: away, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+	fresh(t, c)
+	away.err = errors.New("connection refused")
+	if err := c.Refresh(t.Context()); !errors.Is(err, away.err) {
+		t.Fatalf("refresh: %v", err)
+	}
+	if l := c.List(t.Context()); len(l.Entries) != 1 || !errors.Is(l.Err, away.err) || l.At.IsZero() {
+		t.Errorf("%+v", l)
+	}
+	away.err = nil
+	if l := fresh(t, c); l.Err != nil {
+		t.Errorf("after recovery: %v", l.Err)
+	}
+}
+
+func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _, _ := bucket(t)
+		counted := &awayStore{Reader: store}
+		c := New(Options{Store: counted, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c.Start()
+		defer c.Close()
+		synctest.Wait()
+		first := counted.lists
+		find := func() {
+			if _, err := c.Find(t.Context(), Want{Namespace: "default", Name: "lab", Session: Latest}); !errors.Is(err, ErrNoSession) {
+				t.Fatal(err)
+			}
+		}
+		find()
+		if counted.lists != first {
+			t.Errorf("a miss right after a listing listed again")
+		}
+		time.Sleep(forgiven + time.Second)
+		put(t, store, layout.MetaKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
+		if e, err := c.Find(t.Context(), Want{Namespace: "default", Name: "lab", Session: Latest}); err != nil || e.Ref.Cluster != "lab" {
+			t.Errorf("a session stored since the last listing: %v, %v", e, err)
+		}
+	})
+}
+
+func TestListWaitsForTheFirstListing(t *testing.T) {
+	_, _, c := bucket(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if l := c.List(ctx); !errors.Is(l.Err, context.Canceled) {
+		t.Errorf("%+v", l)
+	}
+}

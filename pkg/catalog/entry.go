@@ -1,0 +1,66 @@
+package catalog
+
+import (
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Entry is what the list of sessions tells of one stored session.
+type Entry struct {
+	Ref layout.Session
+	// OwnerKind is RayCluster, RayJob or RayService; OwnerName is the name of the object that the user created, for a RayCluster its own.
+	OwnerKind, OwnerName string
+	RayVersion           string // "2.60.0"; empty if nothing stored tells
+	Start                time.Time
+	// End is when the session ended; zero while it runs. Without facts from the collector it is the time of the last write.
+	End       time.Time
+	LastWrite time.Time // when the last object of the session was stored
+	Running   bool
+	Bytes     int64 // of all stored objects
+	Objects   int
+	Nodes     int // 0 if nothing stored tells
+	// Described is false until the session's objects were looked at: then only Ref, Start and what the marker tells is known.
+	Described bool
+}
+
+// Duration is how long the session ran, up to now for one that still does; 0 if that is not known.
+func (e Entry) Duration(now time.Time) time.Duration {
+	end := e.End
+	switch {
+	case e.Running:
+		end = now
+	case end.IsZero():
+		return 0
+	}
+	return max(0, end.Sub(e.Start))
+}
+
+// Kinds of objects that own a session, as Kubernetes spells them.
+const (
+	RayCluster = "RayCluster"
+	RayJob     = "RayJob"
+	RayService = "RayService"
+)
+
+// Kind spells a kind as Kubernetes does, however its letters are cased ("rayjob", "RayJob"); "" for what is none of the three.
+func Kind(s string) string {
+	for _, k := range []string{RayCluster, RayJob, RayService} {
+		if strings.EqualFold(k, s) {
+			return k
+		}
+	}
+	return ""
+}
+
+// startOf reads the start out of a session's name: session_{date}_{time}_{µs}_{pid}, in the head's local time, which is UTC in containers.
+func startOf(sessionName string) (time.Time, bool) {
+	const form = "2006-01-02_15-04-05"
+	rest := strings.TrimPrefix(sessionName, "session_")
+	if len(rest) < len(form) {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(form, rest[:len(form)])
+	return t, err == nil
+}

@@ -1,0 +1,30 @@
+package catalog
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	refreshes, looks *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer, c *Catalog) metrics {
+	m := metrics{
+		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "historyserver_catalog_refreshes_total", Help: "Listings of the session markers.",
+		}, []string{"result"}),
+		looks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "historyserver_catalog_looks_total", Help: "Listings of one session's objects, for its size and state.",
+		}, []string{"result"}),
+	}
+	sessions := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "historyserver_catalog_sessions", Help: "Sessions known to be stored.",
+	}, func() float64 { return float64(len(c.snapshot().Entries)) })
+	r.MustRegister(m.refreshes, m.looks, sessions)
+	return m
+}
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}
