@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/pyjson"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
 const (
