@@ -1,0 +1,322 @@
+package sessioncache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// stubSession is as large as it says.
+type stubSession struct {
+	ref   layout.Session
+	mu    sync.Mutex
+	bytes int64
+	grow  int64 // bytes that each refresh adds
+	err   error // of refreshes
+	looks int
+}
+
+func (s *stubSession) MemoryBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
+}
+
+func (s *stubSession) Refresh(context.Context) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	if s.err != nil {
+		return false, s.err
+	}
+	s.bytes += s.grow
+	return s.grow > 0, nil
+}
+
+// stubLoader loads stubSessions, each in a second of the test's clock.
+type stubLoader struct {
+	mu      sync.Mutex
+	begun   map[layout.Session]int
+	running int
+	most    int // that ran at a time
+	bytes   int64
+	growing bool
+	err     error
+	panics  bool
+}
+
+func (l *stubLoader) newLoad(ref layout.Session) Load[*stubSession] {
+	return Load[*stubSession]{
+		Run:      func(ctx context.Context) (*stubSession, error) { return l.run(ctx, ref) },
+		Progress: func() Progress { return Progress{BytesDone: 1, BytesTotal: 2} },
+	}
+}
+
+func (l *stubLoader) run(ctx context.Context, ref layout.Session) (*stubSession, error) {
+	l.mu.Lock()
+	l.begun[ref]++
+	l.running++
+	l.most = max(l.most, l.running)
+	err, panics := l.err, l.panics
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.running--
+		l.mu.Unlock()
+	}()
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if panics {
+		panic("damaged")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &stubSession{ref: ref, bytes: l.bytes}, nil
+}
+
+func ref(n int) layout.Session {
+	return layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_%d", n)}
+}
+
+// run gives a test a cache within a synctest bubble.
+func run(t *testing.T, maxBytes int64, test func(t *testing.T, c *Cache[*stubSession], l *stubLoader)) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		l := &stubLoader{begun: make(map[layout.Session]int), bytes: 10}
+		c := New(Options[*stubSession]{
+			NewLoad: l.newLoad, Growing: func(layout.Session, time.Time) bool { return l.growing },
+			MaxBytes: maxBytes, MaxLoads: 2, Log: log, Registerer: prometheus.NewRegistry(),
+		})
+		defer c.Close()
+		test(t, c, l)
+	})
+}
+
+func get(t *testing.T, c *Cache[*stubSession], r layout.Session) (*stubSession, func()) {
+	t.Helper()
+	s, release, err := c.Get(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, release
+}
+
+func TestOneLoadForAllWhoWait(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		var wg sync.WaitGroup
+		sessions := make([]*stubSession, 50)
+		for i := range sessions {
+			wg.Go(func() {
+				s, release, err := c.Get(t.Context(), ref(1))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				sessions[i] = s
+				release()
+				release() // twice is once
+			})
+		}
+		synctest.Wait()
+		if s := c.Status(ref(1)); s.State != Loading || s.Progress.BytesTotal != 2 || len(c.Loads()) != 1 {
+			t.Errorf("while loading: %+v", s)
+		}
+		wg.Wait()
+		for _, s := range sessions {
+			if s != sessions[0] {
+				t.Fatal("two sessions were loaded")
+			}
+		}
+		if l.begun[ref(1)] != 1 || c.Status(ref(1)).State != Ready {
+			t.Errorf("loads %d, %+v", l.begun[ref(1)], c.Status(ref(1)))
+		}
+	})
+}
+
+func TestConcurrentLoadsAreBounded(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		for i := range 6 {
+			c.Begin(ref(i))
+		}
+		synctest.Wait()
+		queued := 0
+		for _, s := range c.Loads() {
+			if s.State == Queued {
+				queued++
+			}
+		}
+		if queued != 4 {
+			t.Errorf("%d wait, want 4", queued)
+		}
+		time.Sleep(10 * time.Second)
+		if sessions, bytes, loading := c.usage(); sessions != 6 || bytes != 60 || loading != 0 || l.most != 2 {
+			t.Errorf("%d sessions of %d bytes, %d loading, at most %d at a time", sessions, bytes, loading, l.most)
+		}
+	})
+}
+
+func TestEvictsWhatIsUnusedForLongest(t *testing.T) {
+	run(t, 25, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		_, keep := get(t, c, ref(0)) // in use all the time
+		for i := 1; i <= 3; i++ {
+			_, release := get(t, c, ref(i))
+			release()
+		}
+		for i, want := range []State{Ready, Absent, Absent, Ready} {
+			if got := c.Status(ref(i)).State; got != want {
+				t.Errorf("session %d is %s, want %s", i, got, want)
+			}
+		}
+		keep()
+		_, release := get(t, c, ref(1)) // loads again
+		release()
+		if l.begun[ref(1)] != 2 || c.Status(ref(0)).State != Absent {
+			t.Errorf("loads %d, session 0 is %s", l.begun[ref(1)], c.Status(ref(0)).State)
+		}
+	})
+}
+
+func TestSessionLargerThanTheBoundStaysWhileUsedLast(t *testing.T) {
+	run(t, 5, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		for range 3 {
+			_, release := get(t, c, ref(0))
+			release()
+		}
+		if l.begun[ref(0)] != 1 {
+			t.Errorf("loaded %d times", l.begun[ref(0)])
+		}
+		_, release := get(t, c, ref(1))
+		release()
+		if sessions, bytes, _ := c.usage(); sessions != 1 || bytes != 10 || c.Status(ref(0)).State != Absent {
+			t.Errorf("%d sessions of %d bytes", sessions, bytes)
+		}
+	})
+}
+
+func TestLoadGoesOnForAWhileWithoutWaiters(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, _, err := c.Get(ctx, ref(0)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("impatient caller: %v", err)
+		}
+		time.Sleep(time.Second)
+		if s := c.Status(ref(0)); s.State != Ready {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestLoadThatNobodyWaitsForIsCancelled(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		c.opts.Linger = 100 * time.Millisecond
+		c.Begin(ref(0))
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if c.Status(ref(0)).State != Absent || l.running != 0 {
+			t.Errorf("%+v, %d running", c.Status(ref(0)), l.running)
+		}
+		_, release := get(t, c, ref(0)) // is not told of the cancellation
+		release()
+		if l.begun[ref(0)] != 2 {
+			t.Errorf("loads %d", l.begun[ref(0)])
+		}
+	})
+}
+
+func TestFailedLoadIsRememberedForAMoment(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		l.err = errors.New("connection reset")
+		for range 3 {
+			if _, _, err := c.Get(t.Context(), ref(0)); !errors.Is(err, l.err) {
+				t.Fatal(err)
+			}
+		}
+		if s := c.Status(ref(0)); l.begun[ref(0)] != 1 || s.State != Failed || !errors.Is(s.Err, l.err) {
+			t.Errorf("loads %d, %+v", l.begun[ref(0)], s)
+		}
+		time.Sleep(failedFor + time.Millisecond)
+		synctest.Wait()
+		l.err = nil
+		_, release := get(t, c, ref(0))
+		release()
+	})
+}
+
+func TestPanicOfALoadIsItsError(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		l.panics = true
+		if _, _, err := c.Get(t.Context(), ref(0)); err == nil {
+			t.Fatal("no error")
+		}
+		l.panics = false
+		_, release := get(t, c, ref(1)) // the slot was given back
+		release()
+	})
+}
+
+func TestGrowingSessionIsRefreshedNowAndThen(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		l.growing = true
+		s, release := get(t, c, ref(0))
+		release()
+		s.grow = 5
+		for range 4 {
+			_, release := get(t, c, ref(0))
+			release()
+			time.Sleep(time.Second)
+		}
+		if _, bytes, _ := c.usage(); s.looks != 1 || bytes != 15 {
+			t.Errorf("%d looks, %d bytes", s.looks, bytes)
+		}
+		s.mu.Lock()
+		s.err = errors.New("connection reset")
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		if got, release, err := c.Get(t.Context(), ref(0)); err != nil || got != s {
+			t.Errorf("a session that cannot be refreshed: %v", err)
+		} else {
+			release()
+		}
+		l.growing = false
+		s.mu.Lock()
+		looks := s.looks
+		s.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		_, release = get(t, c, ref(0))
+		release()
+		if s.looks != looks {
+			t.Error("an ended session was refreshed")
+		}
+	})
+}
+
+func TestCloseEndsLoads(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		result := make(chan error, 1)
+		go func() {
+			_, _, err := c.Get(t.Context(), ref(0))
+			result <- err
+		}()
+		synctest.Wait()
+		c.Close()
+		if err := <-result; !errors.Is(err, ErrClosed) || l.running != 0 {
+			t.Errorf("%v, %d running", err, l.running)
+		}
+	})
+}

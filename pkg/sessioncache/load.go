@@ -1,0 +1,147 @@
+package sessioncache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// start makes an entry and begins its load; c.mu must be held.
+func (c *Cache[S]) start(ref layout.Session) *entry[S] {
+	c.metrics.gets.WithLabelValues("miss").Inc()
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	load := c.opts.NewLoad(ref)
+	e := &entry[S]{ref: ref, ready: make(chan struct{}), progress: load.Progress, cancel: cancel, began: time.Now(), queued: true}
+	c.entries[ref] = e
+	c.loads.Go(func() {
+		defer cancel(nil)
+		began, session, err := c.run(ctx, e, load)
+		c.finish(e, began, session, err)
+	})
+	return e
+}
+
+// run waits for a slot and loads. A panic of the load is its error: one damaged session must not end the server.
+func (c *Cache[S]) run(ctx context.Context, e *entry[S], load Load[S]) (began time.Time, session S, err error) {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return time.Now(), session, c.causeOf(ctx)
+	}
+	c.mu.Lock()
+	e.queued = false
+	c.mu.Unlock()
+	began = time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			c.opts.Log.WithField("session", e.ref.String()).Errorf("panic while loading a session: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("load session %s: internal error, see the server's log", e.ref)
+		}
+	}()
+	session, err = load.Run(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = c.causeOf(ctx)
+	}
+	return began, session, err
+}
+
+func (c *Cache[S]) causeOf(ctx context.Context) error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return context.Cause(ctx)
+}
+
+// finish keeps what a load gave, and wakes those who wait.
+func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.session, e.err, e.ended, e.readAt, e.refreshed = session, err, time.Now(), began, time.Now()
+	if e.giveUp != nil {
+		e.giveUp.Stop()
+		e.giveUp = nil
+	}
+	close(e.ready)
+	took := e.ended.Sub(began)
+	log := c.opts.Log.WithFields(logrus.Fields{"session": e.ref.String(), "seconds": took.Seconds()})
+	if err != nil {
+		c.metrics.loads.WithLabelValues("error").Observe(took.Seconds())
+		if !errors.Is(err, ErrClosed) {
+			log.WithError(err).Error("cannot load a session")
+		}
+		time.AfterFunc(failedFor, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.forget(e)
+		})
+		return
+	}
+	c.metrics.loads.WithLabelValues("ok").Observe(took.Seconds())
+	if c.entries[e.ref] != e {
+		return // abandoned just as it was done
+	}
+	e.bytes = session.MemoryBytes()
+	e.place = c.recent.PushFront(e)
+	c.bytes += e.bytes
+	log.WithField("bytes", e.bytes).Info("loaded a session")
+	if e.bytes > c.opts.MaxBytes {
+		log.WithFields(logrus.Fields{"bytes": e.bytes, "max": c.opts.MaxBytes}).Warn("a session alone is larger than --session-cache-max-memory; it is kept while it is the one used last")
+	}
+	c.evict()
+}
+
+// refresh brings a growing session up to date, at most every RefreshEvery and by one caller at a time: the others take it as it is. An
+// error leaves the session as it was, which is right but old.
+func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) {
+	c.mu.Lock()
+	if e.refreshing || time.Since(e.refreshed) < c.opts.RefreshEvery || !c.opts.Growing(e.ref, e.readAt) {
+		c.mu.Unlock()
+		return
+	}
+	e.refreshing = true
+	began := time.Now()
+	c.mu.Unlock()
+
+	changed, err := e.session.Refresh(ctx)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.refreshing, e.refreshed = false, time.Now()
+	c.metrics.refreshes.WithLabelValues(refreshResult(changed, err)).Inc()
+	log := c.opts.Log.WithField("session", e.ref.String())
+	switch {
+	case err != nil && e.refreshErr == nil && ctx.Err() == nil:
+		log.WithError(err).Warn("cannot refresh a session; it is shown as it was")
+	case err == nil && e.refreshErr != nil:
+		log.Info("a session can be refreshed again")
+	}
+	if ctx.Err() == nil {
+		e.refreshErr = err
+	}
+	if err == nil {
+		e.readAt = began
+	}
+	if changed && e.place != nil {
+		c.bytes -= e.bytes
+		e.bytes = e.session.MemoryBytes()
+		c.bytes += e.bytes
+		c.evict()
+	}
+}
+
+func refreshResult(changed bool, err error) string {
+	switch {
+	case err != nil:
+		return "error"
+	case changed:
+		return "changed"
+	}
+	return "same"
+}

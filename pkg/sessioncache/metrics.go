@@ -1,0 +1,35 @@
+package sessioncache
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	gets, refreshes *prometheus.CounterVec
+	evictions       prometheus.Counter
+	loads           *prometheus.HistogramVec
+}
+
+func newMetrics(r prometheus.Registerer, usage func() (sessions, bytes, loading int64)) metrics {
+	m := metrics{
+		gets: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "historyserver_session_cache_gets_total", Help: "Requests for a session: in memory (hit), being loaded (joined), to be loaded (miss).",
+		}, []string{"result"}),
+		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "historyserver_session_cache_refreshes_total", Help: "Looks for new bytes of sessions in memory that still grow.",
+		}, []string{"result"}),
+		evictions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "historyserver_session_cache_evictions_total", Help: "Sessions let go because others needed their memory.",
+		}),
+		loads: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "historyserver_session_cache_load_seconds", Help: "Time to load a session, without the wait for other loads.",
+			Buckets: []float64{.01, .03, .1, .3, 1, 3, 10, 30, 100, 300},
+		}, []string{"result"}),
+	}
+	gauge := func(name, help string, value func() int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+	}
+	r.MustRegister(m.gets, m.refreshes, m.evictions, m.loads,
+		gauge("historyserver_session_cache_sessions", "Sessions in memory.", func() int64 { n, _, _ := usage(); return n }),
+		gauge("historyserver_session_cache_bytes", "Measured memory of the sessions in memory.", func() int64 { _, n, _ := usage(); return n }),
+		gauge("historyserver_session_cache_loading", "Sessions being loaded or waiting to be.", func() int64 { _, _, n := usage(); return n }))
+	return m
+}

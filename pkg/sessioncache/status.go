@@ -1,0 +1,74 @@
+package sessioncache
+
+import (
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// State is where a session stands in the cache.
+type State string
+
+const (
+	Absent  State = "absent"  // not in memory: the next Get loads it
+	Queued  State = "queued"  // waits until other loads end
+	Loading State = "loading" // being loaded
+	Ready   State = "ready"   // in memory
+	Failed  State = "failed"  // its load failed a moment ago
+)
+
+// Status tells where a session stands.
+type Status struct {
+	State    State
+	Progress Progress
+	Elapsed  time.Duration // since the load was asked for, until it ended
+	Err      error         // why it Failed
+}
+
+// Status tells where a session stands, without changing that.
+func (c *Cache[S]) Status(ref layout.Session) Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status(c.entries[ref])
+}
+
+// Loads tells of all sessions that are being loaded or wait to be.
+func (c *Cache[S]) Loads() map[layout.Session]Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	loads := make(map[layout.Session]Status)
+	for ref, e := range c.entries {
+		if e.ended.IsZero() {
+			loads[ref] = c.status(e)
+		}
+	}
+	return loads
+}
+
+func (c *Cache[S]) status(e *entry[S]) Status {
+	switch {
+	case e == nil:
+		return Status{State: Absent}
+	case e.ended.IsZero():
+		s := Status{State: Loading, Progress: e.progress(), Elapsed: time.Since(e.began)}
+		if e.queued {
+			s.State = Queued
+		}
+		return s
+	case e.err != nil:
+		return Status{State: Failed, Elapsed: e.ended.Sub(e.began), Err: e.err}
+	}
+	return Status{State: Ready, Progress: e.progress(), Elapsed: e.ended.Sub(e.began)}
+}
+
+// usage counts what is in memory.
+func (c *Cache[S]) usage() (sessions, bytes, loading int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		if e.ended.IsZero() {
+			loading++
+		}
+	}
+	return int64(c.recent.Len()), c.bytes, loading
+}
