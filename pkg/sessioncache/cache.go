@@ -18,12 +18,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Loaded is what the cache asks of a session. Refresh may run while others read the session.
+// Loaded is what the cache asks of a session. It does not change once it is made.
 type Loaded interface {
+	comparable
 	// MemoryBytes is about how much memory the session holds.
 	MemoryBytes() int64
-	// Refresh reads what was stored since the session was loaded or last refreshed.
-	Refresh(ctx context.Context) (changed bool, err error)
 }
 
 // Load is one load of a session, not begun.
@@ -43,6 +42,8 @@ type Progress struct {
 type Options[S Loaded] struct {
 	// NewLoad prepares the load of a session.
 	NewLoad func(ref layout.Session) Load[S]
+	// Refresh gives the session with what was stored since it was loaded or last refreshed; the same one if that is nothing.
+	Refresh func(ctx context.Context, session S) (S, error)
 	// Growing says whether more of a session may have been stored since the given time.
 	Growing func(ref layout.Session, since time.Time) bool
 	// MaxBytes bounds the memory of the sessions that nobody uses at the moment, together with those in use; the one used last stays
@@ -139,8 +140,7 @@ func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, rele
 		return session, nil, e.err
 	}
 	c.use(e)
-	c.refresh(ctx, e)
-	return e.session, sync.OnceFunc(func() { c.release(e) }), nil
+	return c.refresh(ctx, e), sync.OnceFunc(func() { c.release(e) }), nil
 }
 
 // Begin starts to load a session, if it is not there, without waiting for it.

@@ -19,29 +19,10 @@ import (
 // stubSession is as large as it says.
 type stubSession struct {
 	ref   layout.Session
-	mu    sync.Mutex
 	bytes int64
-	grow  int64 // bytes that each refresh adds
-	err   error // of refreshes
-	looks int
 }
 
-func (s *stubSession) MemoryBytes() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bytes
-}
-
-func (s *stubSession) Refresh(context.Context) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.looks++
-	if s.err != nil {
-		return false, s.err
-	}
-	s.bytes += s.grow
-	return s.grow > 0, nil
-}
+func (s *stubSession) MemoryBytes() int64 { return s.bytes }
 
 // stubLoader loads stubSessions, each in a second of the test's clock.
 type stubLoader struct {
@@ -53,6 +34,18 @@ type stubLoader struct {
 	growing bool
 	err     error
 	panics  bool
+
+	grow       int64 // bytes that each refresh adds
+	refreshErr error
+	refreshes  int
+}
+
+func (l *stubLoader) refresh(_ context.Context, s *stubSession) (*stubSession, error) {
+	l.refreshes++
+	if l.refreshErr != nil || l.grow == 0 {
+		return s, l.refreshErr
+	}
+	return &stubSession{ref: s.ref, bytes: s.bytes + l.grow}, nil
 }
 
 func (l *stubLoader) newLoad(ref layout.Session) Load[*stubSession] {
@@ -99,7 +92,7 @@ func run(t *testing.T, maxBytes int64, test func(t *testing.T, c *Cache[*stubSes
 		log.SetOutput(io.Discard)
 		l := &stubLoader{begun: make(map[layout.Session]int), bytes: 10}
 		c := New(Options[*stubSession]{
-			NewLoad: l.newLoad, Growing: func(layout.Session, time.Time) bool { return l.growing },
+			NewLoad: l.newLoad, Refresh: l.refresh, Growing: func(layout.Session, time.Time) bool { return l.growing },
 			MaxBytes: maxBytes, MaxLoads: 2, Log: log, Registerer: prometheus.NewRegistry(),
 		})
 		defer c.Close()
@@ -275,32 +268,30 @@ func TestGrowingSessionIsRefreshedNowAndThen(t *testing.T) {
 		l.growing = true
 		s, release := get(t, c, ref(0))
 		release()
-		s.grow = 5
+		l.grow = 5
 		for range 4 {
 			_, release := get(t, c, ref(0))
 			release()
 			time.Sleep(time.Second)
 		}
-		if _, bytes, _ := c.usage(); s.looks != 1 || bytes != 15 {
-			t.Errorf("%d looks, %d bytes", s.looks, bytes)
+		grown, release := get(t, c, ref(0))
+		release()
+		if _, bytes, _ := c.usage(); l.refreshes != 1 || bytes != 15 || s.bytes != 10 || grown.bytes != 15 {
+			t.Errorf("%d refreshes, %d bytes", l.refreshes, bytes)
 		}
-		s.mu.Lock()
-		s.err = errors.New("connection reset")
-		s.mu.Unlock()
+		l.refreshErr = errors.New("connection reset")
 		time.Sleep(3 * time.Second)
-		if got, release, err := c.Get(t.Context(), ref(0)); err != nil || got != s {
-			t.Errorf("a session that cannot be refreshed: %v", err)
+		if same, release := get(t, c, ref(0)); same != grown {
+			t.Error("a session that could not be refreshed was replaced")
 		} else {
 			release()
 		}
 		l.growing = false
-		s.mu.Lock()
-		looks := s.looks
-		s.mu.Unlock()
+		before := l.refreshes
 		time.Sleep(10 * time.Second)
 		_, release = get(t, c, ref(0))
 		release()
-		if s.looks != looks {
+		if l.refreshes != before {
 			t.Error("an ended session was refreshed")
 		}
 	})

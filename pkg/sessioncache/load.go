@@ -97,19 +97,21 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	c.evict()
 }
 
-// refresh brings a growing session up to date, at most every RefreshEvery and by one caller at a time: the others take it as it is. An
-// error leaves the session as it was, which is right but old.
-func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) {
+// refresh gives an entry's session, up to date if it grows: at most every RefreshEvery and by one caller at a time, the others take it as
+// it is. An error leaves the session as it was, which is right but old.
+func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	c.mu.Lock()
-	if e.refreshing || time.Since(e.refreshed) < c.opts.RefreshEvery || !c.opts.Growing(e.ref, e.readAt) {
+	session, since := e.session, e.readAt
+	if e.refreshing || time.Since(e.refreshed) < c.opts.RefreshEvery || !c.opts.Growing(e.ref, since) {
 		c.mu.Unlock()
-		return
+		return session
 	}
 	e.refreshing = true
 	began := time.Now()
 	c.mu.Unlock()
 
-	changed, err := e.session.Refresh(ctx)
+	next, err := c.opts.Refresh(ctx, session)
+	changed := err == nil && next != session
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,12 +130,16 @@ func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) {
 	if err == nil {
 		e.readAt = began
 	}
-	if changed && e.place != nil {
-		c.bytes -= e.bytes
-		e.bytes = e.session.MemoryBytes()
-		c.bytes += e.bytes
-		c.evict()
+	if changed {
+		e.session = next
+		if e.place != nil {
+			c.bytes -= e.bytes
+			e.bytes = next.MemoryBytes()
+			c.bytes += e.bytes
+			c.evict()
+		}
 	}
+	return e.session
 }
 
 func refreshResult(changed bool, err error) string {
