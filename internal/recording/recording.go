@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -37,6 +38,21 @@ type Post struct {
 	Time float64           `json:"t"` // Unix seconds
 	Path string            `json:"path"`
 	Body []json.RawMessage `json:"body"` // the events, byte for byte
+}
+
+// At is when the request came.
+func (p Post) At() time.Time { return time.UnixMicro(int64(p.Time * 1e6)).UTC() }
+
+// JSON is the request's body: the recorded events, byte for byte, in an array.
+func (p Post) JSON() []byte {
+	b := []byte{'['}
+	for i, e := range p.Body {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, e...)
+	}
+	return append(b, ']')
 }
 
 // Answer is what the real dashboard answered to a GET.

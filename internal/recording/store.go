@@ -16,7 +16,7 @@ import (
 )
 
 // WriteStore writes the recorded session into dir as a collector with the local backend leaves it (an object is the file dir/{key}):
-// marker, events, logs, and snapshots taken from the recorded answers. It shares no code with the collector, so that a test of a
+// marker, facts, events, logs, and snapshots taken from the recorded answers. It shares no code with the collector, so that a test of a
 // reader does not hang on the writer.
 func (a *Archive) WriteStore(dir string) error {
 	session, err := a.Session()
@@ -31,6 +31,7 @@ func (a *Archive) WriteStore(dir string) error {
 	if err := w.put(layout.MetaKey(layout.DefaultRoot, session), nil); err != nil {
 		return err
 	}
+	var first, last time.Time
 	for _, node := range nodes {
 		id, err := a.NodeID(node)
 		if err != nil {
@@ -39,6 +40,14 @@ func (a *Archive) WriteStore(dir string) error {
 		posts, err := a.ReadPosts(node)
 		if err != nil {
 			return err
+		}
+		if len(posts) > 0 {
+			if t := posts[0].At(); first.IsZero() || t.Before(first) {
+				first = t
+			}
+			if t := posts[len(posts)-1].At(); t.After(last) {
+				last = t
+			}
 		}
 		if err := w.events(id, posts); err != nil {
 			return err
@@ -49,6 +58,9 @@ func (a *Archive) WriteStore(dir string) error {
 	}
 	answers, err := a.ReadGolden()
 	if err != nil {
+		return err
+	}
+	if err := w.facts(answers, len(nodes), first, last); err != nil {
 		return err
 	}
 	for _, answer := range answers {
@@ -73,6 +85,33 @@ func (w storeWriter) put(key string, body []byte) error {
 		return err
 	}
 	return os.WriteFile(file, body, 0o644)
+}
+
+// facts tells of the session what the head's collector would: it began and ended with its first and last batch of events.
+func (w storeWriter) facts(answers []Answer, nodes int, first, last time.Time) error {
+	var version struct {
+		RayVersion string `json:"ray_version"`
+	}
+	for _, a := range answers {
+		if a.URL == "/api/version" {
+			if err := json.Unmarshal(a.Body, &version); err != nil {
+				return fmt.Errorf("%s: %w", a.URL, err)
+			}
+		}
+	}
+	for name, facts := range map[string]any{
+		layout.Start: layout.StartFacts{OwnerKind: "RayCluster", OwnerName: w.session.Cluster, RayVersion: version.RayVersion, Start: first},
+		layout.End:   layout.EndFacts{RayVersion: version.RayVersion, Start: first, End: last, Nodes: nodes},
+	} {
+		body, err := json.Marshal(facts)
+		if err != nil {
+			return err
+		}
+		if err := w.put(layout.FactsKey(layout.DefaultRoot, w.session, name), body); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // events writes one node's events as JSON Lines, an object an hour.

@@ -1,0 +1,73 @@
+# Ray History Server. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO          ?= go
+BUILD       := build
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+RAY_VERSION ?= 2.60.0
+PORT        ?= 8080
+FUZZTIME    ?= 20s
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The test module brings its servers (MinIO, fake GCS …) and so does not weigh on those who import this one.
+MODULES     := . test
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## both binaries, into build/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BUILD)/ ./cmd/...
+
+.PHONY: demo
+demo: build dashboard ## a recorded Ray session, collected, then shown at http://localhost:8080 (PORT=…)
+	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT)
+
+.PHONY: dashboard
+dashboard: ## the Ray Dashboard's own build, out of the Ray wheel (RAY_VERSION=…)
+	scripts/dashboard.sh $(RAY_VERSION) $(BUILD)/dashboard
+
+.PHONY: test
+test: vet ## hermetic tests of everything but real servers, clusters and browsers
+	$(GO) test ./...
+
+.PHONY: race
+race: ## the same under the race detector
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: test-backends
+test-backends: ## the storage contract against real servers, which it builds and starts
+	cd test && $(GO) test -count=1 -timeout 30m ./backends/...
+
+.PHONY: e2e
+e2e: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium and Node
+	$(MAKE) dashboard RAY_VERSION=2.60.0
+	$(MAKE) dashboard RAY_VERSION=2.55.1
+	python3 test/e2e/e2e.py
+
+.PHONY: vet
+vet: ## go vet, staticcheck, gofmt
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt these: $$unformatted" >&2; exit 1; }
+	for m in $(MODULES); do (cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME
+	for p in $$(grep -rl --include='*_test.go' 'func Fuzz' pkg internal | xargs -n1 dirname | sort -u); do \
+		for f in $$(grep -rhoE --include='*_test.go' 'func Fuzz[A-Za-z0-9_]+' $$p | cut -d' ' -f2); do \
+			$(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME); \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## every benchmark once
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: docs
+docs: ## writes the tables in docs/ that come from the code
+	$(GO) generate ./...
+
+.PHONY: clean
+clean: ## removes build/
+	rm -rf $(BUILD)

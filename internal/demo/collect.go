@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"golang.org/x/sync/errgroup"
+)
+
+// shutdown is how long a collector may take to ship what is left; Kubernetes gives a pod 30 s.
+const shutdown = 30 * time.Second
+
+// collect runs a collector per recorded node until all of the recording is stored below data.
+func collect(ctx context.Context, archive *recording.Archive, binary, work, data string) error {
+	answers, err := archive.ReadGolden()
+	if err != nil {
+		return err
+	}
+	dashboard := httptest.NewServer(recording.Dashboard(answers))
+	defer dashboard.Close()
+	nodes, err := archive.Nodes()
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, node := range nodes {
+		group.Go(func() error {
+			if err := collectNode(ctx, archive, node, binary, work, data, dashboard.URL); err != nil {
+				return fmt.Errorf("node %s: %w", node, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func collectNode(ctx context.Context, archive *recording.Archive, node, binary, work, data, dashboard string) (err error) {
+	dir := filepath.Join(work, node)
+	tmpRay := filepath.Join(dir, "ray")
+	if err := os.MkdirAll(tmpRay, 0o755); err != nil {
+		return err
+	}
+	if err := archive.ExtractTmpRay(node, tmpRay); err != nil {
+		return err
+	}
+	posts, err := archive.ReadPosts(node)
+	if err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	role := "Worker"
+	if node == recording.Head {
+		role = "Head"
+	}
+	collector, err := start(filepath.Join(dir, "collector.log"), binary,
+		"--role", role, "--ray-cluster-name", recording.Cluster, "--ray-cluster-namespace", recording.Namespace,
+		"--storage-backend", "local", "--local-dir", data, "--ray-tmp-dir", tmpRay, "--spool-dir", filepath.Join(dir, "spool"),
+		"--events-port", strconv.Itoa(port), "--ray-dashboard-address", dashboard, "--shutdown-timeout", "25s")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, collector.stop(shutdown))
+		if err == nil {
+			say("%-5s drained and stopped", node)
+		}
+	}()
+	base := "http://127.0.0.1:" + strconv.Itoa(port)
+	if err := collector.waitReady(ctx, base+"/healthz", 10*time.Second); err != nil {
+		return err
+	}
+	events := 0
+	for _, p := range posts {
+		if err := post(ctx, base+p.Path, p.JSON()); err != nil {
+			return fmt.Errorf("post %d events: %w", len(p.Body), err)
+		}
+		events += len(p.Body)
+	}
+	say("%-5s collector took %d events in %d requests", node, events, len(posts))
+	return nil
+}
+
+// post sends one batch as Ray's aggregator agent does.
+func post(ctx context.Context, url string, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
+}
+
+// freePort finds a port nobody listens on.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}

@@ -1,0 +1,104 @@
+// Demo shows the whole way on one machine, without Ray: it replays a recorded Ray session into a collector per recorded node, ends the
+// collectors as Kubernetes ends a pod, and leaves a history server running over what they stored.
+//
+// `make demo` builds the binaries, gets the Ray Dashboard's build and runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/spf13/pflag"
+)
+
+func main() {
+	bin := pflag.String("bin", "build", "folder of the binaries collector and historyserver")
+	dashboards := pflag.String("dashboard-dir", "build/dashboard", "folder of the Ray Dashboard's builds")
+	port := pflag.Int("port", 8080, "port of the history server on localhost")
+	name := pflag.String("recording", recording.Default, "recording to replay, a folder of test/testdata")
+	pflag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *bin, *dashboards, *port, *name)
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, bin, dashboards string, port int, name string) (err error) {
+	listen := net.JoinHostPort("localhost", strconv.Itoa(port))
+	if err := checkFree(listen); err != nil {
+		return err
+	}
+	archive, err := recording.Find(name)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "rayhistory-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	data := filepath.Join(work, "data")
+
+	if err := collect(ctx, archive, filepath.Join(bin, "collector"), work, data); err != nil {
+		return err
+	}
+	session, err := archive.Session()
+	if err != nil {
+		return err
+	}
+	say("history server over %s", data)
+	server, err := start(filepath.Join(work, "historyserver.log"), filepath.Join(bin, "historyserver"),
+		"--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", dashboards, "--live", "off")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop(10*time.Second)) }()
+	base := "http://" + listen
+	if err := server.waitReady(ctx, base+"/readyz", 30*time.Second); err != nil {
+		return err
+	}
+	fmt.Printf(`
+  The cluster %q is gone; its history is not:
+
+    all sessions        %s/
+    this one            %s/namespaces/%s/clusters/%s/sessions/%s/
+    with Ray's own CLI  ray list tasks --address %s/namespaces/%s/clusters/%s/sessions/latest
+
+  Ctrl-C ends the demo.
+`, session.Cluster, base, base, session.Namespace, session.Cluster, session.Name, base, session.Namespace, session.Cluster)
+	select {
+	case <-ctx.Done():
+		fmt.Println()
+		return nil
+	case <-server.done:
+		return fmt.Errorf("the history server ended by itself: %w\n%s", server.err, server.tail())
+	}
+}
+
+// checkFree says beforehand what would otherwise show only after the collectors' work.
+func checkFree(listen string) error {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("%w: choose another port with `make demo PORT=…`", err)
+	}
+	return l.Close()
+}
+
+var began = time.Now()
+
+func say(format string, a ...any) {
+	fmt.Printf("%5.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, a...))
+}

@@ -1,0 +1,68 @@
+// node visit.js < JOB.json > REPORT.json
+//
+// Opens pages of a dashboard in Chromium, one after the other, and reports what the browser saw: the text of each page, every request
+// that failed, every error of a page's scripts. It judges nothing: that is for the test that runs it.
+//
+// JOB: {base, enter?, out?, pages: [{name, path, wait?, click?: [text…], type?: {selector: text}}]}
+//   enter  is opened first, to choose a session by cookie
+//   path   is put behind base
+//   wait   is a text to wait for, at most 15 s; then the page must be quiet (no request for half a second)
+//   click  are texts of elements to click, in order; a download that starts is reported with its size
+//   out    is a folder for a screenshot of each page
+// REPORT: {pages: [{name, url, text, found, downloads: [{name, bytes}]}], requests: [{page, method, url, status}], errors: [{page, message}]}
+const { chromium } = require('playwright-core');
+const fs = require('fs');
+
+const QUIET = 15000; // ms to wait for a text or for quiet
+const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
+
+async function settle(page) {
+  // Some pages poll or stream, and so are never quiet: that is not an error.
+  await page.waitForLoadState('networkidle', { timeout: QUIET }).catch(() => {});
+  await page.waitForTimeout(500);
+}
+
+async function visit(context, base, spec, out, report) {
+  const page = await context.newPage();
+  page.on('response', r => report.requests.push({ page: spec.name, method: r.request().method(), url: r.url(), status: r.status() }));
+  page.on('requestfailed', r => {
+    const why = r.failure() ? r.failure().errorText : '';
+    // A page that is left takes its open requests with it; a download is no page.
+    if (why !== 'net::ERR_ABORTED') report.requests.push({ page: spec.name, method: r.method(), url: r.url(), status: 0, error: why });
+  });
+  page.on('pageerror', e => report.errors.push({ page: spec.name, message: e.message }));
+  const result = { name: spec.name, found: true, downloads: [] };
+  const downloads = [];
+  page.on('download', d => downloads.push(d));
+  await page.goto(base + spec.path, { waitUntil: 'load' });
+  await settle(page);
+  for (const text of spec.click || []) {
+    await page.getByText(text, { exact: true }).first().click({ timeout: QUIET });
+    await settle(page);
+  }
+  if (spec.wait) result.found = await page.getByText(spec.wait).first().waitFor({ timeout: QUIET }).then(() => true, () => false);
+  for (const d of downloads) {
+    const path = await d.path();
+    result.downloads.push({ name: d.suggestedFilename(), bytes: fs.statSync(path).size });
+  }
+  result.url = page.url();
+  result.text = await page.evaluate(() => document.body.innerText);
+  if (out) await page.screenshot({ path: `${out}/${spec.name.replace(/[^A-Za-z0-9._-]+/g, '_')}.png` });
+  await page.close();
+  report.pages.push(result);
+}
+
+(async () => {
+  const job = JSON.parse(fs.readFileSync(0, 'utf8'));
+  const report = { pages: [], requests: [], errors: [] };
+  if (job.out) fs.mkdirSync(job.out, { recursive: true });
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, acceptDownloads: true, colorScheme: job.dark ? 'dark' : 'light' });
+  if (job.enter) await (await context.newPage()).goto(job.enter);
+  for (const spec of job.pages) await visit(context, job.base, spec, job.out, report);
+  await browser.close();
+  process.stdout.write(JSON.stringify(report));
+})().catch(e => {
+  console.error(e);
+  process.exit(1);
+});

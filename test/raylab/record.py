@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""record.py VERSION DIR   Records a session of a real three-node Ray cluster as test data: see internal/recording for the files of DIR.
+
+The workloads (workloads/) hold all kinds of success and failure; one node is killed midway; some drivers are still at work when the
+answers are recorded and the cluster is killed. Needs root: see lab.py.
+"""
+
+import argparse
+import gzip
+import io
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+
+import golden
+from lab import EVENT_TYPES, EVENTS_PORT, HERE, HOME, PYTHON, Lab, run, wait
+
+SHARED = f"{HOME}/shared"
+# The longest a driver that is still at work sleeps; the cluster is gone long before.
+STEADY = "900"
+# What Ray's command line prints for the session; compared with what it prints for the stored one.
+COMMANDS = [
+    ["list", "tasks"], ["list", "tasks", "--limit", "10", "--format", "json"], ["list", "tasks", "--detail", "--limit", "5", "--format", "yaml"],
+    ["list", "tasks", "--filter", "state=FAILED"], ["list", "tasks", "--filter", "name!=add", "--format", "json", "--limit", "500"],
+    ["list", "actors"], ["list", "actors", "--detail", "--format", "json"], ["list", "actors", "--filter", "state=DEAD"],
+    ["list", "nodes"], ["list", "nodes", "--detail", "--format", "yaml"], ["list", "jobs"], ["list", "jobs", "--detail", "--format", "json"],
+    ["list", "workers"], ["list", "workers", "--detail", "--format", "json"], ["list", "placement-groups"],
+    ["list", "placement-groups", "--detail", "--format", "json"], ["list", "objects"], ["list", "runtime-envs"],
+    ["summary", "tasks"], ["summary", "actors"], ["summary", "objects"],
+]  # fmt: skip
+
+
+def workload(lab):
+    """Everything that happens in the session, up to the moment at which its answers are recorded."""
+    say("tasks, actors, placement groups")
+    steady = [
+        lab.head.popen(PYTHON, "steady.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+        lab.head.popen(PYTHON, "actors.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+    ]
+    print(lab.python("tasks.py", SHARED))
+    print(lab.python("groups.py", "0"))
+    steady.append(lab.head.popen(PYTHON, "groups.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    say("submitted jobs")
+    env = json.dumps({"working_dir": ".", "env_vars": {"GREETING": "hello"}})
+    lab.submit("data-job", PYTHON, "data.py", options=["--runtime-env-json", env, "--metadata-json", '{"team": "history"}'])
+    lab.submit("fail-job", PYTHON, "-c", "import ray, sys; ray.init(); print('about to fail'); sys.exit(3)")
+    lab.submit("bad-env-job", PYTHON, "-c", "pass", options=["--runtime-env-json", '{"working_dir": "https://127.0.0.1:9/none.zip"}'])
+    lab.submit("no-command-job", "/no/such/command")
+    lab.submit("train-job", PYTHON, "train.py", SHARED)
+    lab.submit("stopped-job", PYTHON, "-c", "import ray, time; ray.init(); time.sleep(600)", wait_for_end=False)
+    wait(lambda: lab.api("/api/jobs/stopped-job")["driver_info"], 60, "stopped-job's driver")
+    ray(lab, "job", "stop", "stopped-job")
+    lab.submit("running-job", PYTHON, "steady.py", STEADY, wait_for_end=False)
+    wait(lambda: lab.api("/api/jobs/running-job")["driver_info"], 60, "running-job's driver")
+    say("Serve")
+    lab.head.exec(PYTHON, "-m", "ray.serve.scripts", "deploy", "serve_config.yaml", env=lab.env)
+    wait(lambda: serve_status(lab) == ["DEPLOY_FAILED", "RUNNING"], 120, "one Serve application running, one failed")
+    lab.head.exec("curl", "-sS", "--retry", "3", f"http://{lab.head.ip}:8000/")
+    wait(lambda: any(a["name"] == "lost_with_its_node" and a["state"] == "ALIVE" for a in actors(lab)), 120, "the actors driver")
+    say("killing the pod w2")
+    lab.pods["w2"].kill()
+    wait(lambda: dead_nodes(lab) == 1, 60, "w2 seen dead")
+    time.sleep(15)  # until the last retries and restarts have settled and been exported
+    return steady
+
+
+def serve_status(lab):
+    return sorted(a["status"] for a in lab.api("/api/serve/applications/")["applications"].values())
+
+
+def actors(lab):
+    return lab.api("/api/v0/actors?detail=1&limit=10000")["data"]["result"]["result"]
+
+
+def dead_nodes(lab):
+    return sum(n["state"] == "DEAD" for n in lab.api("/api/v0/nodes")["data"]["result"]["result"])
+
+
+def ray(lab, *arguments):
+    """Ray's command line, its output and exit code."""
+    command = [PYTHON, "-m", "ray.scripts.scripts", *arguments]
+    env = lab.ray_env({"RAY_ADDRESS": lab.dashboard, "COLUMNS": "200"})
+    done = subprocess.run(lab.head.enter(command), env=lab.head.environment(env), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    return {"arguments": list(arguments), "code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+
+
+def record(version, folder, work):
+    folder.mkdir(parents=True, exist_ok=True)
+    env = {
+        # ALL adds worker events, where this Ray has them.
+        "RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES": "ALL" if version != "2.55.1" else EVENT_TYPES,
+        "RAY_TRAIN_V2_ENABLED": "1",
+        "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",
+        "RAY_health_check_period_ms": "1000",
+        "RAY_health_check_failure_threshold": "5",
+    }
+    with Lab(work / "lab", version, env=env) as lab:
+        shared = work / "shared"
+        shutil.rmtree(shared, ignore_errors=True)
+        shared.mkdir(parents=True)
+        say("pods")
+        lab.up(mounts={SHARED: shared})
+        sinks = [start_sink(pod, work) for pod in lab.pods.values()]
+        try:
+            say(f"Ray {version}")
+            lab.start_ray()
+            drivers = workload(lab)
+            say("recording the dashboard's answers")
+            shutil.rmtree(work / "golden", ignore_errors=True)
+            (work / "golden").mkdir()
+            golden.Recorder(lab.dashboard, str(work / "golden")).record()
+            commands = [ray(lab, *c) for c in COMMANDS]
+            lab.kill_ray()
+            for driver in drivers:
+                driver.wait()
+        finally:
+            for sink in sinks:
+                sink.terminate()
+                sink.wait()
+        say("packing")
+        for pod in lab.pods.values():
+            pack_posts(work / f"posts-{pod.name}.jsonl", folder / "posts" / f"{pod.name}.jsonl.gz")
+            pack_tree(pod.tmp_ray, folder / f"tmp-ray-{pod.name}.tar.gz", "")
+        pack_tree(work / "golden", folder / "golden.tar.gz", "golden/")
+        with gzip.GzipFile(folder / "commands.json.gz", "wb", mtime=0) as f:
+            f.write(json.dumps(commands, indent=1).encode())
+
+
+def start_sink(pod, work):
+    out = work / f"posts-{pod.name}.jsonl"
+    out.unlink(missing_ok=True)
+    return subprocess.Popen(["ip", "netns", "exec", pod.netns, sys.executable, HERE / "sink.py", out, str(EVENTS_PORT)])
+
+
+def pack_posts(source, target):
+    target.parent.mkdir(exist_ok=True)
+    with gzip.GzipFile(target, "wb", compresslevel=9, mtime=0) as f:
+        f.write(source.read_bytes())
+
+
+def pack_tree(source, target, prefix):
+    """A .tar.gz of the files, folders and links below source, in order, owned by nobody in particular; sockets are left out."""
+    with gzip.GzipFile(target, "wb", compresslevel=9, mtime=0) as z, tarfile.open(fileobj=z, mode="w") as tar:
+        for path in sorted(source.rglob("*")):
+            info = tar.gettarinfo(path, arcname=prefix + str(path.relative_to(source)))
+            if info is None or not (info.isreg() or info.isdir() or info.issym()):
+                continue
+            info.uid = info.gid = 0
+            info.uname = info.gname = "ray"
+            info.mode = 0o755 if info.isdir() else 0o644
+            # A file that was linked twice is packed twice: readers need no hard links.
+            info.type = tarfile.REGTYPE if path.is_file() and not path.is_symlink() else info.type
+            if info.type == tarfile.REGTYPE:
+                body = path.read_bytes()
+                info.size = len(body)
+                tar.addfile(info, io.BytesIO(body))
+            else:
+                tar.addfile(info)
+
+
+def say(text):
+    print(f"== {time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("version", help="of Ray, e.g. 2.60.0")
+    parser.add_argument("dir", type=pathlib.Path, help="where the recording goes, e.g. test/testdata/ray-2.60-wide")
+    parser.add_argument("--work", type=pathlib.Path, default="build/record", help="folder for what is made on the way (%(default)s)")
+    a = parser.parse_args()
+    record(a.version, a.dir.resolve(), a.work.resolve())
+    print(run("du", "-ah", a.dir).stdout)
+
+
+if __name__ == "__main__":
+    main()
