@@ -1,0 +1,99 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+// NewCommand is `collector inject`.
+func NewCommand() *cobra.Command {
+	o := Default()
+	var file, output string
+	cmd := &cobra.Command{
+		Use:   "inject -f FILE [-o FILE]",
+		Short: "Add the collector to a RayCluster, RayJob, RayService or RayCronJob manifest",
+		Long: `Adds the collector to every RayCluster, RayJob, RayService and RayCronJob in a YAML (or JSON) file: the sidecar in the head's and
+every worker group's pods, the volume it shares with Ray, and the environment that makes Ray export its events.
+Everything else in the file stays as it is, comments included. A pod that has a container named ` + ContainerName + ` is left alone.`,
+		Example: `  collector inject -f raycluster.yaml --storage-backend=s3 --env S3_BUCKET=ray-history --service-account=ray | kubectl apply -f -
+  kubectl get raycluster lab -o yaml | collector inject -f - --storage-backend=gcs --env GCS_BUCKET=ray-history`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.Check(); err != nil {
+				return err
+			}
+			in, err := read(cmd.InOrStdin(), file)
+			if err != nil {
+				return err
+			}
+			out, changes, err := Manifest(in, o)
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			if len(changes) == 0 {
+				return fmt.Errorf("%s: no RayCluster, RayJob, RayService or RayCronJob in it", file)
+			}
+			report(cmd.ErrOrStderr(), changes)
+			return write(cmd.OutOrStdout(), output, out)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "manifest to read; - for standard input")
+	cmd.Flags().StringVarP(&output, "output", "o", "-", "file to write; - for standard output; the input's name changes it in place")
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func read(stdin io.Reader, file string) ([]byte, error) {
+	switch file {
+	case "":
+		return nil, errors.New("-f is not given: name a manifest, or - for standard input")
+	case "-":
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(file)
+}
+
+// write leaves the file whole or as it was.
+func write(stdout io.Writer, file string, data []byte) error {
+	if file == "-" {
+		_, err := stdout.Write(data)
+		return err
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".inject-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	if _, err = tmp.Write(data); err == nil {
+		err = tmp.Chmod(mode)
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return os.Rename(tmp.Name(), file)
+}
+
+func report(w io.Writer, changes []Change) {
+	for _, c := range changes {
+		for _, done := range c.Done {
+			fmt.Fprintf(w, "%s: %s\n", c, done)
+		}
+		if len(c.Done) == 0 && len(c.Warnings) == 0 {
+			fmt.Fprintf(w, "%s: has its collector already\n", c)
+		}
+		for _, warning := range c.Warnings {
+			fmt.Fprintf(w, "%s: WARNING: %s\n", c, warning)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package inject
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func s3() Options {
+	o := Default()
+	o.StorageBackend = "s3"
+	o.Env = []string{"S3_BUCKET=ray-history"}
+	return o
+}
+
+var manifests = []struct {
+	file     string
+	as       string // golden file, where it is not the input's
+	options  func(*Options)
+	warnings []string // a part of each
+}{
+	{file: "plain.yaml"},
+	{file: "plain.yaml", as: "native.yaml", options: func(o *Options) { o.Native = true }},
+	{file: "crlf.yaml"},
+	{file: "autoscaler.yaml", options: func(o *Options) {
+		o.ServiceAccount = "ray-history"
+		o.PodLabels = map[string]string{"azure.workload.identity/use": "true"}
+		o.ConfigMap = "ray-history-storage"
+		o.EnvSecrets = []string{"ray-history-storage"}
+		o.EnvConfigMaps = []string{"ray-history"}
+		o.StorageRootDir = "history"
+		o.Args = []string{"--push-interval=30s"}
+		o.EventsPort = 9084
+	}},
+	{file: "rayjob.yaml"},
+	{file: "rayservice.yaml", warnings: []string{
+		"set authOptions.secretName",
+		"RAY_enable_ray_event is already set to 0",
+		"EVENTS_EXPORT_ADDR is already set to http://events.example/v1",
+	}},
+	{file: "anchors.yaml"},
+	{file: "delegated-auth.yaml", warnings: []string{"hostNetwork is set"}},
+	{file: "secret-auth.yaml"},
+	{file: "list.yaml", warnings: []string{"described elsewhere"}},
+	{file: "collected.yaml"},
+	{file: "collected.yaml", as: "replaced.yaml", options: func(o *Options) { o.Replace = true }},
+	{file: "collected.yaml", as: "replaced-native.yaml", options: func(o *Options) { o.Replace, o.Native = true, true }},
+	{file: "cluster.json"},
+}
+
+func TestManifest(t *testing.T) {
+	for _, tt := range manifests {
+		ext := filepath.Ext(tt.file)
+		stem := strings.TrimSuffix(tt.file, ext)
+		if tt.as == "" {
+			tt.as = tt.file
+		}
+		t.Run(tt.as, func(t *testing.T) {
+			in, err := os.ReadFile(filepath.Join("testdata", stem+".in"+ext))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := s3()
+			if tt.options != nil {
+				tt.options(&o)
+			}
+			if err := o.Check(); err != nil {
+				t.Fatal(err)
+			}
+			out, changes, err := Manifest(in, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", strings.TrimSuffix(tt.as, ext)+".out"+ext)
+			if *update {
+				if err := os.WriteFile(golden, out, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(out)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", golden, diff)
+			}
+			again, _, err := Manifest(out, o)
+			if err != nil {
+				t.Fatalf("a second time: %v", err)
+			}
+			if diff := cmp.Diff(string(out), string(again)); diff != "" {
+				t.Errorf("a second time changed:\n%s", diff)
+			}
+			var warnings []string
+			for _, c := range changes {
+				warnings = append(warnings, c.Warnings...)
+			}
+			if len(warnings) != len(tt.warnings) {
+				t.Fatalf("warnings %q, want %q", warnings, tt.warnings)
+			}
+			for i, w := range tt.warnings {
+				if !strings.Contains(warnings[i], w) {
+					t.Errorf("warning %q, want one with %q", warnings[i], w)
+				}
+			}
+		})
+	}
+}
+
+// What the golden files cannot show: that every line of the input is still there, in its order, but for those the change is about.
+func TestManifestKeepsLines(t *testing.T) {
+	replaced := map[string][]string{
+		"rayjob":     {"              env:", "volumeMounts: [{name: code", "volumes: [{name: code"},
+		"anchors":    {"template: *pod"},
+		"autoscaler": {"labels: {}"},
+	}
+	for _, name := range []string{"plain", "crlf", "autoscaler", "rayjob", "rayservice", "anchors", "collected"} {
+		in, err := os.ReadFile(filepath.Join("testdata", name+".in.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := s3()
+		o.PodLabels = map[string]string{"team": "a"}
+		out, _, err := Manifest(in, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := string(out)
+	lines:
+		for _, line := range strings.SplitAfter(string(in), "\n") {
+			for _, r := range replaced[name] {
+				if strings.Contains(line, r) {
+					continue lines
+				}
+			}
+			i := strings.Index(rest, line)
+			if i < 0 {
+				t.Errorf("%s: line is gone or has moved: %q", name, line)
+				continue
+			}
+			rest = rest[i+len(line):]
+		}
+		if name == "crlf" && bytes.Count(out, []byte("\n")) != bytes.Count(out, []byte("\r\n")) {
+			t.Error("line ends are mixed")
+		}
+	}
+}
+
+func TestManifestErrors(t *testing.T) {
+	tests := map[string]struct{ in, want string }{
+		"no YAML":         {"a: [", "document at line 1: parse YAML"},
+		"second document": {"a: 1\n---\nkind: RayCluster\napiVersion: ray.io/v1\nmetadata: {name: x}\n", "document at line 2: RayCluster x: it has no spec"},
+		"no head":         {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {a: 1}\n", "headGroupSpec is missing"},
+		"no container":    {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {}}}\n", "headGroupSpec: template.spec.containers: want at least Ray's container"},
+		"container":       {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [1]}}}}\n", "containers[0]: want a mapping"},
+		"containers":      {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: 1}}}}\n", "containers: want a list, it is int64"},
+		"env":             {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{env: a}]}}}}\n", "env: want a list"},
+		"read-only":       {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{volumeMounts: [{name: v, mountPath: /tmp/ray, readOnly: true}]}]}}}}\n", "volume v is mounted read-only at /tmp/ray"},
+		"key twice":       {"kind: RayCluster\nkind: RayJob\n", `key "kind" is given twice`},
+		"Helm template":   {"{{ if .Values.x }}\nkind: RayCluster\n{{ end }}\n", "render a Helm template first"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := Manifest([]byte(tt.in), s3())
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestOptionsCheck(t *testing.T) {
+	tests := map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"no backend":  {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not given"},
+		"by variable": {func(o *Options) { o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s3"} }, ""},
+		"by file":     {func(o *Options) { o.StorageBackend, o.ConfigMap = "", "c" }, ""},
+		"image":       {func(o *Options) { o.Image = "" }, "--image is empty"},
+		"pull policy": {func(o *Options) { o.PullPolicy = "Sometimes" }, "--image-pull-policy=Sometimes"},
+		"port":        {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
+		"env":         {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
+		"arg":         {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := s3()
+			tt.change(&o)
+			err := o.Check()
+			if tt.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzManifest: whatever comes in, what goes out holds what Mutate says, and a second time changes nothing.
+func FuzzManifest(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.in.*")
+	if err != nil || len(files) == 0 {
+		f.Fatal(err, "no seeds")
+	}
+	for _, file := range files {
+		in, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(in)
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		out, changes, err := Manifest(in, s3())
+		if err != nil {
+			return
+		}
+		if len(changes) == 0 && !bytes.Equal(in, out) {
+			t.Fatal("changed without a change")
+		}
+		again, _, err := Manifest(out, s3())
+		if err != nil {
+			t.Fatalf("a second time: %v\n%s", err, out)
+		}
+		if !bytes.Equal(out, again) {
+			t.Fatalf("a second time changed\n%s\nto\n%s", out, again)
+		}
+	})
+}
+
+func TestAuthSecretName(t *testing.T) {
+	for name, want := range map[string]string{
+		"lab":                         "lab",
+		"9lives":                      "rlives",
+		strings.Repeat("x", 60):       strings.Repeat("x", 50),
+		"a" + strings.Repeat("-", 50): "r" + strings.Repeat("-", 49),
+	} {
+		if got := AuthSecretName(name); got != want {
+			t.Errorf("AuthSecretName(%q) = %q, want %q", name, got, want)
+		}
+	}
+}

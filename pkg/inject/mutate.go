@@ -1,0 +1,178 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	roleHead   = "Head"
+	roleWorker = "Worker"
+
+	configVolume = "collector-config"
+	// KubeRay's names for the projected token of Kubernetes-delegated authentication.
+	tokenVolume    = "ray-token"
+	tokenMountPath = "/var/run/secrets/ray.io/serviceaccount"
+)
+
+type authMode uint8
+
+const (
+	authNone authMode = iota
+	authSecret
+	authKubernetes
+)
+
+// clusterAt says where each kind keeps the specification of its RayCluster.
+var clusterAt = map[string][]string{
+	"RayCluster": {"spec"},
+	"RayJob":     {"spec", "rayClusterSpec"},
+	"RayService": {"spec", "rayClusterConfig"},
+	"RayCronJob": {"spec", "jobTemplate", "rayClusterSpec"},
+}
+
+// Change is what was done to one object.
+type Change struct {
+	Kind, Namespace, Name string
+	Done                  []string // what was added, a sentence a pod; nothing where all was there
+	Warnings              []string // what keeps the history from being complete
+}
+
+func (c Change) String() string { return strings.TrimSpace(c.Kind + " " + c.Name) }
+
+// cluster is what of one object every pod needs.
+type cluster struct {
+	options              Options
+	ownerKind, ownerName string
+	auth                 authMode
+	authSecret           string
+	types                string // of events
+	address              string // that Ray sends events to
+}
+
+// Mutate adds the collector to an object of KubeRay's, or to those in a List, and reports each; other kinds are left alone and not reported.
+// The object is a tree as encoding/json gives it. Doing it again changes nothing.
+func Mutate(object map[string]any, o Options) ([]Change, error) {
+	if items, ok := object["items"].([]any); ok && strings.HasSuffix(text(object, "kind"), "List") {
+		var all []Change
+		for i, item := range items {
+			m, ok := item.(map[string]any)
+			if !ok {
+				continue
+			}
+			changes, err := Mutate(m, o)
+			if err != nil {
+				return nil, fmt.Errorf("items[%d]: %w", i, err)
+			}
+			all = append(all, changes...)
+		}
+		return all, nil
+	}
+	kind := text(object, "kind")
+	path, ok := clusterAt[kind]
+	if !ok || !strings.HasPrefix(text(object, "apiVersion"), "ray.io/") {
+		return nil, nil
+	}
+	meta, err := mapping(object, "metadata")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	change := Change{Kind: kind, Namespace: text(meta, "namespace"), Name: text(meta, "name")}
+	spec, err := descend(object, path...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", change, err)
+	}
+	if spec == nil {
+		if kind == "RayCluster" {
+			return nil, fmt.Errorf("%s: it has no spec", change)
+		}
+		change.Warnings = append(change.Warnings, "it runs on a cluster that is described elsewhere: add the collector there")
+		return []Change{change}, nil
+	}
+	c, err := newCluster(kind, meta, spec, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", change, err)
+	}
+	if c.auth == authSecret && c.authSecret == "" {
+		change.Warnings = append(change.Warnings,
+			"token authentication without authOptions.secretName: the collector cannot know the Secret's name and saves no dashboard answers; set authOptions.secretName")
+	}
+	if err := c.pods(spec, &change); err != nil {
+		return nil, fmt.Errorf("%s: %w", change, err)
+	}
+	return []Change{change}, nil
+}
+
+func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, error) {
+	c := cluster{options: o, types: eventTypes(text(spec, "rayVersion")), address: fmt.Sprintf("http://127.0.0.1:%d/v1/events", o.EventsPort)}
+	c.ownerKind, c.ownerName = owner(kind, meta)
+	auth, err := mapping(spec, "authOptions")
+	if err != nil {
+		return c, err
+	}
+	if text(auth, "mode") == "token" {
+		c.auth, c.authSecret = authSecret, text(auth, "secretName")
+		if c.authSecret == "" && kind == "RayCluster" {
+			c.authSecret = AuthSecretName(text(meta, "name"))
+		}
+		if delegated, _ := auth["enableK8sTokenAuth"].(bool); delegated {
+			c.auth = authKubernetes
+		}
+	}
+	return c, nil
+}
+
+// owner names the RayJob or RayService that a cluster belongs to. A RayCluster made by KubeRay says so in its labels; a RayCronJob's jobs
+// have names that only KubeRay knows.
+func owner(kind string, meta map[string]any) (ownerKind, name string) {
+	switch kind {
+	case "RayJob", "RayService":
+		return kind, text(meta, "name")
+	case "RayCluster":
+		labels, _ := mapping(meta, "labels")
+		if k := text(labels, "ray.io/originated-from-crd"); k == "RayJob" || k == "RayService" {
+			return k, text(labels, "ray.io/originated-from-cr-name")
+		}
+	}
+	return "", ""
+}
+
+// AuthSecretName is the Secret in which KubeRay keeps the token of a RayCluster that names none: the cluster's name, cut from the front
+// to 50 characters, beginning with a letter.
+func AuthSecretName(clusterName string) string {
+	const longest = 50
+	name := clusterName[max(0, len(clusterName)-longest):]
+	if name == "" || 'a' <= name[0] && name[0] <= 'z' {
+		return name
+	}
+	return "r" + name[1:]
+}
+
+// pods goes through the head's and the worker groups' pod templates.
+func (c cluster) pods(spec map[string]any, change *Change) error {
+	head, err := mapping(spec, "headGroupSpec")
+	if err != nil {
+		return err
+	}
+	if head == nil {
+		return errors.New("headGroupSpec is missing")
+	}
+	if err := c.pod(head, roleHead, "head", change); err != nil {
+		return fmt.Errorf("headGroupSpec: %w", err)
+	}
+	groups, err := list(spec, "workerGroupSpecs")
+	if err != nil {
+		return err
+	}
+	for i, g := range groups {
+		group, ok := g.(map[string]any)
+		if !ok {
+			return fmt.Errorf("workerGroupSpecs[%d]: want a mapping", i)
+		}
+		if err := c.pod(group, roleWorker, "worker group "+text(group, "groupName"), change); err != nil {
+			return fmt.Errorf("workerGroupSpecs[%d]: %w", i, err)
+		}
+	}
+	return nil
+}

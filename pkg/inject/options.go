@@ -1,0 +1,126 @@
+// Package inject adds the collector to RayClusters, RayJobs, RayServices and RayCronJobs: the sidecar in the head's and every worker
+// group's pods, the volume it shares with Ray, and the environment that makes Ray export its events.
+//
+// What Ray and KubeRay expect is theirs to define: the export variables are those of ray/dashboard/modules/aggregator, the fields those of
+// KubeRay's API ray.io/v1.
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+const (
+	// ContainerName is the sidecar's name. A pod that has a container of this name is left as it is.
+	ContainerName = "collector"
+	// DefaultImage is what `make localimage-collector` builds.
+	DefaultImage = "collector:v0.1.0"
+	// ConfigMountPath is where the JSON file with a backend's settings is mounted from a ConfigMap's key `data`.
+	ConfigMountPath = "/var/collector-config"
+	// DefaultEventsPort is where the collector takes Ray's events.
+	DefaultEventsPort = 8084
+
+	defaultTmpDir = "/tmp/ray"
+	// volumeName is the one KubeRay gives the autoscaler's sidecar, which then shares the head's logs too.
+	volumeName = "ray-logs"
+)
+
+// Options say what to add. The zero value is not valid: start from Default.
+type Options struct {
+	Image      string
+	PullPolicy string // Always, IfNotPresent, Never or empty: Kubernetes' default
+	// Native makes the collector an init container that restarts always: it starts before Ray and ends after it (Kubernetes 1.29 on).
+	Native bool
+	// Replace writes a collector that a pod already has anew.
+	Replace bool
+
+	StorageBackend string
+	StorageRootDir string   // empty: the collector's default
+	Args           []string // further flags of the collector
+	Env            []string // NAME=VALUE for the collector
+	EnvSecrets     []string // Secrets whose keys become the collector's environment
+	EnvConfigMaps  []string // ConfigMaps, likewise
+	ConfigMap      string   // ConfigMap mounted at ConfigMountPath; empty: none
+	EventsPort     int
+
+	ServiceAccount string            // for pods that name none
+	PodLabels      map[string]string // for pods that have no such label
+	Requests       map[string]string // resources of the collector
+	Limits         map[string]string
+}
+
+// Default returns the options that need only a storage backend.
+func Default() Options {
+	return Options{
+		Image:      DefaultImage,
+		PullPolicy: "IfNotPresent",
+		EventsPort: DefaultEventsPort,
+		Requests:   map[string]string{"cpu": "50m", "memory": "64Mi"},
+		Limits:     map[string]string{"memory": "256Mi"},
+	}
+}
+
+// AddFlags binds the options to flags.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Image, "image", o.Image, "image of the collector")
+	fs.StringVar(&o.PullPolicy, "image-pull-policy", o.PullPolicy, "Always, IfNotPresent or Never")
+	fs.BoolVar(&o.Native, "native", o.Native, "add the collector as a native sidecar, which outlives Ray (Kubernetes 1.29 on)")
+	fs.BoolVar(&o.Replace, "replace", o.Replace, "write collectors that are there already anew")
+	fs.StringVar(&o.StorageBackend, "storage-backend", o.StorageBackend, "s3, gcs, azureblob, aliyunoss or local")
+	fs.StringVar(&o.StorageRootDir, "storage-root-dir", o.StorageRootDir, "folder of the bucket that everything lies under")
+	fs.StringArrayVar(&o.Args, "arg", o.Args, "a further flag of the collector, as in --arg=--push-interval=30s (repeatable)")
+	fs.StringArrayVar(&o.Env, "env", o.Env, "NAME=VALUE for the collector (repeatable)")
+	fs.StringArrayVar(&o.EnvSecrets, "env-from-secret", o.EnvSecrets, "Secret whose keys become the collector's environment (repeatable)")
+	fs.StringArrayVar(&o.EnvConfigMaps, "env-from-configmap", o.EnvConfigMaps, "ConfigMap whose keys become the collector's environment (repeatable)")
+	fs.StringVar(&o.ConfigMap, "config-map", o.ConfigMap, "ConfigMap with the backend's settings as JSON in its key `data`, mounted at "+ConfigMountPath)
+	fs.IntVar(&o.EventsPort, "events-port", o.EventsPort, "port on which the collector takes Ray's events")
+	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "service account of pods that name none")
+	fs.StringToStringVar(&o.PodLabels, "pod-label", o.PodLabels, "label of the pods, as in azure.workload.identity/use=true (repeatable)")
+	fs.StringToStringVar(&o.Requests, "requests", o.Requests, "resources the collector requests")
+	fs.StringToStringVar(&o.Limits, "limits", o.Limits, "resources the collector is limited to")
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+
+// Check reports every setting that cannot be honoured.
+func (o *Options) Check() error {
+	var errs []error
+	if o.Image == "" {
+		errs = append(errs, errors.New("--image is empty"))
+	}
+	switch o.PullPolicy {
+	case "", "Always", "IfNotPresent", "Never":
+	default:
+		errs = append(errs, fmt.Errorf("--image-pull-policy=%s: want Always, IfNotPresent or Never", o.PullPolicy))
+	}
+	if o.EventsPort < 1 || o.EventsPort > 65535 {
+		errs = append(errs, fmt.Errorf("--events-port=%d: want 1 to 65535", o.EventsPort))
+	}
+	if o.StorageBackend == "" && o.ConfigMap == "" && len(o.EnvSecrets) == 0 && len(o.EnvConfigMaps) == 0 && !o.hasEnv("STORAGE_BACKEND") {
+		errs = append(errs, errors.New("--storage-backend is not given: the collector would not know where to store anything"))
+	}
+	for _, e := range o.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || !envName.MatchString(name) {
+			errs = append(errs, fmt.Errorf("--env=%s: want NAME=VALUE", e))
+		}
+	}
+	for _, a := range o.Args {
+		if !strings.HasPrefix(a, "-") {
+			errs = append(errs, fmt.Errorf("--arg=%s: want a flag of the collector, as in --arg=--push-interval=30s", a))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) hasEnv(name string) bool {
+	for _, e := range o.Env {
+		if n, _, _ := strings.Cut(e, "="); n == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,375 @@
+// Package yamledit changes the text of a YAML document so that it holds other data, and leaves every byte that need not change as it
+// was: comments, blank lines, quoting, anchors, order.
+package yamledit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// ErrEmpty is a document without data: nothing, or only comments.
+var ErrEmpty = errors.New("the document is empty")
+
+// Decode reads one YAML document into the values of JSON: map[string]any, []any, string, int64, float64, bool and nil.
+func Decode(doc []byte) (any, error) {
+	n, err := parse(doc)
+	if err != nil {
+		return nil, err
+	}
+	return decode(n)
+}
+
+var errLayout = errors.New("edit YAML: this layout cannot be edited in place; write the lists and mappings to be changed in block style, one entry a line")
+
+func parse(doc []byte) (*yaml.Node, error) {
+	var n yaml.Node
+	if err := yaml.Unmarshal(doc, &n); err != nil {
+		return nil, fmt.Errorf("parse YAML: %w", err)
+	}
+	if n.Kind == 0 || len(n.Content) == 0 {
+		return nil, ErrEmpty
+	}
+	return &n, nil
+}
+
+// Edit returns doc changed to hold want (values as Decode gives them). Keys are added at the end of their mapping and items at the end of
+// their list, in the document's own indentation; lists of named things are matched by name. The result is parsed and compared with want
+// before it is returned, so an edit is right or an error.
+func Edit(doc []byte, want any) ([]byte, error) {
+	n, err := parse(doc)
+	if err != nil {
+		return nil, err
+	}
+	e := &editor{text: newText(string(doc)), eol: "\n"}
+	if bytes.Contains(doc, []byte("\r\n")) {
+		e.eol = "\r\n"
+	}
+	e.compact = e.compactLists(n)
+	if err := e.node(n.Content[0], want, place{indent: -1}); err != nil {
+		return nil, err
+	}
+	out, err := e.apply()
+	if err != nil {
+		return nil, err
+	}
+	got, err := Decode(out)
+	if err != nil {
+		return nil, fmt.Errorf("edit YAML: the result does not parse: %w", err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		return nil, errLayout
+	}
+	return out, nil
+}
+
+type edit struct {
+	start, end int // byte offsets; equal for an insertion
+	text       string
+}
+
+type editor struct {
+	*text
+	edits   []edit
+	eol     string
+	compact bool
+}
+
+// place says where a value stands.
+type place struct {
+	key    *yaml.Node // of the mapping's entry; nil for an item of a list
+	indent int        // column of the key or dash
+	flow   bool       // inside brackets
+}
+
+func (e *editor) add(start, end int, text string) {
+	if e.eol != "\n" {
+		text = strings.ReplaceAll(text, "\n", e.eol)
+	}
+	e.edits = append(e.edits, edit{start, end, text})
+}
+
+func (e *editor) apply() ([]byte, error) {
+	slices.SortStableFunc(e.edits, func(a, b edit) int { return a.start - b.start })
+	var b bytes.Buffer
+	at := 0
+	for _, d := range e.edits {
+		if d.start < at {
+			return nil, errLayout
+		}
+		b.WriteString(e.src[at:d.start])
+		b.WriteString(d.text)
+		at = d.end
+	}
+	b.WriteString(e.src[at:])
+	return b.Bytes(), nil
+}
+
+// compactLists reports whether the document writes the dashes of its lists below their key; the first list in a mapping decides.
+func (e *editor) compactLists(n *yaml.Node) bool {
+	found, compact := false, true
+	var walk func(n *yaml.Node)
+	walk = func(n *yaml.Node) {
+		for i, c := range n.Content {
+			if found || c.Kind == yaml.AliasNode {
+				continue
+			}
+			if n.Kind == yaml.MappingNode && i%2 == 1 && c.Kind == yaml.SequenceNode && c.Style&yaml.FlowStyle == 0 && len(c.Content) > 0 {
+				if dash, err := e.dash(c); err == nil {
+					found, compact = true, dash == e.column(e.start(n.Content[i-1]))
+					return
+				}
+			}
+			walk(c)
+		}
+	}
+	walk(n)
+	return compact
+}
+
+func (e *editor) node(n *yaml.Node, want any, p place) error {
+	have, err := decode(n)
+	if err != nil {
+		return err
+	}
+	if reflect.DeepEqual(have, want) {
+		return nil
+	}
+	switch want := want.(type) {
+	case map[string]any:
+		if have, ok := have.(map[string]any); ok && n.Kind == yaml.MappingNode && len(n.Content) > 0 {
+			return e.mapping(n, have, want, p)
+		}
+	case []any:
+		if n.Kind == yaml.SequenceNode && len(n.Content) > 0 {
+			if kept, ok := align(have.([]any), want); ok {
+				return e.sequence(n, want, kept, p)
+			}
+		}
+	}
+	return e.replace(n, want, p)
+}
+
+func (e *editor) mapping(n *yaml.Node, have, want map[string]any, p place) error {
+	in := place{indent: e.column(e.start(n.Content[0])), flow: p.flow || n.Style&yaml.FlowStyle != 0}
+	for k := range have {
+		if _, ok := want[k]; !ok {
+			return e.replace(n, want, p)
+		}
+	}
+	explicit := map[string]bool{}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, val := n.Content[i], n.Content[i+1]
+		if key.Tag == "!!merge" {
+			continue
+		}
+		explicit[key.Value] = true
+		in.key = key
+		if err := e.node(val, want[key.Value], in); err != nil {
+			return err
+		}
+	}
+	added := map[string]any{}
+	for k, w := range want {
+		if h, ok := have[k]; !explicit[k] && (!ok || !reflect.DeepEqual(h, w)) {
+			added[k] = w
+		}
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	if in.flow {
+		return e.insertFlow(n, added)
+	}
+	text, err := render(added, in.indent, e.compact)
+	if err != nil {
+		return err
+	}
+	return e.insertBlock(n, text, in.indent)
+}
+
+func (e *editor) sequence(n *yaml.Node, want []any, kept []int, p place) error {
+	flow := p.flow || n.Style&yaml.FlowStyle != 0
+	if slices.Contains(kept, -1) && (flow || !slices.ContainsFunc(kept, func(i int) bool { return i >= 0 })) {
+		return e.replace(n, want, p)
+	}
+	in := place{flow: flow}
+	if !flow {
+		dash, err := e.dash(n)
+		if err != nil {
+			return err
+		}
+		in.indent = dash
+	}
+	next := 0
+	for i, c := range n.Content {
+		if kept[i] < 0 {
+			if err := e.removeItem(c, in.indent); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := e.node(c, want[kept[i]], in); err != nil {
+			return err
+		}
+		next = kept[i] + 1
+	}
+	if next == len(want) {
+		return nil
+	}
+	if flow {
+		return e.insertFlow(n, want[next:])
+	}
+	text, err := render(want[next:], in.indent, e.compact)
+	if err != nil {
+		return err
+	}
+	return e.insertBlock(n, text, in.indent)
+}
+
+// align says which item of want each item of have becomes, -1 for none: by name where all items have one, by place otherwise. It is not
+// ok where items would have to be put between others.
+func align(have, want []any) (kept []int, ok bool) {
+	kept = make([]int, len(have))
+	names := map[string]int{}
+	for i, w := range want {
+		if name := nameOf(w); name != "" {
+			names[name] = i
+		}
+	}
+	byName := len(names) == len(want)
+	next := 0
+	for i, h := range have {
+		kept[i] = -1
+		if j, found := names[nameOf(h)]; byName && found {
+			kept[i] = j
+		} else if !byName && i < len(want) {
+			kept[i] = i
+		}
+		if kept[i] >= 0 {
+			if kept[i] != next {
+				return nil, false
+			}
+			next++
+		}
+	}
+	return kept, true
+}
+
+func nameOf(v any) string {
+	m, _ := v.(map[string]any)
+	name, _ := m["name"].(string)
+	return name
+}
+
+// insertBlock puts text on lines of its own after the last line of a block collection.
+func (e *editor) insertBlock(n *yaml.Node, text string, indent int) error {
+	end, err := e.end(n, indent)
+	if err != nil {
+		return err
+	}
+	end = e.lineEnd(end) // behind a comment on the last line
+	e.add(end, end, "\n"+strings.Repeat(" ", indent)+text)
+	return nil
+}
+
+// insertFlow puts entries before the bracket that closes a flow collection, as JSON.
+func (e *editor) insertFlow(n *yaml.Node, added any) error {
+	end, err := e.bracketEnd(e.content(n))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(added)
+	if err != nil {
+		return fmt.Errorf("render: %w", err)
+	}
+	last := strings.TrimRight(e.src[:end-1], " \t\r\n")
+	comma := ", "
+	if strings.HasSuffix(last, ",") {
+		comma = " "
+	}
+	e.add(len(last), len(last), comma+string(text[1:len(text)-1]))
+	return nil
+}
+
+// removeItem cuts the lines of an item out of a block list.
+func (e *editor) removeItem(n *yaml.Node, indent int) error {
+	end, err := e.end(n, indent)
+	if err != nil {
+		return err
+	}
+	dash := strings.LastIndexByte(e.src[:e.start(n)], '-')
+	start := strings.LastIndexByte(e.src[:dash], '\n') + 1
+	if strings.TrimSpace(e.src[start:dash]) != "" {
+		return fmt.Errorf("line %d: write the list item on lines of its own", n.Line)
+	}
+	if start--; start < 0 {
+		return fmt.Errorf("line %d: the list has no key", n.Line)
+	}
+	if start > 0 && e.src[start-1] == '\r' {
+		start--
+	}
+	e.add(start, e.lineEnd(end), "")
+	return nil
+}
+
+// replace writes want over a value.
+func (e *editor) replace(n *yaml.Node, want any, p place) error {
+	end, err := e.end(n, p.indent)
+	if err != nil {
+		return err
+	}
+	start := e.start(n)
+	if p.flow {
+		text, err := json.Marshal(want)
+		if err != nil {
+			return fmt.Errorf("render: %w", err)
+		}
+		e.add(start, end, string(text))
+		return nil
+	}
+	if p.key == nil { // an item of a list, or the document
+		text, err := render(want, e.column(start), e.compact)
+		if err != nil {
+			return err
+		}
+		e.add(start, end, text)
+		return nil
+	}
+	if start, err = e.colon(p.key); err != nil {
+		return err
+	}
+	indent := p.indent
+	if _, isList := want.([]any); !isList || !e.compact {
+		indent += 2
+	}
+	text, err := render(want, indent, e.compact)
+	if err != nil {
+		return err
+	}
+	if !holdsLines(want) {
+		e.add(start, end, " "+text)
+		return nil
+	}
+	// A comment behind the old value stays behind the key.
+	stop := e.lineEnd(end)
+	e.add(start, stop, e.src[end:stop]+"\n"+strings.Repeat(" ", indent)+text)
+	return nil
+}
+
+// holdsLines reports whether v is written on lines below its key.
+func holdsLines(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) > 0
+	case []any:
+		return len(v) > 0
+	}
+	return false
+}

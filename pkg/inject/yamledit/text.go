@@ -1,0 +1,237 @@
+package yamledit
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// text finds where nodes begin and end in a document: the YAML library tells only where they begin.
+type text struct {
+	src   string
+	lines []int // byte offset of each line's start
+}
+
+func newText(src string) *text {
+	t := &text{src: src, lines: []int{0}}
+	for i := range len(src) {
+		if src[i] == '\n' {
+			t.lines = append(t.lines, i+1)
+		}
+	}
+	return t
+}
+
+// start is the byte offset of a node. Columns count characters.
+func (t *text) start(n *yaml.Node) int {
+	if n.Line > len(t.lines) {
+		return len(t.src)
+	}
+	at := t.lines[n.Line-1]
+	for range n.Column - 1 {
+		_, size := utf8.DecodeRuneInString(t.src[at:])
+		at += size
+	}
+	return min(at, len(t.src))
+}
+
+// column is how many bytes precede offset in its line.
+func (t *text) column(offset int) int {
+	return offset - (strings.LastIndexByte(t.src[:offset], '\n') + 1)
+}
+
+// lineEnd is the offset of the line end at or after offset.
+func (t *text) lineEnd(offset int) int {
+	if i := strings.IndexByte(t.src[offset:], '\n'); i >= 0 {
+		offset += i
+		if offset > 0 && t.src[offset-1] == '\r' {
+			offset--
+		}
+		return offset
+	}
+	return len(t.src)
+}
+
+// end is the offset after the last character of a node. indent is the column of the key or dash that holds it, -1 for the document.
+func (t *text) end(n *yaml.Node, indent int) (int, error) {
+	at := t.content(n)
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return t.end(n.Content[0], indent)
+	case yaml.AliasNode:
+		return at + len("*") + len(n.Value), nil
+	case yaml.MappingNode, yaml.SequenceNode:
+		if n.Style&yaml.FlowStyle != 0 {
+			return t.bracketEnd(at)
+		}
+		return t.blockEnd(n)
+	}
+	switch {
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return t.literalEnd(at, indent), nil
+	case n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+		return t.quoteEnd(at)
+	default:
+		return t.plainEnd(at, n)
+	}
+}
+
+// content is where a node begins behind its anchor and tag.
+func (t *text) content(n *yaml.Node) int {
+	at := t.start(n)
+	if n.Kind == yaml.AliasNode {
+		return at
+	}
+	for at < len(t.src) && (t.src[at] == '&' || t.src[at] == '!') {
+		for at < len(t.src) && !strings.ContainsRune(" \t\r\n", rune(t.src[at])) {
+			at++
+		}
+		if n.Kind == yaml.ScalarNode && n.Value == "" && n.Tag == "!!null" {
+			return at // `key: &anchor` alone
+		}
+		for at < len(t.src) && (t.src[at] == ' ' || t.src[at] == '\t') {
+			at++
+		}
+	}
+	return at
+}
+
+func (t *text) blockEnd(n *yaml.Node) (int, error) {
+	last := n.Content[len(n.Content)-1]
+	if n.Kind == yaml.MappingNode {
+		first := t.column(t.start(n.Content[0]))
+		if last.Kind == yaml.ScalarNode && last.Value == "" && last.Tag == "!!null" && last.Anchor == "" {
+			return t.colon(n.Content[len(n.Content)-2])
+		}
+		return t.end(last, first)
+	}
+	dash, err := t.dash(n)
+	if err != nil {
+		return 0, err
+	}
+	return t.end(last, dash)
+}
+
+// dash is the column of a block sequence's dashes.
+func (t *text) dash(n *yaml.Node) (int, error) {
+	at := len(strings.TrimRight(t.src[:t.start(n.Content[0])], " \t\r\n"))
+	if at == 0 || t.src[at-1] != '-' {
+		return 0, fmt.Errorf("line %d: write the list's first item on the line of its dash", n.Line)
+	}
+	return t.column(at - 1), nil
+}
+
+// colon is the offset after the colon that follows a key.
+func (t *text) colon(key *yaml.Node) (int, error) {
+	at, err := t.end(key, 0)
+	if err != nil {
+		return 0, err
+	}
+	for at < len(t.src) && (t.src[at] == ' ' || t.src[at] == '\t') {
+		at++
+	}
+	if at == len(t.src) || t.src[at] != ':' {
+		return 0, fmt.Errorf("line %d: write key %q as `%s:`", key.Line, key.Value, key.Value)
+	}
+	return at + 1, nil
+}
+
+func (t *text) literalEnd(at, indent int) int {
+	end := t.lineEnd(at)
+	for next := end; next < len(t.src); {
+		start := next + strings.IndexByte(t.src[next:], '\n') + 1
+		if start <= next {
+			break
+		}
+		stop := t.lineEnd(start)
+		line := t.src[start:stop]
+		if trimmed := strings.TrimLeft(line, " "); trimmed != "" {
+			if len(line)-len(trimmed) <= indent {
+				break
+			}
+			end = stop
+		}
+		if next = stop; next < len(t.src) && t.src[next] == '\r' {
+			next++
+		}
+	}
+	return end
+}
+
+func (t *text) quoteEnd(at int) (int, error) {
+	if at >= len(t.src) {
+		return 0, fmt.Errorf("a quoted text has no end")
+	}
+	quote := t.src[at]
+	for i := at + 1; i < len(t.src); i++ {
+		switch {
+		case t.src[i] == '\\' && quote == '"':
+			i++
+		case t.src[i] == quote:
+			if quote == '\'' && i+1 < len(t.src) && t.src[i+1] == '\'' {
+				i++
+				continue
+			}
+			return i + 1, nil
+		}
+	}
+	return 0, fmt.Errorf("a quoted text has no end")
+}
+
+// plainEnd follows the value in the text; what the value holds as one space or line end may be any run of white space there.
+func (t *text) plainEnd(at int, n *yaml.Node) (int, error) {
+	for i := 0; i < len(n.Value); {
+		if at >= len(t.src) {
+			return 0, fmt.Errorf("line %d: cannot find the end of %q", n.Line, n.Value)
+		}
+		if isSpace(n.Value[i]) {
+			for i < len(n.Value) && isSpace(n.Value[i]) {
+				i++
+			}
+			for at < len(t.src) && isSpace(t.src[at]) {
+				at++
+			}
+			continue
+		}
+		if t.src[at] != n.Value[i] {
+			return 0, fmt.Errorf("line %d: cannot find the end of %q", n.Line, n.Value)
+		}
+		at++
+		i++
+	}
+	return at, nil
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// bracketEnd is the offset after the bracket that closes the flow collection beginning at at.
+func (t *text) bracketEnd(at int) (int, error) {
+	depth := 0
+	for i := at; i < len(t.src); i++ {
+		switch c := t.src[i]; c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			if depth--; depth == 0 {
+				return i + 1, nil
+			}
+		case '"', '\'':
+			// A quote inside a plain text (it's) is not one: it opens only where a value may begin.
+			if before := strings.TrimRight(t.src[at:i], " \t\r\n"); before == "" || !strings.ContainsRune("[{,:", rune(before[len(before)-1])) {
+				continue
+			}
+			end, err := t.quoteEnd(i)
+			if err != nil {
+				return 0, err
+			}
+			i = end - 1
+		case '#':
+			if isSpace(t.src[i-1]) {
+				i = t.lineEnd(i) - 1
+			}
+		}
+	}
+	return 0, fmt.Errorf("a bracket is not closed")
+}
