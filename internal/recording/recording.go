@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing/fstest"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -168,15 +170,24 @@ func (a *Archive) ExtractBucket(writer, dir string) error {
 
 // ReadGolden returns the recorded answers in the order they were asked for.
 func (a *Archive) ReadGolden() ([]Answer, error) {
-	files := map[string][]byte{}
+	files := fstest.MapFS{}
 	err := walk(filepath.Join(a.dir, "golden.tar.gz"), func(h *tar.Header, body io.Reader) error {
 		if h.Typeflag != tar.TypeReg {
 			return nil
 		}
 		b, err := io.ReadAll(body)
-		files[path.Base(h.Name)] = b
+		files[path.Base(h.Name)] = &fstest.MapFile{Data: b}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return ReadAnswers(files)
+}
+
+// ReadAnswers reads recorded answers from an unpacked folder.
+func ReadAnswers(folder fs.FS) ([]Answer, error) {
+	list, err := fs.ReadFile(folder, "INDEX.json")
 	if err != nil {
 		return nil, err
 	}
@@ -186,14 +197,14 @@ func (a *Archive) ReadGolden() ([]Answer, error) {
 		ContentType string `json:"content_type"`
 		File        string `json:"file"`
 	}
-	if err := json.Unmarshal(files["INDEX.json"], &index); err != nil {
-		return nil, fmt.Errorf("read golden/INDEX.json: %w", err)
+	if err := json.Unmarshal(list, &index); err != nil {
+		return nil, fmt.Errorf("read INDEX.json: %w", err)
 	}
 	answers := make([]Answer, 0, len(index))
 	for _, e := range index {
-		body, ok := files[e.File]
-		if !ok {
-			return nil, fmt.Errorf("read golden/INDEX.json: %s: the archive has no file %s", e.URL, e.File)
+		body, err := fs.ReadFile(folder, e.File)
+		if err != nil {
+			return nil, fmt.Errorf("read the answer to %s: %w", e.URL, err)
 		}
 		answers = append(answers, Answer{URL: e.URL, Status: e.Status, ContentType: e.ContentType, Body: body})
 	}

@@ -220,19 +220,27 @@ class Lab:
 
     def start_ray(self, head_cpus=4, worker_cpus=2):
         """Starts Ray in every pod and waits for its dashboard."""
-        common = ["--disable-usage-stats", "--node-ip-address"]
-        ray = [PYTHON, "-m", "ray.scripts.scripts", "start"]
-        self.head.exec(
-            *ray, "--head", *common, self.head.ip, f"--num-cpus={head_cpus}", "--dashboard-host=0.0.0.0",
-            "--object-store-memory=300000000", env=self.env,
-        )  # fmt: skip
+        options = ["--head", "--dashboard-host=0.0.0.0", f"--num-cpus={head_cpus}", "--object-store-memory=300000000"]
+        self.start_node(self.head, *options)
         for pod in self.pods.values():
             if pod is not self.head:
-                pod.exec(
-                    *ray, f"--address={self.head.ip}:6379", *common, pod.ip, f"--num-cpus={worker_cpus}",
-                    "--object-store-memory=200000000", f"--labels=pod={pod.name}", env=self.env,
-                )  # fmt: skip
+                options = [f"--address={self.head.ip}:6379", f"--num-cpus={worker_cpus}", "--object-store-memory=200000000"]
+                self.start_node(pod, *options, f"--labels=pod={pod.name}")
         wait(lambda: len(self.api("/api/v0/nodes")["data"]["result"]["result"]) == len(self.pods), 60, "all nodes listed")
+
+    def start_node(self, pod, *options, attempts=3):
+        """`ray start`; again where Ray gave up, which it does after 30 s (not to be configured) on a host that is busy otherwise."""
+        ray = [PYTHON, "-m", "ray.scripts.scripts"]
+        for left in reversed(range(attempts)):
+            try:
+                pod.exec(*ray, "start", "--disable-usage-stats", "--node-ip-address", pod.ip, *options, env=self.env)
+                return
+            except RuntimeError:
+                if not left:
+                    raise
+                pod.exec(*ray, "stop", "--force", check=False)
+                for leftover in pod.tmp_ray.glob("*"):
+                    leftover.unlink() if leftover.is_symlink() or leftover.is_file() else shutil.rmtree(leftover)
 
     def api(self, path, timeout=60):
         """The live dashboard's answer, decoded."""
