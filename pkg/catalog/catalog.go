@@ -180,7 +180,7 @@ func (c *Catalog) describeDue(ctx context.Context) {
 	const concurrency = 8
 	var g errgroup.Group
 	g.SetLimit(concurrency)
-	for _, e := range c.snapshot().Entries {
+	for _, e := range c.Known().Entries {
 		if ctx.Err() != nil {
 			break
 		}
@@ -202,10 +202,11 @@ func (c *Catalog) List(ctx context.Context) Listing {
 	case <-ctx.Done():
 		return Listing{Err: fmt.Errorf("the store has not answered yet: %w", ctx.Err())}
 	}
-	return c.snapshot()
+	return c.Known()
 }
 
-func (c *Catalog) snapshot() Listing {
+// Known is List without waiting: before the store has answered for the first time it is empty.
+func (c *Catalog) Known() Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries == nil {

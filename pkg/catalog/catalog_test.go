@@ -121,7 +121,7 @@ func TestRunningUntilQuietOrEndMarker(t *testing.T) {
 	}
 	put(t, store, layout.FactsKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
 	c.describe(t.Context(), ref)
-	if e := c.snapshot().Entries[0]; e.Running || e.End.IsZero() {
+	if e := c.Known().Entries[0]; e.Running || e.End.IsZero() {
 		t.Errorf("with an end marker: %+v", e)
 	}
 }

@@ -45,7 +45,7 @@ func (c *Catalog) Find(ctx context.Context, w Want) (Entry, error) {
 		if err := c.Refresh(ctx); err != nil {
 			return Entry{}, fmt.Errorf("look for session %s: %w", w, err)
 		}
-		e, ok = w.search(c.snapshot().Entries)
+		e, ok = w.search(c.Known().Entries)
 	}
 	if !ok {
 		return Entry{}, fmt.Errorf("%w: %s", ErrNoSession, w)
@@ -80,4 +80,16 @@ func (w Want) matches(e Entry) bool {
 		return e.OwnerKind == Kind(w.Kind) && (e.OwnerName == w.Name || e.Ref.Cluster == w.Name)
 	}
 	return e.Ref.Cluster == w.Name
+}
+
+// Growing says whether more of a session may have been stored since the given time: it runs, or has been written since.
+func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	marked, ok := c.markers[ref]
+	if !ok {
+		return false
+	}
+	e := c.entry(ref, marked)
+	return e.Running || !e.Described || e.LastWrite.After(since)
 }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// serveOptions are the settings of the server.
+type serveOptions struct {
+	storage         backend.Config
+	listen          string
+	dashboardDir    string
+	catalogInterval time.Duration
+	cacheMemory     settings.Bytes
+	cacheLoads      int
+	cacheRefresh    time.Duration
+	loadTimeout     time.Duration
+	shutdownTimeout time.Duration
+	dashboard       dashboard.Options
+	logLevel        string
+	logFormat       string
+}
+
+func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
+	o.storage.AddFlags(fs)
+	fs.StringVar(&o.listen, "listen", ":8080", "address to serve on")
+	fs.StringVar(&o.dashboardDir, "dashboard-dir", "./dashboard", "folder with builds of the Ray Dashboard's frontend, one in each folder v{Ray version}")
+	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "time between two listings of the stored sessions")
+	o.cacheMemory = 2 << 30
+	fs.Var(&o.cacheMemory, "session-cache-max-memory", "memory that loaded sessions may take, as 512MiB")
+	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "sessions that are loaded at a time")
+	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "shortest time between two looks for what a running session has added")
+	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second, "how long a request waits for its session before it is told to come back; at most 25s, for Ray's proxying dashboard waits 30s")
+	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 10*time.Second, "how long requests may take to end after SIGTERM")
+	fs.StringVar(&o.dashboard.GrafanaHost, "grafana-host", "", "URL of Grafana as this server reaches it, for the dashboard's metrics; empty: none")
+	fs.StringVar(&o.dashboard.GrafanaIframeHost, "grafana-iframe-host", "", "URL of Grafana as browsers reach it; empty: --grafana-host")
+	fs.StringVar(&o.dashboard.PrometheusHost, "prometheus-host", "", "URL of Prometheus; empty: none")
+	fs.StringVar(&o.dashboard.PrometheusName, "prometheus-name", "Prometheus", "name of the Prometheus data source in Grafana")
+	fs.StringVar(&o.dashboard.GrafanaOrgID, "grafana-org-id", "1", "Grafana organization")
+	fs.StringVar(&o.dashboard.GrafanaClusterFilter, "grafana-cluster-filter", "", "value of the cluster filter of Grafana's panels; empty: none")
+	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000, "most rows that one State API request may ask for")
+	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warning or error")
+	fs.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	settings.Bind(fs, map[string][]string{
+		"grafana-host":           {"RAY_GRAFANA_HOST"},
+		"grafana-iframe-host":    {"RAY_GRAFANA_IFRAME_HOST"},
+		"grafana-org-id":         {"RAY_GRAFANA_ORG_ID"},
+		"grafana-cluster-filter": {"RAY_GRAFANA_CLUSTER_FILTER"},
+		"prometheus-host":        {"RAY_PROMETHEUS_HOST"},
+		"prometheus-name":        {"RAY_PROMETHEUS_NAME"},
+		"max-limit":              {"RAY_MAX_LIMIT_FROM_API_SERVER"},
+	})
+}
+
+// complete reads what the command line left open from the environment and the settings file, and checks it.
+func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLogger, error) {
+	if err := settings.Load(fs, environ); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.cacheLoads < 1:
+		return nil, fmt.Errorf("--session-cache-max-loads=%d: want at least 1", o.cacheLoads)
+	case o.catalogInterval < time.Second:
+		return nil, fmt.Errorf("--catalog-interval=%s: want at least 1s", o.catalogInterval)
+	case o.cacheRefresh <= 0:
+		return nil, fmt.Errorf("--session-cache-refresh-interval=%s: want more than 0", o.cacheRefresh)
+	case o.loadTimeout <= 0 || o.loadTimeout > 25*time.Second:
+		return nil, fmt.Errorf("--session-load-timeout=%s: want more than 0 and at most 25s", o.loadTimeout)
+	case o.shutdownTimeout < 0:
+		return nil, fmt.Errorf("--shutdown-timeout=%s: want at least 0", o.shutdownTimeout)
+	case o.dashboard.MaxLimit < 1:
+		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
+	}
+	return newLog(o.logLevel, o.logFormat)
+}
+
+// serve runs the server until ctx ends, and then until its requests have.
+func (o *serveOptions) serve(ctx context.Context, log logrus.FieldLogger) error {
+	store, err := backend.Open(ctx, o.storage, log)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	sessions := catalog.New(catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Log: log, Registerer: registry})
+	cache := o.newCache(store, sessions, log, registry)
+	defer cache.Close()
+	o.dashboard.Log = log
+	handler, err := server.New(server.Options{
+		Catalog: sessions, Sessions: cache, Routes: dashboard.New(o.dashboard).Routes(), DashboardDir: o.dashboardDir,
+		Storage: o.describeStorage(), LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen=%q: %w", o.listen, err)
+	}
+	sessions.Start()
+	defer sessions.Close()
+	return o.run(ctx, listener, handler, log)
+}
+
+// newCache makes the cache that loads sessions from the store.
+func (o *serveOptions) newCache(store blob.Reader, sessions *catalog.Catalog, log logrus.FieldLogger, registry prometheus.Registerer) *sessioncache.Cache[*session.Session] {
+	return sessioncache.New(sessioncache.Options[*session.Session]{
+		NewLoad: func(ref layout.Session) sessioncache.Load[*session.Session] {
+			var p session.Progress
+			return sessioncache.Load[*session.Session]{
+				Run: func(ctx context.Context) (*session.Session, error) {
+					return session.Load(ctx, store, o.storage.Root, ref, session.Options{Progress: &p, Log: log})
+				},
+				Progress: func() sessioncache.Progress {
+					return sessioncache.Progress{
+						BytesDone: p.BytesDone.Load(), BytesTotal: p.BytesTotal.Load(), ObjectsDone: p.ObjectsDone.Load(), ObjectsTotal: p.ObjectsTotal.Load(),
+					}
+				},
+			}
+		},
+		Refresh:      func(ctx context.Context, s *session.Session) (*session.Session, error) { return s.Refresh(ctx) },
+		Growing:      sessions.Growing,
+		MaxBytes:     int64(o.cacheMemory),
+		MaxLoads:     o.cacheLoads,
+		RefreshEvery: o.cacheRefresh,
+		Log:          log,
+		Registerer:   registry,
+	})
+}
+
+func (o *serveOptions) describeStorage() string {
+	if o.storage.LocalDir != "" && (o.storage.Backend == "local" || o.storage.Backend == "localtest") {
+		return fmt.Sprintf("the local folder %s, below %s/", o.storage.LocalDir, o.storage.Root)
+	}
+	return fmt.Sprintf("the %s backend, below %s/", o.storage.Backend, o.storage.Root)
+}
+
+// run serves until ctx ends. Answers may take as long as a client reads a log, so there is no limit on writing.
+func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler http.Handler, log logrus.FieldLogger) error {
+	srv := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+	log.WithField("address", listener.Addr().String()).Info("serving")
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	log.Info("shutting down")
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.shutdownTimeout)
+	defer cancel()
+	if err := srv.Shutdown(deadline); errors.Is(err, context.DeadlineExceeded) {
+		log.Warn("some requests did not end in time and are cut")
+		return srv.Close()
+	} else if err != nil {
+		return fmt.Errorf("shut down: %w", err)
+	}
+	return nil
+}

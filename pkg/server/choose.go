@@ -1,0 +1,109 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/emicklei/go-restful/v3"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Cookies that choose a session; KubeRay's names.
+const (
+	cookieCluster   = "cluster_name"
+	cookieNamespace = "cluster_namespace"
+	cookieSession   = "session_name"
+	// cookieDashboard is the version of the frontend that the user chose, if not the nearest.
+	cookieDashboard = "dashboard_version"
+)
+
+// choice is the session that a request is about.
+type choice struct {
+	want   catalog.Want
+	at     int64 // Unix ns; 0 is the session's end
+	byPath bool
+}
+
+// errNoChoice is a request that names no session.
+var errNoChoice = &problem{
+	Status: http.StatusBadRequest,
+	Title:  "No session is chosen",
+	Detail: "This address answers for one stored session, and none is chosen.",
+	Advice: "Open /homepage and enter a cluster, or put /namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
+}
+
+// choose reads the session out of the request's path or, without a prefix, its cookies.
+func choose(req *restful.Request) (choice, error) {
+	params := req.PathParameters()
+	var c choice
+	if name, ok := params[paramSession]; ok {
+		c.byPath = true
+		c.want = catalog.Want{Namespace: params[paramNamespace], Name: params[paramCluster], Session: name}
+	} else {
+		c.want = catalog.Want{
+			Namespace: cookie(req.Request, cookieNamespace), Name: cookie(req.Request, cookieCluster), Session: cookie(req.Request, cookieSession),
+		}
+		if c.want.Namespace == "" || c.want.Name == "" || c.want.Session == "" {
+			return choice{}, errNoChoice
+		}
+	}
+	at, err := dashboard.ParseAt(cmp.Or(req.Request.URL.Query().Get("at"), params[paramAt]))
+	if err != nil {
+		return choice{}, badRequest(err)
+	}
+	c.at = at
+	return c, nil
+}
+
+func cookie(r *http.Request, name string) string {
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// load finds and loads a chosen session, waiting at most as long as ctx allows.
+func (s *Server) load(ctx context.Context, c choice) (e catalog.Entry, loaded *session.Session, release func(), err error) {
+	if e, err = s.opts.Catalog.Find(ctx, c.want); err != nil {
+		return e, nil, nil, err
+	}
+	loaded, release, err = s.opts.Sessions.Get(ctx, e.Ref)
+	switch {
+	case err == nil:
+	case errors.Is(err, errWaited):
+		err = loading(s.opts.Sessions.Status(e.Ref))
+	default:
+		err = fmt.Errorf("load session %s: %w", e.Ref, err)
+	}
+	return e, loaded, release, err
+}
+
+// errWaited is the cause of a context that ended because a request waited long enough.
+var errWaited = errors.New("waited long enough")
+
+// answer serves a route of the dashboard from the chosen session.
+func (s *Server) answer(route dashboard.Route) restful.RouteFunction {
+	return func(req *restful.Request, resp *restful.Response) {
+		c, err := choose(req)
+		if err != nil {
+			s.fail(resp, req.Request, err)
+			return
+		}
+		ctx, cancel := context.WithTimeoutCause(req.Request.Context(), s.opts.LoadWait, errWaited)
+		_, loaded, release, err := s.load(ctx, c)
+		cancel()
+		if err != nil {
+			s.fail(resp, req.Request, err)
+			return
+		}
+		defer release()
+		route.Serve(resp.ResponseWriter, &dashboard.Request{Request: req.Request, Session: loaded, At: c.at, Params: req.PathParameters()})
+	}
+}

@@ -1,0 +1,47 @@
+// Follows the load of a session and opens its dashboard when it is done.
+(function () {
+  'use strict';
+  var card = document.getElementById('loading');
+  var bar = card.querySelector('progress');
+  var text = document.getElementById('progress');
+  var trouble = document.getElementById('trouble');
+  var units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+  function size(n) {
+    var unit = 0;
+    for (; n >= 1024 && unit < units.length - 1; unit++) { n /= 1024; }
+    return (unit && n < 100 ? n.toFixed(1) : Math.round(n)) + ' ' + units[unit];
+  }
+
+  function open() {
+    if (card.dataset.target) { location.replace(card.dataset.target); } else { location.reload(); }
+  }
+
+  function show(status) {
+    if (status.state === 'queued') {
+      text.textContent = 'Waiting for other sessions to be loaded.';
+    } else if (status.bytes_total > 0) {
+      bar.max = 100;
+      bar.value = 100 * status.bytes_done / status.bytes_total;
+      text.textContent = size(status.bytes_done) + ' of ' + size(status.bytes_total) + ' of events read.';
+    }
+    trouble.hidden = !status.error;
+    trouble.textContent = status.error ? 'The session cannot be loaded: ' + status.error + '. Trying again.' : '';
+  }
+
+  function look() {
+    fetch(card.dataset.status, { cache: 'no-store', headers: { Accept: 'application/json' } }).then(function (answer) {
+      return answer.json().then(function (status) {
+        if (!answer.ok) { throw new Error(status.msg || answer.statusText); }
+        if (status.state === 'ready') { open(); return; }
+        show(status);
+        setTimeout(look, status.error ? 4000 : 400);
+      });
+    }).catch(function (error) {
+      trouble.hidden = false;
+      trouble.textContent = error.message;
+      setTimeout(look, 4000);
+    });
+  }
+  look();
+})();

@@ -1,0 +1,171 @@
+package web
+
+import (
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+)
+
+// Home is the list of clusters and sessions.
+type Home struct {
+	Base    string
+	Storage string // where sessions are stored, in a few words
+	Query   Query
+	Pager   Pager
+	Rows    []Row
+
+	Clusters, Sessions, Running int // in all of the list
+	Found                       int // by the query
+	At                          time.Time
+	Waiting                     bool   // for the first listing
+	Trouble, Advice             string // why the list cannot be made, or is old
+
+	Versions     []string // of the frontend's builds, newest first
+	DashboardDir string
+}
+
+// Render writes the page.
+func (h Home) Render(w io.Writer) error { return render(w, homeTemplate, h) }
+
+// Count fills in what the list holds altogether.
+func (h *Home) Count(entries []catalog.Entry) {
+	type cluster struct{ namespace, name string }
+	clusters := make(map[cluster]bool)
+	for _, e := range entries {
+		clusters[cluster{e.Ref.Namespace, e.Ref.Cluster}] = true
+		if e.Running {
+			h.Running++
+		}
+	}
+	h.Clusters, h.Sessions = len(clusters), len(entries)
+}
+
+// Row is one session of the list.
+type Row struct {
+	catalog.Entry
+	Duration time.Duration
+	Path     string // of its dashboard, relative to the server's root
+	Nearest  string // the frontend's version that is shown if none is chosen; "" if there are no builds
+	Load     *Load  // if it is being loaded
+}
+
+// EnterPath is where the session becomes the browser's choice.
+func (r Row) EnterPath() string {
+	return "enter_cluster/" + r.Ref.Namespace + "/" + r.Ref.Cluster + "/" + r.Ref.Name
+}
+
+// Owned says whether something other than the cluster's own name tells where the session comes from.
+func (r Row) Owned() bool { return r.OwnerName != r.Ref.Cluster }
+
+// Load is how far a session's load is, in bytes of stored events.
+type Load struct {
+	Queued      bool
+	Done, Total int64
+}
+
+// Query is what the list was asked for.
+type Query struct {
+	Search, State, Kind, Sort string
+	Descending                bool
+	Size                      int
+	Sizes                     []int
+}
+
+// Kinds are the kinds of owners that the list can be narrowed to.
+func (Query) Kinds() []string {
+	return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService}
+}
+
+// Narrowed says whether the query leaves out anything.
+func (q Query) Narrowed() bool { return q.Search != "" || q.State != "" || q.Kind != "" }
+
+// SortParam is the sort parameter of the query as it is.
+func (q Query) SortParam() string {
+	if q.Descending {
+		return "-" + q.Sort
+	}
+	return q.Sort
+}
+
+func (q Query) link(sort string, page int) string {
+	v := url.Values{"sort": {sort}, "size": {strconv.Itoa(q.Size)}}
+	for name, value := range map[string]string{"q": q.Search, "state": q.State, "kind": q.Kind} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if page > 1 {
+		v.Set("page", strconv.Itoa(page))
+	}
+	return "?" + v.Encode()
+}
+
+// PageLink is the address of another page of the same list.
+func (q Query) PageLink(page int) string { return q.link(q.SortParam(), page) }
+
+// Column is the head of one column.
+type Column struct {
+	Name, Title string
+	Link        string // sorts by it, or turns the order round
+	Order       string // aria-sort
+}
+
+// Columns are the list's columns in order.
+func (q Query) Columns() []Column {
+	columns := []Column{
+		{Name: "cluster", Title: "Cluster and session"}, {Name: "namespace", Title: "Namespace"}, {Name: "kind", Title: "Created by"},
+		{Name: "state", Title: "State"}, {Name: "start", Title: "Start (UTC)"}, {Name: "duration", Title: "Duration"},
+		{Name: "version", Title: "Ray"}, {Name: "size", Title: "Size"},
+	}
+	for i := range columns {
+		c := &columns[i]
+		// Times and sizes are looked at from the largest on.
+		sort := c.Name
+		if c.Name == "start" || c.Name == "duration" || c.Name == "size" || c.Name == "version" {
+			sort = "-" + c.Name
+		}
+		c.Order = "none"
+		if c.Name == q.Sort {
+			sort, c.Order = "-"+c.Name, "ascending"
+			if q.Descending {
+				sort, c.Order = c.Name, "descending"
+			}
+		}
+		c.Link = q.link(sort, 1)
+	}
+	return columns
+}
+
+// Pager says which part of the list is shown; rows count from 1.
+type Pager struct {
+	Page, Pages, From, To int
+}
+
+// Around are the pages to link to: the first, the last and those near the shown one; 0 stands for a gap.
+func (p Pager) Around() []int {
+	const near = 2
+	var pages []int
+	for n := 1; n <= p.Pages; n++ {
+		switch {
+		case n == 1 || n == p.Pages || (n >= p.Page-near && n <= p.Page+near):
+			pages = append(pages, n)
+		case pages[len(pages)-1] != 0:
+			pages = append(pages, 0)
+		}
+	}
+	return pages
+}
+
+// Previous is the page before, 0 if there is none.
+func (p Pager) Previous() int { return p.Page - 1 }
+
+// Next is the page after, 0 if there is none.
+func (p Pager) Next() int {
+	if p.Page == p.Pages {
+		return 0
+	}
+	return p.Page + 1
+}

@@ -1,0 +1,84 @@
+// Package web is the look of the server's own pages: templates, style sheet and scripts, embedded, and the data they show.
+//
+// Pages work without scripts; a script only saves a reload. All addresses in them are relative, so that they work below any prefix.
+package web
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"time"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+//go:embed assets
+var assetFiles embed.FS
+
+// Assets are the files that pages refer to, by name.
+func Assets() fs.FS {
+	sub, err := fs.Sub(assetFiles, "assets")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return sub
+}
+
+// Page is one of the pages with its data.
+type Page interface {
+	Render(w io.Writer) error
+}
+
+// parse makes the template of one page, which the frame of all pages holds.
+func parse(name string) *template.Template {
+	funcs := template.FuncMap{
+		"bytes": formatBytes, "count": formatCount, "duration": formatDuration, "percent": percent,
+		"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+		"datetime": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	}
+	return template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html", "templates/"+name))
+}
+
+var (
+	homeTemplate    = parse("home.html")
+	loadingTemplate = parse("loading.html")
+	problemTemplate = parse("problem.html")
+)
+
+func render(w io.Writer, t *template.Template, data any) error {
+	if err := t.Execute(w, data); err != nil {
+		return fmt.Errorf("render page: %w", err)
+	}
+	return nil
+}
+
+// Problem is a page that says what is wrong and what to do.
+type Problem struct {
+	Base                  string // relative way to the server's root
+	Title, Detail, Advice string
+}
+
+// Render writes the page.
+func (p Problem) Render(w io.Writer) error { return render(w, problemTemplate, p) }
+
+// Loading is a page that shows the load of a session and goes to the dashboard when it is done.
+type Loading struct {
+	Base                        string
+	Cluster, Namespace, Session string
+	// Target is where the dashboard is, relative to the page; "" if the page's own address will be it.
+	Target                string
+	State                 string
+	BytesDone, BytesTotal int64
+}
+
+// Render writes the page.
+func (p Loading) Render(w io.Writer) error { return render(w, loadingTemplate, p) }
+
+// StatusURL tells the progress as JSON.
+func (p Loading) StatusURL() string { return p.Target + "session_status" }
+
+// Done says that there is nothing to wait for.
+func (p Loading) Done() bool { return p.State == "ready" }
