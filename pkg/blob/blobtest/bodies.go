@@ -1,0 +1,225 @@
+package blobtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// sizes of objects to join: around the 5 MiB below which S3 takes no parts, and many small ones.
+var sizes = map[string][]int{
+	"small":       {1, 0, 10, 1000},
+	"one":         {6 << 20},
+	"none":        {},
+	"empty":       {0, 0},
+	"around 5MiB": {5<<20 - 1, 5 << 20, 5<<20 + 1, 1, 5 << 20, 3},
+	"last large":  {1, 2, 17 << 20},
+	"first large": {17 << 20, 2, 1},
+	"many":        slices.Repeat([]int{700_001}, 40),
+}
+
+func concatenate(t *testing.T, s blob.Store) {
+	for name, sizes := range sizes {
+		t.Run(name, func(t *testing.T) {
+			var whole bytes.Buffer
+			var sources []blob.Object
+			for i, size := range sizes {
+				key := fmt.Sprintf("%s.@%020d", name, whole.Len())
+				if i == 0 {
+					key = name // the first chunk lies where the whole is to be
+				}
+				if size == 0 {
+					key = fmt.Sprintf("%s empty %d", name, i)
+				}
+				part := content(size, uint64(i))
+				whole.Write(part)
+				if err := s.Create(t.Context(), key, bytes.NewReader(part)); err != nil {
+					t.Fatal(err)
+				}
+				o, err := s.Stat(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sources = append(sources, o)
+			}
+			if err := blob.Concatenate(t.Context(), s, name, sources); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, s, name); got != whole.String() {
+				t.Errorf("%d bytes, want %d; equal up to %d", len(got), whole.Len(), equalUpTo(got, whole.String()))
+			}
+			if len(sources) > 1 && sources[0].Size > 0 {
+				// The first source was just replaced: what it was listed as is no more.
+				if err := blob.Concatenate(t.Context(), s, name+" again", sources); err == nil {
+					t.Error("joins an object that changed since it was listed")
+				}
+				if _, err := s.Stat(t.Context(), name+" again"); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("a failed concatenation leaves an object: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// bigObject writes and reads an object with a peak of memory that is a fraction of its size.
+func (c Contract) bigObject(t *testing.T, s blob.Store) {
+	const most = 64 << 20
+	runtime.GC()
+	var start runtime.MemStats
+	runtime.ReadMemStats(&start)
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
+	peak := uint64(0)
+	sample := func() {
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		peak = max(peak, now.HeapAlloc)
+	}
+	body := &generated{size: c.Big, sample: sample}
+	if err := s.Create(t.Context(), "big", body); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Get(t.Context(), "big", 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	want := &generated{size: c.Big, sample: sample}
+	a, b := make([]byte, 1<<20), make([]byte, 1<<20)
+	for at := int64(0); at < c.Big; {
+		n, err := io.ReadFull(want, a[:min(c.Big-at, int64(len(a)))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(got, b[:n]); err != nil {
+			t.Fatalf("at byte %d: %v", at, err)
+		}
+		if !bytes.Equal(a[:n], b[:n]) {
+			t.Fatalf("other content between bytes %d and %d", at, at+int64(n))
+		}
+		at += int64(n)
+	}
+	if n, err := got.Read(a); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("after the end: %d bytes, %v", n, err)
+	}
+	if used := int64(peak) - int64(start.HeapAlloc); used > most {
+		t.Errorf("%d MiB of memory for an object of %d MiB", used>>20, c.Big>>20)
+	}
+}
+
+// generated is a body of any size that needs no memory: 8 bytes depend on their offset.
+type generated struct {
+	size, at int64
+	sample   func() // called about every MiB
+	sampled  int64
+}
+
+func (g *generated) Read(p []byte) (int, error) {
+	if g.at >= g.size {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(p)), g.size-g.at))
+	for i := range p[:n] {
+		at := uint64(g.at) + uint64(i)
+		p[i] = byte((at >> 3 * 0x9E3779B97F4A7C15) >> (at & 7 * 8))
+	}
+	g.at += int64(n)
+	if g.at-g.sampled > 1<<20 {
+		g.sampled = g.at
+		g.sample()
+	}
+	return n, nil
+}
+
+func (g *generated) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += g.at
+	case io.SeekEnd:
+		offset += g.size
+	}
+	g.at, g.sampled = offset, offset
+	return offset, nil
+}
+
+// content is size bytes that seed alone determines.
+func content(size int, seed uint64) []byte {
+	source := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	data := make([]byte, size)
+	_, _ = source.Read(data) // never fails
+	return data
+}
+
+func equalUpTo(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+func create(t *testing.T, s blob.Store, key, content string) {
+	t.Helper()
+	if err := s.Create(t.Context(), key, strings.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, s blob.Store, key string) string {
+	t.Helper()
+	return readRange(t, s, key, 0, -1)
+}
+
+func readRange(t *testing.T, s blob.Store, key string, offset, length int64) string {
+	t.Helper()
+	body, err := s.Get(t.Context(), key, offset, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := body.Close(); err != nil {
+		t.Error(err)
+	}
+	return string(data)
+}
+
+func list(t *testing.T, s blob.Store, prefix string, opts blob.ListOptions) []blob.Object {
+	t.Helper()
+	var objects []blob.Object
+	for o, err := range s.List(context.WithoutCancel(t.Context()), prefix, opts) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+func wantKeys(t *testing.T, s blob.Store, prefix string, opts blob.ListOptions, want ...string) {
+	t.Helper()
+	var got []string
+	for _, o := range list(t, s, prefix, opts) {
+		got = append(got, o.Key)
+	}
+	if !slices.Equal(got, want) {
+		if len(got)+len(want) > 100 {
+			t.Errorf("list %q %+v: %d keys, want %d", prefix, opts, len(got), len(want))
+			return
+		}
+		t.Errorf("list %q %+v:\n got %q\nwant %q", prefix, opts, got, want)
+	}
+}

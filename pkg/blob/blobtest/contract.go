@@ -1,0 +1,325 @@
+// Package blobtest is the contract of package blob: every driver, and every wrapper around one, passes it.
+package blobtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// Contract is one run of the contract.
+type Contract struct {
+	// Open gives an empty store. It is called once a subtest and cleans up with t.Cleanup.
+	Open func(t *testing.T) blob.Store
+	// Many is how many keys the test of paged listings stores, 0 for 10,000: ten pages of every store.
+	Many int
+	// Big is the size in bytes of the object that must not be held in memory, 0 for 80 MiB.
+	Big int64
+}
+
+// Result is the outcome of one subtest.
+type Result struct {
+	Name   string
+	Passed bool
+	Took   time.Duration
+}
+
+// Run runs all subtests.
+func (c Contract) Run(t *testing.T) []Result {
+	if c.Many == 0 {
+		c.Many = 10_000
+	}
+	if c.Big == 0 {
+		c.Big = 80<<20 + 1
+	}
+	var results []Result
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, blob.Store)
+	}{
+		{"create and read", createAndRead},
+		{"create twice", createTwice},
+		{"two creators at once", creatorsAtOnce},
+		{"empty object", emptyObject},
+		{"overwrite", overwrite},
+		{"delete", deleteObjects},
+		{"unknown key", unknownKey},
+		{"ranges", ranges},
+		{"unusual keys", unusualKeys},
+		{"listing", listing},
+		{"many keys in pages", c.manyKeys},
+		{"failing body", failingBody},
+		{"cancelled context", cancelledContext},
+		{"replaced while read", replacedWhileRead},
+		{"concatenate", concatenate},
+		{"big object in little memory", c.bigObject},
+	} {
+		start := time.Now()
+		passed := t.Run(test.name, func(t *testing.T) { test.run(t, c.Open(t)) })
+		results = append(results, Result{test.name, passed, time.Since(start)})
+	}
+	return results
+}
+
+func createAndRead(t *testing.T, s blob.Store) {
+	content := "line 1\nline 2\n"
+	before := time.Now()
+	create(t, s, "log/x/events", content)
+	if got := read(t, s, "log/x/events"); got != content {
+		t.Errorf("reads %q", got)
+	}
+	o, err := s.Stat(t.Context(), "log/x/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Key != "log/x/events" || o.Size != int64(len(content)) || o.ETag == "" || o.Prefix {
+		t.Errorf("Stat tells %+v", o)
+	}
+	// Stores give whole seconds, and their clocks are not ours.
+	if o.ModTime.Before(before.Add(-time.Hour)) || o.ModTime.After(before.Add(time.Hour)) {
+		t.Errorf("written at %s, says Stat at %s", o.ModTime, before)
+	}
+	listed := list(t, s, "", blob.ListOptions{})
+	if len(listed) != 1 || listed[0].Key != o.Key || listed[0].Size != o.Size || listed[0].ETag != o.ETag || listed[0].ModTime.Truncate(time.Second) != o.ModTime.Truncate(time.Second) {
+		t.Errorf("Stat tells %+v, List %+v", o, listed)
+	}
+}
+
+func createTwice(t *testing.T, s blob.Store) {
+	for i := range 3 {
+		key := fmt.Sprintf("twice/%d", i)
+		create(t, s, key, "first")
+		for _, second := range []string{"first", "second", ""} {
+			if err := s.Create(t.Context(), key, strings.NewReader(second)); !errors.Is(err, os.ErrExist) {
+				t.Errorf("creating it again: %v, want os.ErrExist", err)
+			}
+		}
+		if got := read(t, s, key); got != "first" {
+			t.Errorf("reads %q", got)
+		}
+	}
+}
+
+func creatorsAtOnce(t *testing.T, s blob.Store) {
+	create(t, s, "warm", "up") // what a driver learns of its server by the first write is not the matter here
+	create(t, s, "warmer", "")
+	for round := range 5 {
+		key := fmt.Sprintf("race/%d", round)
+		const creators = 8
+		start, done := make(chan struct{}), make(chan error, creators)
+		for i := range creators {
+			go func() {
+				<-start
+				err := s.Create(context.WithoutCancel(t.Context()), key, strings.NewReader(fmt.Sprintf("creator %d", i)))
+				if err == nil {
+					err = fmt.Errorf("%w %d", errWon, i)
+				}
+				done <- err
+			}()
+		}
+		close(start)
+		var winners []error
+		for range creators {
+			if err := <-done; errors.Is(err, errWon) {
+				winners = append(winners, err)
+			} else if !errors.Is(err, os.ErrExist) {
+				t.Errorf("a loser gets %v, want os.ErrExist", err)
+			}
+		}
+		got := read(t, s, key)
+		if len(winners) != 1 || winners[0].Error() != got {
+			t.Errorf("stored is %q, winners are %v", got, winners)
+		}
+	}
+}
+
+var errWon = errors.New("creator")
+
+func emptyObject(t *testing.T, s blob.Store) {
+	create(t, s, "metadir/empty", "")
+	if got := read(t, s, "metadir/empty"); got != "" {
+		t.Errorf("reads %q", got)
+	}
+	for _, r := range [][2]int64{{0, 0}, {0, 5}, {5, 5}, {5, -1}} {
+		if got := readRange(t, s, "metadir/empty", r[0], r[1]); got != "" {
+			t.Errorf("range %v reads %q", r, got)
+		}
+	}
+	if err := s.Create(t.Context(), "metadir/empty", strings.NewReader("")); !errors.Is(err, os.ErrExist) {
+		t.Errorf("creating it again: %v", err)
+	}
+	if o, err := s.Stat(t.Context(), "metadir/empty"); err != nil || o.Size != 0 {
+		t.Errorf("Stat: %+v, %v", o, err)
+	}
+}
+
+func overwrite(t *testing.T, s blob.Store) {
+	etags := map[string]bool{}
+	for _, content := range []string{"one", "two", "longer than before", "1", ""} {
+		if err := s.Put(t.Context(), "index", strings.NewReader(content)); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, s, "index"); got != content {
+			t.Errorf("reads %q, want %q", got, content)
+		}
+		o, err := s.Stat(t.Context(), "index")
+		if err != nil || o.Size != int64(len(content)) || etags[o.ETag] {
+			t.Errorf("Stat: %+v, %v", o, err)
+		}
+		etags[o.ETag] = true
+	}
+	if err := s.Create(t.Context(), "index", strings.NewReader("x")); !errors.Is(err, os.ErrExist) {
+		t.Errorf("creating over it: %v", err)
+	}
+}
+
+func deleteObjects(t *testing.T, s blob.Store) {
+	for _, key := range []string{"a/b/c", "a/b/d", "a/e"} {
+		create(t, s, key, key)
+	}
+	for _, key := range []string{"a/b/c", "a/b/c", "never/was", "a/b", "a"} {
+		if err := s.Delete(t.Context(), key); err != nil {
+			t.Errorf("delete %s: %v", key, err)
+		}
+	}
+	wantKeys(t, s, "", blob.ListOptions{}, "a/b/d", "a/e")
+	create(t, s, "a/b/c", "again")
+	if got := read(t, s, "a/b/c"); got != "again" {
+		t.Errorf("reads %q", got)
+	}
+}
+
+func unknownKey(t *testing.T, s blob.Store) {
+	create(t, s, "known/key", "x")
+	for _, key := range []string{"unknown", "known", "known/ke", "known/key2", "known/key/below"} {
+		for _, length := range []int64{-1, 0, 1} {
+			if body, err := s.Get(t.Context(), key, 0, length); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("Get %s, length %d: %v, want os.ErrNotExist", key, length, err)
+				if err == nil {
+					_ = body.Close()
+				}
+			}
+		}
+		if _, err := s.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("Stat %s: %v, want os.ErrNotExist", key, err)
+		}
+	}
+}
+
+func ranges(t *testing.T, s blob.Store) {
+	const content = "0123456789"
+	create(t, s, "digits", content)
+	for _, r := range []struct {
+		offset, length int64
+		want           string
+	}{
+		{0, -1, content}, {0, 10, content}, {0, 11, content}, {0, 1 << 40, content}, {0, 1<<63 - 1, content},
+		{3, 4, "3456"}, {9, 1, "9"}, {9, -1, "9"}, {9, 5, "9"}, {5, 1<<63 - 1, "56789"},
+		{0, 0, ""}, {5, 0, ""}, {10, 0, ""}, {10, -1, ""}, {10, 1, ""}, {11, 3, ""}, {1 << 40, -1, ""}, {1 << 40, 1, ""},
+	} {
+		if got := readRange(t, s, "digits", r.offset, r.length); got != r.want {
+			t.Errorf("offset %d, length %d reads %q, want %q", r.offset, r.length, got, r.want)
+		}
+	}
+}
+
+// failingReader is a body that cannot be read to its end.
+type failingReader struct {
+	*bytes.Reader
+	err error
+}
+
+func (f failingReader) Read(p []byte) (int, error) {
+	if f.Len() <= 10 {
+		return 0, f.err
+	}
+	return f.Reader.Read(p[:min(len(p), f.Len()-10)])
+}
+
+// WriteTo keeps io.Copy from bytes.Reader's, which does not fail.
+func (f failingReader) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{f})
+}
+
+func failingBody(t *testing.T, s blob.Store) {
+	gone := errors.New("the disk it came from is gone")
+	create(t, s, "kept", "old")
+	body := func() io.ReadSeeker { return failingReader{bytes.NewReader(make([]byte, 3<<20)), gone} }
+	if err := s.Create(t.Context(), "new", body()); err == nil || errors.Is(err, os.ErrExist) {
+		t.Errorf("create: %v", err)
+	}
+	if err := s.Put(t.Context(), "kept", body()); err == nil {
+		t.Error("put: no error")
+	}
+	wantKeys(t, s, "", blob.ListOptions{}, "kept")
+	if got := read(t, s, "kept"); got != "old" {
+		t.Errorf("reads %d bytes", len(got))
+	}
+}
+
+func cancelledContext(t *testing.T, s blob.Store) {
+	create(t, s, "kept", "old")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, getErr := s.Get(ctx, "kept", 0, -1)
+	_, statErr := s.Stat(ctx, "kept")
+	var listErr error
+	for _, err := range s.List(ctx, "", blob.ListOptions{}) {
+		listErr = err
+	}
+	for what, err := range map[string]error{
+		"Get": getErr, "Stat": statErr, "List": listErr,
+		"Create": s.Create(ctx, "new", strings.NewReader("x")),
+		"Put":    s.Put(ctx, "kept", strings.NewReader("x")),
+		"Delete": s.Delete(ctx, "kept"),
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want context.Canceled", what, err)
+		}
+	}
+	wantKeys(t, s, "", blob.ListOptions{}, "kept")
+	if got := read(t, s, "kept"); got != "old" {
+		t.Errorf("reads %q", got)
+	}
+}
+
+// replacedWhileRead: a reader gets one version of an object or an error, never parts of two, and a later one the later version.
+func replacedWhileRead(t *testing.T, s blob.Store) {
+	const size = 4 << 20
+	versions := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
+	if err := s.Put(t.Context(), "index", strings.NewReader(versions[0])); err != nil {
+		t.Fatal(err)
+	}
+	body, err := s.Get(t.Context(), "index", 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	start := make([]byte, 1000)
+	if _, err := io.ReadFull(body, start); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "index", strings.NewReader(versions[1])); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(body); err == nil && string(start)+string(rest) != versions[0] {
+		t.Errorf("reads %d bytes of which %d are of the version before", len(start)+len(rest), strings.Count(string(rest), "a"))
+	}
+	if got := read(t, s, "index"); got != versions[1] {
+		t.Error("a read after the write does not see it")
+	}
+	if err := s.Delete(t.Context(), "index"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "index", 0, -1); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a read after the deletion: %v", err)
+	}
+}

@@ -1,0 +1,146 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+)
+
+// broken is a body that fails after n bytes of data.
+func broken(data []byte, n int, err error) io.ReadCloser {
+	return io.NopCloser(io.MultiReader(bytes.NewReader(data[:min(n, len(data))]), iotest.ErrReader(err)))
+}
+
+func TestReaderGoesOnWhereADownloadBroke(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		data := bytes.Repeat([]byte("0123456789"), 100)
+		requests := 0
+		open := func(_ context.Context, offset, length int64) (io.ReadCloser, int64, error) {
+			requests++
+			end := int64(len(data))
+			if length >= 0 {
+				end = min(end, offset+length)
+			}
+			part := data[offset:end]
+			switch requests % 3 {
+			case 0:
+				return broken(part, 7, io.EOF), int64(len(part)), nil // truncated
+			case 1:
+				return broken(part, 100, errors.New("reset")), int64(len(part)), nil
+			}
+			return io.NopCloser(io.MultiReader(bytes.NewReader(part), bytes.NewReader(data))), int64(len(part)), nil // too long
+		}
+		for _, r := range []struct{ offset, length, want int64 }{{0, -1, 1000}, {10, 500, 500}, {990, 50, 10}} {
+			requests = 0
+			reader, err := NewReader(t.Context(), open, r.offset, r.length)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(reader)
+			if err != nil || !bytes.Equal(got, data[r.offset:r.offset+r.want]) {
+				t.Errorf("%+v: got %d bytes, %v", r, len(got), err)
+			}
+			if err := reader.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestReaderGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reset := errors.New("reset")
+		requests := 0
+		reader, err := NewReader(t.Context(), func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
+			requests++
+			return broken(nil, 0, reset), 10, nil
+		}, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(reader); !errors.Is(err, reset) || requests != MaxAttempts {
+			t.Errorf("after %d requests: %v", requests, err)
+		}
+	})
+}
+
+func TestReaderNoticesAnotherLength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		reader, err := NewReader(t.Context(), func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
+			requests++
+			if requests > 1 {
+				return broken([]byte("x"), 1, io.EOF), 1, nil
+			}
+			return broken([]byte("0123"), 4, io.EOF), 10, nil
+		}, 0, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(reader); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestReaderHonoursTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, err := NewReader(ctx, func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
+		cancel()
+		return broken(nil, 0, errors.New("reset")), 10, nil
+	}, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(reader); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTransportNoticesAStall(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	defer close(release)
+	client := http.Client{Transport: Transport(20 * time.Millisecond)}
+	_, err := client.Get(server.URL)
+	var netErr net.Error
+	if !errors.As(err, &netErr) || !netErr.Timeout() {
+		t.Errorf("got %v, want a timeout", err)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for value, want := range map[string]time.Duration{"": 0, "3": 3 * time.Second, "-1": 0, "soon": 0, "Fri, 01 Jan 1999 00:00:00 GMT": 0} {
+		if got := RetryAfter(http.Header{"Retry-After": {value}}); got != want {
+			t.Errorf("RetryAfter(%q) = %s, want %s", value, got, want)
+		}
+	}
+}
+
+func TestDelay(t *testing.T) {
+	for attempt := range 100 {
+		if d := Delay(attempt, 0); d < baseDelay/2 || d > MaxDelay {
+			t.Errorf("Delay(%d) = %s", attempt, d)
+		}
+	}
+	if d := Delay(0, 2*time.Second); d != 2*time.Second {
+		t.Errorf("asked for 2s, waits %s", d)
+	}
+	if d := Delay(0, time.Hour); d != 3*MaxDelay {
+		t.Errorf("asked for an hour, waits %s", d)
+	}
+}

@@ -1,0 +1,51 @@
+package remote
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// MaxAttempts is how often a request is sent before its error is the caller's, who retries on with patience of its own.
+	MaxAttempts = 6
+	// MaxDelay is the longest pause between two attempts; one that a store asks for may be three times as long.
+	MaxDelay  = 5 * time.Second
+	baseDelay = 100 * time.Millisecond
+)
+
+// Delay is the pause after a failed attempt (0 the first): doubling, random by half, and at least what the store asked for.
+func Delay(attempt int, asked time.Duration) time.Duration {
+	delay := min(baseDelay<<min(attempt, 16), MaxDelay)
+	delay = delay/2 + rand.N(delay/2+1)
+	return max(delay, min(asked, 3*MaxDelay))
+}
+
+// RetryAfter is what an answer's Retry-After header asks for, 0 if it has none.
+func RetryAfter(header http.Header) time.Duration {
+	value := header.Get("Retry-After")
+	if value == "" {
+		return 0
+	}
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return time.Duration(max(seconds, 0)) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+// Sleep waits, or returns the context's error.
+func Sleep(ctx context.Context, delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,57 @@
+// Package remote holds what the drivers of remote stores share: connections that notice a stall, the pace of retries, and a reader
+// that survives broken downloads.
+package remote
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// DefaultStall is how long a request may make no progress when nothing else is configured.
+const DefaultStall = 30 * time.Second
+
+// Transport is an HTTP transport whose connections fail once nothing was sent or received for stall, in either direction: a limit to a
+// whole request would have to allow for the largest object over the slowest link. Bodies arrive as they are stored: nothing is
+// decompressed on the way.
+func Transport(stall time.Duration) *http.Transport {
+	dialer := &net.Dialer{Timeout: min(stall, 10*time.Second), KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return stallConn{conn, stall}, nil
+		},
+		ForceAttemptHTTP2:     true,
+		DisableCompression:    true,
+		MaxIdleConns:          128,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       min(stall, 90*time.Second),
+		TLSHandshakeTimeout:   min(stall, 10*time.Second),
+		ExpectContinueTimeout: time.Second,
+	}
+}
+
+// stallConn gives every read and write a deadline of its own.
+type stallConn struct {
+	net.Conn
+	stall time.Duration
+}
+
+func (c stallConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.stall)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+func (c stallConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}

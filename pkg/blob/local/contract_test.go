@@ -1,0 +1,18 @@
+package local
+
+import (
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
+)
+
+func TestContract(t *testing.T) {
+	blobtest.Contract{
+		Many: 1000, // a folder is read whole: there are no pages to turn
+		Open: func(t *testing.T) blob.Store {
+			s, _ := open(t)
+			return s
+		},
+	}.Run(t)
+}

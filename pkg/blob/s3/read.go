@@ -1,0 +1,200 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
+)
+
+// Get implements blob.Reader.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, err := s.get(ctx, key, "", offset, length)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	return body, nil
+}
+
+// get reads a range of the version of an object that etag names, "" for whichever there is at the first request.
+func (s *Store) get(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+	offset = max(offset, 0)
+	if length == 0 {
+		// There is no empty range in HTTP; the key may still be unknown.
+		if _, err := s.head(ctx, key); err != nil {
+			return nil, err
+		}
+		return http.NoBody, nil
+	}
+	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
+		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key, Range: aws.String(byteRange(offset, length))}
+		if etag != "" {
+			input.IfMatch = aws.String(strconv.Quote(etag))
+		}
+		output, err := s.client.GetObject(ctx, input)
+		var response *smithyhttp.ResponseError
+		if errors.As(err, &response) && response.HTTPStatusCode() == http.StatusRequestedRangeNotSatisfiable {
+			return http.NoBody, 0, nil // it starts at or past the end
+		}
+		if errors.As(err, &response) && response.HTTPStatusCode() == http.StatusPreconditionFailed {
+			return nil, 0, fmt.Errorf("it was replaced while it was read: %w", err)
+		}
+		if err != nil {
+			return nil, 0, s.explain(err, "s3:GetObject")
+		}
+		n, err := rangeLength(output, offset, length)
+		if err != nil {
+			_ = output.Body.Close()
+			return nil, 0, err
+		}
+		etag = unquote(output.ETag)
+		return output.Body, n, nil
+	}, offset, length)
+}
+
+// byteRange is the header for the bytes [offset, offset+length), length < 0 for all from offset.
+func byteRange(offset, length int64) string {
+	if length < 0 || offset+length < offset {
+		return fmt.Sprintf("bytes=%d-", offset)
+	}
+	return fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)
+}
+
+// rangeLength is how many bytes an answer is to have. Content-Range ("bytes 0-9/100") is believed over Content-Length, which proxies
+// have been seen to get wrong.
+func rangeLength(output *awss3.GetObjectOutput, offset, length int64) (int64, error) {
+	header := aws.ToString(output.ContentRange)
+	_, total, _ := strings.Cut(header, "/")
+	size, err := strconv.ParseInt(total, 10, 64)
+	if err != nil || !strings.HasPrefix(header, fmt.Sprintf("bytes %d-", offset)) {
+		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, header)
+	}
+	n := size - offset
+	if length >= 0 {
+		n = min(n, length)
+	}
+	return n, nil
+}
+
+// Stat implements blob.Reader.
+func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
+	o, err := s.head(ctx, key)
+	if err != nil {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
+	}
+	return o, nil
+}
+
+func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
+	output, err := s.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &s.bucket, Key: &key})
+	if err != nil {
+		return blob.Object{}, s.explain(err, "s3:GetObject")
+	}
+	return blob.Object{Key: key, Size: aws.ToInt64(output.ContentLength), ModTime: aws.ToTime(output.LastModified), ETag: unquote(output.ETag)}, nil
+}
+
+// List implements blob.Lister.
+func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		// Keys may hold bytes that XML cannot.
+		input := &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &prefix, EncodingType: types.EncodingTypeUrl}
+		if opts.Delimited {
+			input.Delimiter = aws.String("/")
+		}
+		if opts.StartAfter != "" {
+			input.StartAfter = &opts.StartAfter
+		}
+		for {
+			page, err := s.listPage(ctx, input)
+			if err != nil {
+				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
+				return
+			}
+			for _, o := range page.objects {
+				// Servers differ in whether a folder around StartAfter is listed.
+				if o.Key > opts.StartAfter || opts.StartAfter == "" {
+					if !yield(o, nil) {
+						return
+					}
+				}
+			}
+			if page.next == nil {
+				return
+			}
+			input.ContinuationToken = page.next
+		}
+	}
+}
+
+type page struct {
+	objects []blob.Object
+	next    *string // nil: the last page
+}
+
+func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page, error) {
+	var output *awss3.ListObjectsV2Output
+	err := s.withBucket(ctx, func() (err error) {
+		output, err = s.client.ListObjectsV2(ctx, input)
+		return err
+	})
+	if err != nil {
+		return page{}, s.explain(err, "s3:ListBucket")
+	}
+	// Some servers ignore the wish for an encoding.
+	decode := func(name *string) (string, error) { return aws.ToString(name), nil }
+	if output.EncodingType == types.EncodingTypeUrl {
+		decode = func(name *string) (string, error) { return url.QueryUnescape(aws.ToString(name)) }
+	}
+	p := page{objects: make([]blob.Object, 0, len(output.Contents)+len(output.CommonPrefixes))}
+	for _, o := range output.Contents {
+		key, err := decode(o.Key)
+		if err != nil {
+			return page{}, fmt.Errorf("listed key %q: %w", aws.ToString(o.Key), err)
+		}
+		p.objects = append(p.objects, blob.Object{Key: key, Size: aws.ToInt64(o.Size), ModTime: aws.ToTime(o.LastModified), ETag: unquote(o.ETag)})
+	}
+	for _, folder := range output.CommonPrefixes {
+		key, err := decode(folder.Prefix)
+		if err != nil {
+			return page{}, fmt.Errorf("listed folder %q: %w", aws.ToString(folder.Prefix), err)
+		}
+		p.objects = append(p.objects, blob.Object{Key: key, Prefix: true})
+	}
+	slices.SortFunc(p.objects, func(a, b blob.Object) int { return strings.Compare(a.Key, b.Key) })
+	if aws.ToBool(output.IsTruncated) {
+		if aws.ToString(output.NextContinuationToken) == "" {
+			return page{}, errors.New("the server has more objects to list but does not say how to go on")
+		}
+		p.next = output.NextContinuationToken
+	}
+	return p, nil
+}
+
+// find looks a key up with no more than the permission to list.
+func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
+	p, err := s.listPage(ctx, &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &key, MaxKeys: aws.Int32(1), EncodingType: types.EncodingTypeUrl})
+	if err != nil {
+		return blob.Object{}, err
+	}
+	if len(p.objects) == 0 || p.objects[0].Key != key {
+		return blob.Object{}, os.ErrNotExist
+	}
+	return p.objects[0], nil
+}
+
+func unquote(etag *string) string { return strings.Trim(aws.ToString(etag), `"`) }

@@ -1,0 +1,204 @@
+// Package s3 stores objects in Amazon S3 and the many servers that speak its protocol.
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// defaultRegion is what servers that have no regions are told.
+const defaultRegion = "us-east-1"
+
+// Config says where the bucket is and who asks.
+type Config struct {
+	Bucket string
+	// Endpoint is a server other than AWS, with or without http:// or https:// in front.
+	Endpoint string
+	Region   string
+	// PathStyle puts the bucket in the path instead of the host name, as most servers other than AWS want it.
+	PathStyle bool
+	// DisableSSL speaks HTTP to an endpoint that does not say.
+	DisableSSL bool
+	// The keys are for a fixed account. Without them the SDK finds its own: AWS_ACCESS_KEY_ID and the like, a web identity (IRSA),
+	// the shared configuration, the container's or the machine's role.
+	AccessKeyID, SecretAccessKey, SessionToken string
+	// Profile is one of the shared configuration (~/.aws).
+	Profile string
+
+	// CreateBucket allows making the bucket where there is none.
+	CreateBucket bool
+	// Stall is how long a request may make no progress.
+	Stall time.Duration
+}
+
+// AddFlags adds the flags of this backend, with KubeRay's names for them.
+func (c *Config) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Bucket, "s3-bucket", "ray-historyserver", "S3 bucket")
+	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "S3 server other than AWS, as `http://minio:9000`")
+	fs.StringVar(&c.Region, "s3-region", "", "region of the bucket; empty: AWS_REGION, or for another server "+defaultRegion)
+	fs.BoolVar(&c.PathStyle, "s3-force-path-style", false, "name the bucket in the path, not in the host name: most servers other than AWS want it")
+	fs.BoolVar(&c.DisableSSL, "s3-disable-ssl", false, "speak HTTP to an endpoint given without http:// or https://")
+	fs.StringVar(&c.AccessKeyID, "s3-access-key-id", "", "access key; empty: what the AWS SDK finds (AWS_ACCESS_KEY_ID, web identity, profile, role)")
+	fs.StringVar(&c.SecretAccessKey, "s3-secret-access-key", "", "secret of the access key")
+	fs.StringVar(&c.SessionToken, "s3-session-token", "", "session token of a temporary access key")
+	fs.StringVar(&c.Profile, "s3-profile", "", "profile of the shared AWS configuration")
+	settings.Secret(fs, "s3-access-key-id", "s3-secret-access-key", "s3-session-token")
+	settings.Bind(fs, map[string][]string{
+		"s3-bucket":            {"S3_BUCKET"},
+		"s3-endpoint":          {"S3_ENDPOINT"},
+		"s3-region":            {"S3_REGION"},
+		"s3-force-path-style":  {"S3FORCE_PATH_STYLE"},
+		"s3-disable-ssl":       {"S3DISABLE_SSL"},
+		"s3-access-key-id":     {"AWS_S3ID"},
+		"s3-secret-access-key": {"AWS_S3SECRET"},
+		"s3-session-token":     {"AWS_S3TOKEN"},
+	})
+	settings.InFile(fs, map[string][]string{
+		"s3-bucket":           {"s3Bucket"},
+		"s3-endpoint":         {"s3Endpoint"},
+		"s3-region":           {"s3Region"},
+		"s3-force-path-style": {"s3ForcePathStyle"},
+		"s3-disable-ssl":      {"s3DisableSSL"},
+	})
+}
+
+// Store is a bucket.
+type Store struct {
+	client       *awss3.Client
+	bucket       string
+	region       string
+	createBucket bool
+	log          logrus.FieldLogger
+	// conditions is what is known of the server's respect for If-None-Match.
+	conditions atomic.Int32
+}
+
+var (
+	_ blob.Store        = (*Store)(nil)
+	_ blob.Concatenator = (*Store)(nil)
+)
+
+// Open prepares a store. It talks to nobody yet: a server that cannot be reached shows in the first operation.
+func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error) {
+	endpoint, err := c.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	if c.Bucket == "" {
+		return nil, errors.New("open S3 store: no bucket: set --s3-bucket")
+	}
+	if (c.AccessKeyID == "") != (c.SecretAccessKey == "") {
+		return nil, errors.New("open S3 store: --s3-access-key-id and --s3-secret-access-key go together")
+	}
+	if c.AccessKeyID != "" && c.Profile != "" {
+		return nil, errors.New("open S3 store: --s3-profile contradicts --s3-access-key-id: give one of them")
+	}
+	stall := c.Stall
+	if stall == 0 {
+		stall = remote.DefaultStall
+	}
+	options := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(&http.Client{Transport: remote.Transport(stall), CheckRedirect: lastResponse}),
+		config.WithRetryer(func() aws.Retryer { return newRetryer() }),
+	}
+	if c.Region != "" {
+		options = append(options, config.WithRegion(c.Region))
+	}
+	if c.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
+	}
+	if c.AccessKeyID != "" {
+		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)))
+	}
+	if endpoint != "" {
+		// Checksums in trailers are AWS's own; other servers have refused or stored them as content.
+		options = append(options, config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
+			config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
+	}
+	loaded, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("open S3 store: %w", err)
+	}
+	if loaded.Region == "" {
+		if endpoint == "" {
+			return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
+		}
+		loaded.Region = defaultRegion
+	}
+	client := awss3.NewFromConfig(loaded, func(o *awss3.Options) {
+		o.UsePathStyle = c.PathStyle
+		o.EndpointOptions.DisableHTTPS = c.DisableSSL
+		if endpoint != "" {
+			o.BaseEndpoint = &endpoint
+		}
+	})
+	return &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log}, nil
+}
+
+// endpoint is the server's URL, "" for AWS.
+func (c *Config) endpoint() (string, error) {
+	if c.Endpoint == "" {
+		return "", nil
+	}
+	endpoint := c.Endpoint
+	if !strings.Contains(endpoint, "://") {
+		scheme := "https://"
+		if c.DisableSSL {
+			scheme = "http://"
+		}
+		endpoint = scheme + endpoint
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", fmt.Errorf("--s3-endpoint=%q: want a URL as http://minio:9000", c.Endpoint)
+	}
+	if u.User != nil {
+		return "", errors.New("--s3-endpoint: an account does not belong in the URL, set --s3-access-key-id and --s3-secret-access-key")
+	}
+	if c.DisableSSL && u.Scheme == "https" {
+		return "", fmt.Errorf("--s3-disable-ssl contradicts --s3-endpoint=%q", c.Endpoint)
+	}
+	return endpoint, nil
+}
+
+// lastResponse keeps the HTTP client from following redirects: the SDK signs for one host.
+func lastResponse(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// newRetryer retries what S3 servers are seen to recover from, at the pace they ask for.
+func newRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = remote.MaxAttempts
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
+			var response *smithyhttp.ResponseError
+			var asked time.Duration
+			if errors.As(err, &response) && response.Response != nil {
+				asked = remote.RetryAfter(response.Response.Header)
+			}
+			return remote.Delay(attempt-1, asked), nil
+		})
+		o.Retryables = append(o.Retryables,
+			retry.RetryableHTTPStatusCode{Codes: map[int]struct{}{http.StatusRequestTimeout: {}, http.StatusTooManyRequests: {}}},
+			// Two conditional writes of one key at the same moment: AWS asks to repeat the later one.
+			retry.RetryableErrorCode{Codes: map[string]struct{}{"ConditionalRequestConflict": {}}},
+		)
+	})
+}
