@@ -22,6 +22,13 @@ from lab import EVENT_TYPES, EVENTS_PORT, HERE, HOME, PYTHON, Lab, run, wait
 SHARED = f"{HOME}/shared"
 # The longest a driver that is still at work sleeps; the cluster is gone long before.
 STEADY = "900"
+RAY_ENV = {
+    "RAY_TRAIN_V2_ENABLED": "1",
+    "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",
+    # A node that is killed is seen dead after seconds.
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_failure_threshold": "5",
+}
 # What Ray's command line prints for the session; compared with what it prints for the stored one.
 COMMANDS = [
     ["list", "tasks"], ["list", "tasks", "--limit", "10", "--format", "json"], ["list", "tasks", "--detail", "--limit", "5", "--format", "yaml"],
@@ -35,7 +42,7 @@ COMMANDS = [
 
 
 def workload(lab):
-    """Everything that happens in the session, up to the moment at which its answers are recorded."""
+    """Success and failure of all kinds; returns the drivers that are still at work."""
     say("tasks, actors, placement groups")
     steady = [
         lab.head.popen(PYTHON, "steady.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
@@ -61,11 +68,14 @@ def workload(lab):
     wait(lambda: serve_status(lab) == ["DEPLOY_FAILED", "RUNNING"], 120, "one Serve application running, one failed")
     lab.head.exec("curl", "-sS", "--retry", "3", f"http://{lab.head.ip}:8000/")
     wait(lambda: any(a["name"] == "lost_with_its_node" and a["state"] == "ALIVE" for a in actors(lab)), 120, "the actors driver")
+    return steady
+
+
+def kill_w2(lab):
     say("killing the pod w2")
     lab.pods["w2"].kill()
     wait(lambda: dead_nodes(lab) == 1, 60, "w2 seen dead")
     time.sleep(15)  # until the last retries and restarts have settled and been exported
-    return steady
 
 
 def serve_status(lab):
@@ -90,14 +100,9 @@ def ray(lab, *arguments):
 
 def record(version, folder, work):
     folder.mkdir(parents=True, exist_ok=True)
-    env = {
-        # ALL adds worker events, where this Ray has them.
-        "RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES": "ALL" if version != "2.55.1" else EVENT_TYPES,
-        "RAY_TRAIN_V2_ENABLED": "1",
-        "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",
-        "RAY_health_check_period_ms": "1000",
-        "RAY_health_check_failure_threshold": "5",
-    }
+    # ALL adds worker events, where this Ray has them.
+    types = EVENT_TYPES if version == "2.55.1" else "ALL"
+    env = {**RAY_ENV, "RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES": types}
     with Lab(work / "lab", version, env=env) as lab:
         shared = work / "shared"
         shutil.rmtree(shared, ignore_errors=True)
@@ -109,6 +114,7 @@ def record(version, folder, work):
             say(f"Ray {version}")
             lab.start_ray()
             drivers = workload(lab)
+            kill_w2(lab)
             say("recording the dashboard's answers")
             shutil.rmtree(work / "golden", ignore_errors=True)
             (work / "golden").mkdir()
@@ -127,7 +133,7 @@ def record(version, folder, work):
             pack_tree(pod.tmp_ray, folder / f"tmp-ray-{pod.name}.tar.gz", "")
         pack_tree(work / "golden", folder / "golden.tar.gz", "golden/")
         with gzip.GzipFile(folder / "commands.json.gz", "wb", mtime=0) as f:
-            f.write(json.dumps(commands, indent=1).encode())
+            f.write(scrub(json.dumps(commands, indent=1).encode()))
 
 
 def start_sink(pod, work):
@@ -139,7 +145,15 @@ def start_sink(pod, work):
 def pack_posts(source, target):
     target.parent.mkdir(exist_ok=True)
     with gzip.GzipFile(target, "wb", compresslevel=9, mtime=0) as f:
-        f.write(source.read_bytes())
+        f.write(scrub(source.read_bytes()))
+
+
+def scrub(data):
+    """Puts a neutral path of the same length where the host's Python is in somebody's home; lengths matter to offsets within logs."""
+    home = sys.base_prefix.encode()
+    if not home.startswith((b"/root/", b"/home/")):
+        return data
+    return data.replace(home, b"/home/ray/python".ljust(len(home), b"3")[: len(home)])
 
 
 def pack_tree(source, target, prefix):
@@ -155,7 +169,7 @@ def pack_tree(source, target, prefix):
             # A file that was linked twice is packed twice: readers need no hard links.
             info.type = tarfile.REGTYPE if path.is_file() and not path.is_symlink() else info.type
             if info.type == tarfile.REGTYPE:
-                body = path.read_bytes()
+                body = scrub(path.read_bytes())
                 info.size = len(body)
                 tar.addfile(info, io.BytesIO(body))
             else:

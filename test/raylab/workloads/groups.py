@@ -35,7 +35,7 @@ inside = Member.options(name="member_of_removed", scheduling_strategy=PlacementG
 ray.get(inside.ping.remote())
 remove_placement_group(removed)
 placement_group([{"CPU": 64}], name="infeasible")
-placement_group([{"CPU": 0.1}], name="detached", lifetime="detached")
+placement_group([{"CPU": 0.1}], name=f"detached-{ray.get_runtime_context().get_job_id()}", lifetime="detached")
 placement_group([{"CPU": 1}] * 4, strategy="STRICT_SPREAD", name="too_many_nodes")
 time.sleep(2)
 print("done", ray.get_runtime_context().get_job_id(), flush=True)

@@ -1,0 +1,133 @@
+"""What the stored session is held against, and the report of it."""
+
+import json
+import re
+import socket
+import subprocess
+import urllib.request
+
+import lab as raylab
+
+
+class Report:
+    def __init__(self, title):
+        self.title, self.passed, self.failures = title, [], []
+
+    def check(self, what, got, want=True):
+        if got == want:
+            self.passed.append(what)
+        else:
+            self.failures.append(f"{what}: got {shorten(got)}, want {shorten(want)}")
+
+    def none(self, what, found):
+        """Checks that nothing was found; shows the first of what was."""
+        if found:
+            self.failures.append(f"{what}: {len(found)}, e.g. {shorten(found[:3])}")
+        else:
+            self.passed.append(what)
+
+    def print(self):
+        print(f"\n== {self.title}: {len(self.passed)} checks passed, {len(self.failures)} failed")
+        for p in self.passed:
+            print(f"  ok      {p}")
+        for f in self.failures:
+            print(f"  FAILED  {f}")
+
+
+def shorten(value):
+    text = repr(value)
+    return text if len(text) <= 900 else text[:900] + "…"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+def get_json(url):
+    with urllib.request.urlopen(url, timeout=60) as r:
+        return json.load(r)
+
+
+def rows(base, entity):
+    return get_json(f"{base}/api/v0/{entity}?detail=1&limit=10000")["data"]["result"]["result"]
+
+
+# What a row of each entity is known by, and what must be told of it as it was told live.
+ENTITIES = {
+    "tasks": (("task_id", "attempt_number"), ("state", "name", "job_id", "error_type", "node_id", "actor_id", "type")),
+    "actors": (("actor_id",), ("state", "class_name", "name", "job_id", "ray_namespace", "num_restarts")),
+    "nodes": (("node_id",), ("state", "node_ip", "is_head_node", "labels")),
+    "jobs": (("submission_id", "job_id"), ("status", "type", "entrypoint")),
+}
+
+
+def entities(report, live, base):
+    """Every row that was listed live is listed, with the same final state, and no other row is."""
+    for entity, (key, fields) in ENTITIES.items():
+        stored = get_json(f"{base}/api/jobs/") if entity == "jobs" else rows(base, entity)
+        want = {tuple(r[k] for k in key): tuple(r.get(f) for f in fields) for r in live[entity]}
+        got = {tuple(r[k] for k in key): tuple(r.get(f) for f in fields) for r in stored}
+        report.none(f"{entity} listed live but not stored", sorted(map(str, want.keys() - got.keys())))
+        report.none(f"{entity} stored but not listed live", sorted(map(str, got.keys() - want.keys())))
+        differ = [f"{k} {f}: {g[i]} for {w[i]}" for k, w in want.items() if (g := got.get(k)) for i, f in enumerate(fields) if g[i] != w[i]]
+        report.none(f"{len(want)} {entity}: {', '.join(fields)} that differ", differ)
+
+
+CHUNK = re.compile(r"(.*)\.@(\d{20})$")
+
+
+def logs(report, lab, store, root):
+    """Every log file of every pod, its chunks joined, is byte for byte what is on the pod's disk."""
+    for pod in lab.pods.values():
+        session = next(p for p in pod.tmp_ray.glob("session_2*") if p.is_dir())
+        node = next(session.glob("metrics_agent_port_*")).name.removeprefix("metrics_agent_port_")
+        folder = store.objects / root / session.name / "logs" / node
+        wholes = {}
+        for path in folder.rglob("*"):
+            if path.is_file():
+                name = str(path.relative_to(folder))
+                chunk = CHUNK.match(name)
+                whole, offset = (chunk[1], int(chunk[2])) if chunk else (name, 0)
+                wholes.setdefault(whole, []).append((offset, path))
+        wrong, size, files = [], 0, 0
+        for path in sorted((session / "logs").rglob("*")):
+            if not path.is_file() or path.is_symlink() or path.stat().st_size == 0:
+                continue
+            disk = path.read_bytes()
+            name = str(path.relative_to(session / "logs"))
+            stored = b"".join(p.read_bytes() for _, p in sorted(wholes.get(name, [])))
+            files, size = files + 1, size + len(disk)
+            if stored != disk:
+                wrong.append(f"{name}: {len(stored)} bytes stored, {len(disk)} on disk")
+        report.none(f"{pod.name}: {files} log files with {size} bytes that are not stored byte for byte", wrong)
+
+
+# Times of asking, and ages, are not the session's.
+UNSTABLE = re.compile(r"={4,} .* ={4,}|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*|^\s*(Stats|Total|-{3,}).*$")
+
+
+def commands(report, lab, live, base):
+    """Ray's own command line prints for the stored session what it printed for the live one."""
+    ray = [raylab.venv(lab.version) / "bin/python", "-m", "ray.scripts.scripts"]
+    for want in live:
+        arguments = want["arguments"] + ["--address", base]
+        done = subprocess.run([*ray, *arguments], capture_output=True, text=True, timeout=120, env={"PATH": "/usr/bin:/bin", "COLUMNS": "200"})
+        name = "ray " + " ".join(want["arguments"])
+        report.check(f"{name}: exit code", done.returncode, want["code"])
+        left, right = stable(done.stdout), stable(want["stdout"])
+        report.none(f"{name}: lines that differ", sorted(set(left) ^ set(right)))
+
+
+def stable(text):
+    return [re.sub(r"\s+", " ", UNSTABLE.sub("", line)).strip() for line in text.splitlines()]
+
+
+def fidelity(report, root, folder, base, min_share, min_status):
+    """Every recorded answer, leaf by leaf."""
+    command = ["go", "run", "./internal/fidelity/cmd", "--recording", f"{folder}/", "--base", base, "--show", "2"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    (folder.parent / "fidelity.txt").write_text(done.stdout + done.stderr)
+    total = re.search(r"mean family share ([\d.]+)%, right status ([\d.]+)%", done.stdout)
+    share, status = map(float, total.groups()) if total else (0.0, 0.0)
+    report.check(f"fidelity {share} % (at least {min_share}), right status {status} % (at least {min_status})", share >= min_share and status >= min_status)

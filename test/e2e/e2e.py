@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""The whole way with real parts: Ray on three nodes with a collector each, an S3 server, Ray killed, then the history server alone.
+
+    e2e.py [--ray 2.60.0 --ray 2.55.1] [--keep]
+
+For each Ray version: a cluster in network namespaces (../raylab) runs tasks, actors, jobs, Serve, Data and Train of all kinds; the live
+dashboard's answers are recorded; Ray is killed with SIGKILL, the collectors are ended with SIGTERM. What the history server then answers
+is compared with what the live dashboard answered, and what lies in S3 with the files on the pods' disks. Needs root, iproute2, Chromium,
+Node and the binaries in build/ (`make build`).
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "raylab"))
+
+import browser  # noqa: E402
+import checks  # noqa: E402
+import golden  # noqa: E402
+import record  # noqa: E402
+from lab import EVENTS_PORT, HOME, HOST, Lab, wait  # noqa: E402
+from store import Store  # noqa: E402
+
+NAMESPACE, CLUSTER = "default", "lab"
+SESSION_PATH = f"/namespaces/{NAMESPACE}/clusters/{CLUSTER}/sessions/latest"
+PUSH_INTERVAL = 5  # s
+# Mean share of equal leaves, in percent, and of right status codes that the stored session must reach.
+MIN_SHARE, MIN_STATUS = 75, 97
+
+
+class Scenario:
+    def __init__(self, version, work):
+        self.version, self.work = version, work
+        self.report = checks.Report(f"Ray {version}")
+        self.server = None
+
+    def run(self):
+        shutil.rmtree(self.work, ignore_errors=True)
+        (self.work / "shared").mkdir(parents=True)
+        with contextlib.ExitStack() as stack:
+            lab = stack.enter_context(Lab(self.work / "lab", self.version, env=record.RAY_ENV))
+            lab.up(mounts={record.SHARED: self.work / "shared", f"{HOME}/bin": ROOT / "build"})
+            store = stack.enter_context(Store(self.work / "store", HOST))
+            collectors = [self.start_collector(pod, store) for pod in lab.pods.values()]
+            record.say(f"Ray {self.version}")
+            lab.start_ray()
+            drivers = record.workload(lab)
+            time.sleep(5)  # the last states are on their way: Ray exports every second
+            record.say("recording the live dashboard's answers")
+            live = self.live_answers(lab)
+            record.say("SIGKILL for Ray, SIGTERM for the collectors")
+            lab.kill_ray()
+            for driver in drivers:
+                driver.wait()
+            self.stop_collectors(collectors)
+            base = self.start_server(stack, store)
+            record.say("comparing")
+            self.compare(base, lab, live, store)
+            self.proxied(lab)
+        return self.report
+
+    def start_collector(self, pod, store):
+        role = "Head" if pod.name == "head" else "Worker"
+        log = open(self.work / f"collector-{pod.name}.log", "wb")
+        flags = [
+            "--role", role, "--ray-cluster-name", CLUSTER, "--ray-cluster-namespace", NAMESPACE, "--storage-backend", "s3",
+            "--push-interval", f"{PUSH_INTERVAL}s", "--events-port", str(EVENTS_PORT), "--spool-dir", "/tmp/ray/spool",
+            "--ray-dashboard-address", "http://10.77.0.1:8265",
+        ]  # fmt: skip
+        process = pod.popen(f"{HOME}/bin/collector", *flags, env=store.environment, stdout=log, stderr=log)
+        return pod.name, process
+
+    def stop_collectors(self, collectors):
+        for name, process in collectors:
+            # The process started is nsenter, which forks to enter the PID namespace: its child is the collector.
+            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(children[0]) if children else process.pid, 15)
+        for name, process in collectors:
+            self.report.check(f"collector of {name} exits 0 within 30 s of SIGTERM", process.wait(timeout=30), 0)
+
+    def live_answers(self, lab):
+        """What the live cluster tells of itself: rows by entity, Ray's command line output, and every URL of golden.py."""
+        folder = self.work / "golden"
+        folder.mkdir()
+        rows = {e: checks.rows(lab.dashboard, e) for e in ("tasks", "actors", "nodes")}
+        rows["jobs"] = lab.api("/api/jobs/")
+        golden.Recorder(lab.dashboard, str(folder)).record()
+        commands = [record.ray(lab, *c) for c in record.COMMANDS if c[:2] != ["list", "objects"]]
+        commands.append(record.ray(lab, "job", "list"))
+        return {"rows": rows, "commands": commands, "golden": folder}
+
+    def start_server(self, stack, store):
+        port = checks.free_port()
+        log = open(self.work / "historyserver.log", "wb")
+        flags = ["--listen", f":{port}", "--storage-backend", "s3", "--dashboard-dir", ROOT / "build/dashboard", "--live", "off"]
+        process = subprocess.Popen([ROOT / "build/historyserver", *flags], env={**os.environ, **store.environment}, stdout=log, stderr=log)
+
+        def stop():
+            process.terminate()
+            process.wait(30)
+
+        stack.callback(stop)
+        self.server = f"http://127.0.0.1:{port}"
+        wait(lambda: urllib.request.urlopen(self.server + "/readyz").status == 200, 30, "the history server")
+        return self.server + SESSION_PATH
+
+    def compare(self, base, lab, live, store):
+        checks.entities(self.report, live["rows"], base)
+        checks.logs(self.report, lab, store, f"log/{CLUSTER}_{NAMESPACE}")
+        checks.commands(self.report, lab, live["commands"], base)
+        checks.fidelity(self.report, ROOT, live["golden"], base, MIN_SHARE, MIN_STATUS)
+        pages = browser.pages(live["rows"], lab)
+        browser.crawl(self.report, "path prefix", base, pages, self.work / "screenshots")
+        enter = f"{self.server}/enter_cluster/{NAMESPACE}/{CLUSTER}/{self.session(lab)}"
+        browser.crawl(self.report, "cookie", self.server, pages, self.work / "screenshots-cookie", enter=enter)
+
+    def session(self, lab):
+        return next(p.name for p in lab.head.tmp_ray.glob("session_2*"))
+
+    def proxied(self, lab):
+        """A fresh Ray head whose dashboard passes its requests on to the history server."""
+        record.say("behind ray start --proxy-server-url")
+        session = self.session(lab)
+        for leftover in lab.head.tmp_ray.glob("*"):
+            leftover.unlink() if leftover.is_symlink() or leftover.is_file() else shutil.rmtree(leftover)
+        proxy = self.server.replace("127.0.0.1", HOST)
+        lab.start_node(lab.head, "--head", "--num-cpus=1", "--dashboard-host=0.0.0.0", f"--proxy-server-url={proxy}")
+        clusters = checks.get_json(f"{lab.dashboard}/clusters")
+        self.report.check("/clusters through Ray's proxy lists the session", [c["sessionName"] for c in clusters], [session])
+        enter = f"{lab.dashboard}/enter_cluster/{NAMESPACE}/{CLUSTER}/{session}"
+        pages = [{"name": "jobs", "path": "/#/jobs", "wait": "fail-job"}, {"name": "cluster", "path": "/#/cluster", "wait": "10.77.0.3"}]
+        browser.crawl(self.report, "Ray's proxy", lab.dashboard, pages, self.work / "screenshots-proxy", enter=enter)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ray", action="append", metavar="VERSION", help="Ray version; may be repeated (2.60.0 and 2.55.1)")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/e2e", help="folder of everything made on the way (%(default)s)")
+    a = parser.parse_args()
+    began = time.monotonic()
+    reports = [Scenario(v, (a.work / v).resolve()).run() for v in a.ray or ["2.60.0", "2.55.1"]]
+    failed = 0
+    for report in reports:
+        report.print()
+        failed += len(report.failures)
+    print(f"{failed} checks failed; {time.monotonic() - began:.0f} s")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
