@@ -1,0 +1,124 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// source is what a session is read from, and how far it was. Refresh changes it.
+type source struct {
+	store blob.Reader
+	root  string
+	opts  Options
+
+	refreshing sync.Mutex
+	latest     *Session
+	seal       seal
+	entities   *entityTables
+	done       map[string]progressOf // by key of the whole
+	warnings   warnings
+
+	mu          sync.Mutex
+	counts      eventCounts
+	first, last int64 // as of Session
+}
+
+// progressOf is how far a whole was read.
+type progressOf struct {
+	chunks   []chunk
+	consumed int64
+}
+
+// defaultConcurrency suits object stores: requests wait for the network more than for us.
+const defaultConcurrency = 16
+
+// Load reads a session: it lists its objects and replays its events. Logs and snapshots are only listed.
+//
+// What cannot be read for its own faults is left out with a warning; an error of the store, or of ctx, ends the load.
+func Load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options) (*Session, error) {
+	if opts.Progress == nil {
+		opts.Progress = &Progress{}
+	}
+	if opts.Concurrency <= 0 {
+		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
+	}
+	s := &source{store: store, root: root, opts: opts, entities: newEntityTables(), done: make(map[string]progressOf)}
+	inv, err := takeInventory(ctx, store, root, ref, opts.Progress)
+	if err != nil {
+		return nil, err
+	}
+	tables := newTaskTables()
+	if err := s.replayAll(ctx, ref, inv.events, tables); err != nil {
+		return nil, fmt.Errorf("load session %s: %w", ref, err)
+	}
+	s.latest, s.seal = s.assemble(ref, inv, tables), inv.seal
+	return s.latest, nil
+}
+
+// replayAll replays wholes, several at a time.
+func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*whole, tables *taskTables) error {
+	g, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	results := make([]replayed, len(wholes))
+	for range min(s.opts.Concurrency, len(wholes)) {
+		g.Go(func() error {
+			r := &replayer{d: newDecoder(tables, s.entities, ref.Name)}
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(wholes) {
+					break
+				}
+				var err error
+				if results[i], err = r.replay(ctx, s.reader(ctx, wholes[i])); err != nil {
+					return err
+				}
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.counts.add(r.d.counts)
+			s.widen(r.d.first, r.d.last)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, w := range wholes {
+		s.done[w.key] = progressOf{chunks: w.chunks, consumed: results[i].consumed}
+		s.warnings.addReplayed(w.key, results[i])
+	}
+	return nil
+}
+
+func (s *source) reader(ctx context.Context, w *whole) *wholeReader {
+	chunks, from := s.done[w.key].rest(w)
+	return &wholeReader{ctx: ctx, store: s.store, chunks: chunks, pos: from, progress: s.opts.Progress, warn: s.warnings.add}
+}
+
+func (s *source) widen(first, last int64) {
+	if first != 0 && (s.first == 0 || first < s.first) {
+		s.first = first
+	}
+	s.last = max(s.last, last)
+}
+
+// assemble makes a session of what was read.
+func (s *source) assemble(ref layout.Session, inv *inventory, tables *taskTables) *Session {
+	out := &Session{
+		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended,
+		Start: s.first, End: s.last, source: s,
+	}
+	s.entities.fill(out)
+	out.Tasks = tables.freeze()
+	out.Tasks.jobEnds, out.Tasks.deaths = out.ends(tables.texts)
+	out.Warnings = s.warnings.all(s.counts)
+	return out
+}

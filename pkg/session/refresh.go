@@ -1,0 +1,57 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Refresh gives the session with what was stored since it was made; s itself if that is nothing. s goes on being what it is. Only bytes
+// that were not read before are read, unless an object changed that should not have: then its whole is.
+func (s *Session) Refresh(ctx context.Context) (*Session, error) {
+	src := s.source
+	src.refreshing.Lock()
+	defer src.refreshing.Unlock()
+	latest := src.latest
+	if latest.Ended {
+		return latest, nil
+	}
+	inv, err := takeInventory(ctx, src.store, src.root, s.Ref, src.opts.Progress)
+	if err != nil {
+		return nil, err
+	}
+	if inv.seal == src.seal {
+		return latest, nil
+	}
+	grown := slices.DeleteFunc(slices.Clone(inv.events), func(w *whole) bool {
+		return slices.EqualFunc(src.done[w.key].chunks, w.chunks, sameChunk)
+	})
+	if len(grown) == 0 {
+		next := *latest
+		next.Logs, next.Snapshots, next.Foreign, next.Ended = inv.logs, inv.snapshots, inv.foreign, inv.ended
+		src.latest, src.seal = &next, inv.seal
+		return &next, nil
+	}
+	tables := latest.Tasks.thaw()
+	if err := src.replayAll(ctx, s.Ref, grown, tables); err != nil {
+		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
+	}
+	src.latest, src.seal = src.assemble(s.Ref, inv, tables), inv.seal
+	return src.latest, nil
+}
+
+func sameChunk(a, b chunk) bool {
+	return a.object.Key == b.object.Key && a.object.Size == b.object.Size && a.object.ETag == b.object.ETag
+}
+
+// rest gives the chunks of w from which more is to be read, and where in the whole to begin.
+func (p progressOf) rest(w *whole) (chunks []chunk, from int64) {
+	if len(p.chunks) > len(w.chunks) || !slices.EqualFunc(p.chunks, w.chunks[:len(p.chunks)], sameChunk) {
+		return slices.Clone(w.chunks), 0
+	}
+	first := 0
+	for first+1 < len(w.chunks) && w.chunks[first+1].offset <= p.consumed {
+		first++
+	}
+	return slices.Clone(w.chunks[first:]), p.consumed
+}

@@ -1,0 +1,358 @@
+package session
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// cursor walks over one JSON text without building anything. Its methods never fail one by one: what is not JSON, or ends too early,
+// sets bad, and every later step does nothing, so callers check once.
+//
+// It takes what is JSON and refuses most of what is not; numbers and words are only checked for their letters.
+type cursor struct {
+	b   []byte
+	i   int
+	key []byte // set by next: the key's letters, escapes and all (no key of an event has any)
+
+	first bool // the next key or element is the first of its object or list
+	none  bool // a null was entered: it has no key or element
+	whole bool // the text ends where b does
+	bad   bool
+	short bool // bad because the text ended
+}
+
+func (c *cursor) fail() {
+	c.bad = true
+	if c.i >= len(c.b) {
+		c.short = true
+	}
+}
+
+// peek skips white space and gives the next byte, 0 at the end.
+func (c *cursor) peek() byte {
+	for c.i < len(c.b) {
+		switch ch := c.b[c.i]; ch {
+		case ' ', '\n', '\t', '\r':
+			c.i++
+		default:
+			return ch
+		}
+	}
+	return 0
+}
+
+// enter steps into the object or list that open begins, and says whether there is one: a null reads as one without elements.
+func (c *cursor) enter(open byte) bool {
+	if c.bad {
+		return false
+	}
+	switch c.peek() {
+	case open:
+		c.i++
+		c.first = true
+		return true
+	case 'n':
+		c.skip()
+		c.none = true
+		return false
+	}
+	c.fail()
+	return false
+}
+
+// object steps into an object, for next to walk over its keys.
+func (c *cursor) object() bool { return c.enter('{') }
+
+// list steps into a list, for more to walk over its elements.
+func (c *cursor) list() bool { return c.enter('[') }
+
+// more moves to the next element of a list; false after the last. The element must be read or skipped.
+func (c *cursor) more() bool { return c.step(']') }
+
+// next moves to the next key of an object, which is then in c.key; false after the last. The value must be read or skipped.
+func (c *cursor) next() bool {
+	if !c.step('}') {
+		return false
+	}
+	c.key = c.rawString()
+	if c.peek() != ':' {
+		c.fail()
+		return false
+	}
+	c.i++
+	return !c.bad
+}
+
+func (c *cursor) step(end byte) bool {
+	if c.bad {
+		return false
+	}
+	if c.none {
+		c.none = false
+		return false
+	}
+	ch := c.peek()
+	switch {
+	case ch == end:
+		c.i++
+		c.first = false
+		return false
+	case c.first:
+		c.first = false
+		return true
+	case ch == ',':
+		c.i++
+		return true
+	}
+	c.fail()
+	return false
+}
+
+// rawString reads a string and gives what is between its quotes as it is written.
+func (c *cursor) rawString() []byte {
+	if c.bad || c.peek() != '"' {
+		c.fail()
+		return nil
+	}
+	start := c.i + 1
+	for i := start; ; {
+		n := bytes.IndexByte(c.b[i:], '"')
+		if n < 0 {
+			c.i = len(c.b)
+			c.fail()
+			return nil
+		}
+		i += n
+		if c.b[i-1] == '\\' && oddBackslashes(c.b[start:i]) {
+			i++
+			continue
+		}
+		c.i = i + 1
+		return c.b[start:i]
+	}
+}
+
+// oddBackslashes says whether the quote after b is escaped.
+func oddBackslashes(b []byte) bool {
+	n := 0
+	for n < len(b) && b[len(b)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// optString is rawString for a field that may be null, which reads as absent.
+func (c *cursor) optString() []byte {
+	if !c.bad && c.peek() == 'n' {
+		c.skip()
+		return nil
+	}
+	return c.rawString()
+}
+
+// scalar reads a number, a word, or what a string holds: JSON of protobuf spells 64-bit numbers as strings. null reads as nothing.
+func (c *cursor) scalar() []byte {
+	if c.bad {
+		return nil
+	}
+	if c.peek() == '"' {
+		return c.rawString()
+	}
+	s := c.word()
+	if string(s) == "null" {
+		return nil
+	}
+	return s
+}
+
+func (c *cursor) word() []byte {
+	start := c.i
+	for c.i < len(c.b) && wordByte[c.b[c.i]] {
+		c.i++
+	}
+	// A number that ends where b does may go on.
+	if c.i == start || c.i == len(c.b) && !c.whole {
+		c.fail()
+		return nil
+	}
+	return c.b[start:c.i]
+}
+
+var wordByte = func() (t [256]bool) {
+	for _, ch := range []byte("0123456789+-.eEaflnrstu") {
+		t[ch] = true
+	}
+	return t
+}()
+
+// integer reads a whole number, spelled as one or as a string; 0 if it is none.
+func (c *cursor) integer() int64 {
+	s := c.scalar()
+	neg := len(s) > 0 && s[0] == '-'
+	if neg {
+		s = s[1:]
+	}
+	var n uint64
+	for _, ch := range s {
+		if ch < '0' || ch > '9' || n > (1<<63-1-9)/10 {
+			return wholeFloat(s, neg)
+		}
+		n = n*10 + uint64(ch-'0')
+	}
+	if neg {
+		return -int64(n)
+	}
+	return int64(n)
+}
+
+// boolean reads true or false.
+func (c *cursor) boolean() bool { return string(c.scalar()) == "true" }
+
+// value skips a value and gives its text; nil for null.
+func (c *cursor) value() []byte {
+	c.peek()
+	start := c.i
+	c.skip()
+	if c.bad || c.b[start] == 'n' {
+		return nil
+	}
+	return c.b[start:c.i]
+}
+
+const maxDepth = 256 // of what skip passes; events nest less than ten deep
+
+// skip passes over a value of any kind.
+func (c *cursor) skip() {
+	if c.bad {
+		return
+	}
+	switch c.peek() {
+	case '"':
+		c.rawString()
+	case '{', '[':
+		c.skipNested()
+	default:
+		c.word()
+	}
+}
+
+func (c *cursor) skipNested() {
+	var isList [maxDepth / 64]uint64
+	depth := 0
+	for c.i < len(c.b) {
+		switch ch := c.b[c.i]; ch {
+		case '"':
+			c.rawString()
+			if c.bad {
+				return
+			}
+			continue
+		case '{', '[':
+			if depth == maxDepth {
+				c.bad = true
+				return
+			}
+			bit := uint64(1) << (depth % 64)
+			isList[depth/64] &^= bit
+			if ch == '[' {
+				isList[depth/64] |= bit
+			}
+			depth++
+		case '}', ']':
+			depth--
+			if (isList[depth/64]>>(depth%64)&1 == 1) != (ch == ']') {
+				c.bad = true
+				return
+			}
+			if depth == 0 {
+				c.i++
+				c.first = false
+				return
+			}
+		}
+		c.i++
+	}
+	c.fail()
+}
+
+// unquote gives what a raw string says. Without escapes that is raw itself; otherwise it is built in buf. Bytes that are not UTF-8 and
+// lone surrogates become U+FFFD, unknown escapes their letter.
+func unquote(raw, buf []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return raw
+	}
+	buf = buf[:0]
+	for i := 0; i < len(raw); {
+		ch := raw[i]
+		switch {
+		case ch == '\\' && i+1 < len(raw):
+			var r rune
+			r, i = unescape(raw, i+1)
+			buf = utf8.AppendRune(buf, r)
+		case ch < utf8.RuneSelf:
+			buf = append(buf, ch)
+			i++
+		default:
+			r, n := utf8.DecodeRune(raw[i:])
+			buf = utf8.AppendRune(buf, r)
+			i += n
+		}
+	}
+	return buf
+}
+
+// unescape reads the escape whose letter is raw[i] and gives the index after it.
+func unescape(raw []byte, i int) (rune, int) {
+	switch raw[i] {
+	case 'n':
+		return '\n', i + 1
+	case 't':
+		return '\t', i + 1
+	case 'r':
+		return '\r', i + 1
+	case 'b':
+		return '\b', i + 1
+	case 'f':
+		return '\f', i + 1
+	case 'u':
+		r, ok := hexRune(raw[i+1:])
+		if !ok {
+			return utf8.RuneError, i + 1
+		}
+		i += 5
+		if utf16.IsSurrogate(r) {
+			if i+1 < len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
+				if low, ok := hexRune(raw[i+2:]); ok {
+					if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
+						return both, i + 6
+					}
+				}
+			}
+			return utf8.RuneError, i
+		}
+		return r, i
+	}
+	r, n := utf8.DecodeRune(raw[i:])
+	return r, i + n
+}
+
+func hexRune(s []byte) (r rune, ok bool) {
+	if len(s) < 4 {
+		return 0, false
+	}
+	for _, ch := range s[:4] {
+		r <<= 4
+		switch {
+		case '0' <= ch && ch <= '9':
+			r |= rune(ch - '0')
+		case 'a' <= ch && ch <= 'f':
+			r |= rune(ch - 'a' + 10)
+		case 'A' <= ch && ch <= 'F':
+			r |= rune(ch - 'A' + 10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}

@@ -1,0 +1,79 @@
+package session
+
+import "github.com/rayhistory/historyserver/pkg/rayid"
+
+const (
+	pageBits = 7
+	pageRows = 1 << pageBits
+)
+
+// taskPage is pageRows rows of the task table, column by column. A row is one attempt of a task. Nothing in it is a pointer.
+type taskPage struct {
+	id      [pageRows]rayid.Task
+	attempt [pageRows]int32
+	job     [pageRows]rayid.Job
+
+	// From the definition, 0 where none came.
+	def    [pageRows]defID
+	parent [pageRows]textID // task, binary
+	actor  [pageRows]textID // actor, binary
+
+	// From the life cycle, 0 where no event told.
+	node     [pageRows]textID // binary
+	worker   [pageRows]textID // binary
+	pid      [pageRows]int32
+	reprName [pageRows]textID // of the actor, as Python's repr shows it
+	flags    [pageRows]rowFlags
+	// times are when the states of commonStates were entered, Unix nanoseconds; valid where flags say so.
+	times [numCommonStates][pageRows]int64
+	// rest heads the transitions to other states: an index into the shard's transitions plus one.
+	rest [pageRows]uint32
+	// failure is an index into the shard's failures plus one.
+	failure [pageRows]uint32
+
+	// Where the attempt's lines are in its worker's log; valid where flags say so. Offsets in bytes.
+	stdoutFile  [pageRows]textID
+	stderrFile  [pageRows]textID
+	stdoutStart [pageRows]int64
+	stdoutEnd   [pageRows]int64
+	stderrStart [pageRows]int64
+	stderrEnd   [pageRows]int64
+
+	// profiler is the component that sent profile events: an index into the table's profilers, 0 for none; profile heads its blocks in
+	// the shard's arena, plus one.
+	profiler [pageRows]profilerID
+	profile  [pageRows]uint32
+}
+
+// rowFlags say which of a row's values are there.
+type rowFlags uint16
+
+const (
+	// The first bits, by place in commonStates, say that the state was entered.
+	hasTime    rowFlags = 1
+	hasLogInfo rowFlags = 1 << (numCommonStates + iota)
+	hasStdout           // stdout_file was told; the next ones likewise
+	hasStderr
+	hasStdoutStart
+	hasStdoutEnd
+	hasStderrStart
+	hasStderrEnd
+	hasPaused // is_debugger_paused was told
+	isPaused
+)
+
+func (p *taskPage) entered(i, column int) bool { return p.flags[i]&(hasTime<<column) != 0 }
+
+// copyRow copies row i of q to row j of p.
+func (p *taskPage) copyRow(j int, q *taskPage, i int) {
+	p.id[j], p.attempt[j], p.job[j] = q.id[i], q.attempt[i], q.job[i]
+	p.def[j], p.parent[j], p.actor[j] = q.def[i], q.parent[i], q.actor[i]
+	p.node[j], p.worker[j], p.pid[j], p.reprName[j], p.flags[j] = q.node[i], q.worker[i], q.pid[i], q.reprName[i], q.flags[i]
+	for c := range p.times {
+		p.times[c][j] = q.times[c][i]
+	}
+	p.rest[j], p.failure[j] = q.rest[i], q.failure[i]
+	p.stdoutFile[j], p.stderrFile[j] = q.stdoutFile[i], q.stderrFile[i]
+	p.stdoutStart[j], p.stdoutEnd[j], p.stderrStart[j], p.stderrEnd[j] = q.stdoutStart[i], q.stdoutEnd[i], q.stderrStart[i], q.stderrEnd[i]
+	p.profiler[j], p.profile[j] = q.profiler[i], q.profile[i]
+}

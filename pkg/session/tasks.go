@@ -1,0 +1,101 @@
+package session
+
+import (
+	"maps"
+	"unsafe"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// taskTables are the tables of tasks while events come in. They may be used by several goroutines.
+type taskTables struct {
+	texts     *texts
+	defs      *interned[definition, defID]
+	profilers *interned[profiler, profilerID]
+	states    *taskStates
+	shards    [numShards]taskShard
+}
+
+func newTaskTables() *taskTables {
+	return &taskTables{texts: newTexts(), defs: newInterned[definition, defID](), profilers: newInterned[profiler, profilerID](), states: &taskStates{}}
+}
+
+// Tasks are a session's task attempts, a row each, in the order Ray lists them: by task ID, the last attempt first. Columns are arrays, what
+// repeats is interned. Tasks never change; all methods may be used by several goroutines.
+type Tasks struct {
+	pages []*taskPage
+	n     int
+
+	texts     textView
+	defs      list[definition]
+	profilers list[profiler]
+	states    *taskStates
+	arenas    [numShards]taskArenas
+	paused    [numShards]map[attemptKey]int64
+
+	// What ends the attempts that no event ended.
+	jobEnds map[rayid.Job]int64
+	deaths  map[textID]death
+
+	interners *taskTables // shared with the tables this was made from, for those made from this
+}
+
+// freeze makes the rows that were built into a table. The shards' rows are given up, one shard after another, so that memory does not
+// double.
+func (t *taskTables) freeze() *Tasks {
+	out := &Tasks{states: t.states, interners: t}
+	for i := range t.shards {
+		s := &t.shards[i]
+		for _, n := range s.order() {
+			p, at := s.row(int(n))
+			out.add(p, at)
+		}
+		out.arenas[i], out.paused[i] = s.taskArenas, s.paused
+		s.pages, s.slots, s.n, s.sorted = nil, nil, 0, 0
+	}
+	out.texts, out.defs, out.profilers = t.texts.view(), t.defs.view(), t.profilers.view()
+	return out
+}
+
+func (t *Tasks) add(q *taskPage, i int) {
+	if t.n>>pageBits == len(t.pages) {
+		t.pages = append(t.pages, new(taskPage))
+	}
+	p, j := t.row(t.n)
+	p.copyRow(j, q, i)
+	t.n++
+}
+
+func (t *Tasks) row(n int) (*taskPage, int) { return t.pages[n>>pageBits], n & (pageRows - 1) }
+
+// thaw copies the rows back into shards, for more events to be merged.
+func (t *Tasks) thaw() *taskTables {
+	b := t.interners
+	for i := range b.shards {
+		b.shards[i] = taskShard{taskArenas: t.arenas[i], paused: maps.Clone(t.paused[i])}
+	}
+	for n := range t.n {
+		p, i := t.row(n)
+		s := &b.shards[shardOf(&p.id[i])]
+		q, j := s.find(&p.id[i], p.attempt[i])
+		q.copyRow(j, p, i)
+		s.sorted++
+	}
+	return b
+}
+
+// Len is the number of rows.
+func (t *Tasks) Len() int { return t.n }
+
+func (t *Tasks) memory() int64 {
+	b := t.interners
+	n := int64(len(t.pages))*int64(unsafe.Sizeof(taskPage{})+8) + b.texts.memory() + b.defs.memory() + b.profilers.memory()
+	for i := range t.arenas {
+		n += t.arenas[i].memory()
+	}
+	return n + int64(len(t.deaths))*128 + int64(len(t.jobEnds))*32
+}
+
+func (a *taskArenas) memory() int64 {
+	return a.transitions.memory() + a.failures.memory() + a.bytes.memory()
+}

@@ -1,0 +1,67 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// maxWarnings is how many single warnings a session keeps; others are counted.
+const maxWarnings = 100
+
+// warnings collect what could not be read. They may be used by several goroutines.
+type warnings struct {
+	mu   sync.Mutex
+	list []string
+	more int
+}
+
+func (w *warnings) add(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.list) == maxWarnings {
+		w.more++
+		return
+	}
+	w.list = append(w.list, fmt.Sprintf(format, args...))
+}
+
+func (w *warnings) addReplayed(key string, r replayed) {
+	if r.damaged > 0 {
+		w.add("%s: %s skipped", key, count(r.damaged, "damaged part"))
+	}
+	if r.cut {
+		w.add("%s: the last event is cut", key)
+	}
+}
+
+// all gives the warnings, sorted, and what the counts tell.
+func (w *warnings) all(c eventCounts) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := slices.Sorted(slices.Values(w.list))
+	if w.more > 0 {
+		all = append(all, fmt.Sprintf("and %s", count(w.more, "more warning")))
+	}
+	for _, n := range []struct {
+		n    int64
+		what string
+	}{
+		{c.foreign, "event of another session skipped"},
+		{c.damaged, "event without the ID of its subject skipped"},
+		{c.unknown, "event of an unknown type skipped"},
+		{c.badTimes, "time that is none"},
+	} {
+		if n.n > 0 {
+			all = append(all, fmt.Sprintf("%d × %s", n.n, n.what))
+		}
+	}
+	return all
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,164 @@
+package session
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// errGap says that bytes of the whole are missing before those that Read gives next.
+var errGap = errors.New("a part is missing")
+
+// wholeReader reads the chunks of a whole as one stream of uncompressed bytes. What chunks hold twice it gives once.
+type wholeReader struct {
+	ctx      context.Context
+	store    blob.Reader
+	chunks   []chunk // those not begun
+	progress *Progress
+	warn     func(format string, args ...any)
+
+	pos     int64 // of the next byte in the whole
+	current chunk
+	raw     *rawReader // nil between chunks
+	plain   io.ReadCloser
+}
+
+// rawReader reads an object as it is stored; it counts, and remembers the store's own error.
+type rawReader struct {
+	io.ReadCloser
+	progress *Progress
+	err      error
+}
+
+func (r *rawReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.progress.BytesDone.Add(int64(n))
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
+}
+
+// Read gives io.EOF at the end of the whole, and errGap once where something is missing. Chunks that are gone or damaged make gaps and
+// warnings; other errors are the store's.
+func (w *wholeReader) Read(p []byte) (int, error) {
+	for {
+		if w.raw == nil {
+			if len(w.chunks) == 0 {
+				return 0, io.EOF
+			}
+			if err := w.open(); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		n, err := w.plain.Read(p)
+		w.pos += int64(n)
+		switch {
+		case n > 0:
+			return n, nil // an error comes again
+		case errors.Is(err, io.EOF):
+			w.close()
+		case err != nil && w.raw.err != nil:
+			return 0, w.failed(w.raw.err)
+		case err != nil:
+			w.warn("%s is damaged at byte %d of its content: %v", w.current.object.Key, w.pos-w.current.offset, err)
+			return 0, w.abandon()
+		}
+	}
+}
+
+// open begins the next chunk, at the byte that is wanted next.
+func (w *wholeReader) open() error {
+	next := w.chunks[0]
+	if next.offset > w.pos {
+		w.warn("%s has no bytes %d to %d", next.object.Key, w.pos, next.offset-1)
+		w.pos = next.offset
+		return errGap
+	}
+	w.chunks = w.chunks[1:]
+	w.current = next
+	skip := w.pos - next.offset
+	from := int64(0)
+	if next.compression == layout.Plain {
+		if from, skip = skip, 0; from > 0 && from >= next.object.Size {
+			w.progress.BytesDone.Add(next.object.Size)
+			w.progress.ObjectsDone.Add(1)
+			return nil // all of it was read before
+		}
+	}
+	body, err := w.store.Get(w.ctx, next.object.Key, from, -1)
+	if err != nil {
+		return w.failed(err)
+	}
+	w.progress.BytesDone.Add(from)
+	w.raw = &rawReader{ReadCloser: body, progress: w.progress}
+	if w.plain, err = decompress(w.raw, next.compression); err == nil {
+		_, err = io.CopyN(io.Discard, w.plain, skip)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case w.raw.err != nil:
+		return w.failed(w.raw.err)
+	case errors.Is(err, io.EOF) && skip > 0:
+		w.close() // shorter than what was read before
+		return nil
+	}
+	w.warn("%s is damaged: %v", next.object.Key, err)
+	return w.abandon()
+}
+
+// failed handles an error of the store: an object that is gone is a gap.
+func (w *wholeReader) failed(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		w.warn("%s was listed but is gone", w.current.object.Key)
+		return w.abandon()
+	}
+	w.close()
+	return fmt.Errorf("read %s: %w", w.current.object.Key, err)
+}
+
+// abandon leaves the current chunk; what follows it comes after a gap.
+func (w *wholeReader) abandon() error {
+	w.close()
+	if len(w.chunks) > 0 {
+		w.pos = max(w.pos, w.chunks[0].offset)
+	}
+	return errGap
+}
+
+func (w *wholeReader) close() {
+	if w.raw == nil {
+		return
+	}
+	if w.plain != nil {
+		w.plain.Close()
+	}
+	w.raw.Close()
+	w.raw, w.plain = nil, nil
+	w.progress.ObjectsDone.Add(1)
+}
+
+// decompress opens what is stored with a compression.
+func decompress(r io.ReadCloser, c layout.Compression) (io.ReadCloser, error) {
+	switch c {
+	case layout.Gzip:
+		return gzip.NewReader(r)
+	case layout.Zstd:
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	return io.NopCloser(r), nil
+}
