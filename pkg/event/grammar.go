@@ -1,0 +1,262 @@
+package event
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// How deep things stand: the batch's array is at depth 1.
+const (
+	eventDepth = 2
+	bodyDepth  = 3
+	// maxDepth is encoding/json's.
+	maxDepth = 10000
+)
+
+// The methods below check one piece of JSON each, that starts at or before index i, and return the index behind it; a negative index
+// says that s.err is set.
+
+func (s *Scanner) space(i int) int {
+	for ; i < len(s.b); i++ {
+		switch s.b[i] {
+		case ' ', '\t':
+		case '\n', '\r':
+			s.multiline = true
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+func (s *Scanner) bad(i int, want string) int {
+	s.fail(i, want)
+	return -1
+}
+
+// value starts at i.
+func (s *Scanner) value(i, depth int) int {
+	if i >= len(s.b) {
+		return s.bad(i, "want a value")
+	}
+	switch c := s.b[i]; c {
+	case '"':
+		end, _ := s.str(i + 1)
+		return end
+	case '{':
+		return s.object(i+1, depth+1)
+	case '[':
+		return s.array(i+1, depth+1)
+	case 't':
+		return s.literal(i, "true")
+	case 'f':
+		return s.literal(i, "false")
+	case 'n':
+		return s.literal(i, "null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return s.number(i)
+	}
+	return s.bad(i, "want a value")
+}
+
+// object starts behind its { at i.
+func (s *Scanner) object(i, depth int) int {
+	if depth > maxDepth {
+		return s.bad(i-1, "want at most 10000 levels")
+	}
+	if i = s.space(i); i < len(s.b) && s.b[i] == '}' {
+		return i + 1
+	}
+	for {
+		if i >= len(s.b) || s.b[i] != '"' {
+			return s.bad(i, "want a string for a key")
+		}
+		keyStart := i
+		var escaped bool
+		if i, escaped = s.str(i + 1); i < 0 {
+			return i
+		}
+		key := s.b[keyStart:i]
+		if i >= len(s.b) || s.b[i] != ':' {
+			if i = s.space(i); i >= len(s.b) || s.b[i] != ':' {
+				return s.bad(i, "want a colon after a key")
+			}
+		}
+		valueStart := s.space(i + 1)
+		if i = s.value(valueStart, depth); i < 0 {
+			return i
+		}
+		if depth <= bodyDepth {
+			if escaped {
+				key = decode(key)
+			} else {
+				key = key[1 : len(key)-1]
+			}
+			if depth == eventDepth {
+				s.fields.envelope(key, s.b[valueStart:i])
+			} else {
+				s.fields.body(key, s.b[valueStart:i])
+			}
+		}
+		if i >= len(s.b) || s.b[i] != ',' {
+			i = s.space(i)
+			if i < len(s.b) && s.b[i] == '}' {
+				return i + 1
+			}
+			if i >= len(s.b) || s.b[i] != ',' {
+				return s.bad(i, "want a comma or } after a value")
+			}
+		}
+		i = s.space(i + 1)
+	}
+}
+
+// array starts behind its [ at i.
+func (s *Scanner) array(i, depth int) int {
+	if depth > maxDepth {
+		return s.bad(i-1, "want at most 10000 levels")
+	}
+	if i = s.space(i); i < len(s.b) && s.b[i] == ']' {
+		return i + 1
+	}
+	for {
+		if i = s.value(i, depth); i < 0 {
+			return i
+		}
+		i = s.space(i)
+		switch {
+		case i < len(s.b) && s.b[i] == ']':
+			return i + 1
+		case i < len(s.b) && s.b[i] == ',':
+			i = s.space(i + 1)
+		default:
+			return s.bad(i, "want a comma or ] after a value")
+		}
+	}
+}
+
+func (s *Scanner) literal(i int, word string) int {
+	for n := range len(word) {
+		if i+n >= len(s.b) || s.b[i+n] != word[n] {
+			return s.bad(i+n, "want "+word)
+		}
+	}
+	return i + len(word)
+}
+
+// number starts at i with a digit or a minus.
+func (s *Scanner) number(i int) int {
+	if s.b[i] == '-' {
+		i++
+	}
+	if i < len(s.b) && s.b[i] == '0' {
+		i++
+	} else if i = s.digits(i); i < 0 {
+		return i
+	}
+	if i < len(s.b) && s.b[i] == '.' {
+		if i = s.digits(i + 1); i < 0 {
+			return i
+		}
+	}
+	if i < len(s.b) && (s.b[i] == 'e' || s.b[i] == 'E') {
+		i++
+		if i < len(s.b) && (s.b[i] == '+' || s.b[i] == '-') {
+			i++
+		}
+		return s.digits(i)
+	}
+	return i
+}
+
+// digits are one or more.
+func (s *Scanner) digits(i int) int {
+	if i >= len(s.b) || s.b[i]-'0' > 9 {
+		return s.bad(i, "want a digit")
+	}
+	for i++; i < len(s.b) && s.b[i]-'0' <= 9; {
+		i++
+	}
+	return i
+}
+
+// str starts behind its opening quote at i. escaped tells of a backslash in it.
+func (s *Scanner) str(i int) (end int, escaped bool) {
+	b := s.b
+	for {
+		// Eight bytes at a time up to a quote, a backslash or a control character.
+		for ; i+8 <= len(b); i += 8 {
+			w := binary.LittleEndian.Uint64(b[i : i+8])
+			quote, slash := w^('"'*eachByte), w^('\\'*eachByte)
+			if found := (below(quote, 1) | below(slash, 1) | below(w, ' ')) & highBits; found != 0 {
+				i += bits.TrailingZeros64(found) / 8
+				break
+			}
+		}
+		for ; i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' '; i++ {
+		}
+		switch {
+		case i >= len(b):
+			return s.bad(i, "want the end of a string"), false
+		case b[i] == '"':
+			return i + 1, escaped
+		case b[i] < ' ':
+			return s.bad(i, "want no control character in a string"), false
+		}
+		escaped = true
+		if i = s.escape(i + 1); i < 0 {
+			return i, false
+		}
+	}
+}
+
+const (
+	eachByte = 0x0101010101010101
+	highBits = 0x8080808080808080
+)
+
+// below has the high bit set in the lowest of w's eight bytes that is below n ≤ 128, and in no byte lower than that one. What the bytes
+// above it have is of no use.
+func below(w, n uint64) uint64 { return (w - n*eachByte) &^ w }
+
+// verbatim tells whether what stands between a JSON string's quotes is what it says: no escapes, nothing beyond ASCII.
+func verbatim(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		w := binary.LittleEndian.Uint64(b)
+		if (w|below(w^('\\'*eachByte), 1))&highBits != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// escape starts behind its backslash at i.
+func (s *Scanner) escape(i int) int {
+	if i >= len(s.b) {
+		return s.bad(i, "want an escape")
+	}
+	switch s.b[i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 1
+	case 'u':
+	default:
+		return s.bad(i, "want an escape that JSON has")
+	}
+	for end := i + 4; i < end; {
+		i++
+		if i >= len(s.b) || !hexDigit(s.b[i]) {
+			return s.bad(i, "want four hex digits after \\u")
+		}
+	}
+	return i + 1
+}
+
+func hexDigit(c byte) bool {
+	return c-'0' <= 9 || (c|0x20)-'a' <= 'f'-'a'
+}

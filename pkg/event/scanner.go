@@ -1,0 +1,249 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Envelope is what a Scanner tells of one event without decoding it. Where a field is spelled more than once, the last one counts; a
+// field that is missing, null or not a string is empty. Slices are parts of the batch or of the Scanner: copy what must outlive it.
+type Envelope struct {
+	// Raw is the event's JSON as it came, a part of the batch, from its { to its }.
+	Raw []byte
+	// Offset is where Raw starts in the batch.
+	Offset int
+	// Multiline tells that line breaks stand between Raw's tokens: it must go through OneLine to become a line of JSON Lines.
+	Multiline bool
+
+	Type     Type
+	TypeName []byte // eventType as spelled: a name of a newer Ray is not in Type
+	ID       []byte // eventId, base64
+	Session  []byte // sessionName
+	Time     time.Time
+	// Node is nodeId: who sent the event. Nil bytes if it is empty.
+	Node rayid.Node
+	// Job is the job the event belongs to, if HasJob: its body's jobId, else the job within its creatorJobId, actorId, taskId or
+	// placementGroupId (the last bytes of these name the job that created them, src/ray/common/id.h). Events of the session as a whole
+	// (Type.NodeScope) have none.
+	Job    rayid.Job
+	HasJob bool
+	// Invalid says which of nodeId and jobId is spelled but is not an ID; nil if none.
+	Invalid error
+}
+
+// OneLine makes an event one line: a line break between tokens becomes a space, in place. Within strings JSON has no line breaks.
+func OneLine(raw []byte) {
+	for i, c := range raw {
+		if c == '\n' || c == '\r' {
+			raw[i] = ' '
+		}
+	}
+}
+
+// SyntaxError says where a batch stops being a JSON array of objects.
+type SyntaxError struct {
+	Offset int // of the byte at fault, the batch's length if it ends too early
+	Msg    string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("byte %d: %s", e.Offset, e.Msg) }
+
+// Scanner walks over a batch, a JSON array of events, in one pass and without allocating. It accepts exactly the arrays of objects that
+// encoding/json accepts: the same grammar, the same depth, and bytes that are not UTF-8 within strings.
+//
+// Whether the batch is JSON to its end is known at its end: until Next has returned false and Err nil, what was seen may have to be
+// thrown away.
+type Scanner struct {
+	b         []byte
+	pos       int
+	err       *SyntaxError
+	open      bool // the array's bracket was read
+	closed    bool
+	multiline bool
+
+	event  Envelope
+	fields fields
+}
+
+// fields are the raw JSON values, quotes included, of the fields an envelope is made of.
+type fields struct {
+	typ, id, session, timestamp, node         []byte
+	job, creator, actor, task, placementGroup []byte
+}
+
+// Reset makes the Scanner read another batch. The Scanner keeps parts of body until the next Reset.
+func (s *Scanner) Reset(body []byte) { *s = Scanner{b: body} }
+
+// Next moves to the next event; false at the end of the batch and at an error.
+func (s *Scanner) Next() bool {
+	if s.err != nil || s.closed {
+		return false
+	}
+	i := s.space(s.pos)
+	switch {
+	case !s.open:
+		if i == len(s.b) || s.b[i] != '[' {
+			return s.fail(i, "want a JSON array of events")
+		}
+		s.open = true
+		if i = s.space(i + 1); i < len(s.b) && s.b[i] == ']' {
+			return s.close(i + 1)
+		}
+	case i < len(s.b) && s.b[i] == ']':
+		return s.close(i + 1)
+	case i < len(s.b) && s.b[i] == ',':
+		i = s.space(i + 1)
+	default:
+		return s.fail(i, "want a comma or ] after an event")
+	}
+	if i == len(s.b) || s.b[i] != '{' {
+		return s.fail(i, "want an event, a JSON object")
+	}
+	s.fields, s.multiline = fields{}, false
+	end := s.object(i+1, eventDepth)
+	if end < 0 {
+		return false
+	}
+	s.pos = end
+	s.event = Envelope{Raw: s.b[i:end:end], Offset: i, Multiline: s.multiline}
+	s.interpret()
+	return true
+}
+
+// Event is the event Next moved to. It is valid until the next call of Next or Reset.
+func (s *Scanner) Event() *Envelope { return &s.event }
+
+// Err is nil if the batch was read to its end, and the reason why not.
+func (s *Scanner) Err() error {
+	if s.err == nil {
+		return nil
+	}
+	return s.err
+}
+
+func (s *Scanner) close(i int) bool {
+	s.closed = true
+	if i = s.space(i); i < len(s.b) {
+		return s.fail(i, "want nothing after the array")
+	}
+	return false
+}
+
+// fail notes the error and returns false.
+func (s *Scanner) fail(i int, want string) bool {
+	if i >= len(s.b) {
+		s.err = &SyntaxError{Offset: len(s.b), Msg: "the batch ends too early: " + want}
+	} else {
+		s.err = &SyntaxError{Offset: i, Msg: fmt.Sprintf("%s, found %q", want, s.b[i:min(i+1, len(s.b))])}
+	}
+	return false
+}
+
+// envelope notes the value of an event's own field.
+func (f *fields) envelope(key, value []byte) {
+	switch string(key) {
+	case "eventType", "event_type":
+		f.typ = value
+	case "eventId", "event_id":
+		f.id = value
+	case "sessionName", "session_name":
+		f.session = value
+	case "timestamp":
+		f.timestamp = value
+	case "nodeId", "node_id":
+		f.node = value
+	}
+}
+
+// body notes the value of a field of one of the event's objects. An event has one, named after its type, and types that are not known
+// yet have one too, so any of them may name the job.
+func (f *fields) body(key, value []byte) {
+	switch string(key) {
+	case "jobId", "job_id":
+		f.job = value
+	case "creatorJobId", "creator_job_id":
+		f.creator = value
+	case "actorId", "actor_id":
+		f.actor = value
+	case "taskId", "task_id":
+		f.task = value
+	case "placementGroupId", "placement_group_id":
+		f.placementGroup = value
+	}
+}
+
+// interpret fills the event from its fields.
+func (s *Scanner) interpret() {
+	e, f := &s.event, &s.fields
+	e.TypeName, e.ID, e.Session = text(f.typ), text(f.id), text(f.session)
+	e.Type = ParseType(e.TypeName)
+	if t := text(f.timestamp); len(t) > 0 {
+		if err := e.Time.UnmarshalText(t); err != nil {
+			e.Time = time.Time{}
+		}
+	}
+	if t := text(f.node); len(t) > 0 {
+		node, err := rayid.ParseBytes[rayid.Node](t)
+		if err != nil {
+			e.Invalid = fmt.Errorf("nodeId: %w", err)
+		}
+		e.Node = node
+	}
+	job, err := f.jobOf()
+	if err != nil {
+		e.Invalid = fmt.Errorf("jobId: %w", err)
+	}
+	if !job.Nil() && !e.Type.NodeScope() {
+		e.Job, e.HasJob = job, true
+	}
+}
+
+func (f *fields) jobOf() (rayid.Job, error) {
+	if t := text(f.job); len(t) > 0 {
+		job, err := rayid.ParseBytes[rayid.Job](t)
+		if err != nil || !job.Nil() {
+			return job, err
+		}
+	}
+	// What is not an ID names no job here: unlike jobId these are not the events' place of storage.
+	if job := parsed[rayid.Job](f.creator); !job.Nil() {
+		return job, nil
+	}
+	if job := parsed[rayid.Actor](f.actor).Job(); !job.Nil() {
+		return job, nil
+	}
+	if job := parsed[rayid.Task](f.task).Job(); !job.Nil() {
+		return job, nil
+	}
+	return parsed[rayid.PlacementGroup](f.placementGroup).Job(), nil
+}
+
+// parsed is the ID that a raw value spells, zero bytes if it spells none.
+func parsed[T rayid.ID](raw []byte) (id T) {
+	if t := text(raw); len(t) > 0 {
+		id, _ = rayid.ParseBytes[T](t)
+	}
+	return id
+}
+
+// text is what a JSON string says, nil for any other value. Only strings with escapes or beyond ASCII are decoded; Ray's have neither.
+func text(raw []byte) []byte {
+	if len(raw) == 0 || raw[0] != '"' {
+		return nil
+	}
+	if inner := raw[1 : len(raw)-1]; verbatim(inner) {
+		return inner
+	}
+	return decode(raw)
+}
+
+func decode(raw []byte) []byte {
+	var t string
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return nil // not reached: the scanner has checked the grammar
+	}
+	return []byte(t)
+}
