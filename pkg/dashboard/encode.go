@@ -68,3 +68,12 @@ func (l listReply) object() *pyjson.Object {
 	}
 	return o
 }
+
+// writeSummary sends a State API summary (SummaryApiResponse in ray/util/state/common.py).
+func writeSummary(w http.ResponseWriter, s selection, summary *pyjson.Object) {
+	l := s.reply(nil)
+	l.rows = func(b []byte) []byte {
+		return pyjson.Append(b, pyjson.Obj("node_id_to_summary", pyjson.Obj("cluster", summary)))
+	}
+	writeStateReply(w, l.object())
+}

@@ -7,7 +7,9 @@ package pyjson
 
 import (
 	"iter"
+	"math"
 	"slices"
+	"strconv"
 )
 
 // Number is a number as it was spelled.
@@ -134,4 +136,53 @@ func (o *Object) Clone() *Object {
 		}
 	}
 	return c
+}
+
+// Delete removes a key, if it is there.
+func (o *Object) Delete(key string) {
+	i := o.find(key)
+	if i < 0 {
+		return
+	}
+	o.keys = slices.Delete(o.keys, i, i+1)
+	o.values = slices.Delete(o.values, i, i+1)
+	if o.index != nil {
+		delete(o.index, key)
+		for j := i; j < len(o.keys); j++ {
+			o.index[o.keys[j]] = j
+		}
+	}
+}
+
+// Int gives the value of key if it is a whole number, or a string that spells one (protobuf's JSON does that to 64-bit numbers), else 0.
+func (o *Object) Int(key string) int64 {
+	switch v := o.Get(key).(type) {
+	case Number:
+		return parseInt(string(v))
+	case string:
+		return parseInt(v)
+	case int:
+		return int64(v)
+	case int64:
+		return v
+	}
+	return 0
+}
+
+// parseInt reads whole numbers, also those that are spelled as floats (1.0); what is neither is 0.
+func parseInt(s string) int64 {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0
+	}
+	return int64(f)
+}
+
+// Bool gives the value of key if it is true, else false.
+func (o *Object) Bool(key string) bool {
+	v, _ := o.Get(key).(bool)
+	return v
 }

@@ -127,7 +127,7 @@ func (f *LogFile) openChunk(ctx context.Context, c logChunk, offset, n int64) (i
 	if err != nil {
 		return nil, err
 	}
-	r, err := decompress(raw, c.compression)
+	r, err := decompressChunk(raw, c.compression)
 	if err != nil {
 		return nil, fmt.Errorf("read log chunk %q: %w", f.key(c), errors.Join(err, raw.Close()))
 	}
@@ -161,7 +161,7 @@ func (d decompressor) Close() error {
 	return errors.Join(errs...)
 }
 
-func decompress(raw io.ReadCloser, c layout.Compression) (io.ReadCloser, error) {
+func decompressChunk(raw io.ReadCloser, c layout.Compression) (io.ReadCloser, error) {
 	if c == layout.Gzip {
 		g, err := gzip.NewReader(raw)
 		if err != nil {

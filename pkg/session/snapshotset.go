@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
 // SnapshotSet knows which answers of the live dashboard were saved, and when. Their bodies are read from the store when they are asked
@@ -22,7 +24,7 @@ type SnapshotSet struct {
 
 	mu    sync.Mutex
 	byURL map[string][]*Snapshot // URL as canonicalURL spells it → versions in order of time
-	// held is a queue of the snapshots whose bodies are in memory, the longest unused first.
+	// held is a queue of the snapshots whose values are in memory, the longest unused first.
 	held      []*Snapshot
 	heldBytes int64
 	nameBytes int64
@@ -37,10 +39,14 @@ type Snapshot struct {
 	key  string
 	size int64
 
-	body []byte
+	value     any   // while held
+	malformed error // why it cannot be parsed, if it was tried
 }
 
-// maxSnapshotBytes bounds one snapshot's body and maxHeldBytes all bodies of a session in memory.
+// ErrMalformed is a snapshot that is not what a dashboard answers.
+var ErrMalformed = errors.New("malformed snapshot")
+
+// maxSnapshotBytes bounds one snapshot's body, maxHeldBytes the memory of a session's parsed snapshots.
 const (
 	maxSnapshotBytes = 256 << 20
 	maxHeldBytes     = 64 << 20
@@ -124,48 +130,69 @@ func (s *SnapshotSet) Last(url string, at int64) (*Snapshot, error) {
 	return last, nil
 }
 
-// Body reads a snapshot, or gives what was read before. The bytes must not be changed.
-func (s *SnapshotSet) Body(ctx context.Context, snap *Snapshot) ([]byte, error) {
+// Value reads and parses a snapshot, or gives what was parsed before. The value must not be changed. An error that is not the store's
+// is ErrMalformed.
+func (s *SnapshotSet) Value(ctx context.Context, snap *Snapshot) (any, error) {
 	s.mu.Lock()
-	body := snap.body
+	held := slices.Contains(s.held, snap)
+	value, malformed := snap.value, snap.malformed
 	s.touch(snap)
 	s.mu.Unlock()
-	if body != nil {
-		return body, nil
+	if malformed != nil {
+		return nil, malformed
 	}
+	if held {
+		return value, nil
+	}
+	body, err := s.read(ctx, snap)
+	if err != nil {
+		return nil, err
+	}
+	value, err = pyjson.Parse(body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		snap.malformed = fmt.Errorf("%w %q: %w", ErrMalformed, snap.key, err)
+		return nil, snap.malformed
+	}
+	s.hold(snap, value)
+	return value, nil
+}
+
+func (s *SnapshotSet) read(ctx context.Context, snap *Snapshot) ([]byte, error) {
 	if snap.size > maxSnapshotBytes {
-		return nil, fmt.Errorf("read snapshot %q: %d bytes are more than the %d allowed", snap.key, snap.size, maxSnapshotBytes)
+		return nil, fmt.Errorf("%w %q: %d bytes are more than the %d allowed", ErrMalformed, snap.key, snap.size, maxSnapshotBytes)
 	}
 	r, err := s.store.Get(ctx, snap.key, 0, maxSnapshotBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot %q: %w", snap.key, err)
 	}
 	defer r.Close()
-	body, err = io.ReadAll(r)
+	body, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot %q: %w", snap.key, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hold(snap, body)
 	return body, nil
 }
 
-func (s *SnapshotSet) hold(snap *Snapshot, body []byte) {
+func (s *SnapshotSet) hold(snap *Snapshot, value any) {
 	s.drop(snap)
-	snap.body = body
+	snap.value = value
 	s.held = append(s.held, snap)
-	s.heldBytes += int64(len(body))
+	s.heldBytes += snap.memory()
 	for s.heldBytes > maxHeldBytes && len(s.held) > 1 {
 		s.drop(s.held[0])
 	}
 }
 
+// memory estimates what the parsed value takes: seen on recorded answers, some four times the text.
+func (snap *Snapshot) memory() int64 { return 4 * snap.size }
+
 func (s *SnapshotSet) drop(snap *Snapshot) {
 	if i := slices.Index(s.held, snap); i >= 0 {
 		s.held = slices.Delete(s.held, i, i+1)
-		s.heldBytes -= int64(len(snap.body))
-		snap.body = nil
+		s.heldBytes -= snap.memory()
+		snap.value = nil
 	}
 }
 

@@ -1,0 +1,153 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. The snapshot stands as
+// long as it counts the nodes that events say were alive.
+func (d *Dashboard) clusterStatus(w http.ResponseWriter, r *Request) error {
+	asText := r.Query().Get("format") == "1"
+	url := "/api/cluster_status"
+	if asText {
+		url += "?format=1"
+	}
+	value, _, err := saved(r, url)
+	if err != nil {
+		return err
+	}
+	living, err := d.livingNodes(r)
+	if err != nil {
+		return err
+	}
+	if envelope, ok := value.(*pyjson.Object); ok && (len(r.Session.Nodes) == 0 || statusCounts(envelope.Object("data"), asText) == len(living)) {
+		writeJSON(w, http.StatusOK, envelope)
+		return nil
+	}
+	if asText {
+		return reply(w, "Got formatted cluster status.", "clusterStatus", formatStatus(cmp.Or(r.At, r.Session.End), living))
+	}
+	return reply(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus", newStatus(cmp.Or(r.At, r.Session.End), living))
+}
+
+// livingNode is a node that is alive, with what it has.
+type livingNode struct {
+	id        string
+	resources map[string]float64
+}
+
+func (d *Dashboard) livingNodes(r *Request) ([]livingNode, error) {
+	var living []livingNode
+	for i := range r.Session.Nodes {
+		n := &r.Session.Nodes[i]
+		if state, existed := nodeAt(n, r.At); existed && state.state == alive {
+			living = append(living, livingNode{n.ID.String(), state.resources})
+		}
+	}
+	return living, nil
+}
+
+// statusCounts counts the active and idle nodes that a saved status shows.
+func statusCounts(data *pyjson.Object, asText bool) int {
+	if asText {
+		return strings.Count(data.String("clusterStatus"), "\n 1 node_")
+	}
+	report := data.Object("clusterStatus").Object("autoscalerReport")
+	n := int64(0)
+	for _, group := range []string{"activeNodes", "idleNodes"} {
+		nodes := report.Object(group)
+		for id := range nodes.All() {
+			n += nodes.Int(id)
+		}
+	}
+	return int(n)
+}
+
+// newStatus makes the status that Ray's autoscaler would have reported of an unused cluster: what was in use nobody recorded.
+func newStatus(at int64, living []livingNode) *pyjson.Object {
+	active, types := &pyjson.Object{}, &pyjson.Object{}
+	byNode := &pyjson.Object{}
+	var nodeTypes []any
+	for _, n := range living {
+		active.Set(camelCase("node_"+n.id), 1)
+		types.Set(n.id, "node_"+n.id)
+		byNode.Set(n.id, usage(n.resources))
+		nodeTypes = append(nodeTypes, []any{resourceMap(n.resources), 1})
+	}
+	return pyjson.Obj(
+		"gcsRequestTime", 0.0, "time", seconds(at), "monitorPid", 0, "autoscalerUpdateTime", 0.0,
+		"autoscalerReport", pyjson.Obj(
+			"activeNodes", active, "idleNodes", nil, "pendingNodes", []any{}, "pendingLaunches", pyjson.Obj(), "failedNodes", []any{},
+			"nodeAvailabilitySummary", pyjson.Obj("nodeAvailabilities", pyjson.Obj()), "nodeActivities", nil,
+			"pendingResources", pyjson.Obj(), "nodeTypeMapping", types, "legacy", true),
+		"nonTerminatedNodesTime", 0.0,
+		"loadMetricsReport", pyjson.Obj(
+			"usage", usage(totals(living)), "resourceDemand", []any{}, "pgDemand", []any{}, "requestDemand", []any{},
+			"nodeTypes", nodeTypes, "headIp", nil, "usageByNode", byNode, "nodeTypeMapping", nil, "idleTimeMap", nil),
+	)
+}
+
+func usage(resources map[string]float64) *pyjson.Object {
+	o := &pyjson.Object{}
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		o.Set(camelCase(name), []any{0.0, resources[name]})
+	}
+	return o
+}
+
+func totals(living []livingNode) map[string]float64 {
+	sum := map[string]float64{}
+	for _, n := range living {
+		for name, amount := range n.resources {
+			sum[name] += amount
+		}
+	}
+	return sum
+}
+
+// formatStatus writes the status as Ray does for people (format_info_string in ray/autoscaler/_private/util.py).
+func formatStatus(at int64, living []livingNode) string {
+	const rule = "---------------------------------------------------------------\n"
+	var b strings.Builder
+	fmt.Fprintf(&b, "======== Autoscaler status: %s ========\n", time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.000000"))
+	b.WriteString("Node status\n" + rule + "Active:\n")
+	for _, n := range living {
+		b.WriteString(" 1 node_" + n.id + "\n")
+	}
+	if len(living) == 0 {
+		b.WriteString(" (no active nodes)\n")
+	}
+	b.WriteString("Pending:\n (no pending nodes)\nRecent failures:\n (no failures)\n\nResources\n" + rule + "Total Usage:\n")
+	sum := totals(living)
+	for _, name := range slices.Sorted(maps.Keys(sum)) {
+		switch {
+		case strings.HasPrefix(name, "node:"):
+		case name == "memory" || name == "object_store_memory":
+			b.WriteString(" 0B/" + formatBytes(sum[name]) + " " + name + "\n")
+		default:
+			b.WriteString(" 0.0/" + string(pyjson.AppendFloat(nil, sum[name])) + " " + name + "\n")
+		}
+	}
+	b.WriteString("\nFrom request_resources:\n (none)\nPending Demands:\n (no resource demands)")
+	return b.String()
+}
+
+func formatBytes(n float64) string {
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.size {
+			return fmt.Sprintf("%.2f%s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%dB", int64(n))
+}

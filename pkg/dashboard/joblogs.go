@@ -1,0 +1,114 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// jobLogs is /api/jobs/{job_or_submission_id}/logs: the whole log of a submission in a JSON string, written as it is read.
+func (d *Dashboard) jobLogs(w http.ResponseWriter, r *Request) error {
+	id := r.Params["job_or_submission_id"]
+	table, err := d.jobTable(r)
+	if err != nil {
+		return err
+	}
+	row := table.find(id)
+	switch {
+	case row == nil:
+		writeText(w, http.StatusNotFound, "Job "+id+" does not exist")
+		return nil
+	case row.String("type") != typeSubmission:
+		writeText(w, http.StatusBadRequest, "Can only get logs of submission type jobs")
+		return nil
+	}
+	f, err := openJobLog(r.Context(), r.Session.Logs, row.String("driver_node_id"), row.String("submission_id"))
+	if errors.Is(err, os.ErrNotExist) {
+		writeJSON(w, http.StatusOK, pyjson.Obj("logs", ""))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", jsonType)
+	escaped := &jsonStringWriter{w: w}
+	if _, err := io.WriteString(w, `{"logs": "`); err != nil {
+		return nil // the client went away
+	}
+	if err := f.WriteRange(r.Context(), escaped, 0, f.Size()); err != nil {
+		d.opts.Log.WithError(err).Error("read job log")
+		panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
+	}
+	if err := escaped.flush(); err == nil {
+		_, _ = io.WriteString(w, `"}`)
+	}
+	return nil
+}
+
+// openJobLog opens a submission's log on its driver's node, or on whichever node has it.
+func openJobLog(ctx context.Context, logs *session.LogSet, node, submission string) (*session.LogFile, error) {
+	path := jobLogPrefix + submission + jobLogSuffix
+	if id, err := rayid.Parse[rayid.Node](node); err == nil {
+		if f, err := logs.Open(ctx, id, path); !errors.Is(err, os.ErrNotExist) {
+			return f, err
+		}
+	}
+	for _, id := range logs.Nodes() {
+		if f, err := logs.Open(ctx, id, path); !errors.Is(err, os.ErrNotExist) {
+			return f, err
+		}
+	}
+	return nil, os.ErrNotExist
+}
+
+// jsonStringWriter writes text as the inside of a JSON string. Line ends become \n, as Python's text mode reads them.
+type jsonStringWriter struct {
+	w io.Writer
+	// rest is what cannot be written yet: the start of a character, or a carriage return that a newline may follow.
+	rest []byte
+	buf  []byte
+}
+
+func (j *jsonStringWriter) Write(p []byte) (int, error) {
+	text := append(j.rest, p...)
+	whole := len(text) - incomplete(text)
+	if err := j.write(text[:whole]); err != nil {
+		return 0, err
+	}
+	j.rest = append([]byte(nil), text[whole:]...)
+	return len(p), nil
+}
+
+func (j *jsonStringWriter) flush() error { return j.write(j.rest) }
+
+func (j *jsonStringWriter) write(text []byte) error {
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+	j.buf = pyjson.AppendString(j.buf[:0], string(text))
+	_, err := j.w.Write(j.buf[1 : len(j.buf)-1])
+	return err
+}
+
+// incomplete is how many bytes at the end of text must wait for what follows.
+func incomplete(text []byte) int {
+	if len(text) > 0 && text[len(text)-1] == '\r' {
+		return 1
+	}
+	for n := 1; n <= min(utf8.UTFMax-1, len(text)); n++ {
+		if c := text[len(text)-n]; utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}

@@ -1,0 +1,139 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// savedRoutes are the requests whose answers only snapshots have, or that have a sensible answer without one.
+func (d *Dashboard) savedRoutes() map[string]handler {
+	return map[string]handler{
+		"/api/version":       savedOr("/api/version", version),
+		"/api/ray/version":   savedOr("/api/ray/version", version),
+		"/timezone":          savedOr("/timezone", func(*Request) any { return pyjson.Obj("offset", "+00:00", "value", "Europe/London") }),
+		"/api/prometheus/sd": savedOr("/api/prometheus/sd", func(*Request) any { return []any{} }),
+		"/cluster_id": savedOr("/cluster_id", func(*Request) any {
+			return success("Fetched cluster id", pyjson.Obj("clusterId", ""))
+		}),
+		"/usage_stats_enabled": savedOr("/usage_stats_enabled", func(*Request) any {
+			return success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled", false))
+		}),
+		"/api/v0/cluster_metadata": savedOr("/api/v0/cluster_metadata", func(r *Request) any {
+			return success("", pyjson.Obj("rayVersion", rayVersion(r), "pythonVersion", "", "rayInitCluster", false))
+		}),
+		"/api/v0/runtime_env_redaction": savedOr("/api/v0/runtime_env_redaction", func(*Request) any {
+			return success("", pyjson.Obj("redactionEnabled", true))
+		}),
+		"/api/profiling_enabled":      savedOr("/api/profiling_enabled", profilingOff),
+		"/api/authentication_mode":    authenticationMode,
+		"/api/serve/applications/":    d.serveApplications,
+		"/api/data/datasets/{job_id}": d.datasets,
+		"/api/train/v2/runs/v1":       savedOrText("/api/train/v2/runs/v1", http.StatusInternalServerError, noTrainState),
+		"/api/train/v2/runs":          savedOrText("/api/train/v2/runs", http.StatusInternalServerError, noTrainState),
+		"/api/v0/platform_events":     savedOrText("/api/v0/platform_events", http.StatusNotFound, "404: Not Found"),
+	}
+}
+
+// savedOr answers with the last snapshot of a URL, or with what otherwise gives.
+func savedOr(url string, otherwise func(*Request) any) handler {
+	return func(w http.ResponseWriter, r *Request) error {
+		value, _, err := saved(r, url)
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			value = otherwise(r)
+		}
+		writeJSON(w, http.StatusOK, value)
+		return nil
+	}
+}
+
+// savedOrText answers with the last snapshot of a URL, or as Ray does where it has nothing to tell.
+func savedOrText(url string, status int, text string) handler {
+	return func(w http.ResponseWriter, r *Request) error {
+		value, _, err := saved(r, url)
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			writeText(w, status, text)
+			return nil
+		}
+		writeJSON(w, http.StatusOK, value)
+		return nil
+	}
+}
+
+// noTrainState is Ray's sentence (ray/dashboard/modules/train/train_head.py).
+const noTrainState = "Train state data is not available. Please make sure Ray Train is running and that the Train state actor is enabled " +
+	`by setting the RAY_TRAIN_ENABLE_STATE_TRACKING environment variable to "1".`
+
+func success(msg string, data *pyjson.Object) *pyjson.Object {
+	return pyjson.Obj("result", true, "msg", msg, "data", data)
+}
+
+// apiVersion is the version of Ray's job API (CURRENT_VERSION in ray/dashboard/modules/version.py).
+const apiVersion = "4"
+
+func version(r *Request) any {
+	return pyjson.Obj("version", apiVersion, "ray_version", rayVersion(r), "ray_commit", "", "session_name", r.Session.Ref.Name)
+}
+
+// rayVersion is the version of Ray the session ran, "" where no snapshot told.
+func rayVersion(r *Request) string {
+	if value, _, err := saved(r, "/api/version"); err == nil {
+		if o, ok := value.(*pyjson.Object); ok {
+			return o.String("ray_version")
+		}
+	}
+	if data, _, err := savedData(r, "/api/v0/cluster_metadata"); err == nil {
+		return data.String("rayVersion")
+	}
+	return ""
+}
+
+// profilingOff is what Ray 2.60 answers with nothing configured: there is nothing to profile in a stored session.
+func profilingOff(*Request) any {
+	return success("", pyjson.Obj("profilingEnabled", false, "profilingDefaults", pyjson.Obj(
+		"native", false, "subprocesses", false, "idle", false, "leaks", false, "tracePythonAllocators", false, "cpuDuration", 5,
+		"memoryDuration", 10, "maxDuration", 60, "cpuFormat", "flamegraph", "memoryFormat", "flamegraph", "pyspyNativeSupported", true)))
+}
+
+// authenticationMode is /api/authentication_mode: a stored session asks for no Ray token, whatever its cluster did.
+func authenticationMode(w http.ResponseWriter, _ *Request) error {
+	writeJSON(w, http.StatusOK, pyjson.Obj("authentication_mode", "disabled"))
+	return nil
+}
+
+// serveApplications is /api/serve/applications/; without a snapshot it is what Ray answers where Serve does not run
+// (ServeInstanceDetails in ray/serve/schema.py).
+func (d *Dashboard) serveApplications(w http.ResponseWriter, r *Request) error {
+	return savedOr("/api/serve/applications/", func(*Request) any {
+		return pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
+	})(w, r)
+}
+
+// datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset.
+func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
+	return savedOr("/api/data/datasets/"+url.PathEscape(r.Params["job_id"]), func(*Request) any {
+		return pyjson.Obj("datasets", []any{})
+	})(w, r)
+}
+
+// clusterZone is the time zone the session's dashboard ran in, UTC where no snapshot told.
+func clusterZone(r *Request) (*time.Location, error) {
+	value, _, err := saved(r, "/timezone")
+	if err != nil {
+		return nil, err
+	}
+	o, _ := value.(*pyjson.Object)
+	t, err := time.Parse("-07:00", o.String("offset"))
+	if err != nil {
+		return time.UTC, nil
+	}
+	return t.Location(), nil
+}

@@ -1,0 +1,81 @@
+package dashboard
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+func TestMain(m *testing.M) {
+	logrus.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// asker asks a Dashboard about one session.
+type asker struct {
+	t       testing.TB
+	session *session.Session
+	mux     *http.ServeMux
+	at      int64
+}
+
+// load loads a session from a folder that a local store wrote.
+func load(t testing.TB, dir string, ref layout.Session) *session.Session {
+	t.Helper()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: logrus.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func recorded(t testing.TB) (*recording.Recording, *asker) {
+	t.Helper()
+	r := recording.Open(t)
+	return r, newAsker(t, load(t, r.Store(), r.Session), Options{})
+}
+
+var parameter = regexp.MustCompile(`\{(\w+)\}`)
+
+func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
+	opts.Log = logrus.New()
+	a := &asker{t: t, session: s, mux: http.NewServeMux()}
+	for _, route := range New(opts).Routes() {
+		pattern := route.Path
+		if strings.HasSuffix(pattern, "/") {
+			pattern += "{$}"
+		}
+		names := parameter.FindAllStringSubmatch(route.Path, -1)
+		a.mux.HandleFunc(route.Method+" "+pattern, func(w http.ResponseWriter, r *http.Request) {
+			params := map[string]string{}
+			for _, n := range names {
+				params[n[1]] = r.PathValue(n[1])
+			}
+			route.Serve(w, &Request{Request: r, Session: a.session, At: a.at, Params: params})
+		})
+	}
+	return a
+}
+
+func (a *asker) do(method, url string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	a.mux.ServeHTTP(w, httptest.NewRequest(method, url, nil))
+	return w
+}
+
+func (a *asker) get(url string) *httptest.ResponseRecorder { return a.do(http.MethodGet, url) }
