@@ -1,0 +1,40 @@
+package atomicfile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWriteReplacesWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	for _, want := range []string{"a long first version", "short"} {
+		if err := Write(path, []byte(want)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Fatalf("read %q, %v, want %q", got, err, want)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Fatalf("left %v, %v", entries, err)
+	}
+}
+
+func TestWriteFailsWithoutTrace(t *testing.T) {
+	dir := t.TempDir()
+	// The name is taken by a folder, so that the rename fails after the bytes were written.
+	path := filepath.Join(dir, "state.json")
+	if err := os.MkdirAll(filepath.Join(path, "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("x")); err == nil {
+		t.Fatal("wrote over a folder")
+	}
+	if err := Write(filepath.Join(dir, "missing", "x"), nil); err == nil {
+		t.Fatal("wrote into a missing folder")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Fatalf("left %v, %v", entries, err)
+	}
+}

@@ -1,0 +1,150 @@
+// Package storetest has a store for tests of the collector: in memory, with faults.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// ErrFault is what a failing operation returns.
+var ErrFault = errors.New("injected fault")
+
+// Fault is what happens to one Create.
+type Fault uint8
+
+const (
+	None      Fault = iota
+	Refuse          // nothing is stored, ErrFault
+	LostReply       // it is stored, but ErrFault
+	Denied          // nothing is stored, blob.ErrPermission
+	Stall           // nothing happens until the context ends
+	Broken          // a part is read, nothing is stored, ErrFault
+)
+
+// Store is a blob.Creator in memory. The zero value is ready.
+type Store struct {
+	// Fault decides on each Create; nil is none.
+	Fault func(key string) Fault
+	// ListFault decides on each listing.
+	ListFault func(prefix string) error
+
+	mu      sync.Mutex
+	objects map[string][]byte
+	puts    int
+	lists   int
+}
+
+var _ blob.Creator = (*Store)(nil)
+
+// Create implements blob.Creator.
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	fault := None
+	if s.Fault != nil {
+		fault = s.Fault(key)
+	}
+	s.mu.Lock()
+	s.puts++
+	s.mu.Unlock()
+	switch fault {
+	case Refuse:
+		return fmt.Errorf("create %s: %w", key, ErrFault)
+	case Denied:
+		return fmt.Errorf("create %s: %w", key, blob.ErrPermission)
+	case Stall:
+		<-ctx.Done()
+		return fmt.Errorf("create %s: %w", key, ctx.Err())
+	case Broken:
+		_, _ = io.CopyN(io.Discard, body, 1)
+		return fmt.Errorf("create %s: %w", key, ErrFault)
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return fmt.Errorf("create %s: %w", key, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.objects[key]; taken {
+		return fmt.Errorf("create %s: %w", key, os.ErrExist)
+	}
+	if s.objects == nil {
+		s.objects = make(map[string][]byte)
+	}
+	s.objects[key] = data
+	if fault == LostReply {
+		return fmt.Errorf("create %s: %w", key, ErrFault)
+	}
+	return nil
+}
+
+// List implements blob.Lister, without folding.
+func (s *Store) List(_ context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		s.mu.Lock()
+		s.lists++
+		keys := slices.Sorted(maps.Keys(s.objects))
+		s.mu.Unlock()
+		if s.ListFault != nil {
+			if err := s.ListFault(prefix); err != nil {
+				yield(blob.Object{}, err)
+				return
+			}
+		}
+		for _, key := range keys {
+			if strings.HasPrefix(key, prefix) && key > opts.StartAfter && !yield(blob.Object{Key: key, Size: int64(len(s.Object(key))), ModTime: time.Unix(0, 0)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Object is a stored object; nil if there is none.
+func (s *Store) Object(key string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[key]
+}
+
+// Keys lists all keys in order.
+func (s *Store) Keys() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.objects))
+}
+
+// Requests says how many puts and listings were asked for.
+func (s *Store) Requests() (puts, lists int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.puts, s.lists
+}
+
+// Joined is what `cat {whole}*` prints of the whole's own chunks, which must be plain. A gap or overlap is an error.
+func (s *Store) Joined(whole string, parse func(key string) (string, int64)) ([]byte, error) {
+	var joined bytes.Buffer
+	for _, key := range s.Keys() {
+		of, offset := parse(key)
+		if of != whole {
+			continue
+		}
+		if offset != int64(joined.Len()) {
+			return nil, fmt.Errorf("%s begins at %d, the chunks before it end at %d", key, offset, joined.Len())
+		}
+		joined.Write(s.Object(key))
+	}
+	return joined.Bytes(), nil
+}

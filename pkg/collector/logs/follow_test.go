@@ -1,0 +1,469 @@
+package logs_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+const session = "session_2026-11-20_23-19-45_581717_22125"
+
+var nodeID = rayid.Node{0x11, 0xdd, 27: 0x58}
+
+func key(session string, node rayid.Node, path string) string {
+	return layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session}, node, path)
+}
+
+func silent() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// rig is a tailer with a shipper, and the folder they follow.
+type rig struct {
+	t           *testing.T
+	tmp, state  string
+	store       *storetest.Store
+	compression layout.Compression
+	chunk       int64
+	log         logrus.FieldLogger
+	node        func(context.Context, string) (rayid.Node, error)
+
+	tailer  *logs.Tailer
+	shipper *ship.Shipper
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, tmp: t.TempDir(), state: t.TempDir(), store: &storetest.Store{}, log: silent(),
+		node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }}
+	r.mkdir(".")
+	r.restart()
+	return r
+}
+
+func (r *rig) restart() {
+	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, Node: r.node, Log: r.log, Registerer: prometheus.NewRegistry()})
+	var err error
+	r.shipper, err = ship.New(ship.Options{
+		Store:        r.store,
+		Groups:       []ship.Group{{Name: "logs", Sources: r.tailer.Sources, Naming: ship.LogNames, Compression: r.compression}},
+		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Dir: r.state, Log: r.log, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.tmp, session, "logs", name) }
+
+func (r *rig) mkdir(name string) {
+	if err := os.MkdirAll(r.path(name), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) write(name, data string) {
+	f, err := os.OpenFile(r.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := f.WriteString(data); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) rename(from, to string) {
+	if err := os.Rename(r.path(from), r.path(to)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) remove(name string) {
+	if err := os.Remove(r.path(name)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// copyTruncate is what logrotate's copytruncate does.
+func (r *rig) copyTruncate(from, to string) {
+	data, err := os.ReadFile(r.path(from))
+	if err == nil {
+		err = os.WriteFile(r.path(to), data, 0o644)
+	}
+	if err == nil {
+		err = os.Truncate(r.path(from), 0)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) scan() {
+	if _, err := r.tailer.Scan(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// shipAll scans and ships until nothing is left.
+func (r *rig) shipAll() {
+	r.t.Helper()
+	for range 4 {
+		r.scan()
+		ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+		if err := r.shipper.Flush(ctx); err != nil {
+			r.t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(4 * time.Second) // rotated files settle
+	}
+}
+
+func (r *rig) joined(name string) string {
+	r.t.Helper()
+	data, err := r.store.Joined(key(session, nodeID, name), func(k string) (string, int64) {
+		whole, offset, _ := ship.LogNames.Parse(k)
+		return whole, offset
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (r *rig) want(name, data string) {
+	r.t.Helper()
+	if got := r.joined(name); got != data {
+		r.t.Errorf("%s: stored %d bytes %.200q, want %d bytes %.200q", name, len(got), got, len(data), data)
+	}
+}
+
+// first is a first line long enough to tell files apart.
+func first(name string) string {
+	return fmt.Sprintf("[2026-11-20 23:19:46,%s] (raylet) main.cc:123: the first line of this file\n", name)
+}
+
+func TestGenerations(t *testing.T) {
+	a, b, c := first("a")+"one\n", first("b")+"two\n", first("c")+"three\n"
+	for name, test := range map[string]struct {
+		steps func(*rig)
+		want  map[string]string
+	}{
+		"growth": {
+			func(r *rig) { r.write("x.out", a); r.shipAll(); r.write("x.out", "more\n") },
+			map[string]string{"x.out": a + "more\n"},
+		},
+		"subfolders and bytes": {
+			func(r *rig) { r.mkdir("serve/deep"); r.write("serve/deep/x.log", "\xff\x00\xfe"); r.write("e.log", "") },
+			map[string]string{"serve/deep/x.log": "\xff\x00\xfe", "e.log": ""},
+		},
+		"rename": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"rename, late line": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+				r.shipAll()
+				r.write("x.out.1", "late\n")
+				r.shipAll()
+				r.write("x.out", "more\n")
+			},
+			map[string]string{"x.out": a + b + "late\nmore\n", "x.out.1": ""},
+		},
+		"rename twice": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+				r.shipAll()
+				r.rename("x.out.1", "x.out.2")
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", c)
+			},
+			map[string]string{"x.out": a + b + c, "x.out.1": "", "x.out.2": ""},
+		},
+		"rename twice between scans": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+				r.rename("x.out.1", "x.out.2")
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", c)
+			},
+			map[string]string{"x.out": a + b + c, "x.out.1": "", "x.out.2": ""},
+		},
+		"rename while down": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+				r.restart()
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"rename and removal while down": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.remove("x.out")
+				r.write("x.out", b)
+				r.restart()
+			},
+			map[string]string{"x.out": a + b},
+		},
+		"copy and truncate": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.copyTruncate("x.out", "x.out.1")
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"copy seen before the truncation": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.write("x.out.1", a+"tail\n")
+				r.scan()
+				if err := os.Truncate(r.path("x.out"), 0); err != nil {
+					r.t.Fatal(err)
+				}
+				r.scan()
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"copy and truncate while down": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.copyTruncate("x.out", "x.out.1")
+				r.write("x.out", b+"longer than what was there before\n")
+				r.restart()
+			},
+			map[string]string{"x.out": a + "tail\n" + b + "longer than what was there before\n", "x.out.1": ""},
+		},
+		"a copy that is never truncated": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out.bak", a)
+				r.scan()
+				time.Sleep(5 * time.Minute)
+			},
+			map[string]string{"x.out": a, "x.out.bak": a},
+		},
+		"truncated and longer": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				if err := os.WriteFile(r.path("x.out"), []byte(b+b+b), 0o644); err != nil {
+					r.t.Fatal(err)
+				}
+			},
+			map[string]string{"x.out": a + b + b + b},
+		},
+		"state lost": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "more\n")
+				r.state = r.t.TempDir()
+				r.restart()
+			},
+			map[string]string{"x.out": a + "more\n"},
+		},
+		"state lost and rotated": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", "short\n")
+				r.state = r.t.TempDir()
+				r.restart()
+			},
+			map[string]string{"x.out": a + "short\n", "x.out.1": a}, // once more, never less
+		},
+		"state damaged": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				if err := os.WriteFile(filepath.Join(r.state, session+".json"), []byte("{"), 0o600); err != nil {
+					r.t.Fatal(err)
+				}
+				r.restart()
+				r.write("x.out", "more\n")
+			},
+			map[string]string{"x.out": a + "more\n"},
+		},
+		"gone and back": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.remove("x.out")
+				r.scan()
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + b},
+		},
+		"skipped": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.write("core.123", "dump")
+				r.write("core-worker.log", "log")
+				r.mkdir("runtime_resources")
+				r.write("runtime_resources/x", "data")
+				if err := os.Symlink(r.path("x.out"), r.path("link.out")); err != nil {
+					r.t.Fatal(err)
+				}
+				if err := os.Symlink("/etc", r.path("etc")); err != nil {
+					r.t.Fatal(err)
+				}
+			},
+			map[string]string{"x.out": a, "core.123": "", "core-worker.log": "log", "runtime_resources/x": "", "link.out": "", "etc/hostname": ""},
+		},
+		"names that keys cannot spell": {
+			func(r *rig) { r.write("a\xffb\n.log", a) },
+			map[string]string{"a%FFb%0A.log": a},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				test.steps(r)
+				r.shipAll()
+				for path, want := range test.want {
+					r.want(path, want)
+				}
+			})
+		})
+	}
+}
+
+// TestRandomSchedules compares what is stored with what was written, whatever happened in which order.
+func TestRandomSchedules(t *testing.T) {
+	seeds := 200
+	if testing.Short() {
+		seeds = 30
+	}
+	faults := 0
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(seed), 1))
+			r := newRig(t)
+			r.chunk = 1 + random.Int64N(200)
+			r.restart()
+			written := map[string]*bytes.Buffer{}
+			paths := []string{"raylet.out", "serve/replica.log", "worker-1.out"}
+			r.mkdir("serve")
+			for _, p := range paths {
+				written[p] = &bytes.Buffer{}
+			}
+			r.store.Fault = func(string) storetest.Fault {
+				if random.IntN(5) > 0 {
+					return storetest.None
+				}
+				faults++
+				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Denied, storetest.Broken}[random.IntN(4)]
+			}
+			r.store.ListFault = func(string) error {
+				if random.IntN(10) == 0 {
+					return storetest.ErrFault
+				}
+				return nil
+			}
+			line := 0
+			write := func(p string) {
+				for range 1 + random.IntN(5) {
+					line++
+					text := fmt.Sprintf("line %d of %s: %0*d\n", line, p, 32+random.IntN(80), line) // shorter than a print it could be anybody's
+					r.write(p, text)
+					written[p].WriteString(text)
+				}
+			}
+			rotations := 0
+			for range 60 {
+				p := paths[random.IntN(len(paths))]
+				switch random.IntN(12) {
+				default:
+					write(p)
+				case 0, 1:
+					r.scan()
+				case 2, 3:
+					r.scan()
+					_, _, _ = r.shipper.ShipOnce(t.Context())
+				case 4:
+					r.restart()
+				case 5:
+					time.Sleep(time.Duration(random.IntN(10)) * time.Second)
+				case 6, 7:
+					if _, err := os.Stat(r.path(p)); err != nil || written[p].Len() == 0 {
+						continue
+					}
+					// A generation that no scan has seen is known by its number only if the one before it was known.
+					r.scan()
+					rotations++
+					if random.IntN(2) == 0 {
+						for i := 9; i > 0; i-- {
+							_ = os.Rename(r.path(fmt.Sprintf("%s.%d", p, i)), r.path(fmt.Sprintf("%s.%d", p, i+1)))
+						}
+						r.rename(p, p+".1")
+					} else {
+						r.copyTruncate(p, fmt.Sprintf("%s-%d", p, rotations))
+					}
+					write(p)
+				}
+			}
+			r.store.Fault, r.store.ListFault = nil, nil
+			r.shipAll()
+			for p, data := range written {
+				r.want(p, data.String())
+			}
+			if t.Failed() {
+				t.Logf("seed %d, stored: %q", seed, r.store.Keys())
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d schedules, %d faults", seeds, faults)
+}

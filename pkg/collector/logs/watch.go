@@ -1,0 +1,172 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Times of the monitor. A scan costs about 3 µs a file, so shares of its own duration bound what it costs altogether, however many
+// files there are.
+const (
+	// rescan is the longest time between two scans: the kernel's notices may get lost.
+	rescan = 10 * time.Second
+	// idleShare: without notices a scan takes at most one part of so many of the time.
+	idleShare = 1000
+	// wokenGap is the shortest time between two scans, and with wokenShare bounds those that notices ask for.
+	wokenGap   = time.Second
+	wokenShare = 200
+)
+
+// Start follows the logs in the background until Close.
+func (t *Tailer) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel = cancel
+	go func() {
+		defer close(t.done)
+		w := newWatcher(t)
+		defer w.close()
+		t.run(ctx, w)
+	}()
+}
+
+// Close ends what Start began. Scan and the sources still work.
+func (t *Tailer) Close() {
+	t.cancel()
+	<-t.done
+}
+
+func (t *Tailer) run(ctx context.Context, w *watcher) {
+	for ctx.Err() == nil {
+		start := time.Now()
+		dirs, err := t.Scan(ctx)
+		if err != nil {
+			t.opts.Log.WithError(err).Warn("could not look for logs; it is tried again")
+		}
+		took := time.Since(start)
+		w.watch(dirs)
+		// No notice is heeded during the gap: the kernel merges those of a file that is written to all the time.
+		if !wait(ctx, max(wokenGap, wokenShare*took), nil, nil) {
+			return
+		}
+		w.drain()
+		if !wait(ctx, max(rescan, idleShare*took)-wokenGap, w.events(), t.again) {
+			return
+		}
+	}
+}
+
+// wait for d, an event or a wish, false once ctx ends.
+func wait(ctx context.Context, d time.Duration, events <-chan fsnotify.Event, wish <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-events:
+	case <-wish:
+	}
+	return true
+}
+
+// watcher has the kernel tell of changes in folders. Where it cannot, scans find them a little later.
+type watcher struct {
+	t       *Tailer
+	notify  *fsnotify.Watcher // nil: none to be had
+	watched map[string]bool
+	limited bool // a warning was logged that some folder is not watched
+}
+
+func newWatcher(t *Tailer) *watcher {
+	w := &watcher{t: t, watched: make(map[string]bool)}
+	var err error
+	if w.notify, err = fsnotify.NewWatcher(); err != nil {
+		w.notify = nil
+		w.limit(err)
+	}
+	return w
+}
+
+func (w *watcher) close() {
+	if w.notify != nil {
+		_ = w.notify.Close()
+	}
+	w.t.metrics.watches.Set(0)
+}
+
+func (w *watcher) events() <-chan fsnotify.Event {
+	if w.notify == nil {
+		return nil
+	}
+	return w.notify.Events
+}
+
+// watch makes the folders, below Ray's temporary folder, the ones that are watched.
+func (w *watcher) watch(dirs []string) {
+	if w.notify == nil {
+		return
+	}
+	wanted := make(map[string]bool, len(dirs))
+	for _, dir := range dirs {
+		wanted[dir] = true
+		if w.watched[dir] {
+			continue
+		}
+		switch err := w.notify.Add(w.t.below(dir)); {
+		case err == nil:
+			w.watched[dir] = true
+			w.t.scanSoon() // for what came between the scan and now
+		case errors.Is(err, syscall.ENOENT):
+		default:
+			w.limit(err)
+		}
+	}
+	for dir := range w.watched {
+		if !wanted[dir] {
+			_ = w.notify.Remove(w.t.below(dir)) // an error is that the folder is gone, and its watch with it
+			delete(w.watched, dir)
+		}
+	}
+	w.t.metrics.watches.Set(float64(len(w.watched)))
+}
+
+// limit says once that the kernel gives no more notices, and which setting would change that.
+func (w *watcher) limit(err error) {
+	if w.limited {
+		return
+	}
+	w.limited = true
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		hint = ": the limit of watches is reached, raise it on the node with sysctl fs.inotify.max_user_watches"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		hint = ": the limit of watchers is reached, raise it on the node with sysctl fs.inotify.max_user_instances"
+	}
+	w.t.opts.Log.WithError(err).Warnf("not all log folders can be watched%s. They are scanned every %s instead; nothing is lost", hint, rescan)
+}
+
+// drain throws the notices away that came so far: the scan that follows sees what they tell of. An overflow of the kernel's queue is
+// no different.
+func (w *watcher) drain() {
+	if w.notify == nil {
+		return
+	}
+	for {
+		select {
+		case _, ok := <-w.notify.Events:
+			if !ok {
+				return
+			}
+			w.t.scanSoon()
+		case <-w.notify.Errors:
+			w.t.scanSoon()
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Client asks a Ray dashboard.
+type Client struct {
+	base  string
+	token func() (string, error)
+	http  *http.Client
+}
+
+// requestTimeout bounds one answer: a dashboard that is slower is busy, and asked again later.
+const requestTimeout = 20 * time.Second
+
+// StatusError is an answer other than 200.
+type StatusError struct {
+	URL    string
+	Status int
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("%s: status %d", e.URL, e.Status) }
+
+// NewClient makes a client for the dashboard at address: host:port or a URL. token gives the bearer token of Ray's token
+// authentication, "" for none.
+func NewClient(address string, token func() (string, error)) (*Client, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("dashboard address %q: want host:port or a URL (--ray-dashboard-address)", address)
+	}
+	return &Client{
+		base:  strings.TrimRight(u.String(), "/"),
+		token: token,
+		http: &http.Client{
+			Timeout: requestTimeout,
+			// The dashboard answers itself; a redirect would take the token elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// Get asks for a path with its query. Any status but 200 is a *StatusError.
+func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask the dashboard: %w", err)
+	}
+	token, err := c.token()
+	if err != nil {
+		return nil, fmt.Errorf("ask the dashboard: %w", err)
+	}
+	if token != "" {
+		// The header that Ray accepts beside Authorization, which a proxy may take for itself (ray/_private/authentication).
+		request.Header.Set("X-Ray-Authorization", "Bearer "+token)
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the dashboard: %w", err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection is used again
+		_ = answer.Body.Close()
+		return nil, fmt.Errorf("ask the dashboard: %w", &StatusError{path, answer.StatusCode})
+	}
+	return answer.Body, nil
+}
+
+// Token finds the token as Ray does: where mode (RAY_AUTH_MODE) is "token", from value (RAY_AUTH_TOKEN), else the file at path
+// (RAY_AUTH_TOKEN_PATH), else ~/.ray/auth_token. A file is read again for every request, since Kubernetes rotates secrets.
+func Token(mode, value, path string) func() (string, error) {
+	return func() (string, error) {
+		if !strings.EqualFold(mode, "token") {
+			return "", nil
+		}
+		if value != "" {
+			return strings.TrimSpace(value), nil
+		}
+		file := path
+		if file == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", errors.New("RAY_AUTH_MODE is token, but there is no token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH")
+			}
+			file = filepath.Join(home, ".ray", "auth_token")
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("read Ray's token (RAY_AUTH_TOKEN_PATH): %w", err)
+		}
+		return strings.TrimSpace(string(data)), nil
+	}
+}

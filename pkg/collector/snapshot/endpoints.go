@@ -1,0 +1,124 @@
+package snapshot
+
+import (
+	"strings"
+	"time"
+)
+
+// endpoint is one URL of the dashboard whose answers are saved.
+type endpoint struct {
+	url string
+	// once: the answer does not change while a session lives.
+	once bool
+	// every is the shortest time between two questions; 0 is every round.
+	every time.Duration
+	// hardware: the last answer is kept even where only figures moved, for the end of the session.
+	hardware bool
+	volatile volatile
+}
+
+// onceURLs do not change in a session's life.
+var onceURLs = []string{
+	"/api/version", "/api/ray/version", "/api/v0/cluster_metadata", "/timezone", "/cluster_id", "/usage_stats_enabled",
+	"/api/authentication_mode", "/api/profiling_enabled", "/api/v0/runtime_env_redaction",
+}
+
+// summaryURL lists the nodes with their hardware figures; jobsURL the jobs, of which datasets are asked.
+const (
+	summaryURL = "/nodes?view=summary"
+	jobsURL    = "/api/jobs/"
+)
+
+// periodic are asked again and again. 10,000 rows are the most that Ray gives.
+var periodic = []endpoint{
+	{url: summaryURL, hardware: true, volatile: summaryFigures},
+	{url: "/nodes?view=hostNameList"},
+	{url: "/logical/actors", volatile: figures},
+	{url: jobsURL},
+	{url: "/api/v0/workers?detail=1&limit=10000"},
+	{url: "/api/v0/placement_groups?detail=1&limit=10000"},
+	{url: "/api/v0/nodes?detail=1&limit=10000"},
+	{url: "/api/v0/actors?detail=1&limit=10000"},
+	{url: "/api/v0/jobs?detail=1&limit=10000"},
+	// Listing objects asks every worker of the cluster.
+	{url: "/api/v0/objects?detail=1&limit=10000", every: 2 * time.Minute},
+	{url: "/api/v0/objects/summarize", every: 2 * time.Minute},
+	{url: "/api/v0/runtime_envs?detail=1&limit=10000"},
+	{url: "/api/serve/applications/", volatile: figures},
+	{url: "/api/train/v2/runs/v1", volatile: figures},
+	{url: "/api/v0/platform_events?detail=1&limit=10000"},
+	{url: "/events"},
+	{url: "/api/cluster_status", volatile: clusterFigures},
+	{url: "/api/cluster_status?format=1", volatile: volatile{text: statusText}},
+	{url: "/api/component_activities", volatile: keys("timestamp", "last_activity_at", "lastActivityAt")},
+	{url: "/api/prometheus/sd"},
+}
+
+// volatile says which parts of an answer may move without it having changed.
+type volatile struct {
+	keys map[string]bool // of JSON objects, with all that is below
+	// text normalises strings; nil leaves them.
+	text func(string) string
+}
+
+func keys(names ...string) volatile {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return volatile{keys: m}
+}
+
+func (v volatile) and(names ...string) volatile {
+	more := keys(names...)
+	for k := range v.keys {
+		more.keys[k] = true
+	}
+	return more
+}
+
+var (
+	// figures are the hardware figures and counters of nodes, workers and actors (ray/dashboard/modules/reporter, and
+	// ray.rpc.CoreWorkerStats).
+	figures = keys(
+		"now", "cpu", "mem", "hostMem", "cgroupMem", "shm", "loadAvg", "disk", "diskIo", "diskIoSpeed", "network", "networkSpeed",
+		"cpuPercent", "cpuTimes", "memoryInfo", "memoryFullInfo", "numFds", "cmdline", "processStats", "process_stats",
+		"utilizationGpu", "memoryUsed", "processesPids", "powerMw", "temperatureC", "tensorcoreUtilization", "hbmUtilization", "dutyCycle",
+		"utilization_gpu", "memory_used", "processes_pids", "power_mw", "temperature_c",
+		"storeStats", "objectStoreUsedMemory", "objectStoreAvailableMemory", "idleDurationMs", "nodeActivity", "stateSnapshot",
+		"coreWorkersStats", "coreWorkerStats", "usedResources", "objectRefs", "numPendingTasks", "numObjectRefsInScope", "numLocalObjects",
+		"usedObjectStoreMemory", "numExecutedTasks", "numOwnedObjects", "numOwnedActors", "numRunningTasks", "numInPlasma",
+		"taskQueueLength", "objectsTotal", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
+	)
+	// summaryFigures: which workers a node has is told by each node's own answer.
+	summaryFigures = figures.and("workers", "numWorkers", "nodeLogicalResources")
+	clusterFigures = keys("autoscalingStatus", "gcsRequestTime", "time", "autoscalerUpdateTime", "usage", "usageByNode", "idleTimeMap",
+		"mostDelayedHeartbeats", "nodeActivities")
+	// datasetFigures are the counters of a running dataset. Its progress and state are none: they end with the dataset.
+	datasetFigures = keys("ray_data_output_rows", "ray_data_spilled_bytes", "ray_data_current_bytes", "ray_data_cpu_usage_cores",
+		"ray_data_gpu_usage_cores", "ray_data_memory_usage_bytes", "queued_blocks")
+)
+
+// statusText drops the time and the use of resources from the report that `ray status` prints: its title and what follows "Usage:" up
+// to the next empty line.
+func statusText(s string) string {
+	if !strings.HasPrefix(s, "====") {
+		return s
+	}
+	var kept []string
+	usage := false
+	for line := range strings.SplitSeq(s, "\n") {
+		switch {
+		case strings.HasPrefix(line, "===="):
+			continue
+		case strings.HasSuffix(line, "Usage:"):
+			usage = true
+		case strings.TrimSpace(line) == "":
+			usage = false
+		}
+		if !usage {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
