@@ -109,7 +109,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	case c.refreshing <- struct{}{}:
 		defer func() { <-c.refreshing }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	if c.triedSince(began) {
 		// Another caller listed while this one waited.
@@ -117,7 +117,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	}
 	markers, err := c.list(ctx)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	c.metrics.refreshes.WithLabelValues(result(err)).Inc()
 
@@ -200,7 +200,7 @@ func (c *Catalog) List(ctx context.Context) Listing {
 	select {
 	case <-c.first:
 	case <-ctx.Done():
-		return Listing{Err: fmt.Errorf("the store has not answered yet: %w", ctx.Err())}
+		return Listing{Err: fmt.Errorf("the store has not answered yet: %w", context.Cause(ctx))}
 	}
 	return c.Known()
 }

@@ -156,7 +156,7 @@ func (c *Catalog) entry(ref layout.Session, marked time.Time) Entry {
 		}
 	}
 	if e.End.IsZero() {
-		if e.Running = time.Since(e.LastWrite) < c.opts.Quiet; !e.Running && described {
+		if e.Running = time.Since(e.LastWrite) < c.opts.Quiet; !e.Running && d.objects > 0 {
 			e.End = e.LastWrite
 		}
 	}

@@ -32,7 +32,7 @@ func (s *Server) homepage(req *restful.Request, resp *restful.Response) {
 	status := http.StatusOK
 	switch {
 	case l.Err == nil:
-	case l.At.IsZero() && errors.Is(l.Err, context.DeadlineExceeded):
+	case l.At.IsZero() && errors.Is(l.Err, errWaited):
 		status, page.Waiting = http.StatusServiceUnavailable, true
 	case l.At.IsZero():
 		status = http.StatusBadGateway
@@ -125,7 +125,7 @@ func (s *Server) page(w http.ResponseWriter, status int, p web.Page) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'")
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes())
 }

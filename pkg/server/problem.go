@@ -104,10 +104,14 @@ func storageAdvice(storage string) string {
 	return "Sessions are stored in " + storage + ". Check that it can be reached from the history server, that its name and credentials are right, and that they allow listing and reading; then try again."
 }
 
+// statusClientGone is nginx's status of a request whose client went away: for the log and the metrics, nobody reads it.
+const statusClientGone = 499
+
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-		return // nobody is there to read it
+		w.WriteHeader(statusClientGone)
+		return
 	}
 	p := s.problemOf(err)
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusServiceUnavailable {

@@ -40,7 +40,7 @@ func (s *Server) index(req *restful.Request, resp *restful.Response) {
 		resp.WriteHeader(http.StatusFound)
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), indexWait, errWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), min(indexWait, s.opts.LoadWait), errWaited)
 	defer cancel()
 	e, _, release, err := s.load(ctx, c)
 	if err == nil {

@@ -34,6 +34,14 @@ func formatCount(n int) string {
 	return s
 }
 
+// plural writes the word for n things.
+func plural(n int, one string) string {
+	if n == 1 {
+		return one
+	}
+	return one + "s"
+}
+
 // formatDuration writes a duration in its two largest units, as the Ray Dashboard does: 45s, 3m 12s, 5h 2m, 3d 4h.
 func formatDuration(d time.Duration) string {
 	seconds := int64(d.Round(time.Second) / time.Second)

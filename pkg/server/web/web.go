@@ -35,7 +35,7 @@ type Page interface {
 // parse makes the template of one page, which the frame of all pages holds.
 func parse(name string) *template.Template {
 	funcs := template.FuncMap{
-		"bytes": formatBytes, "count": formatCount, "duration": formatDuration, "percent": percent,
+		"bytes": formatBytes, "count": formatCount, "duration": formatDuration, "percent": percent, "plural": plural,
 		"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 		"datetime": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}

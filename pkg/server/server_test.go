@@ -1,0 +1,527 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
+)
+
+const (
+	root = "log"
+	name = "session_2026-11-20_23-19-45_581717_22125"
+	old  = "session_2026-11-19_00-00-00_000000_1"
+	lab  = "/namespaces/default/clusters/lab/sessions/"
+)
+
+// fixture is a server over a folder of the test's.
+type fixture struct {
+	*httptest.Server
+	store   *gatedStore
+	catalog *catalog.Catalog
+	builds  string // the dashboard's builds
+	log     *bytes.Buffer
+}
+
+// gatedStore fails listings with err, and holds the loads of sessions back until gate is closed, if they are set.
+type gatedStore struct {
+	blob.Store
+	gate chan struct{}
+	err  error
+}
+
+func (s *gatedStore) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	if s.err != nil {
+		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, s.err) }
+	}
+	return s.Store.List(ctx, prefix, opts)
+}
+
+func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
+	t.Helper()
+	inner, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{store: &gatedStore{Store: inner}, builds: t.TempDir(), log: new(bytes.Buffer)}
+	for _, n := range []string{old, name} {
+		put(t, inner, layout.MetaKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: n}), "")
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	put(t, inner, layout.FactsKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0"}`)
+	put(t, inner, layout.FactsKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
+	for _, v := range []string{"2.55.1", "2.60.0"} {
+		build(t, f.builds, v)
+	}
+	log := logrus.New()
+	log.SetOutput(f.log)
+	registry := prometheus.NewRegistry()
+	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry}
+	if change != nil {
+		change(&o, f.store)
+	}
+	f.catalog = catalog.New(catalog.Options{Store: f.store, Root: root, Log: log, Registerer: registry})
+	o.Catalog = f.catalog
+	o.Sessions = sessioncache.New(sessioncache.Options[*session.Session]{
+		NewLoad: f.newLoad, Refresh: func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
+		Growing: f.catalog.Growing, MaxBytes: 1 << 30, MaxLoads: 2, Log: log, Registerer: registry,
+	})
+	t.Cleanup(o.Sessions.Close)
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.catalog.Start()
+	t.Cleanup(f.catalog.Close)
+	f.Server = httptest.NewServer(s)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fixture) newLoad(ref layout.Session) sessioncache.Load[*session.Session] {
+	return sessioncache.Load[*session.Session]{
+		Run: func(ctx context.Context) (*session.Session, error) {
+			if f.store.gate != nil {
+				select {
+				case <-f.store.gate:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			return session.Load(ctx, f.store, root, ref, session.Options{Log: logrus.New()})
+		},
+		Progress: func() sessioncache.Progress { return sessioncache.Progress{BytesDone: 1024, BytesTotal: 4096} },
+	}
+}
+
+// routes stand for the dashboard's: what they answer shows what they got.
+func routes() []dashboard.Route {
+	return []dashboard.Route{
+		{Method: http.MethodGet, Path: "/api/jobs/{job}", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
+			_, _ = fmt.Fprintf(w, "%s %s %d", r.Session.Ref, r.Params["job"], r.At)
+		}},
+		{Method: http.MethodGet, Path: "/api/long", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, strings.Repeat("long ", 1000))
+		}},
+		{Method: http.MethodHead, Path: "/api/hidden", Serve: func(w http.ResponseWriter, _ *dashboard.Request) { w.WriteHeader(http.StatusNotFound) }},
+		{Method: http.MethodGet, Path: "/api/hidden", Serve: func(http.ResponseWriter, *dashboard.Request) {}},
+		{Method: http.MethodGet, Path: "/api/panics", Serve: func(http.ResponseWriter, *dashboard.Request) { panic("oh no") }},
+		{Method: http.MethodGet, Path: "/api/panics_late", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+			panic("oh no")
+		}},
+	}
+}
+
+func put(t *testing.T, store blob.Creator, key, body string) {
+	t.Helper()
+	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// build makes a build of the frontend as the Ray wheel has it.
+func build(t *testing.T, dir, version string) {
+	t.Helper()
+	for file, body := range map[string]string{
+		"index.html": "<html>dashboard " + version, "static/js/main." + version + ".js": "js of " + version, "favicon.ico": "icon", "speedscope/index.html": "<html>speedscope",
+	} {
+		path := filepath.Join(dir, "v"+version, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// answer is what a request got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends a request as it is, without following redirects. Headers are "Name: value".
+func (f *fixture) ask(t *testing.T, method, path string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		k, v, _ := strings.Cut(h, ": ")
+		r.Header.Set(k, v)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(body)}
+}
+
+const (
+	asBrowser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8"
+	asProgram = "Accept: */*"
+)
+
+func cookies(namespace, cluster, session string) string {
+	return "Cookie: cluster_namespace=" + namespace + "; cluster_name=" + cluster + "; session_name=" + session
+}
+
+func TestChoosingASession(t *testing.T) {
+	f := start(t, nil)
+	chosen := cookies("default", "lab", name)
+	for _, tc := range []struct {
+		path, cookies string
+		status        int
+		body          string // that the answer holds
+	}{
+		{path: "/api/jobs/02000000", cookies: chosen, status: 200, body: "default/lab/" + name + " 02000000 0"},
+		{path: "/api/jobs/02000000/", cookies: chosen, status: 200, body: "02000000"},
+		{path: "/api/jobs/raysubmit%20x?at=1000", cookies: chosen, status: 200, body: "raysubmit x 1000000000"},
+		{path: lab + name + "/api/jobs/a", status: 200, body: "default/lab/" + name + " a 0"},
+		{path: lab + "latest/api/jobs/a", status: 200, body: "default/lab/" + name},
+		{path: lab + old + "/api/jobs/a", cookies: chosen, status: 200, body: "default/lab/" + old},
+		{path: lab + "latest/at/2026-11-20T23:20:00Z/api/jobs/a", status: 200, body: " a 1795216800000000000"},
+		{path: lab + "latest/at/1000/api/jobs/a?at=2000", status: 200, body: " a 2000000000"},
+		{path: lab + "latest/at/noon/api/jobs/a", status: 400, body: "noon"},
+		{path: "/api/jobs/a", status: 400, body: "none is chosen"},
+		{path: "/api/jobs/a", cookies: "Cookie: cluster_name=lab", status: 400, body: "none is chosen"},
+		{path: "/api/jobs/a", cookies: cookies("default", "lab", "session_2020-01-01_00-00-00_000000_1"), status: 410, body: "Choose another one on /homepage"},
+		{path: "/api/jobs/a", cookies: cookies("default", "../../etc", name), status: 400, body: "cluster name"},
+		{path: "/api/jobs/a", cookies: cookies("default", "lab", "session_/../../x"), status: 400, body: "session name"},
+		{path: "/api/jobs/a", cookies: cookies("default", "lab", strings.Repeat("x", 3000)), status: 400, body: "session name"},
+		{path: lab + "session_2020-01-01_00-00-00_000000_1/api/jobs/a", status: 410, body: "default/lab/session_2020"},
+		{path: "/namespaces/default/clusters/other/sessions/latest/api/jobs/a", status: 410, body: "default/other/latest"},
+		{path: "/namespaces/..%2f..%2fetc/clusters/lab/sessions/latest/api/jobs/a", status: 404, body: "Nothing is at"},
+		{path: lab + "..%2f" + name + "/api/jobs/a", status: 404, body: "Nothing is at"},
+		{path: lab + "latest/api/unknown", status: 404, body: "Nothing is at"},
+		{path: "/api/unknown", cookies: chosen, status: 404, body: "Nothing is at"},
+	} {
+		headers := []string{asProgram}
+		if tc.cookies != "" {
+			headers = append(headers, tc.cookies)
+		}
+		got := f.ask(t, http.MethodGet, tc.path, headers...)
+		if got.status != tc.status || !strings.Contains(got.body, tc.body) {
+			t.Errorf("%s with %.80q: %d %s; want %d %s", tc.path, tc.cookies, got.status, got.body, tc.status, tc.body)
+		}
+		if got.status >= 400 {
+			var envelope struct {
+				Result *bool
+				Msg    string
+			}
+			if err := json.Unmarshal([]byte(got.body), &envelope); err != nil || envelope.Result == nil || *envelope.Result || envelope.Msg == "" {
+				t.Errorf("%s: not Ray's envelope: %s", tc.path, got.body)
+			}
+		}
+	}
+}
+
+func TestMethods(t *testing.T) {
+	f := start(t, nil)
+	chosen := cookies("default", "lab", name)
+	for _, tc := range []struct {
+		method, path string
+		status       int
+	}{
+		{http.MethodHead, "/api/jobs/a", 200},
+		{http.MethodHead, "/api/hidden", 404}, // the table's own
+		{http.MethodGet, "/api/hidden", 200},
+		{http.MethodPost, "/api/jobs/a", 405},
+		{http.MethodDelete, lab + "latest/api/jobs/a", 405},
+		{"BREW", "/api/jobs/a", 405},
+	} {
+		got := f.ask(t, tc.method, tc.path, chosen)
+		if got.status != tc.status {
+			t.Errorf("%s %s: %d, want %d", tc.method, tc.path, got.status, tc.status)
+		}
+		if tc.status == 405 && (got.header.Get("Allow") == "" || !strings.Contains(got.body, "cannot be changed")) {
+			t.Errorf("%s %s: Allow %q, %s", tc.method, tc.path, got.header.Get("Allow"), got.body)
+		}
+	}
+}
+
+func TestEnterCluster(t *testing.T) {
+	f := start(t, nil)
+	for _, tc := range []struct {
+		path, session string
+		status        int
+	}{
+		{path: "/enter_cluster/default/lab/" + name, session: name, status: 200},
+		{path: "/enter_cluster/default/lab/" + old, session: old, status: 200},
+		{path: "/enter_cluster/default/lab/live", session: name, status: 200},
+		{path: "/enter_cluster/default/lab", session: name, status: 200},
+		{path: "/enter_cluster/default/raycluster/lab", session: name, status: 200},
+		{path: "/enter_cluster/default/rayjob/nightly", session: name, status: 200},
+		{path: "/enter_cluster/default/raycluster/lab/" + old, session: old, status: 200},
+		{path: "/enter_cluster/default/lab/session_gone", status: 410},
+		{path: "/enter_cluster/default/lab/..", status: 400},
+		{path: "/enter_cluster/default/lab/" + name + "?dashboard=9.9.9", status: 404},
+	} {
+		got := f.ask(t, http.MethodGet, tc.path)
+		if got.status != tc.status {
+			t.Errorf("%s: %d %s", tc.path, got.status, got.body)
+			continue
+		}
+		if tc.status != 200 {
+			if len(got.header.Values("Set-Cookie")) > 0 {
+				t.Errorf("%s set cookies", tc.path)
+			}
+			continue
+		}
+		var body map[string]string
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil || body["result"] != "success" || body["name"] != "lab" || body["namespace"] != "default" || body["session"] != tc.session {
+			t.Errorf("%s: %s, %v", tc.path, got.body, err)
+		}
+	}
+}
+
+func TestEnterThenDashboard(t *testing.T) {
+	f := start(t, nil)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar}
+	read := func(path string) string {
+		t.Helper()
+		resp, err := client.Get(f.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	if got := read("/"); !strings.Contains(got, "Enter Cluster Dashboard") {
+		t.Errorf("without a session / is not the list: %s", got)
+	}
+	read("/enter_cluster/default/lab/" + name)
+	if got := read("/"); got != "<html>dashboard 2.60.0" {
+		t.Errorf("with a session / is %s", got)
+	}
+	if got := read("/homepage"); !strings.Contains(got, "Enter Cluster Dashboard") {
+		t.Errorf("/homepage is %s", got)
+	}
+	read("/enter_cluster/default/lab/" + name + "?dashboard=2.55.1&open=dashboard")
+	if got := read("/"); got != "<html>dashboard 2.55.1" {
+		t.Errorf("with a chosen version / is %s", got)
+	}
+	read("/enter_cluster/default/lab/" + old)
+	if got := read("/"); got != "<html>dashboard 2.60.0" {
+		t.Errorf("the version of another session stayed: / is %s", got)
+	}
+}
+
+func TestSlowLoad(t *testing.T) {
+	gate := make(chan struct{})
+	f := start(t, func(_ *Options, store *gatedStore) { store.gate = gate })
+	chosen := cookies("default", "lab", name)
+
+	got := f.ask(t, http.MethodGet, "/api/jobs/a", chosen)
+	if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `"bytes_total":4096`) {
+		t.Errorf("while loading: %d %v %s", got.status, got.header, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name); got.status != 200 || !strings.Contains(got.body, `"state":"loading"`) || len(got.header.Values("Set-Cookie")) != 4 {
+		t.Errorf("entering while loading: %d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, "/homepage", asBrowser); !strings.Contains(got.body, "loading 25 %") {
+		t.Errorf("the list while loading: %s", got.body)
+	}
+	if got := f.ask(t, http.MethodGet, lab+name+"/session_status"); !strings.Contains(got.body, `"state":"loading"`) {
+		t.Errorf("status while loading: %s", got.body)
+	}
+	close(gate)
+	if got := f.ask(t, http.MethodGet, "/api/jobs/a", chosen); got.status != 200 {
+		t.Errorf("after loading: %d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, "/session_status", chosen); !strings.Contains(got.body, `"state":"ready"`) {
+		t.Errorf("status after loading: %s", got.body)
+	}
+}
+
+func TestDashboardPageWhileLoading(t *testing.T) {
+	gate := make(chan struct{})
+	defer close(gate)
+	f := start(t, func(_ *Options, store *gatedStore) { store.gate = gate })
+	for path, want := range map[string]string{
+		lab + name + "/": `data-status="session_status" data-target=""`,
+		"/enter_cluster/default/lab/" + name + "?open=dashboard": `data-status="../../../session_status" data-target="../../../"`,
+	} {
+		if got := f.ask(t, http.MethodGet, path, asBrowser); got.status != 200 || !strings.Contains(got.body, want) || !strings.Contains(got.body, "1.00 KiB of 4.00 KiB") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	if got := f.ask(t, http.MethodGet, lab+name+"/"); got.status != 503 {
+		t.Errorf("for a program: %d", got.status)
+	}
+}
+
+func TestClusters(t *testing.T) {
+	f := start(t, nil)
+	// Facts are read in the background.
+	f.waitDescribed(t)
+	got := f.ask(t, http.MethodGet, "/clusters")
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(got.body), &rows); err != nil || len(rows) != 2 {
+		t.Fatalf("%v: %s", err, got.body)
+	}
+	for field, want := range map[string]any{
+		"name": "lab", "namespace": "default", "sessionName": name, "createTime": "2026-11-20T23:19:45Z", "createTimeStamp": 1795216785.0,
+		"state": "ended", "ownerKind": "RayJob", "ownerName": "nightly", "rayVersion": "2.60.0", "endTime": "2026-11-20T23:25:00Z", "durationSeconds": 315.0,
+		"path": lab[1:] + name + "/",
+	} {
+		if rows[0][field] != want {
+			t.Errorf("%s is %v, want %v", field, rows[0][field], want)
+		}
+	}
+	if rows[1]["sessionName"] != "live" || rows[1]["session"] != old || rows[1]["state"] != "running" {
+		t.Errorf("the session that was just written: %v", rows[1])
+	}
+}
+
+func (f *fixture) waitDescribed(t *testing.T) {
+	t.Helper()
+	for {
+		described := 0
+		for _, e := range f.catalog.List(t.Context()).Entries {
+			if e.Described {
+				described++
+			}
+		}
+		if described == 2 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestUnreachableStore(t *testing.T) {
+	f := start(t, func(_ *Options, store *gatedStore) { store.err = errors.New("dial tcp: connection refused") })
+	for _, path := range []string{"/", "/homepage"} {
+		if got := f.ask(t, http.MethodGet, path, asBrowser); got.status != 502 || !strings.Contains(got.body, "connection refused") || !strings.Contains(got.body, "credentials") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	for path, status := range map[string]int{"/clusters": 502, "/enter_cluster/default/lab/" + name: 502, lab + "latest/api/jobs/a": 502, "/readyz": 503, "/healthz": 200, "/livez": 200} {
+		if got := f.ask(t, http.MethodGet, path); got.status != status {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+func TestEmptyBucket(t *testing.T) {
+	f := start(t, func(_ *Options, store *gatedStore) {
+		empty, err := local.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.Store = empty
+	})
+	if got := f.ask(t, http.MethodGet, "/", asBrowser); got.status != 200 || !strings.Contains(got.body, "No sessions are stored yet") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, "/clusters"); got.status != 200 || got.body != "[]" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, "/readyz"); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+func TestPanics(t *testing.T) {
+	f := start(t, nil)
+	chosen := cookies("default", "lab", name)
+	for _, encoding := range []string{"identity", "gzip"} {
+		if got := f.ask(t, http.MethodGet, "/api/panics", chosen, "Accept-Encoding: "+encoding); got.status != 500 || !strings.Contains(got.body, "server's log") || strings.Contains(got.body, "oh no") {
+			t.Errorf("%s: %d %s", encoding, got.status, got.body)
+		}
+	}
+	if !strings.Contains(f.log.String(), "oh no") {
+		t.Error("the log does not tell of the panic")
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/api/panics_late", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Cookie", strings.TrimPrefix(chosen, "Cookie: "))
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if body, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("an answer that was cut looks whole: %q", body)
+	}
+}
+
+func TestCompressionAndHeaders(t *testing.T) {
+	f := start(t, nil)
+	chosen := cookies("default", "lab", name)
+	for _, tc := range []struct{ accept, contentType, want string }{
+		{"gzip, deflate, br, zstd", "", "zstd"},
+		{"gzip", "", "gzip"},
+		{"identity", "", ""},
+		{"gzip, deflate, br, zstd", "application/json", "gzip"}, // Ray's proxying dashboard
+	} {
+		headers := []string{chosen, "Accept-Encoding: " + tc.accept}
+		if tc.contentType != "" {
+			headers = append(headers, "Content-Type: "+tc.contentType)
+		}
+		got := f.ask(t, http.MethodGet, "/api/long", headers...)
+		if encoding := got.header.Get("Content-Encoding"); encoding != tc.want || got.header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: %q, Vary %q", tc.accept, encoding, got.header.Get("Vary"))
+		}
+		if got.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Error("no security headers")
+		}
+	}
+}
+
+func TestMetricsNameRoutesNotPaths(t *testing.T) {
+	f := start(t, nil)
+	f.ask(t, http.MethodGet, lab+"latest/api/jobs/a")
+	f.ask(t, http.MethodGet, "/api/unknown/"+name)
+	body := f.ask(t, http.MethodGet, "/metrics").body
+	if !strings.Contains(body, `historyserver_http_request_seconds_count{code="200",method="GET",route="/namespaces/{session_namespace}/clusters/{session_cluster}/sessions/{session_name}/api/jobs/{job}"} 1`) {
+		t.Error("the route is not counted")
+	}
+	if strings.Contains(body, "unknown/"+name) {
+		t.Error("a path became a label")
+	}
+}
