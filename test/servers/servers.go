@@ -63,7 +63,7 @@ var VersityGW = Kind{
 
 // MinIO is the S3 server that most test clusters run. Its releases have no module versions, hence the commit's.
 var MinIO = Kind{
-	Name: "minio", Module: "github.com/minio/minio", Version: "v0.0.0-20260212201848-7aac2a2c5b7c", ready: "/minio/health/ready",
+	Name: "minio", Module: "github.com/minio/minio", Version: "v0.0.0-20260212201848-7aac2a2c5b7c", ready: "/", // its own health paths say yes before it takes requests
 	run: func(address, dir string) (args, env []string) {
 		return []string{"server", "--quiet", "--address", address, "--console-address", "127.0.0.1:0", dir},
 			[]string{"MINIO_ROOT_USER=" + accessKey, "MINIO_ROOT_PASSWORD=" + secretKey, "MINIO_UPDATE=off", "MINIO_BROWSER=off"}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -117,7 +118,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		stall = remote.DefaultStall
 	}
 	options := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(&http.Client{Transport: remote.Transport(stall), CheckRedirect: lastResponse}),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { remote.Configure(t, stall) })),
 		config.WithRetryer(func() aws.Retryer { return newRetryer() }),
 	}
 	if c.Region != "" {
@@ -179,9 +180,6 @@ func (c *Config) endpoint() (string, error) {
 	}
 	return endpoint, nil
 }
-
-// lastResponse keeps the HTTP client from following redirects: the SDK signs for one host.
-func lastResponse(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // newRetryer retries what S3 servers are seen to recover from, at the pace they ask for.
 func newRetryer() aws.Retryer {

@@ -12,28 +12,33 @@ import (
 // DefaultStall is how long a request may make no progress when nothing else is configured.
 const DefaultStall = 30 * time.Second
 
-// Transport is an HTTP transport whose connections fail once nothing was sent or received for stall, in either direction: a limit to a
-// whole request would have to allow for the largest object over the slowest link. Bodies arrive as they are stored: nothing is
-// decompressed on the way.
+// Transport is an HTTP transport set by Configure.
 func Transport(stall time.Duration) *http.Transport {
+	transport := &http.Transport{}
+	Configure(transport, stall)
+	return transport
+}
+
+// Configure makes a transport's connections fail once nothing was sent or received for stall, in either direction: a limit to a whole
+// request would have to allow for the largest object over the slowest link. Bodies arrive as they are stored: nothing is decompressed
+// on the way.
+func Configure(transport *http.Transport, stall time.Duration) {
 	dialer := &net.Dialer{Timeout: min(stall, 10*time.Second), KeepAlive: 30 * time.Second}
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return stallConn{conn, stall}, nil
-		},
-		ForceAttemptHTTP2:     true,
-		DisableCompression:    true,
-		MaxIdleConns:          128,
-		MaxIdleConnsPerHost:   64,
-		IdleConnTimeout:       min(stall, 90*time.Second),
-		TLSHandshakeTimeout:   min(stall, 10*time.Second),
-		ExpectContinueTimeout: time.Second,
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return stallConn{conn, stall}, nil
 	}
+	transport.Proxy = http.ProxyFromEnvironment
+	transport.ForceAttemptHTTP2 = true
+	transport.DisableCompression = true
+	transport.MaxIdleConns = 128
+	transport.MaxIdleConnsPerHost = 64
+	transport.IdleConnTimeout = min(stall, 90*time.Second)
+	transport.TLSHandshakeTimeout = min(stall, 10*time.Second)
+	transport.ExpectContinueTimeout = time.Second
 }
 
 // stallConn gives every read and write a deadline of its own.

@@ -1,0 +1,172 @@
+// Package metered counts what is asked of a store.
+package metered
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// Store counts the operations of the store it wraps.
+type Store struct {
+	store      blob.Store
+	operations *prometheus.CounterVec
+	failures   *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+	read       prometheus.Counter
+	written    prometheus.Counter
+}
+
+var (
+	_ blob.Store        = (*Store)(nil)
+	_ blob.Concatenator = (*Store)(nil)
+)
+
+// New wraps a store; its metrics go to reg.
+func New(store blob.Store, reg prometheus.Registerer) *Store {
+	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rayhistory_storage_bytes_total", Help: "Bytes of objects read from and written to the backend."}, []string{"direction"})
+	s := &Store{
+		store: store,
+		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rayhistory_storage_operations_total", Help: "Operations of the backend; a listing counts once for all of its pages."}, []string{"operation"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rayhistory_storage_failures_total",
+			Help: "Operations that failed after all retries. A missing key, a taken key and a caller that gave up are no failures."}, []string{"operation", "reason"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "rayhistory_storage_operation_seconds", Help: "Time an operation took; a get until its body was read.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 4, 9)}, []string{"operation"}),
+		read:    bytes.WithLabelValues("read"),
+		written: bytes.WithLabelValues("written"),
+	}
+	reg.MustRegister(bytes, s.operations, s.failures, s.seconds)
+	return s
+}
+
+// start counts an operation; the function it returns is called with its error when it has ended.
+func (s *Store) start(operation string) func(error) {
+	s.operations.WithLabelValues(operation).Inc()
+	begun := time.Now()
+	return func(err error) {
+		s.seconds.WithLabelValues(operation).Observe(time.Since(begun).Seconds())
+		if reason := reasonOf(err); reason != "" {
+			s.failures.WithLabelValues(operation, reason).Inc()
+		}
+	}
+}
+
+func reasonOf(err error) string {
+	switch {
+	case err == nil, errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrExist), errors.Is(err, context.Canceled):
+		return ""
+	case errors.Is(err, blob.ErrPermission):
+		return "permission"
+	case errors.Is(err, blob.ErrThrottled):
+		return "throttled"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "timeout"
+	}
+	return "other"
+}
+
+// Get implements blob.Reader.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	done := s.start("get")
+	body, err := s.store.Get(ctx, key, offset, length)
+	if err != nil {
+		done(err)
+		return nil, err
+	}
+	return &reader{ReadCloser: body, read: s.read, done: done}, nil
+}
+
+// reader counts what is read, and ends the operation when it is closed.
+type reader struct {
+	io.ReadCloser
+	read prometheus.Counter
+	done func(error)
+	err  error
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.read.Add(float64(n))
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
+}
+
+func (r *reader) Close() error {
+	if r.done != nil {
+		r.done(r.err)
+		r.done = nil
+	}
+	return r.ReadCloser.Close()
+}
+
+// Stat implements blob.Reader.
+func (s *Store) Stat(ctx context.Context, key string) (o blob.Object, err error) {
+	done := s.start("stat")
+	defer func() { done(err) }()
+	return s.store.Stat(ctx, key)
+}
+
+// List implements blob.Lister.
+func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		done := s.start("list")
+		var failed error
+		defer func() { done(failed) }()
+		for o, err := range s.store.List(ctx, prefix, opts) {
+			failed = err
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+// Create implements blob.Creator.
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.write("create", body, func() error { return s.store.Create(ctx, key, body) })
+}
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.write("put", body, func() error { return s.store.Put(ctx, key, body) })
+}
+
+// write counts the body's bytes once it is stored, however often they were sent.
+func (s *Store) write(operation string, body io.Seeker, write func() error) error {
+	done := s.start(operation)
+	err := write()
+	done(err)
+	if err == nil {
+		if size, seekErr := body.Seek(0, io.SeekEnd); seekErr == nil {
+			s.written.Add(float64(size))
+		}
+	}
+	return err
+}
+
+// Delete implements blob.Store.
+func (s *Store) Delete(ctx context.Context, key string) (err error) {
+	done := s.start("delete")
+	defer func() { done(err) }()
+	return s.store.Delete(ctx, key)
+}
+
+// Concatenate implements blob.Concatenator.
+func (s *Store) Concatenate(ctx context.Context, key string, sources []blob.Object) (err error) {
+	done := s.start("concatenate")
+	defer func() { done(err) }()
+	return blob.Concatenate(ctx, s.store, key, sources)
+}

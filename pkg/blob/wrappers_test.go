@@ -1,0 +1,88 @@
+package blob_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+)
+
+func open(t *testing.T) *local.Store {
+	t.Helper()
+	s, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestPrefixContract(t *testing.T) {
+	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t *testing.T) blob.Store {
+		whole := open(t)
+		for _, key := range []string{"a", "team/b", "team/x", "z"} {
+			if err := whole.Create(t.Context(), key, strings.NewReader("not below the prefix")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return blob.WithPrefix(whole, "team/history/")
+	}}.Run(t)
+}
+
+func TestReadOnly(t *testing.T) {
+	whole := open(t)
+	if err := whole.Create(t.Context(), "key", strings.NewReader("content")); err != nil {
+		t.Fatal(err)
+	}
+	s := blob.ReadOnly(whole)
+	for what, err := range map[string]error{
+		"Create":      s.Create(t.Context(), "new", strings.NewReader("x")),
+		"Put":         s.Put(t.Context(), "key", strings.NewReader("x")),
+		"Delete":      s.Delete(t.Context(), "key"),
+		"Concatenate": blob.Concatenate(t.Context(), s, "new", []blob.Object{{Key: "key", Size: 7}}),
+	} {
+		if !errors.Is(err, blob.ErrPermission) {
+			t.Errorf("%s: %v, want ErrPermission", what, err)
+		}
+	}
+	body, err := s.Get(t.Context(), "key", 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if got, err := io.ReadAll(body); err != nil || string(got) != "content" {
+		t.Errorf("reads %q, %v", got, err)
+	}
+}
+
+func TestJoinIsOneBody(t *testing.T) {
+	s := open(t)
+	var whole strings.Builder
+	var sources []blob.Object
+	for _, part := range []string{"", "one", "", "", "two-two", "three", ""} {
+		key := "part " + string(rune('a'+len(sources)))
+		if err := s.Create(t.Context(), key, strings.NewReader(part)); err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, blob.Object{Key: key, Size: int64(len(part))})
+		whole.WriteString(part)
+	}
+	body := blob.Join(t.Context(), s, sources)
+	defer body.Close()
+	if err := iotest.TestReader(body, []byte(whole.String())); err != nil {
+		t.Error(err)
+	}
+	sources[4].Size++
+	if _, err := io.ReadAll(blob.Join(t.Context(), s, sources)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a source shorter than it was listed: %v", err)
+	}
+	sources[4].Size -= 2
+	if _, err := io.ReadAll(blob.Join(t.Context(), s, sources)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a source longer than it was listed: %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+// Package backends runs the contract of package blob over every driver against real servers, which it builds, starts and stops.
+//
+//	go test ./backends -v                      everything
+//	go test ./backends -v -servers minio,local some servers only
+//
+// Its last lines are a table of all results. A server that was asked for and did not run fails the run.
+package backends
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
+)
+
+// all are the servers by name, in the order of the table.
+var all = []string{"local", "versitygw", "minio"}
+
+var selected = flag.String("servers", strings.Join(all, ","), "servers to run the contract against")
+
+// run is one column of the table.
+type run struct {
+	driver, server, faults string
+	results                []blobtest.Result
+}
+
+var (
+	mu   sync.Mutex
+	runs []run
+)
+
+func record(r run) {
+	mu.Lock()
+	defer mu.Unlock()
+	runs = append(runs, r)
+}
+
+// want skips a test whose server was not asked for.
+func want(t *testing.T, server string) {
+	t.Helper()
+	if !slices.Contains(strings.Split(*selected, ","), server) {
+		t.Skipf("-servers is %s", *selected)
+	}
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if f := flag.Lookup("test.run"); f.Value.String() == "" {
+		for _, server := range strings.Split(*selected, ",") {
+			if !slices.ContainsFunc(runs, func(r run) bool { return r.server == server && len(r.results) > 0 }) {
+				fmt.Printf("FAIL: server %q was asked for and did not run\n", server)
+				code = 1
+			}
+		}
+	}
+	printTable()
+	os.Exit(code)
+}
+
+// printTable prints a line a subtest, a column a run.
+func printTable() {
+	if len(runs) == 0 {
+		return
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	line := func(first string, cell func(run) string) {
+		fmt.Fprint(w, first)
+		for _, r := range runs {
+			fmt.Fprint(w, "\t", cell(r))
+		}
+		fmt.Fprintln(w)
+	}
+	line("driver", func(r run) string { return r.driver })
+	line("server", func(r run) string { return r.server })
+	line("faults", func(r run) string { return r.faults })
+	for i, test := range runs[0].results {
+		line(test.Name, func(r run) string {
+			if i >= len(r.results) {
+				return "did not run"
+			}
+			verdict := "FAIL"
+			if r.results[i].Passed {
+				verdict = "ok"
+			}
+			return fmt.Sprintf("%s %s", verdict, r.results[i].Took.Round(10*time.Millisecond))
+		})
+	}
+	_ = w.Flush()
+}

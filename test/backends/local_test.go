@@ -1,0 +1,21 @@
+package backends
+
+import (
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+)
+
+func TestLocal(t *testing.T) {
+	want(t, "local")
+	record(run{"local", "local", "none", blobtest.Contract{Open: func(t *testing.T) blob.Store {
+		s, err := local.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}}.Run(t)})
+}
