@@ -77,29 +77,34 @@ def entities(report, live, base):
 CHUNK = re.compile(r"(.*)\.@(\d{20})$")
 
 
+def stored_logs(folder):
+    """A node's stored logs, their chunks joined, by path below the logs folder."""
+    chunks = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            name = str(path.relative_to(folder))
+            chunk = CHUNK.match(name)
+            whole, offset = (chunk[1], int(chunk[2])) if chunk else (name, 0)
+            chunks.setdefault(whole, []).append((offset, path))
+    return {whole: b"".join(p.read_bytes() for _, p in sorted(parts)) for whole, parts in chunks.items()}
+
+
 def logs(report, lab, store, root):
     """Every log file of every pod, its chunks joined, is byte for byte what is on the pod's disk."""
     for pod in lab.pods.values():
         session = next(p for p in pod.tmp_ray.glob("session_2*") if p.is_dir())
         node = next(session.glob("metrics_agent_port_*")).name.removeprefix("metrics_agent_port_")
-        folder = store.objects / root / session.name / "logs" / node
-        wholes = {}
-        for path in folder.rglob("*"):
-            if path.is_file():
-                name = str(path.relative_to(folder))
-                chunk = CHUNK.match(name)
-                whole, offset = (chunk[1], int(chunk[2])) if chunk else (name, 0)
-                wholes.setdefault(whole, []).append((offset, path))
+        stored = stored_logs(store.objects / root / session.name / "logs" / node)
         wrong, size, files = [], 0, 0
         for path in sorted((session / "logs").rglob("*")):
             if not path.is_file() or path.is_symlink() or path.stat().st_size == 0:
                 continue
             disk = path.read_bytes()
             name = str(path.relative_to(session / "logs"))
-            stored = b"".join(p.read_bytes() for _, p in sorted(wholes.get(name, [])))
+            got = stored.get(name, b"")
             files, size = files + 1, size + len(disk)
-            if stored != disk:
-                wrong.append(f"{name}: {len(stored)} bytes stored, {len(disk)} on disk")
+            if got != disk:
+                wrong.append(f"{name}: {len(got)} bytes stored, {len(disk)} on disk")
         report.none(f"{pod.name}: {files} log files with {size} bytes that are not stored byte for byte", wrong)
 
 

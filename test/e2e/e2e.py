@@ -26,6 +26,7 @@ sys.path.insert(0, str(HERE.parent / "raylab"))
 import browser  # noqa: E402
 import checks  # noqa: E402
 import golden  # noqa: E402
+import losses  # noqa: E402
 import record  # noqa: E402
 from lab import EVENTS_PORT, HOME, HOST, Lab, wait  # noqa: E402
 from store import Store  # noqa: E402
@@ -42,13 +43,15 @@ class Scenario:
         self.version, self.work = version, work
         self.report = checks.Report(f"Ray {version}")
         self.server = None
+        self.root = f"log/{CLUSTER}_{NAMESPACE}"  # of the sessions' keys
+        self.mounts = {record.SHARED: work / "shared", f"{HOME}/bin": ROOT / "build"}  # what pods see of the host
 
     def run(self):
         shutil.rmtree(self.work, ignore_errors=True)
         (self.work / "shared").mkdir(parents=True)
         with contextlib.ExitStack() as stack:
             lab = stack.enter_context(Lab(self.work / "lab", self.version, env=record.RAY_ENV))
-            lab.up(mounts={record.SHARED: self.work / "shared", f"{HOME}/bin": ROOT / "build"})
+            lab.up(mounts=self.mounts)
             store = stack.enter_context(Store(self.work / "store", HOST))
             collectors = [self.start_collector(pod, store) for pod in lab.pods.values()]
             record.say(f"Ray {self.version}")
@@ -115,7 +118,7 @@ class Scenario:
 
     def compare(self, base, lab, live, store):
         checks.entities(self.report, live["rows"], base)
-        checks.logs(self.report, lab, store, f"log/{CLUSTER}_{NAMESPACE}")
+        checks.logs(self.report, lab, store, self.root)
         checks.commands(self.report, lab, live["commands"], base)
         checks.fidelity(self.report, ROOT, live["golden"], base, MIN_SHARE, MIN_STATUS)
         pages = browser.pages(live["rows"], lab)
@@ -147,7 +150,13 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/e2e", help="folder of everything made on the way (%(default)s)")
     a = parser.parse_args()
     began = time.monotonic()
-    reports = [Scenario(v, (a.work / v).resolve()).run() for v in a.ray or ["2.60.0", "2.55.1"]]
+    reports = []
+    for i, version in enumerate(a.ray or ["2.60.0", "2.55.1"]):
+        scenario = Scenario(version, (a.work / version).resolve())
+        reports.append(scenario.run())
+        if i == 0:
+            # A run of its own, for a pod that is killed changes what is listed.
+            losses.measure(scenario, PUSH_INTERVAL)
     failed = 0
     for report in reports:
         report.print()
