@@ -1,0 +1,179 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
+)
+
+// Clusters are the RayClusters of one or several Kubernetes clusters. They may be used by several goroutines.
+type Clusters struct {
+	mode     Mode
+	writes   bool
+	sites    []*site
+	log      logrus.FieldLogger
+	watchers []*watcher
+
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// Listing is what is known of running clusters at one moment.
+type Listing struct {
+	Clusters []Cluster // sorted by namespace and name
+	// At is when the API server was last heard; zero if it never was.
+	At time.Time
+	// Err is why the list may be incomplete or old.
+	Err error
+}
+
+// Open finds the API servers. With --live=off, or none to ask, it returns nil without an error: a nil *Clusters lists nothing.
+func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
+	mode, err := c.resolve()
+	if err != nil || mode == Off {
+		return nil, err
+	}
+	configs, err := c.restConfigs()
+	if err != nil {
+		return nil, err
+	}
+	out := &Clusters{mode: mode, writes: c.AllowWrites, log: log}
+	for _, rc := range configs {
+		rc.UserAgent = "ray-history-server"
+		cl, err := newClient(rc)
+		if err != nil {
+			return nil, fmt.Errorf("connect to Kubernetes at %s: %w", rc.Host, err)
+		}
+		transport, err := newTransport(rc, c.UseKubernetesProxy)
+		if err != nil {
+			return nil, fmt.Errorf("connect to Kubernetes at %s: %w", rc.Host, err)
+		}
+		out.add(newSite(cl, transport, apiServer(rc, c.UseKubernetesProxy), log), c.Namespaces)
+	}
+	return out, nil
+}
+
+func (c *Clusters) add(s *site, namespaces []string) {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	c.sites = append(c.sites, s)
+	for _, ns := range namespaces {
+		w := newWatcher(s.client, ns, c.log)
+		s.watchers = append(s.watchers, w)
+		c.watchers = append(c.watchers, w)
+	}
+}
+
+func newClient(rc *rest.Config) (client.WithWatch, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(rc, client.Options{Scheme: scheme})
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(corev1.AddToScheme(scheme), rayv1.AddToScheme(scheme))
+}
+
+func listOptions(resourceVersion string) *metav1.ListOptions {
+	return &metav1.ListOptions{ResourceVersion: resourceVersion, AllowWatchBookmarks: true}
+}
+
+// Start follows the clusters in the background until Close.
+func (c *Clusters) Start() {
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.stop = cancel
+	for _, w := range c.watchers {
+		c.wg.Go(func() { w.run(ctx) })
+	}
+}
+
+// Close ends what Start began.
+func (c *Clusters) Close() {
+	if c == nil {
+		return
+	}
+	c.stop()
+	c.wg.Wait()
+}
+
+// List tells of all running clusters. It waits for the first answer of the API servers no longer than ctx.
+func (c *Clusters) List(ctx context.Context) Listing {
+	if c == nil {
+		return Listing{}
+	}
+	var l Listing
+	seen := map[types.NamespacedName]bool{}
+	for _, w := range c.watchers {
+		select {
+		case <-w.first:
+		case <-ctx.Done():
+			l.Err = errors.Join(l.Err, fmt.Errorf("list RayClusters: the API server has not answered yet: %w", ctx.Err()))
+			continue
+		}
+		w.mu.Lock()
+		for key, cluster := range w.clusters {
+			if !seen[key] {
+				seen[key] = true
+				l.Clusters = append(l.Clusters, clusterOf(cluster))
+			}
+		}
+		if l.At.IsZero() || w.at.Before(l.At) {
+			l.At = w.at
+		}
+		l.Err = errors.Join(l.Err, w.err)
+		w.mu.Unlock()
+	}
+	slices.SortFunc(l.Clusters, func(a, b Cluster) int {
+		if d := strings.Compare(a.Namespace, b.Namespace); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return l
+}
+
+// Reachable reports whether requests for a cluster are passed on to its dashboard: it exists, runs, and access is by proxy.
+func (c *Clusters) Reachable(namespace, name string) bool {
+	if c == nil || c.mode != Proxy {
+		return false
+	}
+	_, cluster := c.find(namespace, name)
+	return cluster != nil && unreachable(cluster) == nil
+}
+
+// find looks for a cluster among those that are known.
+func (c *Clusters) find(namespace, name string) (*site, *rayv1.RayCluster) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	for _, s := range c.sites {
+		for _, w := range s.watchers {
+			w.mu.Lock()
+			cluster := w.clusters[key]
+			w.mu.Unlock()
+			if cluster != nil {
+				return s, cluster
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,172 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rayhistory/historyserver/pkg/inject"
+	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
+)
+
+const (
+	dashboardPort = "dashboard" // the name KubeRay gives it
+	tokenKey      = "auth_token"
+	// headsFor is how long what was found out about a head is believed.
+	headsFor = 10 * time.Second
+)
+
+// site is one Kubernetes cluster.
+type site struct {
+	client    client.WithWatch
+	transport http.RoundTripper
+	apiServer *url.URL // dashboards are reached through it; nil: directly
+	log       logrus.FieldLogger
+	watchers  []*watcher
+
+	mu    sync.Mutex
+	heads map[types.UID]head
+}
+
+// head is where a cluster's dashboard is, and what it wants to see.
+type head struct {
+	url   *url.URL
+	token string // empty: no authentication
+	at    time.Time
+}
+
+func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL, log logrus.FieldLogger) *site {
+	return &site{client: c, transport: transport, apiServer: apiServer, log: log, heads: map[types.UID]head{}}
+}
+
+// Reasons why a running cluster's dashboard cannot be asked.
+var (
+	// ErrNoCluster is a cluster that is not known to run.
+	ErrNoCluster = errors.New("no such RayCluster is running")
+	errSuspended = errors.New("the RayCluster is suspended")
+	errDelegated = errors.New("the RayCluster leaves authentication to Kubernetes (enableK8sTokenAuth): the history server has no token for it and passes on none of a user's")
+)
+
+// unreachable says why requests cannot be passed on to a cluster, as far as its own description tells.
+func unreachable(c *rayv1.RayCluster) error {
+	switch {
+	case c.Spec.Suspend || c.Status.State == "suspended":
+		return errSuspended
+	case c.Spec.AuthOptions != nil && c.Spec.AuthOptions.EnableK8sTokenAuth:
+		return errDelegated
+	}
+	return nil
+}
+
+// head finds the dashboard of a cluster.
+func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
+	if err := unreachable(c); err != nil {
+		return head{}, err
+	}
+	s.mu.Lock()
+	known, ok := s.heads[c.UID]
+	s.mu.Unlock()
+	if ok && time.Since(known.at) < headsFor {
+		return known, nil
+	}
+	target, err := s.dashboard(ctx, c)
+	if err != nil {
+		return head{}, err
+	}
+	found := head{url: target, at: time.Now()}
+	if found.token, err = s.token(ctx, c); err != nil {
+		return head{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, h := range s.heads { // few: those asked for in the last seconds
+		if time.Since(h.at) >= headsFor {
+			delete(s.heads, uid)
+		}
+	}
+	s.heads[c.UID] = found
+	return found, nil
+}
+
+// forget makes the next request look the head up again.
+func (s *site) forget(c *rayv1.RayCluster) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.heads, c.UID)
+}
+
+// dashboard is the address of a head's service. The service must be the cluster's own: a name in the cluster's description could be made
+// to lead anywhere.
+func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, error) {
+	name := c.Status.Head.ServiceName
+	if name == "" && c.Spec.HeadGroupSpec.HeadService != nil {
+		name = c.Spec.HeadGroupSpec.HeadService.Metadata.Name
+	}
+	if name == "" {
+		name = c.Name + "-head-svc"
+	}
+	var service corev1.Service
+	if err := s.client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &service); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("the head of RayCluster %s/%s has no service yet", c.Namespace, c.Name)
+		}
+		return nil, fmt.Errorf("find the head's service of RayCluster %s/%s: %w", c.Namespace, c.Name, explain(err))
+	}
+	owned := slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == c.UID })
+	if !owned || service.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil, fmt.Errorf("service %s/%s is not the one KubeRay made for the head of RayCluster %s: nothing is sent to it", c.Namespace, name, c.Name)
+	}
+	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == dashboardPort })
+	if i < 0 {
+		return nil, fmt.Errorf("service %s/%s has no port named %s", c.Namespace, name, dashboardPort)
+	}
+	if s.apiServer != nil {
+		return s.apiServer.JoinPath("api/v1/namespaces", c.Namespace, "services", name+":"+dashboardPort, "proxy"), nil
+	}
+	host, port := service.Spec.ClusterIP, service.Spec.Ports[i].Port
+	if host == "" || host == corev1.ClusterIPNone { // the name leads to the pod itself
+		host = name + "." + c.Namespace + ".svc"
+		if target := service.Spec.Ports[i].TargetPort.IntVal; target > 0 {
+			port = target
+		}
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))}, nil
+}
+
+// token is what the head's dashboard wants with each request.
+func (s *site) token(ctx context.Context, c *rayv1.RayCluster) (string, error) {
+	auth := c.Spec.AuthOptions
+	if auth == nil || auth.Mode != "token" {
+		return "", nil
+	}
+	name := auth.SecretName
+	if name == "" {
+		name = inject.AuthSecretName(c.Name)
+	}
+	var secret corev1.Secret
+	if err := s.client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &secret); err != nil {
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("%w; apply config/service_account-token.yaml in namespace %s", err, c.Namespace)
+		}
+		return "", fmt.Errorf("read the token of RayCluster %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	token := secret.Data[tokenKey]
+	if len(token) == 0 {
+		return "", fmt.Errorf("read the token of RayCluster %s/%s: Secret %s has no key %s", c.Namespace, c.Name, name, tokenKey)
+	}
+	return string(token), nil
+}

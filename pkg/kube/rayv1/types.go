@@ -1,0 +1,110 @@
+// Package rayv1 holds the few fields of KubeRay's API ray.io/v1 that the history server reads. Everything else in an object is skipped when
+// it is decoded, so that thousands of clusters cost little memory and any KubeRay version will do.
+package rayv1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is KubeRay's.
+var GroupVersion = schema.GroupVersion{Group: "ray.io", Version: "v1"}
+
+// AddToScheme makes the types known to clients.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &RayCluster{}, &RayClusterList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
+// RayCluster is a cluster as the user described it and as KubeRay runs it.
+type RayCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              RayClusterSpec   `json:"spec,omitempty"`
+	Status            RayClusterStatus `json:"status,omitempty"`
+}
+
+// RayClusterSpec is what was asked for.
+type RayClusterSpec struct {
+	RayVersion    string        `json:"rayVersion,omitempty"`
+	Suspend       bool          `json:"suspend,omitempty"`
+	AuthOptions   *AuthOptions  `json:"authOptions,omitempty"`
+	HeadGroupSpec HeadGroupSpec `json:"headGroupSpec,omitempty"`
+}
+
+// AuthOptions say how Ray authenticates requests to its dashboard.
+type AuthOptions struct {
+	Mode               string `json:"mode,omitempty"` // "token" or "disabled"
+	EnableK8sTokenAuth bool   `json:"enableK8sTokenAuth,omitempty"`
+	SecretName         string `json:"secretName,omitempty"`
+}
+
+// HeadGroupSpec describes the head.
+type HeadGroupSpec struct {
+	HeadService *HeadService `json:"headService,omitempty"`
+	Template    PodTemplate  `json:"template,omitempty"`
+}
+
+// HeadService is the user's own wish for the head's service.
+type HeadService struct {
+	Metadata struct {
+		Name string `json:"name,omitempty"`
+	} `json:"metadata,omitempty"`
+}
+
+// PodTemplate is the head's pod as far as it tells Ray's version.
+type PodTemplate struct {
+	Spec struct {
+		Containers []struct {
+			Image string `json:"image,omitempty"`
+		} `json:"containers,omitempty"`
+	} `json:"spec,omitempty"`
+}
+
+// RayClusterStatus is what KubeRay found.
+type RayClusterStatus struct {
+	State string   `json:"state,omitempty"` // ready, suspended, failed or empty
+	Head  HeadInfo `json:"head,omitempty"`
+}
+
+// HeadInfo is where the head runs.
+type HeadInfo struct {
+	ServiceName string `json:"serviceName,omitempty"`
+}
+
+// RayClusterList is a page of clusters.
+type RayClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RayCluster `json:"items"`
+}
+
+// DeepCopyObject is for runtime.Object.
+func (c *RayCluster) DeepCopyObject() runtime.Object {
+	out := *c
+	out.ObjectMeta = *c.ObjectMeta.DeepCopy()
+	if c.Spec.AuthOptions != nil {
+		auth := *c.Spec.AuthOptions
+		out.Spec.AuthOptions = &auth
+	}
+	if c.Spec.HeadGroupSpec.HeadService != nil {
+		service := *c.Spec.HeadGroupSpec.HeadService
+		out.Spec.HeadGroupSpec.HeadService = &service
+	}
+	containers := c.Spec.HeadGroupSpec.Template.Spec.Containers
+	out.Spec.HeadGroupSpec.Template.Spec.Containers = append(containers[:0:0], containers...)
+	return &out
+}
+
+// DeepCopyObject is for runtime.Object.
+func (l *RayClusterList) DeepCopyObject() runtime.Object {
+	out := *l
+	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Items = make([]RayCluster, len(l.Items))
+	for i := range l.Items {
+		out.Items[i] = *l.Items[i].DeepCopyObject().(*RayCluster)
+	}
+	return &out
+}
