@@ -29,7 +29,8 @@ type Options struct {
 
 // Dashboard answers a Ray dashboard's requests from stored sessions.
 type Dashboard struct {
-	opts Options
+	opts    Options
+	derived *derivations
 }
 
 // New makes a Dashboard.
@@ -46,7 +47,7 @@ func New(opts Options) *Dashboard {
 	if opts.GrafanaIframeHost == "" {
 		opts.GrafanaIframeHost = opts.GrafanaHost
 	}
-	return &Dashboard{opts: opts}
+	return &Dashboard{opts: opts, derived: newDerivations()}
 }
 
 // Request is a dashboard request with the session it asks.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 // Cluster events are what Ray's processes write to logs/events/event_{SOURCE}*.log, a JSON object a line
@@ -26,24 +25,33 @@ const (
 	globalEvents      = "global" // of events that are of no job
 )
 
-// clusterEvents reads the session's cluster events in the order of nodes and files, each once, with keys as they were written.
+// clusterEvents gives the session's cluster events in the order of nodes and files, each once, with keys as they were written.
 func (d *Dashboard) clusterEvents(r *Request) ([]*pyjson.Object, error) {
+	all, err := d.derived.get(r.Session).events.get(func() ([]*pyjson.Object, error) { return d.readEvents(r) })
+	if err != nil || r.At == 0 {
+		return all, err
+	}
+	var until []*pyjson.Object
+	for _, event := range all {
+		if event.Int("timestamp")*int64(time.Second) <= r.At {
+			until = append(until, event)
+		}
+	}
+	return until, nil
+}
+
+func (d *Dashboard) readEvents(r *Request) ([]*pyjson.Object, error) {
 	var events []*pyjson.Object
 	seen := map[string]bool{}
-	for _, node := range r.Session.Logs.Nodes() {
-		for _, p := range r.Session.Logs.Paths(node) {
-			if !isEventFile(p) {
-				continue
-			}
-			lines, err := d.eventLines(r, node, p)
-			if err != nil {
-				return nil, err
-			}
-			for _, event := range lines {
-				if id := event.String("event_id"); !seen[id] && (r.At == 0 || event.Int("timestamp")*int64(time.Second) <= r.At) {
-					seen[id] = true
-					events = append(events, event)
-				}
+	for _, log := range d.logNames(r.Session).events {
+		lines, err := d.eventLines(r, log)
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range lines {
+			if id := event.String("event_id"); !seen[id] {
+				seen[id] = true
+				events = append(events, event)
 			}
 		}
 	}
@@ -56,8 +64,8 @@ func isEventFile(p string) bool {
 }
 
 // eventLines reads one file's events. Lines that are not JSON are left out, as Ray does.
-func (d *Dashboard) eventLines(r *Request, node rayid.Node, p string) ([]*pyjson.Object, error) {
-	f, err := r.Session.Logs.Open(r.Context(), node, p)
+func (d *Dashboard) eventLines(r *Request, log nodeLog) ([]*pyjson.Object, error) {
+	f, err := r.Session.Logs.Open(r.Context(), log.node, log.path)
 	if err != nil || f.Size() == 0 {
 		return nil, err
 	}

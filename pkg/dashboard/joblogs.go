@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,8 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // jobLogs is /api/jobs/{job_or_submission_id}/logs: the whole log of a submission in a JSON string, written as it is read.
@@ -30,7 +27,8 @@ func (d *Dashboard) jobLogs(w http.ResponseWriter, r *Request) error {
 		writeText(w, http.StatusBadRequest, "Can only get logs of submission type jobs")
 		return nil
 	}
-	f, err := openJobLog(r.Context(), r.Session.Logs, row.String("driver_node_id"), row.String("submission_id"))
+	submission := row.String("submission_id")
+	f, err := r.Session.Logs.Open(r.Context(), d.logNames(r.Session).jobs[submission], jobLogPrefix+submission+logSuffix)
 	if errors.Is(err, os.ErrNotExist) {
 		writeJSON(w, http.StatusOK, pyjson.Obj("logs", ""))
 		return nil
@@ -51,22 +49,6 @@ func (d *Dashboard) jobLogs(w http.ResponseWriter, r *Request) error {
 		_, _ = io.WriteString(w, `"}`)
 	}
 	return nil
-}
-
-// openJobLog opens a submission's log on its driver's node, or on whichever node has it.
-func openJobLog(ctx context.Context, logs *session.LogSet, node, submission string) (*session.LogFile, error) {
-	path := jobLogPrefix + submission + jobLogSuffix
-	if id, err := rayid.Parse[rayid.Node](node); err == nil {
-		if f, err := logs.Open(ctx, id, path); !errors.Is(err, os.ErrNotExist) {
-			return f, err
-		}
-	}
-	for _, id := range logs.Nodes() {
-		if f, err := logs.Open(ctx, id, path); !errors.Is(err, os.ErrNotExist) {
-			return f, err
-		}
-	}
-	return nil, os.ErrNotExist
 }
 
 // jsonStringWriter writes text as the inside of a JSON string. Line ends become \n, as Python's text mode reads them.

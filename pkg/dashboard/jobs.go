@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -81,7 +82,13 @@ func (d *Dashboard) jobTable(r *Request) (jobTable, error) {
 	if err != nil {
 		return jobTable{}, err
 	}
-	b := jobBuilder{r: r, nodes: nodes, believed: believes(r, taken), drivers: map[string]*session.Job{}}
+	b := jobBuilder{d: d, r: r, nodes: nodes, believed: believes(r, taken), drivers: map[string]*session.Job{}}
+	if b.zone, err = clusterZone(r); err != nil {
+		return jobTable{}, err
+	}
+	if b.evidence, err = d.submissionEvidence(r); err != nil {
+		return jobTable{}, err
+	}
 	var plain []*session.Job
 	for i := range r.Session.Jobs {
 		j := &r.Session.Jobs[i]
@@ -94,56 +101,76 @@ func (d *Dashboard) jobTable(r *Request) (jobTable, error) {
 			plain = append(plain, j)
 		}
 	}
-	if b.evidence, err = d.submissionEvidence(r); err != nil {
+	rows, err := b.submissions(r.Context(), snapshot)
+	if err != nil {
 		return jobTable{}, err
 	}
-	var table jobTable
+	return jobTable{append(rows, b.plainDrivers(plain, snapshot)...)}, nil
+}
+
+// submissions makes the rows of all submissions, those of the snapshot first, in its order.
+func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object) ([]*pyjson.Object, error) {
+	var open []string
 	known := map[string]bool{}
 	for _, row := range snapshot {
-		if row.String("type") != typeSubmission {
-			continue
-		}
-		known[row.String("submission_id")] = true
-		row, existed, err := b.overlaySubmission(r.Context(), row)
-		if err != nil {
-			return jobTable{}, err
-		}
-		if existed {
-			table.rows = append(table.rows, row)
+		if row.String("type") == typeSubmission {
+			id := row.String("submission_id")
+			known[id] = true
+			if !b.settled(row) && !b.unheardOf(id) {
+				open = append(open, id)
+			}
 		}
 	}
+	var more []string
 	for _, id := range b.submissionIDs() {
-		if known[id] {
-			continue
-		}
-		row, existed, err := b.newSubmission(r.Context(), id)
-		if err != nil {
-			return jobTable{}, err
-		}
-		if existed {
-			table.rows = append(table.rows, row)
+		if !known[id] {
+			more = append(more, id)
 		}
 	}
+	made, err := b.newSubmissions(ctx, append(open, more...))
+	if err != nil {
+		return nil, err
+	}
+	var rows []*pyjson.Object
+	add := func(row *pyjson.Object) {
+		if row != nil {
+			rows = append(rows, row)
+		}
+	}
+	for _, row := range snapshot {
+		if row.String("type") == typeSubmission {
+			add(b.overlaySubmission(row, made[row.String("submission_id")]))
+		}
+	}
+	for _, id := range more {
+		add(made[id])
+	}
+	return rows, nil
+}
+
+// plainDrivers makes the rows of the drivers that nobody submitted.
+func (b *jobBuilder) plainDrivers(jobs []*session.Job, snapshot []*pyjson.Object) []*pyjson.Object {
+	var rows []*pyjson.Object
 	byID := map[string]*pyjson.Object{}
 	for _, row := range snapshot {
 		if row.String("type") == typeDriver {
 			byID[row.String("job_id")] = row
 		}
 	}
-	for _, j := range plain {
-		table.rows = append(table.rows, b.driver(j, byID[j.ID.String()]))
+	for _, j := range jobs {
+		rows = append(rows, b.driver(j, byID[j.ID.String()]))
 		delete(byID, j.ID.String())
 	}
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		row := byID[id]
-		if known, err := rayid.Parse[rayid.Job](id); err == nil && r.Session.Job(known) != nil {
+		if known, err := rayid.Parse[rayid.Job](id); err == nil && b.r.Session.Job(known) != nil {
 			continue // events know it, and that it was not there yet
 		}
-		if r.At == 0 || row.Int("start_time") <= toMs(r.At) {
-			table.rows = append(table.rows, row)
+		if b.past(row.Int("start_time") * int64(time.Millisecond)) {
+			rows = append(rows, row)
 		}
 	}
-	return table, nil
+	return rows
 }
 
 // savedJobs gives the rows of the last snapshot of jobs: /api/jobs/, or the State API's list, which has the same columns.
@@ -171,7 +198,9 @@ func (d *Dashboard) savedJobs(r *Request) ([]*pyjson.Object, int64, error) {
 
 // jobBuilder makes rows of jobs.
 type jobBuilder struct {
+	d        *Dashboard
 	r        *Request
+	zone     *time.Location // the cluster's
 	nodes    nodeSummaries
 	believed bool                    // a snapshot that shows an end is to be believed
 	drivers  map[string]*session.Job // of submissions, by submission ID
@@ -303,43 +332,3 @@ func (d *Dashboard) componentActivities(w http.ResponseWriter, r *Request) error
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
-
-// submissionIDs are all submissions that anything tells of, in order of their names.
-func (b *jobBuilder) submissionIDs() []string {
-	ids := map[string]bool{}
-	for id := range b.drivers {
-		ids[id] = true
-	}
-	for id := range b.evidence {
-		ids[id] = true
-	}
-	return slices.Sorted(maps.Keys(ids))
-}
-
-// overlaySubmission gives a submission's snapshot the state that events and logs tell, if the snapshot does not show its end.
-func (b *jobBuilder) overlaySubmission(ctx context.Context, snapshot *pyjson.Object) (*pyjson.Object, bool, error) {
-	if terminal(snapshot.String("status")) && b.believed {
-		return snapshot, true, nil
-	}
-	id := snapshot.String("submission_id")
-	if b.evidence[id] == nil && b.drivers[id] == nil {
-		return snapshot, b.r.At == 0 || snapshot.Int("start_time") <= toMs(b.r.At), nil
-	}
-	row, existed, err := b.newSubmission(ctx, id)
-	if err != nil || !existed {
-		return nil, false, err
-	}
-	if row.String("status") == snapshot.String("status") {
-		return snapshot, true, nil
-	}
-	merged := snapshot.Clone()
-	for _, c := range []string{"status", "message", "error_type", "end_time", "driver_exit_code"} {
-		merged.Set(c, row.Get(c))
-	}
-	for _, c := range []string{"job_id", "driver_info", "driver_agent_http_address", "driver_node_id"} {
-		if v := row.Get(c); v != nil && merged.Get(c) == nil {
-			merged.Set(c, v)
-		}
-	}
-	return merged, true, nil
-}

@@ -246,7 +246,7 @@ func (f typedFilter) match(row *pyjson.Object) (bool, *apiError) {
 	case string:
 		switch datum := datum.(type) {
 		case string:
-			equal = strings.ToLower(datum) == strings.ToLower(value)
+			equal = strings.EqualFold(datum, value)
 		case bool:
 			if f.Not {
 				break

@@ -294,15 +294,11 @@ func (d *Dashboard) taskLog(r *Request, o *logOptions) (logRange, error) {
 
 // submissionLog finds the log of a submission's driver (_resolve_job_filename).
 func (d *Dashboard) submissionLog(r *Request, o *logOptions) (logRange, error) {
-	name := jobLogPrefix + o.submissionID + jobLogSuffix
-	for _, node := range r.Session.Logs.Nodes() {
-		asked, err := d.namedLog(r, node, name)
-		var missing *apiError
-		if !errors.As(err, &missing) {
-			return asked, err
-		}
+	node, ok := d.logNames(r.Session).jobs[o.submissionID]
+	if !ok {
+		return logRange{}, o.noLog("")
 	}
-	return logRange{}, o.noLog("")
+	return d.namedLog(r, node, jobLogPrefix+o.submissionID+logSuffix)
 }
 
 // sendLog sends the last lines of a part of a log (StreamLog in ray/dashboard/modules/log/log_agent.py).

@@ -11,41 +11,44 @@ import (
 // savedRoutes are the requests whose answers only snapshots have, or that have a sensible answer without one.
 func (d *Dashboard) savedRoutes() map[string]handler {
 	return map[string]handler{
-		"/api/version":       savedOr("/api/version", version),
-		"/api/ray/version":   savedOr("/api/ray/version", version),
-		"/timezone":          savedOr("/timezone", func(*Request) any { return pyjson.Obj("offset", "+00:00", "value", "Europe/London") }),
-		"/api/prometheus/sd": savedOr("/api/prometheus/sd", func(*Request) any { return []any{} }),
-		"/cluster_id": savedOr("/cluster_id", func(*Request) any {
-			return success("Fetched cluster id", pyjson.Obj("clusterId", ""))
+		"/api/version":       savedOr("/api/version", d.version),
+		"/api/ray/version":   savedOr("/api/ray/version", d.version),
+		"/timezone":          savedOr("/timezone", constant(pyjson.Obj("offset", "+00:00", "value", "Europe/London"))),
+		"/api/prometheus/sd": savedOr("/api/prometheus/sd", constant([]any{})),
+		"/cluster_id": savedOr("/cluster_id", func(r *Request) (any, error) {
+			id, err := d.loggedClusterID(r)
+			return success("Fetched cluster id", pyjson.Obj("clusterId", id)), err
 		}),
-		"/usage_stats_enabled": savedOr("/usage_stats_enabled", func(*Request) any {
-			return success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled", false))
+		"/usage_stats_enabled": savedOr("/usage_stats_enabled", constant(
+			success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled", true)))),
+		"/api/v0/cluster_metadata": savedOr("/api/v0/cluster_metadata", func(r *Request) (any, error) {
+			build, err := d.rayBuild(r)
+			return success("", pyjson.Obj("rayVersion", build.version, "pythonVersion", build.python, "rayInitCluster", false)), err
 		}),
-		"/api/v0/cluster_metadata": savedOr("/api/v0/cluster_metadata", func(r *Request) any {
-			return success("", pyjson.Obj("rayVersion", rayVersion(r), "pythonVersion", "", "rayInitCluster", false))
-		}),
-		"/api/v0/runtime_env_redaction": savedOr("/api/v0/runtime_env_redaction", func(*Request) any {
-			return success("", pyjson.Obj("redactionEnabled", true))
-		}),
-		"/api/profiling_enabled":      savedOr("/api/profiling_enabled", profilingOff),
-		"/api/authentication_mode":    authenticationMode,
-		"/api/serve/applications/":    d.serveApplications,
-		"/api/data/datasets/{job_id}": d.datasets,
-		"/api/train/v2/runs/v1":       savedOrText("/api/train/v2/runs/v1", http.StatusInternalServerError, noTrainState),
-		"/api/train/v2/runs":          savedOrText("/api/train/v2/runs", http.StatusInternalServerError, noTrainState),
-		"/api/v0/platform_events":     savedOrText("/api/v0/platform_events", http.StatusNotFound, "404: Not Found"),
+		"/api/v0/runtime_env_redaction": savedOr("/api/v0/runtime_env_redaction", constant(success("", pyjson.Obj("redactionEnabled", true)))),
+		"/api/profiling_enabled":        savedOr("/api/profiling_enabled", constant(profilingOff())),
+		"/api/authentication_mode":      authenticationMode,
+		"/api/serve/applications/":      savedOr("/api/serve/applications/", constant(noServe())),
+		"/api/data/datasets/{job_id}":   datasets,
+		"/api/train/v2/runs/v1":         savedOrText("/api/train/v2/runs/v1", http.StatusInternalServerError, noTrainState),
+		"/api/train/v2/runs":            savedOrText("/api/train/v2/runs", http.StatusInternalServerError, noTrainState),
+		"/api/v0/platform_events":       savedOrText("/api/v0/platform_events", http.StatusNotFound, "404: Not Found"),
 	}
 }
 
+func constant(v any) func(*Request) (any, error) {
+	return func(*Request) (any, error) { return v, nil }
+}
+
 // savedOr answers with the last snapshot of a URL, or with what otherwise gives.
-func savedOr(url string, otherwise func(*Request) any) handler {
+func savedOr(url string, otherwise func(*Request) (any, error)) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		value, _, err := saved(r, url)
+		if err == nil && value == nil {
+			value, err = otherwise(r)
+		}
 		if err != nil {
 			return err
-		}
-		if value == nil {
-			value = otherwise(r)
 		}
 		writeJSON(w, http.StatusOK, value)
 		return nil
@@ -79,25 +82,14 @@ func success(msg string, data *pyjson.Object) *pyjson.Object {
 // apiVersion is the version of Ray's job API (CURRENT_VERSION in ray/dashboard/modules/version.py).
 const apiVersion = "4"
 
-func version(r *Request) any {
-	return pyjson.Obj("version", apiVersion, "ray_version", rayVersion(r), "ray_commit", "", "session_name", r.Session.Ref.Name)
-}
-
-// rayVersion is the version of Ray the session ran, "" where no snapshot told.
-func rayVersion(r *Request) string {
-	if value, _, err := saved(r, "/api/version"); err == nil {
-		if o, ok := value.(*pyjson.Object); ok {
-			return o.String("ray_version")
-		}
-	}
-	if data, _, err := savedData(r, "/api/v0/cluster_metadata"); err == nil {
-		return data.String("rayVersion")
-	}
-	return ""
+// version is /api/version without a snapshot of it.
+func (d *Dashboard) version(r *Request) (any, error) {
+	build, err := d.rayBuild(r)
+	return pyjson.Obj("version", apiVersion, "ray_version", build.version, "ray_commit", build.commit, "session_name", r.Session.Ref.Name), err
 }
 
 // profilingOff is what Ray 2.60 answers with nothing configured: there is nothing to profile in a stored session.
-func profilingOff(*Request) any {
+func profilingOff() any {
 	return success("", pyjson.Obj("profilingEnabled", false, "profilingDefaults", pyjson.Obj(
 		"native", false, "subprocesses", false, "idle", false, "leaks", false, "tracePythonAllocators", false, "cpuDuration", 5,
 		"memoryDuration", 10, "maxDuration", 60, "cpuFormat", "flamegraph", "memoryFormat", "flamegraph", "pyspyNativeSupported", true)))
@@ -109,19 +101,14 @@ func authenticationMode(w http.ResponseWriter, _ *Request) error {
 	return nil
 }
 
-// serveApplications is /api/serve/applications/; without a snapshot it is what Ray answers where Serve does not run
-// (ServeInstanceDetails in ray/serve/schema.py).
-func (d *Dashboard) serveApplications(w http.ResponseWriter, r *Request) error {
-	return savedOr("/api/serve/applications/", func(*Request) any {
-		return pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
-	})(w, r)
+// noServe is what Ray answers where Serve does not run (ServeInstanceDetails in ray/serve/schema.py).
+func noServe() any {
+	return pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
 }
 
 // datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset.
-func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
-	return savedOr("/api/data/datasets/"+url.PathEscape(r.Params["job_id"]), func(*Request) any {
-		return pyjson.Obj("datasets", []any{})
-	})(w, r)
+func datasets(w http.ResponseWriter, r *Request) error {
+	return savedOr("/api/data/datasets/"+url.PathEscape(r.Params["job_id"]), constant(pyjson.Obj("datasets", []any{})))(w, r)
 }
 
 // clusterZone is the time zone the session's dashboard ran in, UTC where no snapshot told.

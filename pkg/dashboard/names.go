@@ -146,3 +146,11 @@ func count(counts *pyjson.Object, key string) {
 	n, _ := counts.Get(key).(int)
 	counts.Set(key, n+1)
 }
+
+// nullable is s, or nil where it is empty: Python's None.
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"math"
 	"regexp"
-	"strconv"
 
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -42,7 +41,7 @@ func (d *Dashboard) workerRows(r *Request) (rowSet, error) {
 	for i := range r.Session.Jobs {
 		t.addDriver(&r.Session.Jobs[i])
 	}
-	t.addLogNames()
+	t.addLogged(d.logNames(r.Session).workers)
 	return rowSet{rows: t.rows, partialFailure: ""}, nil
 }
 
@@ -158,32 +157,21 @@ func driverWorker(j rayid.Job) string {
 // coreLog is the name of a core worker's log, which every worker and driver has.
 var coreLog = regexp.MustCompile(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]{56})_(\d+)\.log$`)
 
-// addLogNames takes workers of which there is nothing but a log. Whether one of them was alive at the end is not known; their node's
+// addLogged takes workers of which there is nothing but a log. Whether one of them was alive at the end is not known; their node's
 // end and their actor's death are, and a session at its end has no others than what is alive or dead by those.
-func (t *workerTable) addLogNames() {
+func (t *workerTable) addLogged(logged []loggedWorker) {
 	if len(t.r.Session.Workers) > 0 && t.r.At != 0 {
 		return // without an event of it, when it started is not known
 	}
 	deadWorkers := t.deadActorWorkers()
-	for _, node := range t.r.Session.Logs.Nodes() {
-		for _, path := range t.r.Session.Logs.Paths(node) {
-			m := coreLog.FindStringSubmatch(path)
-			if m == nil || t.seen[m[2]] {
-				continue
-			}
-			kind := workerType
-			if m[1] == "driver" {
-				kind = driverType
-			}
-			pid, err := strconv.ParseInt(m[3], 10, 64)
-			if err != nil {
-				continue
-			}
-			row := t.newRow(m[2], kind, node.String(), pid)
-			nodeAlive := t.nodes.node(node.String()).Object("raylet").String("state") != dead
-			setWorkerState(row, &workerState{alive: nodeAlive && !deadWorkers[m[2]], launch: noTime, launched: noTime})
-			t.add(m[2], row)
+	for _, w := range logged {
+		if t.seen[w.id] {
+			continue
 		}
+		row := t.newRow(w.id, w.kind, w.node.String(), w.pid)
+		nodeAlive := t.nodes.node(w.node.String()).Object("raylet").String("state") != dead
+		setWorkerState(row, &workerState{alive: nodeAlive && !deadWorkers[w.id], launch: noTime, launched: noTime})
+		t.add(w.id, row)
 	}
 }
 

@@ -20,8 +20,14 @@ type LogSet struct {
 	store blob.Reader
 
 	mu    sync.RWMutex
-	nodes map[rayid.Node]map[string]*logWhole // path below the node's logs folder → its chunks
+	nodes map[rayid.Node]*nodeLogs
 	bytes int64                               // estimate of the memory held
+}
+
+// nodeLogs are the logs of one node.
+type nodeLogs struct {
+	files  map[string]*logWhole // path below the node's logs folder → its chunks
+	sorted []string             // the paths, sorted; nil after one was added
 }
 
 // logWhole is one log file: the chunks that make it up, in order of their offsets.
@@ -40,22 +46,22 @@ type logChunk struct {
 
 // NewLogSet makes an empty set that reads from store.
 func NewLogSet(store blob.Reader) *LogSet {
-	return &LogSet{store: store, nodes: make(map[rayid.Node]map[string]*logWhole)}
+	return &LogSet{store: store, nodes: make(map[rayid.Node]*nodeLogs)}
 }
 
 // Add tells of one stored object of a log. Adding it again, with another size if it was rewritten, changes nothing else.
 func (l *LogSet) Add(o layout.Object, b blob.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	files := l.nodes[o.Node]
-	if files == nil {
-		files = make(map[string]*logWhole)
-		l.nodes[o.Node] = files
+	logs := l.nodes[o.Node]
+	if logs == nil {
+		logs = &nodeLogs{files: make(map[string]*logWhole)}
+		l.nodes[o.Node] = logs
 	}
-	w := files[o.Path]
+	w := logs.files[o.Path]
 	if w == nil {
 		w = &logWhole{whole: o.Whole}
-		files[o.Path] = w
+		logs.files[o.Path], logs.sorted = w, nil
 		l.bytes += int64(len(o.Path)+len(o.Whole)) + 160
 	}
 	c := logChunk{offset: o.Offset, size: b.Size, compression: o.Compression}
@@ -84,11 +90,18 @@ func (l *LogSet) Nodes() []rayid.Node {
 	return slices.SortedFunc(maps.Keys(l.nodes), func(a, b rayid.Node) int { return slices.Compare(a[:], b[:]) })
 }
 
-// Paths lists the log files of a node, as paths below its logs folder, sorted; none if the node is unknown.
+// Paths lists the log files of a node, as paths below its logs folder, sorted; none if the node is unknown. The list must not be changed.
 func (l *LogSet) Paths(node rayid.Node) []string {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return slices.Sorted(maps.Keys(l.nodes[node]))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	logs := l.nodes[node]
+	if logs == nil {
+		return nil
+	}
+	if logs.sorted == nil {
+		logs.sorted = slices.Sorted(maps.Keys(logs.files))
+	}
+	return logs.sorted
 }
 
 // MemoryBytes estimates the memory the set holds.
@@ -103,7 +116,10 @@ func (l *LogSet) MemoryBytes() int64 {
 // Where the last chunk is compressed it is read to learn the file's size.
 func (l *LogSet) Open(ctx context.Context, node rayid.Node, path string) (*LogFile, error) {
 	l.mu.RLock()
-	w := l.nodes[node][path]
+	var w *logWhole
+	if logs := l.nodes[node]; logs != nil {
+		w = logs.files[path]
+	}
 	var whole string
 	var chunks []logChunk
 	if w != nil {
