@@ -61,7 +61,7 @@ func run(ctx context.Context, bin, dashboards string, port int, name string) (er
 	}
 	say("history server over %s", data)
 	server, err := start(filepath.Join(work, "historyserver.log"), filepath.Join(bin, "historyserver"),
-		"--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", dashboards, "--live", "off")
+		"--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", dashboards)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ class Scenario:
     def start_server(self, stack, store):
         port = checks.free_port()
         log = open(self.work / "historyserver.log", "wb")
-        flags = ["--listen", f":{port}", "--storage-backend", "s3", "--dashboard-dir", ROOT / "build/dashboard", "--live", "off"]
+        flags = ["--listen", f":{port}", "--storage-backend", "s3", "--dashboard-dir", ROOT / "build/dashboard"]
         process = subprocess.Popen([ROOT / "build/historyserver", *flags], env={**os.environ, **store.environment}, stdout=log, stderr=log)
 
         def stop():
