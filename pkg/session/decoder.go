@@ -19,13 +19,14 @@ type decoder struct {
 	build   []byte // of texts that are put together
 
 	// What was interned, by how it was written.
-	texts     textCache // strings, by what is between their quotes
-	binaries  textCache // identifiers, likewise
-	functions textCache // func_or_class_name, by the whole function descriptor
-	extras    textCache // extra data of profile events, without the task's ID
-	resources jsonTexts
-	labels    jsonTexts
-	fallbacks jsonTexts
+	texts       textCache // strings, by what is between their quotes
+	binaries    textCache // identifiers, likewise; Ray's nil is 0
+	anyBinaries textCache // identifiers whose nil is kept
+	functions   textCache // func_or_class_name, by the whole function descriptor
+	extras      textCache // extra data of profile events, without the task's ID
+	resources   jsonTexts
+	labels      jsonTexts
+	fallbacks   jsonTexts
 
 	profiledLast int64 // start of the update's last profile event
 
@@ -53,7 +54,7 @@ func (c *eventCounts) add(d eventCounts) {
 func newDecoder(tables *taskTables, entities *entityTables, sessionName string) *decoder {
 	return &decoder{
 		tables: tables, entities: entities, sessionName: []byte(sessionName),
-		texts: make(textCache), binaries: make(textCache), functions: make(textCache), extras: make(textCache),
+		texts: make(textCache), binaries: make(textCache), anyBinaries: make(textCache), functions: make(textCache), extras: make(textCache),
 		resources: jsonTexts{make(textCache), appendNumbers},
 		labels:    jsonTexts{make(textCache), appendStrings},
 		fallbacks: jsonTexts{make(textCache), appendSnakeCase},

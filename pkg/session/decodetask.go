@@ -6,7 +6,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-func taskBytes(id *rayid.Task) []byte            { return id[:] }
 func actorBytes(id *rayid.Actor) []byte          { return id[:] }
 func nodeBytes(id *rayid.Node) []byte            { return id[:] }
 func workerBytes(id *rayid.Worker) []byte        { return id[:] }
@@ -59,7 +58,7 @@ func (d *decoder) definition(c *cursor, kind textID) subject {
 		case "actorId", "actor_id":
 			actor = c.optString()
 		case "parentTaskId", "parent_task_id":
-			d.update.parent = internID(d, c.optString(), taskBytes)
+			d.update.parent = d.anyBinary(c.optString()) // a driver's is Ray's nil, and shown so
 		case "placementGroupId", "placement_group_id":
 			def.group = internID(d, c.optString(), groupBytes)
 		case "serializedRuntimeEnv", "serialized_runtime_env":
@@ -90,9 +89,10 @@ func (d *decoder) definition(c *cursor, kind textID) subject {
 
 // Values of ray.rpc.TaskType and ray.rpc.Language by number.
 var (
-	taskKinds    = [][]byte{[]byte("NORMAL_TASK"), creationTask, actorTask, []byte("DRIVER_TASK")}
+	taskKinds    = [][]byte{[]byte("NORMAL_TASK"), creationTask, actorTask, driverTask}
 	creationTask = []byte("ACTOR_CREATION_TASK")
 	actorTask    = []byte("ACTOR_TASK")
+	driverTask   = []byte("DRIVER_TASK")
 	languages    = [][]byte{[]byte("PYTHON"), []byte("JAVA"), []byte("CPP")}
 )
 
@@ -324,6 +324,7 @@ func (d *decoder) taskProfile(c *cursor) subject {
 		u.profiler = d.tables.profilers.intern(by)
 		// Extra data may hold the task's ID, so they are read when that is known.
 		in := cursor{b: events, whole: true}
+		d.profiledLast = 0
 		for in.list(); in.more(); {
 			d.profileEvent(&in)
 		}

@@ -173,16 +173,18 @@ func (d *decoder) extraData(raw []byte) textID {
 	return d.extras.put(key, d.tables.texts.intern(d.build))
 }
 
-// anyBinary interns an identifier of any kind by its bytes.
+// anyBinary interns an identifier of any width by its bytes, Ray's nil too.
 func (d *decoder) anyBinary(raw []byte) textID {
-	if id, ok := d.binaries[string(raw)]; ok || len(raw) == 0 {
+	if id, ok := d.anyBinaries[string(raw)]; ok || len(raw) == 0 {
 		return id
 	}
-	var b []byte
-	if id, err := rayid.ParseBytes[rayid.Worker](unquote(raw, nil)); err == nil {
-		b = id[:]
-	} else if b, err = base64.StdEncoding.DecodeString(string(unquote(raw, nil))); err != nil {
-		b = nil
+	spelled := unquote(raw, nil)
+	id, err := hex.DecodeString(string(spelled))
+	if err != nil {
+		id, err = base64.StdEncoding.DecodeString(string(spelled))
 	}
-	return d.tables.texts.intern(b)
+	if err != nil {
+		id = nil
+	}
+	return d.anyBinaries.put(raw, d.tables.texts.intern(id))
 }

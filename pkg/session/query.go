@@ -5,6 +5,8 @@ type Filter struct {
 	Key   string
 	Not   bool
 	Value string
+	// Source says that Ray's own store would apply the filter before it counts what there is, where it can (tasks only).
+	Source bool
 }
 
 // Query asks for rows of a table.

@@ -63,9 +63,6 @@ func commonColumn(s taskState) int {
 	return -1
 }
 
-// terminal reports whether an attempt in this state is over.
-func (s taskState) terminal() bool { return s == stateFinished || s == stateFailed }
-
 // taskStates numbers the states that are not Ray 2.60's, in the order they are met. It may be used by several goroutines.
 type taskStates struct {
 	mu   sync.RWMutex
