@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/emicklei/go-restful/v3"
@@ -75,12 +74,8 @@ func (s *Server) load(ctx context.Context, c choice) (e catalog.Entry, loaded *s
 		return e, nil, nil, err
 	}
 	loaded, release, err = s.opts.Sessions.Get(ctx, e.Ref)
-	switch {
-	case err == nil:
-	case errors.Is(err, errWaited):
+	if errors.Is(err, errWaited) {
 		err = loading(s.opts.Sessions.Status(e.Ref))
-	default:
-		err = fmt.Errorf("load session %s: %w", e.Ref, err)
 	}
 	return e, loaded, release, err
 }

@@ -93,6 +93,11 @@ func (s *Server) problemOf(err error) *problem {
 			Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
 			Detail: sentence(err), Advice: "Ask again in a few seconds.",
 		}
+	case errors.Is(err, sessioncache.ErrPanic):
+		return &problem{
+			Status: http.StatusInternalServerError, Title: "Internal error",
+			Detail: sentence(err), Advice: "Please report what the log says.",
+		}
 	}
 	return &problem{
 		Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read",

@@ -71,7 +71,8 @@ func New(opts Options) (*Server, error) {
 	container.ServiceErrorHandler(s.routingError)
 	container.Filter(noteRoute)
 	for _, prefix := range []string{"", sessionPrefix, atPrefix} {
-		ws := new(restful.WebService).Path(prefix)
+		// What is answered does not depend on Accept: without this, one that is not a wildcard gets 406.
+		ws := new(restful.WebService).Path(prefix).Produces("*/*").Consumes("*/*")
 		s.addDashboard(ws)
 		if prefix == "" {
 			s.addOwn(ws)

@@ -513,6 +513,15 @@ func TestCompressionAndHeaders(t *testing.T) {
 	}
 }
 
+func TestAnyAcceptAndContentTypeIsTaken(t *testing.T) {
+	f := start(t, nil)
+	for _, header := range []string{"Accept: application/json", "Accept: image/png", "Accept: nonsense", "Content-Type: text/x-odd", "Content-Type: application/x-www-form-urlencoded"} {
+		if got := f.ask(t, http.MethodGet, lab+"latest/api/jobs/a", header); got.status != 200 {
+			t.Errorf("%s: %d %s", header, got.status, got.body)
+		}
+	}
+}
+
 func TestMetricsNameRoutesNotPaths(t *testing.T) {
 	f := start(t, nil)
 	f.ask(t, http.MethodGet, lab+"latest/api/jobs/a")

@@ -62,8 +62,12 @@ type Options[S Loaded] struct {
 // failedFor is how long a failed load is remembered, so that a dashboard that polls ten routes does not load ten times a second.
 const failedFor = 3 * time.Second
 
-// ErrClosed is what waits for a load get when the cache is closed.
-var ErrClosed = errors.New("the session cache is closed")
+var (
+	// ErrClosed is what those who wait for a load get when the cache is closed.
+	ErrClosed = errors.New("the session cache is closed")
+	// ErrPanic is a load that ended in a panic; the log has the stack.
+	ErrPanic = errors.New("internal error, the server's log tells more")
+)
 
 // Cache holds loaded sessions. It may be used by several goroutines.
 type Cache[S Loaded] struct {

@@ -254,8 +254,8 @@ func TestFailedLoadIsRememberedForAMoment(t *testing.T) {
 func TestPanicOfALoadIsItsError(t *testing.T) {
 	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
 		l.panics = true
-		if _, _, err := c.Get(t.Context(), ref(0)); err == nil {
-			t.Fatal("no error")
+		if _, _, err := c.Get(t.Context(), ref(0)); !errors.Is(err, ErrPanic) {
+			t.Fatal(err)
 		}
 		l.panics = false
 		_, release := get(t, c, ref(1)) // the slot was given back

@@ -42,7 +42,7 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S], load Load[S]) (began ti
 	defer func() {
 		if p := recover(); p != nil {
 			c.opts.Log.WithField("session", e.ref.String()).Errorf("panic while loading a session: %v\n%s", p, debug.Stack())
-			err = fmt.Errorf("load session %s: internal error, see the server's log", e.ref)
+			err = fmt.Errorf("load session %s: %w", e.ref, ErrPanic)
 		}
 	}()
 	session, err = load.Run(ctx)
