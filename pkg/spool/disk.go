@@ -1,0 +1,87 @@
+package spool
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/rayhistory/historyserver/internal/atomicfile"
+)
+
+// disk is what the spool asks of the file system. Tests put faults behind it.
+type disk interface {
+	// create makes a file that must not exist, to read and write.
+	create(path string) (file, error)
+	open(path string) (file, error) // to read
+	truncate(path string, size int64) error
+	rename(from, to string) error
+	remove(path string) error
+	syncDir(dir string) error
+	list(dir string) ([]fs.FileInfo, error)
+}
+
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	Sync() error
+	Truncate(size int64) error
+	Close() error
+}
+
+type osDisk struct{}
+
+func (osDisk) create(path string) (file, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (osDisk) open(path string) (file, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (osDisk) truncate(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
+}
+
+func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
+func (osDisk) remove(path string) error     { return os.Remove(path) }
+func (osDisk) syncDir(dir string) error     { return atomicfile.SyncDir(dir) }
+
+func (osDisk) list(dir string) ([]fs.FileInfo, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []fs.FileInfo
+	for _, e := range entries {
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().IsRegular() {
+			files = append(files, info)
+		}
+	}
+	return files, nil
+}
+
+// diskFull tells of errors that pass when something is deleted.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

@@ -1,0 +1,420 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func mustAppend(t *testing.T, s *Spool, lines ...string) {
+	t.Helper()
+	if err := s.Append(t.Context(), pieces(lines...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkStored compares what is stored with the lines that were kept: none missing, none stored more than `most` times.
+func checkStored(t *testing.T, b *store, lines []string, most int) {
+	t.Helper()
+	stored := b.lines()
+	for _, l := range lines {
+		whole := pieces(l)[0].Whole
+		n := stored[whole+": "+l]
+		if n == 0 || n > most {
+			t.Errorf("%q is stored %d times", l, n)
+		}
+		delete(stored, whole+": "+l)
+	}
+	if len(stored) > 0 {
+		t.Errorf("stored but never kept: %v", stored)
+	}
+}
+
+func segments(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestAppendAndShip(t *testing.T) {
+	dir := t.TempDir()
+	s := reopen(t, dir, testOptions())
+	b := newStore()
+	mustAppend(t, s, line("a", 1), line("a", 2), line("b", 1))
+	select {
+	case <-s.Notify():
+	default:
+		t.Error("nobody was told")
+	}
+	mustAppend(t, s, line("a", 3))
+	if n := len(s.Streams()); n != 2 {
+		t.Fatalf("%d streams, want 2", n)
+	}
+	drain(t, s, b, 1<<20)
+	checkStored(t, b, []string{line("a", 1), line("a", 2), line("a", 3), line("b", 1)}, 1)
+	if got := string(b.chunks["a"][0]); got != line("a", 1)+line("a", 2)+line("a", 3) {
+		t.Errorf("a is %q", got)
+	}
+	if left := segments(t, dir); len(left) > 0 || s.used != 0 || len(s.streams) > 0 {
+		t.Errorf("a spool at rest holds %v, %d bytes, %d streams", left, s.used, len(s.streams))
+	}
+	// The whole goes on where it ended.
+	mustAppend(t, s, line("a", 4))
+	drain(t, s, b, 1<<20)
+	if end := int64(len(line("a", 1)) * 3); string(b.chunks["a"][end]) != line("a", 4) {
+		t.Errorf("a is %v", b.chunks["a"])
+	}
+}
+
+func TestPieceMustBeLines(t *testing.T) {
+	s := reopen(t, t.TempDir(), testOptions())
+	for _, p := range []Piece{{"", []byte("x\n")}, {"a", nil}, {"a", []byte("x")}, {strings.Repeat("k", maxKeyBytes+1), []byte("x\n")}} {
+		if err := s.Append(t.Context(), []Piece{{"a", []byte("good\n")}, p}); err == nil {
+			t.Errorf("%.20q %q was kept", p.Whole, p.Data)
+		}
+	}
+	if s.Streams() != nil {
+		t.Error("a part of a refused batch was kept")
+	}
+	if err := s.Append(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLongPiecesAreCutBetweenLines(t *testing.T) {
+	s := reopen(t, t.TempDir(), testOptions())
+	var lines []string
+	for i := range 300 {
+		lines = append(lines, fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%d%s\"}\n", i, strings.Repeat("x", 10_000)))
+	}
+	long := fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%s\"}\n", strings.Repeat("y", 3<<20))
+	lines = append(lines, long)
+	if err := s.Append(t.Context(), []Piece{{"a", []byte(strings.Join(lines, ""))}}); err != nil {
+		t.Fatal(err)
+	}
+	st := s.Streams()[0]
+	if _, n, _ := st.Pending(2 << 20); n > 2<<20 || n < 1<<20 {
+		t.Errorf("%d bytes are pending of at most 2 MiB", n)
+	}
+	b := newStore()
+	drain(t, s, b, 2<<20)
+	checkStored(t, b, lines, 1)
+	if len(b.chunks["a"]) < 3 {
+		t.Errorf("%d chunks", len(b.chunks["a"]))
+	}
+}
+
+func TestReaderSeeks(t *testing.T) {
+	s := reopen(t, t.TempDir(), testOptions())
+	var want []byte
+	for i := range 500 {
+		mustAppend(t, s, line("a", i), line("b", i))
+		want = append(want, line("a", i)...)
+	}
+	var st *Stream
+	for _, st = range s.Streams() {
+		if st.Whole() == "a" {
+			break
+		}
+	}
+	if _, err := st.Open(0, 10); err == nil {
+		t.Error("opened before it was resumed")
+	}
+	if err := st.Resume(0); err != nil {
+		t.Fatal(err)
+	}
+	offset, n, oldest := st.Pending(1 << 20)
+	if offset != 0 || n != int64(len(want)) || time.Since(oldest) > time.Minute {
+		t.Fatalf("pending %d bytes at %d since %v, want %d", n, offset, oldest, len(want))
+	}
+	if _, err := st.Open(0, n+1); err == nil {
+		t.Error("opened more than there is")
+	}
+	r, err := st.Open(0, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	for _, at := range []int64{0, n - 5, 17, n, 4000} {
+		if got, err := r.Seek(at-n, io.SeekEnd); got != at || err != nil {
+			t.Fatalf("seek to %d, %v", got, err)
+		}
+		got, err := io.ReadAll(r)
+		if err != nil || !bytes.Equal(got, want[at:]) {
+			t.Fatalf("from %d: %d bytes, %v", at, len(got), err)
+		}
+	}
+	if _, err := r.Seek(-1, io.SeekStart); err == nil {
+		t.Error("seeked before the start")
+	}
+}
+
+// TestCommitIsShared: batches that come while the disk syncs share the next sync.
+func TestCommitIsShared(t *testing.T) {
+	disk := newFaultyDisk()
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	opts := testOptions()
+	opts.disk = disk
+	s := reopen(t, t.TempDir(), opts)
+	disk.setFail(func(operation string) error {
+		if operation == "sync" {
+			first.Do(func() {
+				disk.mu.Unlock()
+				close(entered)
+				<-proceed
+				disk.mu.Lock()
+			})
+		}
+		return nil
+	})
+	var appends sync.WaitGroup
+	start := func(i int) { appends.Go(func() { mustAppend(t, s, line("a", i)) }) }
+	start(0)
+	<-entered
+	for i := range 20 {
+		start(i + 1)
+	}
+	for {
+		s.mu.Lock()
+		waiting := len(s.commit.pending)
+		s.mu.Unlock()
+		if waiting == 20 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if s.Streams() != nil {
+		t.Error("shown before it was durable")
+	}
+	close(proceed)
+	appends.Wait()
+	if disk.syncs != 2 {
+		t.Errorf("21 batches took %d syncs, want 2", disk.syncs)
+	}
+}
+
+func TestFullAndAgainNot(t *testing.T) {
+	opts := testOptions()
+	opts.MaxBytes = 2000
+	s := reopen(t, t.TempDir(), opts)
+	b := newStore()
+	var lines []string
+	var err error
+	for i := 0; err == nil; i++ {
+		if err = s.Append(t.Context(), pieces(line("a", i))); err == nil {
+			lines = append(lines, line("a", i))
+		}
+	}
+	if !errors.Is(err, ErrFull) || len(lines) < 5 || s.used > opts.MaxBytes {
+		t.Fatalf("%v after %d lines and %d bytes", err, len(lines), s.used)
+	}
+	if n := count(s.metrics.failed.WithLabelValues("full")); n != 1 {
+		t.Errorf("counted %v", n)
+	}
+	drain(t, s, b, 1<<20)
+	mustAppend(t, s, line("a", 1000))
+	drain(t, s, b, 1<<20)
+	checkStored(t, b, append(lines, line("a", 1000)), 1)
+	if err := s.Append(t.Context(), []Piece{{"a", append(make([]byte, 3000), '\n')}}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%v, want ErrTooLarge", err)
+	}
+}
+
+func TestTooManyWholes(t *testing.T) {
+	s := reopen(t, t.TempDir(), testOptions())
+	list := make([]Piece, maxStreams+1)
+	for i := range list {
+		list[i] = Piece{fmt.Sprint("whole ", i), []byte("x\n")}
+	}
+	if err := s.Append(t.Context(), list); !errors.Is(err, ErrFull) {
+		t.Fatalf("%v, want ErrFull", err)
+	}
+	if len(s.streams) != 0 {
+		t.Fatalf("%d streams of a refused batch are left", len(s.streams))
+	}
+	mustAppend(t, s, line("a", 1))
+}
+
+// TestDiskFaults: whatever operation of a batch fails, and however often, the batch is refused, nothing else is hurt, and when the disk
+// is well again so is the spool.
+func TestDiskFaults(t *testing.T) {
+	for _, operation := range []string{"write", "sync", "create", "syncDir", "truncate", "write sync truncate", "write remove", "sync truncate"} {
+		for _, fault := range []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EROFS} {
+			t.Run(operation+" "+fault.Error(), func(t *testing.T) {
+				dir, disk, opts := t.TempDir(), newFaultyDisk(), testOptions()
+				opts.disk, opts.segmentBytes = disk, 300
+				s := reopen(t, dir, opts)
+				b := newStore()
+				var lines []string
+				refused := 0
+				for i := range 40 {
+					disk.setFail(nil)
+					if i%3 == 1 {
+						disk.setFail(failing(fault, strings.Fields(operation)...))
+					}
+					if i == 20 {
+						disk.setFail(nil)
+						drain(t, s, b, 1<<20)
+					}
+					err := s.Append(t.Context(), pieces(line("a", i), line("b", i)))
+					if err == nil {
+						lines = append(lines, line("a", i), line("b", i))
+						continue
+					}
+					refused++
+					if errors.Is(err, ErrFull) != (fault == syscall.ENOSPC) {
+						t.Fatalf("%v: full %v", err, errors.Is(err, ErrFull))
+					}
+				}
+				if (refused == 0) != (operation == "truncate") {
+					t.Errorf("%d batches were refused", refused)
+				}
+				disk.setFail(nil)
+				drain(t, s, b, 1<<20)
+				checkStored(t, b, lines, 1)
+				if left := segments(t, dir); len(left) > 0 {
+					t.Errorf("left %v", left)
+				}
+			})
+		}
+	}
+}
+
+// TestReadOnlyDisk: what is spooled is shipped all the same.
+func TestReadOnlyDisk(t *testing.T) {
+	disk, opts := newFaultyDisk(), testOptions()
+	opts.disk = disk
+	dir := t.TempDir()
+	s := reopen(t, dir, opts)
+	b := newStore()
+	mustAppend(t, s, line("a", 1))
+	if _, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{}, refused); err != nil {
+		t.Fatal(err) // the anchor is saved
+	}
+	disk.setFail(readOnly)
+	if err := s.Append(t.Context(), pieces(line("a", 2))); err == nil || errors.Is(err, ErrFull) {
+		t.Fatalf("%v", err)
+	}
+	drain(t, s, b, 1<<20)
+	checkStored(t, b, []string{line("a", 1)}, 1)
+	disk.setFail(nil)
+	mustAppend(t, s, line("a", 3))
+	drain(t, s, b, 1<<20)
+	checkStored(t, b, []string{line("a", 1), line("a", 3)}, 1)
+	if left := segments(t, dir); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// TestFullDiskEmpties: a disk with no byte left for an anchor still empties by shipping.
+func TestFullDiskEmpties(t *testing.T) {
+	disk, opts := newFaultyDisk(), testOptions()
+	opts.disk = disk
+	s := reopen(t, t.TempDir(), opts)
+	b := newStore()
+	mustAppend(t, s, line("a", 1))
+	disk.setFail(noSpace)
+	drain(t, s, b, 1<<20)
+	checkStored(t, b, []string{line("a", 1)}, 1)
+}
+
+func TestOneProcessAFolder(t *testing.T) {
+	dir := t.TempDir()
+	s := reopen(t, dir, testOptions())
+	if _, err := Open(dir, testOptions()); err == nil || !strings.Contains(err.Error(), "another collector") {
+		t.Fatalf("%v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(context.Background(), pieces(line("a", 1))); !errors.Is(err, ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
+	reopen(t, dir, testOptions())
+}
+
+func TestOpenRefuses(t *testing.T) {
+	opts := testOptions()
+	opts.MaxBytes = 1 << 50
+	if _, err := Open(t.TempDir(), opts); err == nil {
+		t.Error("opened with an absurd limit")
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, testOptions()); err == nil || !strings.Contains(err.Error(), "may write") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestInterval: batches are shown at once, and made durable in the background.
+func TestInterval(t *testing.T) {
+	disk, opts := newFaultyDisk(), testOptions()
+	opts.disk, opts.FsyncInterval = disk, time.Millisecond
+	dir := t.TempDir()
+	s := reopen(t, dir, opts)
+	mustAppend(t, s, line("a", 1))
+	if len(s.Streams()) != 1 {
+		t.Fatal("not shown")
+	}
+	for {
+		s.mu.Lock()
+		idle := len(s.commit.segments) == 0
+		s.mu.Unlock()
+		if idle {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// A failing disk is logged and counted; what was answered is not thrown away.
+	disk.setFail(failing(syscall.EIO, "sync"))
+	mustAppend(t, s, line("a", 2))
+	for count(s.metrics.syncErrors) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	disk.setFail(nil)
+	mustAppend(t, s, line("a", 3))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = reopen(t, dir, opts)
+	b := newStore()
+	drain(t, s, b, 1<<20)
+	checkStored(t, b, []string{line("a", 1), line("a", 2), line("a", 3)}, 1)
+}
+
+func TestMetricsAreComplete(t *testing.T) {
+	opts := testOptions()
+	s := reopen(t, t.TempDir(), opts)
+	mustAppend(t, s, line("a", 1))
+	families, err := s.opts.Registerer.(*prometheus.Registry).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range families {
+		names = append(names, strings.TrimPrefix(f.GetName(), metricPrefix))
+	}
+	for _, want := range []string{"bytes", "max_bytes", "segments", "streams", "sync_seconds", "damaged_total", "torn_total", "rebased_total"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no metric %s in %v", want, names)
+		}
+	}
+}

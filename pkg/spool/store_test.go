@@ -1,0 +1,153 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sirupsen/logrus"
+)
+
+// store is a backend: immutable chunks of wholes.
+type store struct {
+	chunks map[string]map[int64][]byte
+}
+
+func newStore() *store { return &store{chunks: make(map[string]map[int64][]byte)} }
+
+func (b *store) create(whole string, offset int64, body []byte) error {
+	if b.chunks[whole] == nil {
+		b.chunks[whole] = make(map[int64][]byte)
+	}
+	if _, taken := b.chunks[whole][offset]; taken {
+		return os.ErrExist
+	}
+	b.chunks[whole][offset] = body
+	return nil
+}
+
+// stored is where the whole ends, by a listing.
+func (b *store) stored(whole string) (end int64) {
+	for offset, body := range b.chunks[whole] {
+		end = max(end, offset+int64(len(body)))
+	}
+	return end
+}
+
+// lines counts the stored lines of all wholes, each chunk by itself: a line cut in two would be found.
+func (b *store) lines() map[string]int {
+	lines := make(map[string]int)
+	for whole, chunks := range b.chunks {
+		for _, body := range chunks {
+			for line := range strings.Lines(string(body)) {
+				lines[whole+": "+line]++
+			}
+		}
+	}
+	return lines
+}
+
+// answer is what becomes of a put.
+type answer int
+
+const (
+	kept    answer = iota // stored, and said so
+	refused               // not stored
+	lost                  // stored, but the answer was lost
+)
+
+// shipOne ships one chunk as package ship does: it lists before the first chunk and after any error.
+func shipOne(st *Stream, b *store, limit int64, known map[string]bool, put answer) (shipped bool, err error) {
+	if !known[st.Whole()] {
+		if err := st.Resume(b.stored(st.Whole())); err != nil {
+			return false, err
+		}
+		known[st.Whole()] = true
+	}
+	offset, n, _ := st.Pending(limit)
+	if n == 0 {
+		return false, nil
+	}
+	known[st.Whole()] = false
+	r, err := st.Open(offset, n)
+	if err != nil {
+		return false, err
+	}
+	body, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return false, err
+	}
+	if int64(len(body)) != n || !bytes.HasSuffix(body, []byte("\n")) {
+		return false, fmt.Errorf("read %d bytes of %s at %d, want %d, a whole line", len(body), st.Whole(), offset, n)
+	}
+	if put == refused {
+		return false, nil
+	}
+	if err := b.create(st.Whole(), offset, body); errors.Is(err, os.ErrExist) {
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	if put == kept {
+		st.Shipped(offset + n)
+		known[st.Whole()] = true
+	}
+	return true, nil
+}
+
+// drain ships everything.
+func drain(t *testing.T, s *Spool, b *store, limit int64) {
+	t.Helper()
+	known := make(map[string]bool)
+	for range 100_000 {
+		streams := s.Streams()
+		if len(streams) == 0 {
+			return
+		}
+		for _, st := range streams {
+			if _, err := shipOne(st, b, limit, known, kept); err != nil && !errors.Is(err, errDamaged) {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Fatal("the spool is never empty")
+}
+
+func testOptions() Options {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return Options{Log: log, Registerer: prometheus.NewRegistry()}
+}
+
+// reopen is Open with a registry of its own.
+func reopen(t *testing.T, dir string, opts Options) *Spool {
+	t.Helper()
+	opts.Registerer = prometheus.NewRegistry()
+	s, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func count(c prometheus.Collector) float64 { return testutil.ToFloat64(c) }
+
+func line(whole string, i int) string {
+	return fmt.Sprintf("{\"whole\": %q, \"event\": %d}\n", whole, i)
+}
+
+func pieces(lines ...string) []Piece {
+	var list []Piece
+	for _, l := range lines {
+		whole, _, _ := strings.Cut(strings.TrimPrefix(l, "{\"whole\": \""), "\"")
+		list = append(list, Piece{Whole: whole, Data: []byte(l)})
+	}
+	return list
+}

@@ -1,0 +1,235 @@
+package spool
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Stream is what the spool holds of one whole, and implements the shipper's Source.
+//
+// A stream has offsets of its own, which order its pieces and are never used twice: pieces that follow each other have offsets that
+// do, gaps are where a batch failed, damage took something, or the process was restarted. The stream's anchor maps its offsets to the
+// whole's. A gap that shipping reaches is closed: the anchor is moved to its end.
+//
+// A generation begins with the first piece of a whole that the spool holds nothing of, so everything of an earlier one was shipped.
+type Stream struct {
+	spool      *Spool
+	whole      string
+	generation uint64
+
+	// Guarded by the spool's mu:
+
+	next     int64   // where the next piece goes
+	shipped  int64   // where the first entry starts; everything before is stored or lost
+	entries  []entry // what is not shipped, by offset
+	segments int     // that hold pieces of the stream, shipped or not
+
+	anchor   anchor
+	anchored bool
+	// attempts are the ends of reads from shipped on: where the stored end may stand after an answer was lost.
+	attempts []int64
+	// resumed: the stored end was compared with what the spool holds since the process started.
+	resumed bool
+}
+
+// entry is a run of extents within one segment, of consecutive offsets.
+type entry struct {
+	segment  *segment
+	at       int64 // file offset of a record at or before the one with start
+	start, n int64 // offsets in the stream
+	arrived  int64 // Unix ns
+}
+
+func (e entry) end() int64 { return e.start + e.n }
+
+const (
+	// mergeWithin is how far apart extents of one entry may have arrived: by so much an entry's remainder may look older than it is.
+	mergeWithin = int64(10 * time.Second)
+	maxAttempts = 1024
+)
+
+// publish adds an entry behind the others.
+func (st *Stream) publish(e entry) {
+	if n := len(st.entries); n > 0 {
+		last := &st.entries[n-1]
+		if last.segment == e.segment && last.end() == e.start && last.n+e.n <= extentBytes && e.arrived-last.arrived <= mergeWithin {
+			last.n += e.n
+			return
+		}
+	}
+	st.entries = append(st.entries, e)
+	st.advance()
+}
+
+// advance moves shipped to the first entry, and the anchor over the gap before it if there is one.
+func (st *Stream) advance() {
+	if len(st.entries) == 0 {
+		return
+	}
+	first := st.entries[0].start
+	if st.anchored && first != st.shipped {
+		st.anchor = anchor{from: first, at: st.wholeOffset(st.shipped)}
+		st.attempts = nil
+	}
+	st.shipped = first
+}
+
+func (st *Stream) wholeOffset(offset int64) int64 { return st.anchor.at + offset - st.anchor.from }
+
+// release drops everything before the offset.
+func (st *Stream) release(offset int64) {
+	for len(st.entries) > 0 && st.entries[0].start < offset {
+		e := &st.entries[0]
+		n := min(e.n, offset-e.start)
+		e.segment.live -= n
+		if e.start, e.n = e.start+n, e.n-n; e.n == 0 {
+			st.entries = st.entries[1:]
+		}
+	}
+	st.shipped = max(st.shipped, offset)
+	st.attempts = slices.DeleteFunc(st.attempts, func(end int64) bool { return end <= offset })
+	st.advance()
+}
+
+// remove takes [start, start+n) out of what is to be shipped: it can't be read.
+func (st *Stream) remove(start, n int64) {
+	var entries []entry
+	for _, e := range st.entries {
+		from, to := max(e.start, start), min(e.end(), start+n)
+		if from >= to {
+			entries = append(entries, e)
+			continue
+		}
+		e.segment.live -= to - from
+		e.segment.damaged = true
+		if before := e; before.start < from {
+			before.n = from - before.start
+			entries = append(entries, before)
+		}
+		if after := e; to < after.end() {
+			after.start, after.n = to, after.end()-to
+			entries = append(entries, after)
+		}
+	}
+	st.entries = entries
+	st.advance()
+}
+
+// Whole is the key of the whole.
+func (st *Stream) Whole() string { return st.whole }
+
+// Pending says what may be shipped next: n bytes of the whole from offset, and when the first of them came. It cuts between lines, at
+// most extentBytes apart, so n is more than limit only where a single such run or line is.
+func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
+	st.spool.mu.Lock()
+	defer st.spool.mu.Unlock()
+	if len(st.entries) == 0 {
+		return st.wholeOffset(st.shipped), 0, time.Time{}
+	}
+	for i, e := range st.entries {
+		if i > 0 && (e.start != st.shipped+n || e.n > limit-n) {
+			break
+		}
+		n += e.n
+	}
+	return st.wholeOffset(st.shipped), n, time.Unix(0, st.entries[0].arrived)
+}
+
+// Resume says that, by a listing, the store holds the bytes [0, stored) of the whole.
+func (st *Stream) Resume(stored int64) error {
+	s := st.spool
+	s.mu.Lock()
+	if !st.anchored {
+		// The first bytes of this stream go behind whatever is there.
+		st.anchor, st.anchored, st.resumed = anchor{from: st.shipped, at: stored}, true, true
+		s.mu.Unlock()
+		return nil
+	}
+	got := stored - st.anchor.at + st.anchor.from
+	if got == st.shipped {
+		st.resumed = true
+		s.mu.Unlock()
+		return nil
+	}
+	// After a restart it is not known what was tried, but every chunk ended between extents.
+	ours, checked := slices.Contains(st.attempts, got), st.resumed
+	entries := slices.Clone(st.entries)
+	s.mu.Unlock()
+	if !ours && !checked {
+		var err error
+		if ours, err = s.boundary(st, entries, got); err != nil {
+			return fmt.Errorf("resume %s: %w", st.whole, err)
+		}
+	}
+	s.mu.Lock()
+	st.resumed = true
+	if ours {
+		st.release(got)
+	} else {
+		s.metrics.rebased.Inc()
+		s.log.WithField("key", st.whole).Warnf("spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were deleted: going on at the end",
+			stored, st.wholeOffset(st.shipped))
+		st.anchor, st.attempts = anchor{from: st.shipped, at: stored}, nil
+	}
+	dead := s.done()
+	s.mu.Unlock()
+	s.drop(dead)
+	return nil
+}
+
+// Open reads the bytes [offset, offset+n) of the whole. What is read is checked; if it was damaged the read fails, and the damaged part
+// is no longer pending.
+func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
+	s := st.spool
+	s.mu.Lock()
+	if !st.anchored {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("open %s: not resumed yet", st.whole)
+	}
+	start := offset - st.anchor.at + st.anchor.from
+	r := &reader{stream: st, start: start, n: n}
+	end := start
+	for _, e := range st.entries {
+		if e.start > end || e.start >= start+n {
+			break
+		}
+		if e.end() > start {
+			r.entries = append(r.entries, e)
+			end = e.end()
+		}
+	}
+	if n <= 0 || start < st.shipped || end < start+n {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("open %s: the spool does not hold bytes %d to %d", st.whole, offset, offset+n)
+	}
+	if start == st.shipped && !slices.Contains(st.attempts, start+n) && len(st.attempts) < maxAttempts {
+		st.attempts = append(st.attempts, start+n)
+	}
+	a := st.anchor
+	s.mu.Unlock()
+	// The anchor is on disk before a byte is in the store.
+	if err := s.anchors.save(st.generation, a); err != nil {
+		return nil, fmt.Errorf("open %s: %w", st.whole, err)
+	}
+	return r, nil
+}
+
+// Shipped says that the bytes of the whole before end are stored.
+func (st *Stream) Shipped(end int64) {
+	s := st.spool
+	s.mu.Lock()
+	st.release(min(end-st.anchor.at+st.anchor.from, st.lastEnd()))
+	dead := s.done()
+	s.mu.Unlock()
+	s.drop(dead)
+}
+
+// lastEnd is the end of what may be shipped.
+func (st *Stream) lastEnd() int64 {
+	if n := len(st.entries); n > 0 {
+		return st.entries[n-1].end()
+	}
+	return st.shipped
+}
