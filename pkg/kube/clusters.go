@@ -79,12 +79,26 @@ func (c *Clusters) add(s *site, namespaces []string) {
 	}
 }
 
-func newClient(rc *rest.Config) (client.WithWatch, error) {
+func newClient(rc *rest.Config, more ...func(*runtime.Scheme) error) (client.WithWatch, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
+	for _, add := range more {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
 	return client.NewWithWatch(rc, client.Options{Scheme: scheme})
+}
+
+// Client is one for the first of the configuration's Kubernetes clusters that knows the types of register too. It is independent of Live.
+func (c Config) Client(register func(*runtime.Scheme) error) (client.Client, error) {
+	configs, err := c.restConfigs()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(configs[0], register)
 }
 
 func newScheme() (*runtime.Scheme, error) {

@@ -1,0 +1,276 @@
+// Package access decides who may see what: a request's caller is found out once, and what is stored or running in a namespace is shown only
+// to those whom Kubernetes lets get its RayClusters.
+//
+// Every answer that is about a namespace must ask Allowed or Filter with the request's context; a context that no Handler made is refused.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Mode says how callers are authenticated.
+type Mode string
+
+const (
+	// Off lets everybody see everything.
+	Off Mode = "off"
+	// Token lets those see everything who know a token.
+	Token Mode = "token"
+	// Kubernetes asks the API server who somebody is (TokenReview) and whether they may get RayClusters (SubjectAccessReview).
+	Kubernetes Mode = "kubernetes"
+)
+
+// Config is who may use the history server.
+type Config struct {
+	Auth           Mode
+	Token          string
+	TokenFile      string
+	IdentityHeader string
+	GroupsHeader   string
+	TrustedProxies []string
+	CacheFor       time.Duration
+}
+
+// AddFlags binds the configuration to flags.
+func (c *Config) AddFlags(fs *pflag.FlagSet) {
+	c.Auth = Off
+	fs.StringVar((*string)(&c.Auth), "auth", string(Off), "who may use the server: off (everybody), token (who knows --auth-token), kubernetes (people see the namespaces whose RayClusters they may get)")
+	fs.StringVar(&c.Token, "auth-token", "", "the token for --auth=token; better in its environment variable or a file")
+	fs.StringVar(&c.TokenFile, "auth-token-file", "", "file with tokens for --auth=token, one a line; it may change while the server runs")
+	fs.StringVar(&c.IdentityHeader, "auth-identity-header", "", "header in which a trusted proxy names the user, as in X-Forwarded-User (--auth=kubernetes)")
+	fs.StringVar(&c.GroupsHeader, "auth-groups-header", "", "header in which a trusted proxy lists the user's groups, by commas")
+	fs.StringSliceVar(&c.TrustedProxies, "auth-trusted-proxies", nil, "networks of the proxies whose --auth-identity-header is believed, as in 10.1.0.0/16")
+	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second, "how long an answer of Kubernetes is believed (--auth=kubernetes)")
+}
+
+// Secrets are the flags whose values must not be shown.
+var Secrets = []string{"auth-token"}
+
+// AddToScheme makes the types known to the client that New wants.
+func AddToScheme(s *runtime.Scheme) error {
+	return errors.Join(authenticationv1.AddToScheme(s), authorizationv1.AddToScheme(s))
+}
+
+// Access is the policy in force. It may be used by several goroutines.
+type Access struct {
+	config  Config
+	proxies []netip.Prefix
+	client  client.Client
+	log     logrus.FieldLogger
+	users   *memo[[sha256.Size]byte, Identity]
+	rights  *memo[right, bool]
+}
+
+// right is what a decision of Kubernetes is about; an empty namespace means all of them.
+type right struct {
+	identity  [sha256.Size]byte
+	namespace string
+}
+
+// maxRemembered bounds remembered answers: some hundred bytes each.
+const maxRemembered = 100_000
+
+// New checks the configuration. The client is used with Mode Kubernetes only.
+func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
+	a := &Access{config: c, client: cl, log: log}
+	switch c.Auth {
+	case Off, "":
+		a.config.Auth = Off
+		if c.Token != "" || c.TokenFile != "" || c.IdentityHeader != "" {
+			return nil, errors.New("--auth=off contradicts --auth-token, --auth-token-file and --auth-identity-header: set --auth too")
+		}
+	case Token:
+		if tokens, err := c.tokens(); err != nil {
+			return nil, err
+		} else if len(tokens) == 0 {
+			return nil, errors.New("--auth=token needs --auth-token or --auth-token-file")
+		}
+	case Kubernetes:
+		if cl == nil {
+			return nil, errors.New("--auth=kubernetes needs a Kubernetes to ask: run in a pod or give --kubeconfigs")
+		}
+	default:
+		return nil, fmt.Errorf("--auth=%s: want off, token or kubernetes", c.Auth)
+	}
+	if (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes {
+		return nil, errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies are for --auth=kubernetes")
+	}
+	if (c.IdentityHeader != "") != (len(c.TrustedProxies) > 0) {
+		return nil, errors.New("--auth-identity-header and --auth-trusted-proxies belong together: a header that anybody can send proves nothing")
+	}
+	if c.GroupsHeader != "" && c.IdentityHeader == "" {
+		return nil, errors.New("--auth-groups-header needs --auth-identity-header")
+	}
+	for _, p := range c.TrustedProxies {
+		prefix, err := netip.ParsePrefix(p)
+		if err != nil {
+			return nil, fmt.Errorf("--auth-trusted-proxies=%s: want a network as in 10.1.0.0/16", p)
+		}
+		a.proxies = append(a.proxies, prefix)
+	}
+	a.users = newMemo[[sha256.Size]byte, Identity](c.CacheFor, maxRemembered)
+	a.rights = newMemo[right, bool](c.CacheFor, maxRemembered)
+	return a, nil
+}
+
+// Enabled reports whether there is anything that not everybody may see.
+func (a *Access) Enabled() bool { return a.config.Auth != Off }
+
+// tokens reads the tokens that are right now.
+func (c Config) tokens() ([]string, error) {
+	var tokens []string
+	if c.Token != "" {
+		tokens = append(tokens, c.Token)
+	}
+	if c.TokenFile != "" {
+		data, err := os.ReadFile(c.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--auth-token-file: %w", err)
+		}
+		tokens = append(tokens, strings.Fields(string(data))...)
+	}
+	return tokens, nil
+}
+
+// Identity is a caller.
+type Identity struct {
+	User   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
+	// everything is true of callers who need no permission of Kubernetes'.
+	everything bool
+}
+
+type identityKey struct{}
+
+// IdentityOf is the caller of the request that a context belongs to.
+func IdentityOf(ctx context.Context) (Identity, bool) {
+	id, ok := ctx.Value(identityKey{}).(Identity)
+	return id, ok
+}
+
+// Errors that say why a request is refused.
+var (
+	// ErrUnauthenticated is a caller who did not say who they are, or not so that it is believed.
+	ErrUnauthenticated = errors.New("not signed in")
+	// ErrForbidden is a caller who may not see a namespace.
+	ErrForbidden = errors.New("not allowed")
+)
+
+// authenticate finds out who sent a request.
+func (a *Access) authenticate(r *http.Request) (Identity, error) {
+	if a.config.Auth == Off {
+		return Identity{everything: true}, nil
+	}
+	if id, ok, err := a.vouched(r); ok || err != nil {
+		return id, err
+	}
+	token, err := tokenOf(r)
+	if err != nil {
+		return Identity{}, err
+	}
+	return a.check(r.Context(), token)
+}
+
+// check says whose token it is.
+func (a *Access) check(ctx context.Context, token string) (Identity, error) {
+	if a.config.Auth == Token {
+		return a.checkShared(token)
+	}
+	id, err := a.users.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (Identity, error) { return a.reviewToken(ctx, token) })
+	if err == nil && id.User == "" {
+		return Identity{}, fmt.Errorf("%w: Kubernetes does not know the token, or it has expired", ErrUnauthenticated)
+	}
+	return id, err
+}
+
+func (a *Access) checkShared(token string) (Identity, error) {
+	tokens, err := a.config.tokens()
+	if err != nil {
+		return Identity{}, err
+	}
+	given := sha256.Sum256([]byte(token))
+	found := 0
+	for _, t := range tokens { // all of them, so that the time tells nothing
+		want := sha256.Sum256([]byte(t))
+		found |= subtle.ConstantTimeCompare(given[:], want[:])
+	}
+	if found == 0 {
+		return Identity{}, fmt.Errorf("%w: the token is wrong", ErrUnauthenticated)
+	}
+	return Identity{User: "token", everything: true}, nil
+}
+
+// vouched is the user a trusted proxy names.
+func (a *Access) vouched(r *http.Request) (Identity, bool, error) {
+	user := ""
+	if a.config.IdentityHeader != "" {
+		user = r.Header.Get(a.config.IdentityHeader)
+	}
+	if user == "" || !a.fromProxy(r) {
+		return Identity{}, false, nil
+	}
+	id := Identity{User: user, Groups: []string{"system:authenticated"}}
+	if a.config.GroupsHeader != "" {
+		for _, g := range strings.Split(strings.Join(r.Header.Values(a.config.GroupsHeader), ","), ",") {
+			if g = strings.TrimSpace(g); g != "" {
+				id.Groups = append(id.Groups, g)
+			}
+		}
+	}
+	if slices.ContainsFunc(append(id.Groups[1:], user), func(name string) bool { return strings.HasPrefix(name, "system:") }) {
+		return Identity{}, false, fmt.Errorf("%w: the proxy names a user or group of Kubernetes' own (system:…)", ErrUnauthenticated)
+	}
+	return id, true, nil
+}
+
+func (a *Access) fromProxy(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(a.proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// tokenOf reads the token out of the headers Ray's clients send, or the cookie of a browser that signed in.
+func tokenOf(r *http.Request) (string, error) {
+	for _, header := range []string{"Authorization", "X-Ray-Authorization"} {
+		value := r.Header.Get(header)
+		if value == "" {
+			continue
+		}
+		scheme, token, _ := strings.Cut(value, " ")
+		if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+			return "", fmt.Errorf("%w: want `%s: Bearer {token}`", ErrUnauthenticated, header)
+		}
+		return token, nil
+	}
+	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
+		return c.Value, nil
+	}
+	return "", fmt.Errorf("%w: send `Authorization: Bearer {token}`, or sign in at /login", ErrUnauthenticated)
+}

@@ -1,0 +1,369 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func quiet() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// reviewer is a Kubernetes that knows users by token and their namespaces by user or group; "" is all namespaces.
+type reviewer struct {
+	users  map[string]authenticationv1.UserInfo
+	rights map[string][]string
+	asked  atomic.Int64
+	mu     sync.Mutex
+	err    error
+}
+
+func (k *reviewer) away(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = err
+}
+
+func (k *reviewer) client(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+			k.asked.Add(1)
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if k.err != nil {
+				return k.err
+			}
+			switch review := obj.(type) {
+			case *authenticationv1.TokenReview:
+				review.Status.User, review.Status.Authenticated = k.users[review.Spec.Token], k.users[review.Spec.Token].Username != ""
+			case *authorizationv1.SubjectAccessReview:
+				a := review.Spec.ResourceAttributes
+				for _, who := range append(slices.Clone(review.Spec.Groups), review.Spec.User) {
+					if a.Verb == "get" && a.Group == "ray.io" && a.Resource == "rayclusters" && slices.Contains(k.rights[who], a.Namespace) {
+						review.Status.Allowed = true
+					}
+				}
+			}
+			return nil
+		},
+	})
+}
+
+func twoUsers() *reviewer {
+	return &reviewer{
+		users: map[string]authenticationv1.UserInfo{
+			"tok-ann": {Username: "ann", Groups: []string{"system:authenticated"}},
+			"tok-bob": {Username: "bob", Groups: []string{"system:authenticated", "team-b"}, Extra: map[string]authenticationv1.ExtraValue{"x": {"y"}}},
+			"tok-ops": {Username: "ops"},
+		},
+		rights: map[string][]string{"ann": {"a"}, "team-b": {"b"}, "ops": {""}},
+	}
+}
+
+func kubernetes(t *testing.T, k *reviewer, change func(*Config)) *Access {
+	t.Helper()
+	c := Config{Auth: Kubernetes, CacheFor: 30 * time.Second}
+	if change != nil {
+		change(&c)
+	}
+	a, err := New(c, k.client(t), quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// sees answers with the namespaces, of a, b and c, that the caller of a request may see.
+func sees(a *Access) http.Handler {
+	return a.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		allowed, err := a.Filter(r.Context(), []string{"a", "b", "c"})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		var names []string
+		for ns := range allowed {
+			names = append(names, ns)
+		}
+		slices.Sort(names)
+		_, _ = io.WriteString(w, strings.Join(names, " "))
+	}))
+}
+
+func ask(h http.Handler, path string, header http.Header) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.RemoteAddr = "10.1.2.3:4567"
+	for k, v := range header {
+		r.Header[k] = v
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestKubernetes(t *testing.T) {
+	proxied := func(c *Config) {
+		c.IdentityHeader, c.GroupsHeader, c.TrustedProxies = "X-Forwarded-User", "X-Forwarded-Groups", []string{"10.1.0.0/16"}
+	}
+	elsewhere := func(c *Config) {
+		c.IdentityHeader, c.TrustedProxies = "X-Forwarded-User", []string{"10.2.0.0/16"}
+	}
+	tests := map[string]struct {
+		change func(*Config)
+		header http.Header
+		status int
+		body   string
+	}{
+		"one namespace":          {nil, http.Header{"Authorization": {"Bearer tok-ann"}}, 200, "a"},
+		"by group":               {nil, http.Header{"Authorization": {"bearer tok-bob"}}, 200, "b"},
+		"all":                    {nil, http.Header{"Authorization": {"Bearer tok-ops"}}, 200, "a b c"},
+		"Ray's header":           {nil, http.Header{"X-Ray-Authorization": {"Bearer tok-ann"}}, 200, "a"},
+		"cookie":                 {nil, http.Header{"Cookie": {"history_token=tok-ann"}}, 200, "a"},
+		"header before cookie":   {nil, http.Header{"Authorization": {"Bearer tok-bob"}, "Cookie": {"history_token=tok-ann"}}, 200, "b"},
+		"none":                   {nil, nil, 401, "send `Authorization: Bearer {token}`"},
+		"unknown":                {nil, http.Header{"Authorization": {"Bearer x"}}, 401, "Kubernetes does not know the token"},
+		"empty":                  {nil, http.Header{"Authorization": {"Bearer "}}, 401, "want `Authorization"},
+		"other scheme":           {nil, http.Header{"Authorization": {"Basic YTpi"}, "Cookie": {"history_token=tok-ann"}}, 401, "want `Authorization"},
+		"header of no proxy":     {nil, http.Header{"X-Forwarded-User": {"ann"}}, 401, "not signed in"},
+		"header of a proxy":      {proxied, http.Header{"X-Forwarded-User": {"ann"}}, 200, "a"},
+		"groups of a proxy":      {proxied, http.Header{"X-Forwarded-User": {"eve"}, "X-Forwarded-Groups": {"x, team-b"}}, 200, "b"},
+		"header from elsewhere":  {elsewhere, http.Header{"X-Forwarded-User": {"ann"}}, 401, "not signed in"},
+		"Kubernetes' own user":   {proxied, http.Header{"X-Forwarded-User": {"system:admin"}}, 401, "system:"},
+		"Kubernetes' own group":  {proxied, http.Header{"X-Forwarded-User": {"ann"}, "X-Forwarded-Groups": {"system:masters"}}, 401, "system:"},
+		"token through a proxy":  {proxied, http.Header{"Authorization": {"Bearer tok-bob"}}, 200, "b"},
+		"nobody through a proxy": {proxied, nil, 401, "not signed in"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := ask(sees(kubernetes(t, twoUsers(), tt.change)), "/clusters", tt.header)
+			if w.Code != tt.status || tt.status == 200 && w.Body.String() != tt.body || !strings.Contains(w.Body.String(), tt.body) {
+				t.Errorf("%d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
+			}
+		})
+	}
+}
+
+func TestPublicPathsAndNoContext(t *testing.T) {
+	a := kubernetes(t, twoUsers(), nil)
+	for path := range public {
+		if w := ask(a.Handler(http.NotFoundHandler()), path, nil); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	// What a public path shows must not be about a namespace.
+	if w := ask(sees(a), "/healthz", nil); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), ErrUnauthenticated.Error()) {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+	if err := a.Allowed(t.Context(), "a"); !errors.Is(err, ErrUnauthenticated) {
+		t.Errorf("a context that no handler made: %v", err)
+	}
+}
+
+func TestDecisionsAreRememberedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := twoUsers()
+		h := sees(kubernetes(t, k, nil))
+		ann := http.Header{"Authorization": {"Bearer tok-ann"}}
+		see := func(status int, body string) {
+			t.Helper()
+			if w := ask(h, "/", ann); w.Code != status || !strings.Contains(w.Body.String(), body) {
+				t.Errorf("%d %q, want %d %q", w.Code, w.Body, status, body)
+			}
+		}
+		see(200, "a")
+		first := k.asked.Load()
+		see(200, "a")
+		if n := k.asked.Load(); n != first || first != 5 { // the token, all namespaces, three namespaces
+			t.Errorf("asked %d times, then %d", first, n-first)
+		}
+		// Kubernetes away: what is remembered holds, then nothing is shown.
+		k.away(errors.New("refused"))
+		see(200, "a")
+		time.Sleep(31 * time.Second)
+		see(503, "cannot ask Kubernetes")
+		// Rights taken away hold after that time, too; errors are not remembered.
+		k.away(nil)
+		k.rights["ann"] = []string{"c"}
+		see(200, "c")
+	})
+}
+
+func TestManyAskOnce(t *testing.T) {
+	k := twoUsers()
+	h := sees(kubernetes(t, k, nil))
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if w := ask(h, "/", http.Header{"Authorization": {"Bearer tok-ops"}}); w.Body.String() != "a b c" {
+				t.Errorf("%d %q", w.Code, w.Body)
+			}
+		})
+	}
+	wg.Wait()
+	if n := k.asked.Load(); n != 2 {
+		t.Errorf("asked %d times, want 2", n)
+	}
+}
+
+func TestSharedToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("one\ntwo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, status := range map[string]int{"one": 200, "two": 200, "three": 200, "four": 401, "on": 401} {
+		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status || status == 200 && w.Body.String() != "a b c" {
+			t.Errorf("%s: %d %q", token, w.Code, w.Body)
+		}
+	}
+	if err := os.WriteFile(file, []byte("four\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer four"}}); w.Code != 200 {
+		t.Errorf("a token put into the file: %d", w.Code)
+	}
+	if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer one"}}); w.Code != 401 {
+		t.Errorf("a token taken out of the file: %d", w.Code)
+	}
+}
+
+func TestOffShowsEverything(t *testing.T) {
+	a, err := New(Config{Auth: Off}, nil, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := ask(sees(a), "/login", nil); w.Code != 200 || w.Body.String() != "a b c" {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	h := sees(kubernetes(t, twoUsers(), nil))
+	post := func(token, next string, header http.Header) *httptest.ResponseRecorder {
+		form := url.Values{"token": {token}, "next": {next}}
+		r := httptest.NewRequest(http.MethodPost, "https://hs.example/login", strings.NewReader(form.Encode()))
+		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+		for k, v := range header {
+			r.Header[k] = v
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+
+	w := ask(h, "/namespaces/a/clusters/lab/sessions/latest/?x=1", http.Header{"Accept": {"text/html,*/*"}})
+	if want := "/login?next=%2Fnamespaces%2Fa%2Fclusters%2Flab%2Fsessions%2Flatest%2F%3Fx%3D1"; w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+		t.Errorf("a browser is sent to %q (%d), want %q", w.Header().Get("Location"), w.Code, want)
+	}
+	if w := ask(h, "/login?next=/homepage", nil); w.Code != 200 || !strings.Contains(w.Body.String(), `name="next" value="/homepage"`) {
+		t.Errorf("the page: %d %s", w.Code, w.Body)
+	}
+
+	w = post(" tok-ann\n", "/homepage?q=a", nil)
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/homepage?q=a" {
+		t.Fatalf("signed in: %d to %q", w.Code, w.Header().Get("Location"))
+	}
+	c := w.Result().Cookies()[0]
+	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" {
+		t.Errorf("cookie %v", c)
+	}
+	if w := ask(h, "/", http.Header{"Cookie": {c.Name + "=" + c.Value}}); w.Body.String() != "a" {
+		t.Errorf("with the cookie: %d %q", w.Code, w.Body)
+	}
+
+	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", ""} {
+		if got := post("tok-ann", next, nil).Header().Get("Location"); got != "/" {
+			t.Errorf("next %q leads to %q", next, got)
+		}
+	}
+	if w := post("<script>", "/", nil); w.Code != 401 || len(w.Result().Cookies()) != 0 || strings.Contains(w.Body.String(), "<script>") {
+		t.Errorf("a wrong token: %d %v", w.Code, w.Result().Cookies())
+	}
+	if w := post("tok-ann", "/", http.Header{"Sec-Fetch-Site": {"cross-site"}}); w.Code != http.StatusForbidden {
+		t.Errorf("from another site: %d", w.Code)
+	}
+	if w := ask(h, "/logout", nil); w.Code != http.StatusSeeOther || w.Result().Cookies()[0].MaxAge >= 0 {
+		t.Errorf("signed out: %d %v", w.Code, w.Result().Cookies())
+	}
+}
+
+func TestNewRefusesContradictions(t *testing.T) {
+	k := twoUsers().client(t)
+	tests := map[string]struct {
+		config Config
+		client client.Client
+		want   string
+	}{
+		"unknown":                {Config{Auth: "ldap"}, k, "--auth=ldap"},
+		"off with a token":       {Config{Auth: Off, Token: "x"}, k, "contradicts"},
+		"token without one":      {Config{Auth: Token}, k, "needs --auth-token"},
+		"missing file":           {Config{Auth: Token, TokenFile: "testdata/none"}, k, "--auth-token-file"},
+		"no Kubernetes":          {Config{Auth: Kubernetes}, nil, "needs a Kubernetes"},
+		"header for all":         {Config{Auth: Kubernetes, IdentityHeader: "X"}, k, "proves nothing"},
+		"proxies without header": {Config{Auth: Kubernetes, TrustedProxies: []string{"10.0.0.0/8"}}, k, "belong together"},
+		"groups without users":   {Config{Auth: Kubernetes, GroupsHeader: "G"}, k, "needs --auth-identity-header"},
+		"header with a token":    {Config{Auth: Token, Token: "x", IdentityHeader: "X"}, k, "are for --auth=kubernetes"},
+		"no network":             {Config{Auth: Kubernetes, IdentityHeader: "X", TrustedProxies: []string{"10.0.0.1"}}, k, "want a network"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := New(tt.config, tt.client, quiet()); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestMemoIsBounded(t *testing.T) {
+	m := newMemo[int, int](time.Hour, 10)
+	for i := range 100 {
+		if v, err := m.get(t.Context(), i, func(context.Context) (int, error) { return i, nil }); v != i || err != nil {
+			t.Fatal(v, err)
+		}
+		if len(m.answers) > 10 {
+			t.Fatalf("%d answers remembered", len(m.answers))
+		}
+	}
+}
+
+func TestTLS(t *testing.T) {
+	if c, _, err := (&TLS{}).Config(); c != nil || err != nil {
+		t.Errorf("no files: %v, %v", c, err)
+	}
+	for _, tt := range []TLS{{CertFile: "x"}, {CertFile: "testdata/none", KeyFile: "testdata/none"}} {
+		if _, _, err := tt.Config(); err == nil || !strings.Contains(err.Error(), "--tls-") {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
