@@ -29,7 +29,7 @@ var sizes = map[string][]int{
 	"many":        slices.Repeat([]int{700_001}, 40),
 }
 
-func concatenate(t *testing.T, s blob.Store) {
+func (c Contract) concatenate(t *testing.T, s blob.Store) {
 	for name, sizes := range sizes {
 		t.Run(name, func(t *testing.T) {
 			var whole bytes.Buffer
@@ -59,7 +59,7 @@ func concatenate(t *testing.T, s blob.Store) {
 			if got := read(t, s, name); got != whole.String() {
 				t.Errorf("%d bytes, want %d; equal up to %d", len(got), whole.Len(), equalUpTo(got, whole.String()))
 			}
-			if len(sources) > 1 && sources[0].Size > 0 {
+			if len(sources) > 1 && sources[0].Size > 0 && !c.AnyVersion {
 				// The first source was just replaced: what it was listed as is no more.
 				if err := blob.Concatenate(t.Context(), s, name+" again", sources); err == nil {
 					t.Error("joins an object that changed since it was listed")

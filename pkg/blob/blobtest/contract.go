@@ -21,6 +21,8 @@ type Contract struct {
 	Open func(t *testing.T) blob.Store
 	// Many is how many keys the test of paged listings stores, 0 for 10,000: ten pages of every store.
 	Many int
+	// AnyVersion is set for servers that join objects in whatever version they are, not in the one that was listed.
+	AnyVersion bool
 	// Big is the size in bytes of the object that must not be held in memory, 0 for 80 MiB.
 	Big int64
 }
@@ -59,7 +61,7 @@ func (c Contract) Run(t *testing.T) []Result {
 		{"failing body", failingBody},
 		{"cancelled context", cancelledContext},
 		{"replaced while read", replacedWhileRead},
-		{"concatenate", concatenate},
+		{"concatenate", c.concatenate},
 		{"big object in little memory", c.bigObject},
 	} {
 		start := time.Now()

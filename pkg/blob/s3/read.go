@@ -33,7 +33,6 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.R
 
 // get reads a range of the version of an object that etag names, "" for whichever there is at the first request.
 func (s *Store) get(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
-	offset = max(offset, 0)
 	if length == 0 {
 		// There is no empty range in HTTP; the key may still be unknown.
 		if _, err := s.head(ctx, key); err != nil {
@@ -69,7 +68,7 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 
 // byteRange is the header for the bytes [offset, offset+length), length < 0 for all from offset.
 func byteRange(offset, length int64) string {
-	if length < 0 || offset+length < offset {
+	if length < 0 {
 		return fmt.Sprintf("bytes=%d-", offset)
 	}
 	return fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)

@@ -2,7 +2,6 @@ package s3
 
 import (
 	"context"
-	"crypto/md5"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
 const (
@@ -42,7 +43,7 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 // first, and the first small object is sent a second time, which must be refused; for one that ignores it, looking up is all there
 // is: safe as long as one process writes a key, which is what collectors do.
 func (s *Store) create(ctx context.Context, key string, body io.ReadSeeker) error {
-	size, err := bodySize(body)
+	size, err := remote.Size(body)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (s *Store) conditionsAreIgnored() {
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	size, err := bodySize(body)
+	size, err := remote.Size(body)
 	if err == nil {
 		err = s.upload(ctx, key, body, size, false)
 	}
@@ -123,11 +124,11 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size
 	err = s.explain(err, "s3:PutObject")
 	if errors.Is(err, os.ErrExist) && attempts > 1 {
 		// Perhaps it is this object that is in its own way: stored by an attempt whose answer was lost.
-		sum, sumErr := bodySum(body)
+		sum, sumErr := remote.MD5(body)
 		if sumErr != nil {
 			return sumErr
 		}
-		if s.holds(ctx, key, size, sum) {
+		if s.holds(ctx, key, size, hex.EncodeToString(sum[:])) {
 			return nil
 		}
 	}
@@ -158,28 +159,6 @@ func countAttempts(n *int) func(*awss3.Options) {
 	return awss3.WithAPIOptions(func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(count, "Retry", middleware.After)
 	})
-}
-
-// bodySize measures a body and goes back to its start.
-func bodySize(body io.ReadSeeker) (int64, error) {
-	size, err := body.Seek(0, io.SeekEnd)
-	if err != nil {
-		return 0, err
-	}
-	_, err = body.Seek(0, io.SeekStart)
-	return size, err
-}
-
-// bodySum is the ETag of an object that was stored by one request.
-func bodySum(body io.ReadSeeker) (string, error) {
-	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return "", err
-	}
-	sum := md5.New()
-	if _, err := io.Copy(sum, body); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // statusOf is the HTTP status behind an error, 0 if there is none.

@@ -15,6 +15,10 @@ type Open func(ctx context.Context, offset, length int64) (body io.ReadCloser, n
 // NewReader reads a range of an object by as many requests as it takes: a download that breaks, stalls or ends early goes on where it
 // stopped. The error of the first request is NewReader's own.
 func NewReader(ctx context.Context, open Open, offset, length int64) (io.ReadCloser, error) {
+	offset = max(offset, 0)
+	if offset+length < offset {
+		length = -1 // further than any object is long
+	}
 	body, n, err := open(ctx, offset, length)
 	if err != nil {
 		return nil, err

@@ -60,3 +60,21 @@ func (c stallConn) Write(p []byte) (int, error) {
 	}
 	return c.Conn.Write(p)
 }
+
+// Patient waits as long as a refusal's Retry-After asks before it hands the answer on, for SDKs that retry at a pace of their own.
+type Patient struct{ Base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (p Patient) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := p.Base.RoundTrip(request)
+	if err != nil || (response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable) {
+		return response, err
+	}
+	if asked := RetryAfter(response.Header); asked > 0 {
+		if err := Sleep(request.Context(), min(asked, 3*MaxDelay)); err != nil {
+			_ = response.Body.Close()
+			return nil, err
+		}
+	}
+	return response, nil
+}

@@ -1,0 +1,127 @@
+package gcs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/iterator"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
+)
+
+// pageSize is how many keys a listing asks for at once: as many as the service gives.
+const pageSize = 1000
+
+// Get implements blob.Reader.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	object := s.bucket.Object(key)
+	body, err := remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
+		reader, err := object.ReadCompressed(true).NewRangeReader(ctx, offset, length)
+		var apiErr *googleapi.Error
+		if errors.As(err, &apiErr) && apiErr.Code == http.StatusRequestedRangeNotSatisfiable {
+			return http.NoBody, 0, nil // it starts at or past the end
+		}
+		if err != nil {
+			return nil, 0, s.explain(err, "storage.objects.get")
+		}
+		object = object.Generation(reader.Attrs.Generation) // the same version when it is asked again
+		n := max(reader.Attrs.Size-offset, 0)
+		if length >= 0 {
+			n = min(n, length)
+		}
+		return reader, n, nil
+	}, offset, length)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	return body, nil
+}
+
+// Stat implements blob.Reader.
+func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
+	attrs, err := s.bucket.Object(key).Attrs(ctx)
+	if err != nil {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, s.explain(err, "storage.objects.get"))
+	}
+	return object(attrs), nil
+}
+
+// object describes an object or a folder of a listing. The generation, a number that every write makes a new one, serves as ETag.
+func object(attrs *storage.ObjectAttrs) blob.Object {
+	if attrs.Prefix != "" {
+		return blob.Object{Key: attrs.Prefix, Prefix: true}
+	}
+	return blob.Object{Key: attrs.Name, Size: attrs.Size, ModTime: attrs.Updated, ETag: strconv.FormatInt(attrs.Generation, 10)}
+}
+
+// List implements blob.Lister.
+func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		query := &storage.Query{Prefix: prefix}
+		if opts.StartAfter != "" {
+			query.StartOffset = opts.StartAfter
+		}
+		if opts.Delimited {
+			query.Delimiter = "/"
+		}
+		for token := ""; ; {
+			attrs, next, err := s.listPage(ctx, query, token)
+			if err != nil {
+				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
+				return
+			}
+			for _, a := range attrs {
+				// The service starts with the offset itself.
+				if o := object(a); o.Key > opts.StartAfter || opts.StartAfter == "" {
+					if !yield(o, nil) {
+						return
+					}
+				}
+			}
+			if next == "" {
+				return
+			}
+			token = next
+		}
+	}
+}
+
+// listPage gives a page of a listing in the order of keys: the service lists objects first, then folders.
+func (s *Store) listPage(ctx context.Context, query *storage.Query, token string) (attrs []*storage.ObjectAttrs, next string, err error) {
+	if err := query.SetAttrSelection([]string{"Name", "Size", "Updated", "Generation", "MD5"}); err != nil {
+		return nil, "", err
+	}
+	err = s.withBucket(ctx, func() (err error) {
+		attrs = nil
+		next, err = iterator.NewPager(s.bucket.Objects(ctx, query), pageSize, token).NextPage(&attrs)
+		return err
+	})
+	if err != nil {
+		return nil, "", s.explain(err, "storage.objects.list")
+	}
+	slices.SortFunc(attrs, func(a, b *storage.ObjectAttrs) int { return strings.Compare(object(a).Key, object(b).Key) })
+	return attrs, next, nil
+}
+
+// find looks a key up with no more than the permission to list.
+func (s *Store) find(ctx context.Context, key string) (*storage.ObjectAttrs, error) {
+	attrs, _, err := s.listPage(ctx, &storage.Query{Prefix: key}, "")
+	if err != nil {
+		return nil, err
+	}
+	if len(attrs) == 0 || attrs[0].Name != key {
+		return nil, os.ErrNotExist
+	}
+	return attrs[0], nil
+}
