@@ -12,8 +12,8 @@ type mount map[string]any
 // subPathVariable is a variable in a mount's subPathExpr; a container that mounts it must have it too.
 var subPathVariable = regexp.MustCompile(`\$\(([^)]+)\)`)
 
-// container is the collector's, for a pod of the cluster.
-func (c cluster) container(role, tmpDir string, rayDir mount, rayEnv []any) map[string]any {
+// container is the collector's, for a pod of the cluster. The first of the shared mounts is Ray's temporary directory.
+func (c cluster) container(role, tmpDir string, shared []mount, rayEnv []any) map[string]any {
 	o := c.options
 	args := []string{"--role=" + role}
 	if o.StorageBackend != "" {
@@ -22,10 +22,15 @@ func (c cluster) container(role, tmpDir string, rayDir mount, rayEnv []any) map[
 	if o.StorageRootDir != "" {
 		args = append(args, "--storage-root-dir="+o.StorageRootDir)
 	}
-	mounts := []any{map[string]any(rayDir)}
-	if o.ConfigMap != "" {
-		args = append(args, "--storage-backend-config-path="+ConfigMountPath+"/data")
-		mounts = append(mounts, map[string]any{"name": configVolume, "mountPath": ConfigMountPath, "readOnly": true})
+	var mounts []any
+	for _, m := range shared {
+		mounts = append(mounts, map[string]any(m))
+		switch text(m, "name") {
+		case configVolume:
+			args = append(args, "--storage-backend-config-path="+ConfigMountPath+"/data")
+		case spoolVolume:
+			args = append(args, "--spool-dir="+spoolPath)
+		}
 	}
 	if o.EventsPort != DefaultEventsPort {
 		args = append(args, fmt.Sprintf("--events-port=%d", o.EventsPort))
@@ -36,7 +41,7 @@ func (c cluster) container(role, tmpDir string, rayDir mount, rayEnv []any) map[
 	args = append(args, o.Args...)
 
 	env, tokenMount := c.env(role)
-	for _, m := range subPathVariable.FindAllStringSubmatch(text(rayDir, "subPathExpr"), -1) {
+	for _, m := range subPathVariable.FindAllStringSubmatch(text(shared[0], "subPathExpr"), -1) {
 		if i := named(rayEnv, m[1]); i >= 0 && named(env, m[1]) < 0 {
 			env = append(env, rayEnv[i])
 		}

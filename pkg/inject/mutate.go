@@ -11,6 +11,8 @@ const (
 	roleWorker = "Worker"
 
 	configVolume = "collector-config"
+	spoolVolume  = "collector-spool"
+	spoolPath    = "/var/collector-spool"
 	// KubeRay's names for the projected token of Kubernetes-delegated authentication.
 	tokenVolume    = "ray-token"
 	tokenMountPath = "/var/run/secrets/ray.io/serviceaccount"

@@ -51,13 +51,13 @@ func (c cluster) pod(group map[string]any, role, what string, change *Change) er
 	if err != nil {
 		return err
 	}
-	c.addConfigVolume(spec)
+	mounts := append([]mount{rayDir}, c.addVolumes(spec, text(rayDir, "name"))...)
 	added, warnings, err := exportEnv(ray, c.address, c.typesFor(ray))
 	if err != nil {
 		return fmt.Errorf("template.spec.containers[0]: %w", err)
 	}
 	rayEnv, _ := list(ray, "env") // exportEnv has seen that it is one
-	c.place(spec, containers, inits, c.container(role, tmpDir, rayDir, rayEnv))
+	c.place(spec, containers, inits, c.container(role, tmpDir, mounts, rayEnv))
 	if err := c.identity(template, spec); err != nil {
 		return err
 	}
@@ -152,15 +152,34 @@ func holds(dir, p string) bool {
 	return dir != "/" && (p == dir || strings.HasPrefix(p, dir+"/"))
 }
 
-func (c cluster) addConfigVolume(spec map[string]any) {
-	if c.options.ConfigMap == "" {
-		return
-	}
+// addVolumes adds what else the collector needs and returns its mounts of it: the file with the backend's settings, and a folder of its own
+// for its spool where Ray's volume is not a pod's own, for there the collector, which is not Ray's user, might not write.
+func (c cluster) addVolumes(spec map[string]any, rayVolume string) []mount {
 	volumes, _ := list(spec, "volumes") // shareTmpDir has seen that it is one
-	if named(volumes, configVolume) >= 0 {
-		return
+	var mounts []mount
+	add := func(name, at string, readOnly bool, source map[string]any) {
+		m := mount{"name": name, "mountPath": at}
+		if readOnly {
+			m["readOnly"] = true
+		}
+		mounts = append(mounts, m)
+		if named(volumes, name) < 0 {
+			source["name"] = name
+			volumes = append(volumes, source)
+		}
 	}
-	spec["volumes"] = append(volumes, map[string]any{"name": configVolume, "configMap": map[string]any{"name": c.options.ConfigMap}})
+	if i := named(volumes, rayVolume); i >= 0 {
+		if _, ofPod := volumes[i].(map[string]any)["emptyDir"]; !ofPod {
+			add(spoolVolume, spoolPath, false, map[string]any{"emptyDir": map[string]any{}})
+		}
+	}
+	if c.options.ConfigMap != "" {
+		add(configVolume, ConfigMountPath, true, map[string]any{"configMap": map[string]any{"name": c.options.ConfigMap}})
+	}
+	if len(mounts) > 0 {
+		spec["volumes"] = volumes
+	}
+	return mounts
 }
 
 // identity gives the pod the service account and labels that a cloud's workload identity wants.
