@@ -3,13 +3,13 @@
 // Opens pages of a dashboard in Chromium, one after the other, and reports what the browser saw: the text of each page, every request
 // that failed, every error of a page's scripts. It judges nothing: that is for the test that runs it.
 //
-// JOB: {base, enter?, out?, pages: [{name, path, wait?, click?: [text…], type?: {selector: text}}]}
+// JOB: {base, enter?, out?, pages: [{name, path, click?: [text…], wait?}]}
 //   enter  is opened first, to choose a session by cookie
 //   path   is put behind base
-//   wait   is a text to wait for, at most 15 s; then the page must be quiet (no request for half a second)
 //   click  are texts of elements to click, in order; a download that starts is reported with its size
+//   wait   is a text to wait for at the end, at most 15 s; it and the texts to click are reported as missing where they are not there
 //   out    is a folder for a screenshot of each page
-// REPORT: {pages: [{name, url, text, found, downloads: [{name, bytes}]}], requests: [{page, method, url, status}], errors: [{page, message}]}
+// REPORT: {pages: [{name, url, text, missing, downloads: [{name, bytes}]}], requests: [{page, method, url, status}], errors: [{page, message}]}
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
@@ -31,16 +31,19 @@ async function visit(context, base, spec, out, report) {
     if (why !== 'net::ERR_ABORTED') report.requests.push({ page: spec.name, method: r.method(), url: r.url(), status: 0, error: why });
   });
   page.on('pageerror', e => report.errors.push({ page: spec.name, message: e.message }));
-  const result = { name: spec.name, found: true, downloads: [] };
+  const result = { name: spec.name, missing: [], downloads: [] };
   const downloads = [];
   page.on('download', d => downloads.push(d));
   await page.goto(base + spec.path, { waitUntil: 'load' });
   await settle(page);
   for (const text of spec.click || []) {
-    await page.getByText(text, { exact: true }).first().click({ timeout: QUIET });
+    // Style sheets write some labels in capitals.
+    const label = page.getByText(new RegExp(`^\\s*${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}\\s*$`, 'i')).first();
+    if (!(await label.click({ timeout: QUIET }).then(() => true, () => false))) result.missing.push(text);
     await settle(page);
   }
-  if (spec.wait) result.found = await page.getByText(spec.wait).first().waitFor({ timeout: QUIET }).then(() => true, () => false);
+  const shows = spec.wait && (await page.getByText(spec.wait).first().waitFor({ timeout: QUIET }).then(() => true, () => false));
+  if (spec.wait && !shows) result.missing.push(spec.wait);
   for (const d of downloads) {
     const path = await d.path();
     result.downloads.push({ name: d.suggestedFilename(), bytes: fs.statSync(path).size });
@@ -57,7 +60,7 @@ async function visit(context, base, spec, out, report) {
   const report = { pages: [], requests: [], errors: [] };
   if (job.out) fs.mkdirSync(job.out, { recursive: true });
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, acceptDownloads: true, colorScheme: job.dark ? 'dark' : 'light' });
+  const context = await browser.newContext({ viewport: { width: 1400, height: 1600 }, acceptDownloads: true, colorScheme: job.dark ? 'dark' : 'light' });
   if (job.enter) await (await context.newPage()).goto(job.enter);
   for (const spec of job.pages) await visit(context, job.base, spec, job.out, report);
   await browser.close();

@@ -18,27 +18,37 @@ def pages(live, lab):
     dead = next(a for a in live["actors"] if a["name"] == "restarts_exhausted")
     task = next(t for t in live["tasks"] if t["name"] == "talk_renamed")
     driver = task["job_id"]
+    tasks = len([t for t in live["tasks"] if t["job_id"] == driver and t["type"] != "DRIVER_TASK"])
     spec = [
-        ("overview", "/#/overview", "Recent jobs"),
-        ("jobs", "/#/jobs", "stopped-job"),
-        ("job", f"/#/jobs/{job['submission_id']}", "SUCCEEDED"),
-        ("job of a driver", f"/#/jobs/{driver}", "talk_renamed"),
-        ("task", f"/#/jobs/{driver}/tasks/{task['task_id']}", "talk_renamed"),
-        ("serve", "/#/serve", "hello"),
-        ("serve application", "/#/serve/applications/hello", "Front"),
-        ("cluster", "/#/cluster", lab.pods["w1"].ip),
-        ("actors", "/#/actors", "Counter"),
-        ("actor", f"/#/actors/{actor['actor_id']}", "restarted"),
-        ("dead actor", f"/#/actors/{dead['actor_id']}", "DEAD"),
-        ("metrics", "/#/metrics", "Metrics"),
-        ("logs", "/#/logs", "Node ID"),
+        page("overview", "/#/overview", "Recent jobs"),
+        page("jobs", "/#/jobs", "stopped-job"),
+        page("job", f"/#/jobs/{job['submission_id']}", "SUCCEEDED"),
+        page("job of a driver", f"/#/jobs/{driver}", f"Total: {tasks}"),
+        page("timeline of a job", f"/#/jobs/{driver}", "Task Timeline", click=["DOWNLOAD TRACE FILE"], downloads=1),
+        page("tasks of a job, second page", f"/#/jobs/{driver}", "FINISHED", click=["Task Table", "2"]),
+        page("task", f"/#/jobs/{driver}/tasks/{task['task_id']}", "warning 2"),
+        page("task's standard output", f"/#/jobs/{driver}/tasks/{task['task_id']}", "line 2", click=["STDOUT"]),
+        page("serve", "/#/serve", "hello"),
+        page("serve application", "/#/serve/applications/hello", "Front"),
+        page("cluster", "/#/cluster", lab.pods["w1"].ip),
+        page("actors", "/#/actors", f"x {len(live['actors'])}"),
+        page("actors, second page", "/#/actors", "Actor ID", click=["2"]),
+        page("actor", f"/#/actors/{actor['actor_id']}", "Counter(n="),
+        page("dead actor", f"/#/actors/{dead['actor_id']}", "DEAD"),
+        page("metrics", "/#/metrics", "Prometheus"),
+        page("logs", "/#/logs", "Node ID"),
     ]
     for node in live["nodes"]:
         quoted = urllib.parse.quote(node["node_id"])
-        spec.append((f"node {node['node_ip']}", f"/#/cluster/nodes/{quoted}", node["node_ip"]))
-        spec.append((f"logs of {node['node_ip']}", f"/#/logs/?nodeId={quoted}", "raylet.out"))
-        spec.append((f"log of {node['node_ip']}", f"/#/logs/viewer?nodeId={quoted}&fileName=raylet.out", "node_manager"))
-    return [{"name": name, "path": path, "wait": text} for name, path, text in spec]
+        spec.append(page(f"node {node['node_ip']}", f"/#/cluster/nodes/{quoted}", node["node_ip"]))
+        spec.append(page(f"logs of {node['node_ip']}", f"/#/logs/?nodeId={quoted}", "raylet.out"))
+        spec.append(page(f"log of {node['node_ip']}", f"/#/logs/?nodeId={quoted}", "Setting node ID", click=["raylet.out"]))
+    return spec
+
+
+def page(name, path, wait, **more):
+    """A page for visit.js; `downloads` is how many files its clicks must bring."""
+    return {"name": name, "path": path, "wait": wait, **more}
 
 
 def crawl(report, how, base, pages, out, enter=None):
@@ -59,4 +69,7 @@ def crawl(report, how, base, pages, out, enter=None):
         if (r["status"] >= 400 or r["status"] == 0) and f"{r['method']} {path.split('?')[0]}" not in MAY_FAIL:
             failed.append(f"{r['status']} {r['method']} {path} on {r['page']}")
     report.none(f"{how}: failed requests of {len(seen['requests'])}", failed)
-    report.none(f"{how}: pages without what they must show", [p["name"] for p in seen["pages"] if not p["found"]])
+    report.none(f"{how}: pages without what they must show", [f"{p['name']}: {p['missing']}" for p in seen["pages"] if p["missing"]])
+    wanted = {p["name"]: p.get("downloads", 0) for p in pages}
+    got = {p["name"]: len([d for d in p["downloads"] if d["bytes"] > 2]) for p in seen["pages"]}
+    report.check(f"{how}: downloads", got, wanted)
