@@ -32,6 +32,12 @@ func ChunkKey(whole string, offset int64, c Compression) string {
 	if offset == 0 && !looksLikeChunk(whole) {
 		return whole + c.Ext()
 	}
+	return SpelledChunkKey(whole, offset, c)
+}
+
+// SpelledChunkKey is the key of a chunk with its offset spelled even if it is 0: for the first bytes of a log that was stored as an
+// empty object when it was empty.
+func SpelledChunkKey(whole string, offset int64, c Compression) string {
 	return fmt.Sprintf("%s%s%020d%s", whole, chunkMark, offset, c.Ext())
 }
 
@@ -39,7 +45,7 @@ func ChunkKey(whole string, offset int64, c Compression) string {
 // offset: an ending without one belongs to the name.
 func LogChunkKey(whole string, offset int64, c Compression) string {
 	if offset == 0 && c != Plain {
-		return fmt.Sprintf("%s%s%020d%s", whole, chunkMark, offset, c.Ext())
+		return SpelledChunkKey(whole, offset, c)
 	}
 	return ChunkKey(whole, offset, c)
 }

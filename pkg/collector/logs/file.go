@@ -16,7 +16,7 @@ type file struct {
 	changed time.Time
 	// read is how many of its bytes belong to the whole already. For a whole's current file see whole.consumed.
 	read int64
-	// oldest is when the first byte was seen that is not stored; grown when the file was last seen to have grown.
+	// oldest is when the first byte was seen that is not stored; grown when the file was last seen to have grown, or was first seen.
 	oldest, grown time.Time
 	gone          bool // it cannot be read any more
 	// unreadable: it exists, but opening it fails. retry is when it is tried again.

@@ -378,6 +378,29 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
+func TestEmptyLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.write("worker.err", "")
+		r.write("worker.out", "")
+		r.shipAll()
+		r.restart()
+		r.shipAll()
+		r.write("worker.out", "a line\n")
+		r.shipAll()
+		r.restart()
+		r.write("worker.out", "another\n")
+		r.shipAll()
+		r.want("worker.out", "a line\nanother\n")
+		if got := r.store.Object(key(session, nodeID, "worker.err")); got == nil || len(got) != 0 {
+			t.Errorf("an empty log is stored as %q", got)
+		}
+		if puts, _ := r.store.Requests(); puts != 4 {
+			t.Errorf("%d puts", puts)
+		}
+	})
+}
+
 // TestRandomSchedules compares what is stored with what was written, whatever happened in which order.
 func TestRandomSchedules(t *testing.T) {
 	seeds := 200

@@ -130,7 +130,7 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 		return nil, fmt.Errorf("open Ray's temporary folder (--ray-tmp-dir): %w", err)
 	}
 	defer root.Close()
-	sessions, err := Sessions(root)
+	sessions, err := sessionDirs(root)
 	if err != nil {
 		return nil, fmt.Errorf("read Ray's temporary folder (--ray-tmp-dir): %w", err)
 	}
@@ -165,9 +165,9 @@ func (t *Tailer) isDraining() bool {
 	return t.draining
 }
 
-// Sessions lists the session folders in Ray's temporary folder, in order of their names and so of their time. session_latest is a
+// sessionDirs lists the session folders in Ray's temporary folder, in order of their names and so of their time. session_latest is a
 // symbolic link to one of them and not listed.
-func Sessions(root *os.Root) ([]string, error) {
+func sessionDirs(root *os.Root) ([]string, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, err
@@ -251,6 +251,43 @@ func current(root *os.Root, sessions []string) string {
 		return ""
 	}
 	return sessions[len(sessions)-1]
+}
+
+// Session is what a tailer tells of one session.
+type Session struct {
+	Name string
+	// Stored: all of its logs are stored, and nothing was written for a while.
+	Stored bool
+	// LastWrite is when a log was last written to; zero if none was seen.
+	LastWrite time.Time
+}
+
+// Sessions tells of the sessions in Ray's temporary folder, and which of them Ray runs.
+func (t *Tailer) Sessions() (sessions []Session, running string, err error) {
+	root, err := os.OpenRoot(t.opts.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("open Ray's temporary folder (--ray-tmp-dir): %w", err)
+	}
+	defer root.Close()
+	names, err := sessionDirs(root)
+	if err != nil {
+		return nil, "", fmt.Errorf("read Ray's temporary folder (--ray-tmp-dir): %w", err)
+	}
+	for _, name := range names {
+		s := Session{Name: name}
+		t.mu.Lock()
+		tree := t.trees[name]
+		t.mu.Unlock()
+		if tree != nil {
+			s.LastWrite = tree.lastWrite()
+			s.Stored = tree.complete(time.Now())
+		}
+		sessions = append(sessions, s)
+	}
+	return sessions, current(root, names), nil
 }
 
 // sweepAge is how long a session that is over must have been quiet before its logs are removed.

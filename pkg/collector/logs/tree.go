@@ -192,7 +192,7 @@ func (t *tree) still(f *file, now time.Time, s found) {
 
 // enter makes a new file known, as the next generation of w or, where that is nil, of a whole of its own.
 func (t *tree) enter(now time.Time, s found, w *whole) {
-	f := &file{id: s.id}
+	f := &file{id: s.id, grown: now}
 	f.look(now, s)
 	if s.changed.Before(now) && s.size > 0 {
 		f.oldest = s.changed // it lay here before it was seen
@@ -358,4 +358,16 @@ func (t *tree) complete(now time.Time) bool {
 		}
 	}
 	return len(t.held) == 0
+}
+
+// lastWrite is when a log was last written to.
+func (t *tree) lastWrite() (last time.Time) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	for _, f := range t.files {
+		if f.changed.After(last) {
+			last = f.changed
+		}
+	}
+	return last
 }

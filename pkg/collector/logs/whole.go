@@ -32,6 +32,8 @@ type whole struct {
 	pos   int64 // bytes before it are stored, once resumed
 	// resumed: pos is the store's word.
 	resumed bool
+	// noted: it is stored that the whole exists, though it has no byte.
+	noted bool
 	// flying: a chunk was opened, and whether it was stored is not known yet.
 	flying bool
 }
@@ -62,10 +64,32 @@ func (w *whole) unread(f *file) int64 {
 
 // pending says whether there is something to ship; the tree's lock is held.
 func (w *whole) pending(now time.Time) bool {
+	if w.empty() {
+		return true
+	}
 	if !w.resumed {
 		return slices.ContainsFunc(w.files, func(f *file) bool { return w.unread(f) > 0 })
 	}
 	return w.unread(w.cur) > 0 || w.next(now) != nil
+}
+
+// empty says whether it is to be stored that the whole exists.
+func (w *whole) empty() bool {
+	return !w.noted && w.pos == 0 && len(w.files) == 1 && w.cur.size == 0 && !w.cur.gone
+}
+
+// Empty implements ship.Emptiable.
+func (w *whole) Empty() (since time.Time, ok bool) {
+	w.tree.lock.Lock()
+	defer w.tree.lock.Unlock()
+	return w.cur.grown, w.empty()
+}
+
+// Noted implements ship.Emptiable.
+func (w *whole) Noted() {
+	w.tree.lock.Lock()
+	defer w.tree.lock.Unlock()
+	w.noted = true
 }
 
 // next is the file to go on with once the current has no more.

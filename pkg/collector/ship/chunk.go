@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// one ships one chunk and keeps the books: n is its length, 0 where there was nothing to ship after all.
-func (s *Shipper) one(ctx context.Context, j job, all bool) (n int64, err error) {
-	n, err = s.chunk(ctx, j, all)
+// one ships one chunk and keeps the books. put is false where there was nothing to ship after all.
+func (s *Shipper) one(ctx context.Context, j job, all bool) (put bool, err error) {
+	put, err = s.chunk(ctx, j, all)
 	now := time.Now()
 	result := stored
 	switch source := (sourceError{}); {
@@ -28,7 +29,7 @@ func (s *Shipper) one(ctx context.Context, j job, all bool) (n int64, err error)
 		result = withheld // interrupted, not refused
 	case err != nil:
 		result = failed
-	case n == 0:
+	case !put:
 		result = withheld
 	}
 	recovered, opened := s.breaker.leave(now, result)
@@ -39,7 +40,7 @@ func (s *Shipper) one(ctx context.Context, j job, all bool) (n int64, err error)
 		if recovered > 0 {
 			s.errors.recovered(recovered)
 		}
-		return n, nil
+		return put, nil
 	}
 	j.at.known = false // nothing that was remembered is trusted after an error
 	j.at.notBefore = now.Add(j.at.backoff.Next())
@@ -52,17 +53,17 @@ func (s *Shipper) one(ctx context.Context, j job, all bool) (n int64, err error)
 		s.opts.Log.WithField("next try", s.breaker.waiting().Sub(now).Round(time.Second)).
 			Warnf("the backend failed %d times in a row: trying one upload at a time until it answers; events wait in the spool and logs on disk", breakerErrors)
 	}
-	return 0, err
+	return false, err
 }
 
-// chunk ships the next chunk of a source.
-func (s *Shipper) chunk(ctx context.Context, j job, all bool) (int64, error) {
+// chunk ships the next chunk of a source; false if it has none.
+func (s *Shipper) chunk(ctx context.Context, j job, all bool) (put bool, err error) {
 	whole := j.source.Whole()
 	if !j.at.prepared && s.opts.Prepare != nil {
 		prepareCtx, cancel := context.WithTimeout(ctx, putTimeout)
 		defer cancel()
 		if err := s.opts.Prepare(prepareCtx, whole); err != nil {
-			return 0, err
+			return false, err
 		}
 	}
 	j.at.prepared = true
@@ -70,31 +71,31 @@ func (s *Shipper) chunk(ctx context.Context, j job, all bool) (int64, error) {
 	for range 2 {
 		if !j.at.known {
 			if err := s.locate(ctx, j); err != nil {
-				return 0, err
+				return false, err
 			}
 		}
 		offset, n, _ := j.source.Pending(s.opts.MaxChunk)
 		if n == 0 {
-			return 0, nil
+			return s.empty(ctx, j)
 		}
 		if offset < j.at.end {
-			return 0, sourceError{fmt.Errorf("the source is at byte %d though %d are stored", offset, j.at.end)}
+			return false, sourceError{fmt.Errorf("the source is at byte %d though %d are stored", offset, j.at.end)}
 		}
 		key, err := s.put(ctx, j, offset, n, all)
 		switch {
 		case err == nil:
 			j.source.Shipped(offset + n)
 			j.at.end = offset + n
-			return n, nil
+			return true, nil
 		case !errors.Is(err, os.ErrExist):
-			return 0, err
+			return false, err
 		}
 		// An earlier put whose answer was lost, or another collector: go on behind what is stored.
 		s.metrics.taken(j.group.Name)
 		j.at.known = false
 		taken = key
 	}
-	return 0, fmt.Errorf("%s is taken, but the listing does not tell: is another program writing below %s?", taken, whole)
+	return false, fmt.Errorf("%s is taken, but the listing does not tell: is another program writing below %s?", taken, whole)
 }
 
 // locate asks the store where the whole ends and has the source go on there.
@@ -115,7 +116,36 @@ func (s *Shipper) locate(ctx context.Context, j job) error {
 		return sourceError{fmt.Errorf("resume at %d: %w", end, err)}
 	}
 	j.at.known, j.at.located, j.at.end = true, true, end
+	j.at.noted = t != nil && end == 0
 	return nil
+}
+
+// empty stores a whole that has no bytes as an empty object.
+func (s *Shipper) empty(ctx context.Context, j job) (put bool, err error) {
+	e, ok := j.source.(Emptiable)
+	if !ok {
+		return false, nil
+	}
+	if _, ok := e.Empty(); !ok {
+		return false, nil
+	}
+	if !j.at.noted {
+		ctx, cancel := context.WithTimeout(ctx, putTimeout)
+		defer cancel()
+		start := time.Now()
+		err = s.opts.Store.Create(ctx, layout.LogChunkKey(j.source.Whole(), 0, layout.Plain), bytes.NewReader(nil))
+		if errors.Is(err, os.ErrExist) {
+			err = nil // the next listing tells what it is
+			j.at.known = false
+		}
+		s.metrics.put(j.group.Name, 0, 0, time.Since(start), err)
+		if err != nil {
+			return false, err
+		}
+	}
+	put, j.at.noted = !j.at.noted, true
+	e.Noted()
+	return put, nil
 }
 
 // put creates the chunk of n bytes at offset.
@@ -145,6 +175,9 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, all bool) (ke
 		}
 	}
 	key = j.group.Naming.Key(whole, offset, j.group.Compression)
+	if j.at.noted && offset == 0 {
+		key = layout.SpelledChunkKey(whole, offset, j.group.Compression)
+	}
 	putCtx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
 	start := time.Now()

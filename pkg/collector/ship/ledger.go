@@ -135,9 +135,3 @@ func (l *ledger) rewrite() error {
 	l.file = file
 	return nil
 }
-
-func (l *ledger) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.file.Close()
-}

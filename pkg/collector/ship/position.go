@@ -16,6 +16,7 @@ type position struct {
 	located   bool // a listing told the end before
 	known     bool // the source was resumed, at the end of what is stored
 	end       int64
+	noted     bool // the whole is stored as an empty object: see Emptiable
 	backoff   Backoff
 	notBefore time.Time // of the next try after an error
 	used      time.Time

@@ -64,9 +64,10 @@ type Shipper struct {
 	mu        sync.Mutex
 	positions map[string]*position
 
-	wake chan struct{}
-	stop chan struct{}
-	done chan struct{}
+	wake   chan struct{}
+	stop   chan struct{}
+	cancel context.CancelFunc
+	done   chan struct{}
 }
 
 // New checks the options and reads what an earlier shipper left in Dir.
@@ -113,9 +114,11 @@ func cmpOr[T int | int64 | time.Duration](v, byDefault T) T {
 
 // Start ships in the background until Close.
 func (s *Shipper) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
 	go func() {
 		defer close(s.done)
-		s.run()
+		s.run(ctx)
 	}()
 }
 
@@ -127,15 +130,16 @@ func (s *Shipper) Wake() {
 	}
 }
 
-// Close ends the background work; puts that are under way are finished first, as long as ctx lets them. ShipOnce and Flush still work.
-func (s *Shipper) Close(ctx context.Context) error {
+// Close ends the background work. Puts that are under way are finished while ctx lets them, and interrupted then. ShipOnce and Flush
+// still work.
+func (s *Shipper) Close(ctx context.Context) {
 	close(s.stop)
 	select {
 	case <-s.done:
-		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for running uploads: %w", ctx.Err())
 	}
+	s.cancel()
+	<-s.done
 }
 
 func (s *Shipper) stopping() bool {
@@ -148,9 +152,9 @@ func (s *Shipper) stopping() bool {
 }
 
 // run schedules passes: the work itself is ShipOnce.
-func (s *Shipper) run() {
+func (s *Shipper) run(ctx context.Context) {
 	for !s.stopping() {
-		pass := s.ship(context.Background(), false)
+		pass := s.ship(ctx, false)
 		if pass.shipped > 0 && pass.err == nil {
 			continue // there may be more of the same
 		}
@@ -252,11 +256,11 @@ func (s *Shipper) ship(ctx context.Context, all bool) pass {
 	for range min(s.opts.Concurrency, len(jobs)) {
 		workers.Go(func() {
 			for j, ok := take(); ok; j, ok = take() {
-				n, err := s.one(ctx, j, all)
+				put, err := s.one(ctx, j, all)
 				mu.Lock()
 				if err != nil {
 					p.err = errors.Join(p.err, err)
-				} else if n > 0 {
+				} else if put {
 					p.shipped++
 				}
 				mu.Unlock()
@@ -287,9 +291,13 @@ func (s *Shipper) due(now time.Time, all bool) (jobs []job, next time.Time) {
 	for i := range s.opts.Groups {
 		group := &s.opts.Groups[i]
 		for _, source := range group.Sources() {
-			_, n, oldest := source.Pending(s.opts.MaxChunk)
+			// Twice the limit: a source that is cut between lines may have no cut at the limit itself.
+			_, n, oldest := source.Pending(2 * s.opts.MaxChunk)
 			if n == 0 {
-				continue
+				var ok bool
+				if oldest, ok = emptySince(source); !ok {
+					continue
+				}
 			}
 			at := s.positions[source.Whole()]
 			if at == nil {
@@ -314,6 +322,14 @@ func (s *Shipper) due(now time.Time, all bool) (jobs []job, next time.Time) {
 	s.prune(now)
 	slices.SortStableFunc(jobs, func(a, b job) int { return a.oldest.Compare(b.oldest) })
 	return jobs, next
+}
+
+// emptySince says whether a source without bytes is to be stored as empty.
+func emptySince(source Source) (time.Time, bool) {
+	if e, ok := source.(Emptiable); ok {
+		return e.Empty()
+	}
+	return time.Time{}, false
 }
 
 // prune forgets positions of wholes that no longer grow, such as those of past hours.

@@ -37,6 +37,15 @@ type Source interface {
 	Shipped(end int64)
 }
 
+// Emptiable is a Source whose whole exists before it has a byte: a log file. An empty whole is stored as an empty object, so that readers
+// know of it; its first bytes then go under a key that spells their offset.
+type Emptiable interface {
+	// Empty says that the whole has no byte, and that it is not stored either; since when it has been so.
+	Empty() (since time.Time, ok bool)
+	// Noted says that the whole is stored as empty.
+	Noted()
+}
+
 // Group is sources of one kind.
 type Group struct {
 	// Name tells the kinds apart in metrics and log lines.

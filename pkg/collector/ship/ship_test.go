@@ -1,0 +1,537 @@
+package ship
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// memory is a source in memory, of lines.
+type memory struct {
+	whole string
+
+	mu      sync.Mutex
+	data    []byte
+	pos     int64
+	oldest  time.Time
+	resumed []int64
+	openErr error
+}
+
+func (m *memory) Whole() string { return m.whole }
+
+func (m *memory) write(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.data = append(m.data, text...)
+	if m.oldest.IsZero() {
+		m.oldest = time.Now()
+	}
+}
+
+func (m *memory) Resume(stored int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if stored > int64(len(m.data)) {
+		return fmt.Errorf("only %d bytes", len(m.data))
+	}
+	m.resumed = append(m.resumed, stored)
+	m.move(stored)
+	return nil
+}
+
+func (m *memory) move(to int64) {
+	m.pos = to
+	if to == int64(len(m.data)) {
+		m.oldest = time.Time{}
+	}
+}
+
+func (m *memory) Pending(limit int64) (int64, int64, time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pos, min(limit, int64(len(m.data))-m.pos), m.oldest
+}
+
+func (m *memory) Open(offset, n int64) (io.ReadSeekCloser, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.openErr != nil {
+		return nil, m.openErr
+	}
+	return struct {
+		io.ReadSeeker
+		io.Closer
+	}{bytes.NewReader(bytes.Clone(m.data[offset : offset+n])), io.NopCloser(nil)}, nil
+}
+
+func (m *memory) Shipped(end int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.move(end)
+}
+
+// rig is a shipper of some sources.
+type rig struct {
+	*Shipper
+	store   *storetest.Store
+	sources []*memory
+	logged  *logtest.Hook
+	metrics *prometheus.Registry
+}
+
+const base = "log/lab_default/session_x/logs/11dd0000000000000000000000000000000000000000000000000058/"
+
+func newRig(t *testing.T, change func(*Options), sources ...*memory) *rig {
+	log, hook := logtest.NewNullLogger()
+	log.SetLevel(logrus.DebugLevel)
+	r := &rig{store: &storetest.Store{}, sources: sources, logged: hook, metrics: prometheus.NewRegistry()}
+	r.restart(t, t.TempDir(), change, log)
+	return r
+}
+
+func (r *rig) restart(t *testing.T, dir string, change func(*Options), log logrus.FieldLogger) {
+	r.metrics = prometheus.NewRegistry()
+	o := Options{Store: r.store, Dir: dir, Log: log, Registerer: r.metrics, Groups: []Group{{Name: "logs", Naming: LogNames, Sources: func() []Source {
+		var s []Source
+		for _, m := range r.sources {
+			s = append(s, m)
+		}
+		return s
+	}}}}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	if r.Shipper, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) once(t *testing.T, want int) {
+	t.Helper()
+	if got, _, err := r.ShipOnce(t.Context()); err != nil || got != want {
+		t.Fatalf("shipped %d chunks, %v, want %d", got, err, want)
+	}
+}
+
+func (r *rig) want(t *testing.T, keys ...string) {
+	t.Helper()
+	if got := strings.ReplaceAll(strings.Join(r.store.Keys(), " "), base, ""); got != strings.Join(keys, " ") {
+		t.Errorf("stored %s, want %s", got, strings.Join(keys, " "))
+	}
+}
+
+func TestChunksAreCutByAgeAndSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{whole: base + "a"}
+		r := newRig(t, func(o *Options) { o.MaxChunk = 10 }, a)
+		a.write("12345")
+		if n, next, err := r.ShipOnce(t.Context()); n != 0 || err != nil || next.Sub(time.Now()) != time.Minute {
+			t.Errorf("shipped %d, %v, next in %v", n, err, next.Sub(time.Now()))
+		}
+		time.Sleep(time.Minute)
+		r.once(t, 1)
+		a.write("6789012345678")
+		r.once(t, 1) // a whole chunk
+		r.once(t, 0)
+		time.Sleep(time.Minute)
+		r.once(t, 1)
+		r.want(t, "a", "a.@00000000000000000005", "a.@00000000000000000015")
+		time.Sleep(time.Hour)
+		puts, lists := r.store.Requests()
+		r.once(t, 0)
+		if p, l := r.store.Requests(); p != puts || l != lists || puts != 3 || lists != 1 {
+			t.Errorf("a quiet source costs: %d puts, %d listings before, %d, %d after", puts, lists, p, l)
+		}
+	})
+}
+
+func TestFolderIsListedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sources []*memory
+		for i := range 50 {
+			m := &memory{whole: fmt.Sprintf("%s%02d", base, i)}
+			m.write("text\n")
+			sources = append(sources, m)
+		}
+		r := newRig(t, nil, sources...)
+		if err := r.store.Create(t.Context(), base+"07", strings.NewReader("te")); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		late := &memory{whole: base + "later"}
+		late.write("x")
+		r.sources = append(r.sources, late)
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if puts, lists := r.store.Requests(); puts != 52 || lists != 1 {
+			t.Errorf("%d puts, %d listings", puts, lists)
+		}
+		if got := r.store.Object(base + "07.@00000000000000000002"); string(got) != "xt\n" {
+			t.Errorf("went on with %q", got)
+		}
+	})
+}
+
+func TestFaults(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault storetest.Fault
+		kind  string
+	}{
+		"refused":    {storetest.Refuse, "backend"},
+		"denied":     {storetest.Denied, "permission"},
+		"broken off": {storetest.Broken, "backend"},
+		"stalled":    {storetest.Stall, "timeout"},
+		"lost reply": {storetest.LostReply, "backend"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &memory{whole: base + "a"}
+				r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond }, a)
+				faults := 2
+				r.store.Fault = func(string) storetest.Fault {
+					if faults--; faults >= 0 {
+						return test.fault
+					}
+					return storetest.None
+				}
+				a.write("one\n")
+				time.Sleep(time.Second)
+				var last error
+				for range 3 {
+					_, _, last = r.ShipOnce(t.Context())
+					a.write("more\n")
+					time.Sleep(10 * time.Second)
+				}
+				if last != nil {
+					t.Error(last)
+				}
+				if err := r.Flush(t.Context()); err != nil {
+					t.Error(err)
+				}
+				got, err := r.store.Joined(a.whole, func(key string) (string, int64) { w, o, _ := LogNames.Parse(key); return w, o })
+				if err != nil || string(got) != string(a.data) {
+					t.Errorf("stored %q, %v, want %q", got, err, a.data)
+				}
+				if n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", test.kind)); n != 2 {
+					t.Errorf("%v errors of kind %s", n, test.kind)
+				}
+				warnings, recovered := 0, false
+				for _, e := range r.logged.AllEntries() {
+					if e.Level == logrus.WarnLevel {
+						warnings++
+					}
+					recovered = recovered || e.Message == "shipping recovered after 2 errors"
+				}
+				if !recovered || (warnings != 1 && test.fault != storetest.Stall) {
+					t.Errorf("recovery logged: %t, %d warnings", recovered, warnings)
+				}
+			})
+		})
+	}
+}
+
+func TestDeadBackendIsOnlyProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sources []*memory
+		for i := range 100 {
+			m := &memory{whole: fmt.Sprintf("%s%02d", base, i)}
+			m.write("text\n")
+			sources = append(sources, m)
+		}
+		r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond }, sources...)
+		var dead atomic.Bool
+		dead.Store(true)
+		r.store.Fault = func(string) storetest.Fault {
+			if dead.Load() {
+				return storetest.Refuse
+			}
+			return storetest.None
+		}
+		r.Start()
+		time.Sleep(time.Hour)
+		puts, _ := r.store.Requests()
+		// Five and those under way open the circuit, then come the probes: doubling to a minute, and once a minute from there.
+		if puts < 50 || puts > 100 {
+			t.Errorf("%d puts in an hour", puts)
+		}
+		warnings := 0
+		for _, e := range r.logged.AllEntries() {
+			if e.Level <= logrus.WarnLevel {
+				warnings++
+			}
+		}
+		if warnings > 130 {
+			t.Errorf("%d warnings in an hour", warnings)
+		}
+		dead.Store(false)
+		time.Sleep(2 * time.Minute)
+		if n := len(r.store.Keys()); n != 100 {
+			t.Errorf("%d of 100 stored after the backend came back", n)
+		}
+		r.Shipper.Close(t.Context())
+	})
+}
+
+func TestFailingSourceStopsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad, good := &memory{whole: base + "bad", openErr: errors.New("unreadable")}, &memory{whole: base + "good"}
+		r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond; o.Concurrency = 1 }, bad, good)
+		r.Start()
+		bad.write("x")
+		for range 60 {
+			good.write("line\n")
+			r.Wake()
+			time.Sleep(2 * time.Second)
+		}
+		r.Shipper.Close(t.Context())
+		if n := len(r.store.Keys()); n < 55 {
+			t.Errorf("%d chunks of the other source", n)
+		}
+		if n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", "source")); n < 3 || n > 12 {
+			t.Errorf("%v errors of the source in 2 minutes", n)
+		}
+		if !r.breaker.waiting().IsZero() {
+			t.Error("a source that cannot be read opened the circuit")
+		}
+	})
+}
+
+func TestFlushSaysWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &memory{whole: base + "a"}, &memory{whole: base + "b"}
+		r := newRig(t, nil, a, b)
+		r.store.Fault = func(key string) storetest.Fault {
+			if strings.HasSuffix(key, "/a") {
+				return storetest.Denied
+			}
+			return storetest.None
+		}
+		a.write("x")
+		b.write("x")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		err := r.Flush(ctx)
+		if err == nil || !strings.HasPrefix(err.Error(), "1 files or event streams") || time.Since(start) != 10*time.Second {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		r.want(t, "b")
+	})
+}
+
+func TestCloseInterruptsAStalledPut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{whole: base + "a"}
+		r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond }, a)
+		r.store.Fault = func(string) storetest.Fault { return storetest.Stall }
+		a.write("x")
+		r.Start()
+		time.Sleep(10 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		start := time.Now()
+		r.Shipper.Close(ctx)
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+func TestTakenKeyThatIsNotListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{whole: base + "a"}
+		r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond }, a)
+		if err := r.store.Create(t.Context(), base+"a", strings.NewReader("foreign")); err != nil {
+			t.Fatal(err)
+		}
+		r.folders.store = &storetest.Store{} // lists nothing
+		a.write("mine\n")
+		time.Sleep(time.Second)
+		if _, _, err := r.ShipOnce(t.Context()); err == nil || !strings.Contains(err.Error(), "another program") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestCompressedChunks(t *testing.T) {
+	for _, how := range []layout.Compression{layout.Gzip, layout.Zstd} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &memory{whole: base + "a"}
+			dir := t.TempDir()
+			compressed := func(o *Options) {
+				o.Groups[0].Compression, o.Dir, o.PushInterval, o.MaxChunk = how, dir, time.Nanosecond, 1000
+			}
+			log, _ := logtest.NewNullLogger()
+			r := newRig(t, compressed, a)
+			lost := false
+			r.store.Fault = func(string) storetest.Fault {
+				if lost = !lost; lost {
+					return storetest.LostReply
+				}
+				return storetest.None
+			}
+			for i := range 20 {
+				a.write(strings.Repeat(fmt.Sprintf("a line that compresses, number %d\n", i), 10+i))
+				_, _, _ = r.ShipOnce(t.Context())
+				if i%3 == 0 {
+					r.restart(t, dir, compressed, log) // what was remembered is gone, the ledger is not
+				}
+				time.Sleep(5 * time.Second)
+			}
+			if err := r.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			joined, overlap := decompress(t, r.store, a.whole)
+			if joined != string(a.data) || overlap != 0 {
+				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
+			}
+			// Without the ledger the last chunk's length is not known: nothing is lost, and readers see what is there twice.
+			r.restart(t, t.TempDir(), func(o *Options) { compressed(o); o.Dir = t.TempDir() }, log)
+			r.store.Fault = nil
+			a.write("the end\n")
+			if err := r.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			joined, overlap = decompress(t, r.store, a.whole)
+			if joined != string(a.data) || overlap == 0 || overlap > 1000 {
+				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
+			}
+		})
+	}
+}
+
+// decompress joins chunks as readers do: bytes that an earlier chunk held are skipped, and counted.
+func decompress(t *testing.T, store *storetest.Store, whole string) (joined string, overlap int) {
+	t.Helper()
+	var out []byte
+	for _, key := range store.Keys() {
+		of, offset, c := LogNames.Parse(key)
+		if of != whole {
+			continue
+		}
+		var r io.Reader = bytes.NewReader(store.Object(key))
+		switch c {
+		case layout.Gzip:
+			g, err := gzip.NewReader(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r = g
+		case layout.Zstd:
+			z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer z.Close()
+			r = z
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if offset > int64(len(out)) {
+			t.Fatalf("gap before %s", key)
+		}
+		skip := min(len(out)-int(offset), len(data))
+		overlap += skip
+		out = append(out, data[skip:]...)
+	}
+	return string(out), overlap
+}
+
+func TestRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{whole: base + "a"}
+		r := newRig(t, func(o *Options) { o.MaxChunk, o.BytesPerSecond, o.PushInterval = 1000, 100, time.Nanosecond }, a)
+		a.write(strings.Repeat("x", 10000))
+		r.Start()
+		time.Sleep(50*time.Second + time.Millisecond)
+		var sent int
+		for _, key := range r.store.Keys() {
+			sent += len(r.store.Object(key))
+		}
+		if sent < 5000 || sent > 6000 { // the first chunk is free
+			t.Errorf("%d bytes sent in 50 s at 100 a second", sent)
+		}
+		r.Shipper.Close(t.Context())
+	})
+}
+
+func TestBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{whole: base + "a"}
+		r := newRig(t, nil, a)
+		a.write("12345")
+		time.Sleep(30 * time.Second)
+		want := `# HELP rayhistory_collector_ship_behind_seconds Age of the oldest byte that is not stored yet.
+# TYPE rayhistory_collector_ship_behind_seconds gauge
+rayhistory_collector_ship_behind_seconds{group="logs"} 30
+# HELP rayhistory_collector_ship_pending_bytes Bytes that are not stored yet.
+# TYPE rayhistory_collector_ship_pending_bytes gauge
+rayhistory_collector_ship_pending_bytes{group="logs"} 5
+`
+		if err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want), "rayhistory_collector_ship_behind_seconds", "rayhistory_collector_ship_pending_bytes"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPrepareComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{whole: base + "a"}
+		fails := 2
+		r := newRig(t, func(o *Options) {
+			o.PushInterval = time.Nanosecond
+			o.Prepare = func(context.Context, string) error {
+				if fails--; fails >= 0 {
+					return storetest.ErrFault
+				}
+				return nil
+			}
+		}, a)
+		a.write("x")
+		r.Start()
+		time.Sleep(20 * time.Second)
+		r.Shipper.Close(t.Context())
+		r.want(t, "a")
+		if fails != -1 {
+			t.Errorf("prepared %d times", 2-fails)
+		}
+	})
+}
+
+func TestNodeLogs(t *testing.T) {
+	for whole, want := range map[string]string{
+		base + "a":             base,
+		base + "logs/deeper/b": base,
+		"log/lab_default/s/node_events/11dd-2026-11-20-23": "",
+		"": "",
+	} {
+		if got := nodeLogs(whole); got != want {
+			t.Errorf("nodeLogs(%q) = %q", whole, got)
+		}
+	}
+}
