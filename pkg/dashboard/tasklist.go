@@ -36,11 +36,7 @@ func (d *Dashboard) listTasks(w http.ResponseWriter, r *Request) error {
 		writeStateError(w, filterRefused(err))
 		return nil
 	}
-	old, err := d.ray255(r)
-	if err != nil {
-		return err
-	}
-	e := taskEncoder{detail: q.Detail, offsetsAsText: old}
+	e := taskEncoder{detail: q.Detail}
 	out := newStream(w, jsonType)
 	out.buf = fmt.Appendf(out.buf, `{"result": true, "msg": "", "data": {"result": {"total": %d, "num_after_truncation": %d, "num_filtered": %d, "result": [`,
 		picked.Listed, picked.Listed, picked.Matching)
@@ -72,17 +68,6 @@ func filterRefused(err error) *apiError {
 		return unknownColumn(taskColumns, unknown.Column)
 	}
 	return badRequest("%s", err)
-}
-
-// ray255 says whether the session's Ray is 2.55 or older, which summarises tasks by function and shows offsets as strings.
-func (d *Dashboard) ray255(r *Request) (bool, error) {
-	build, err := d.rayBuild(r)
-	if err != nil {
-		return false, err
-	}
-	var major, minor int
-	_, err = fmt.Sscanf(build.version, "%d.%d", &major, &minor)
-	return err == nil && (major < 2 || major == 2 && minor <= 55), nil
 }
 
 // taskColumns are the State API's columns of tasks that filters may name, in Ray's order.

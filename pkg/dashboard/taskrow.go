@@ -12,8 +12,6 @@ import (
 // protobuf_to_task_state_dict there). It keeps buffers from row to row.
 type taskEncoder struct {
 	detail bool
-	// offsetsAsText is how Ray before 2.56 shows the offsets in task_log_info.
-	offsetsAsText bool
 
 	states  []session.StateTime
 	profile session.Profile
@@ -192,15 +190,10 @@ func (e *taskEncoder) appendLogInfo(b []byte, r session.Row) []byte {
 		}
 	}
 	offset := func(name string, at *int64) {
-		if at == nil {
-			return
+		if at != nil {
+			key(name)
+			b = strconv.AppendInt(b, *at, 10)
 		}
-		key(name)
-		if e.offsetsAsText {
-			b = append(strconv.AppendInt(append(b, '"'), *at, 10), '"')
-			return
-		}
-		b = strconv.AppendInt(b, *at, 10)
 	}
 	file("stdout_file", info.StdoutFile)
 	file("stderr_file", info.StderrFile)

@@ -47,6 +47,17 @@ func (d *Dashboard) summarizeTasks(w http.ResponseWriter, r *Request) error {
 	return nil
 }
 
+// ray255 says whether the session's Ray is 2.55 or older. It summarises tasks by function, whatever their names.
+func (d *Dashboard) ray255(r *Request) (bool, error) {
+	build, err := d.rayBuild(r)
+	if err != nil {
+		return false, err
+	}
+	var major, minor int
+	_, err = fmt.Sscanf(build.version, "%d.%d", &major, &minor)
+	return err == nil && (major < 2 || major == 2 && minor <= 55), nil
+}
+
 func summary(r *Request, q session.Query, byFunction bool) (listReply, error) {
 	s, err := r.Session.Tasks.Summarize(q, byFunction)
 	if err != nil {

@@ -259,6 +259,7 @@ func appendWithoutColours(b, s []byte) []byte {
 	}
 }
 
+// logInfo reads a TaskLogInfo.
 func (d *decoder) logInfo(c *cursor) {
 	u := &d.update
 	if c.object() {
@@ -272,10 +273,8 @@ func (d *decoder) logInfo(c *cursor) {
 		switch string(c.key) {
 		case "stdoutFile", "stdout_file":
 			u.stdoutFile = d.text(c.rawString())
-			u.flags |= hasStdout
 		case "stderrFile", "stderr_file":
 			u.stderrFile = d.text(c.rawString())
-			u.flags |= hasStderr
 		case "stdoutStart", "stdout_start":
 			u.stdoutStart = c.integer()
 			u.flags |= hasStdoutStart
@@ -290,6 +289,25 @@ func (d *decoder) logInfo(c *cursor) {
 			u.flags |= hasStderrEnd
 		default:
 			c.skip()
+		}
+	}
+	u.dropUnsetOffsets()
+}
+
+// dropUnsetOffsets: Ray before 2.58 tells the files and the starts in one event and the ends in another, and writes what it does not tell
+// as empty and 0.
+func (u *taskUpdate) dropUnsetOffsets() {
+	if u.stdoutFile != 0 && u.stdoutEnd != 0 || u.stderrFile != 0 && u.stderrEnd != 0 {
+		return
+	}
+	for _, o := range [...]struct {
+		offset int64
+		told   rowFlags
+	}{
+		{u.stdoutStart, hasStdoutStart}, {u.stdoutEnd, hasStdoutEnd}, {u.stderrStart, hasStderrStart}, {u.stderrEnd, hasStderrEnd},
+	} {
+		if o.offset == 0 {
+			u.flags &^= o.told
 		}
 	}
 }

@@ -3,8 +3,14 @@ package session
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -21,13 +27,12 @@ func (t *entityTables) fill(s *Session) {
 }
 
 // ends gives when jobs ended and workers died, in whole milliseconds, as Ray's own tables have it.
-func (s *Session) ends(t *texts) (jobs map[rayid.Job]int64, workers map[textID]death) {
-	ms := func(ns int64) int64 { return ns - ns%int64(time.Millisecond) }
+func (s *Session) ends(ctx context.Context, t *texts) (jobs map[rayid.Job]int64, workers map[textID]death, err error) {
 	jobs = make(map[rayid.Job]int64)
 	for i := range s.Jobs {
 		for _, tr := range s.Jobs[i].Transitions {
 			if tr.State == "FINISHED" {
-				jobs[s.Jobs[i].ID] = ms(tr.Time)
+				jobs[s.Jobs[i].ID] = tr.Time - tr.Time%int64(time.Millisecond)
 			}
 		}
 	}
@@ -35,15 +40,50 @@ func (s *Session) ends(t *texts) (jobs map[rayid.Job]int64, workers map[textID]d
 	for i := range s.Workers {
 		w := &s.Workers[i]
 		for _, tr := range w.Transitions {
-			if tr.State != "DEAD" {
-				continue
+			if tr.State == "DEAD" {
+				workers[t.intern(w.ID[:])] = newDeath(tr.EndMs, tr.Time, tr.ExitType, tr.ExitDetail)
 			}
-			d := death{time: ms(tr.Time), exit: tr.ExitType, detail: tr.ExitDetail}
-			if tr.EndMs > 0 && tr.EndMs < 1<<43 {
-				d.time = int64(tr.EndMs) * int64(time.Millisecond)
-			}
-			workers[t.intern(w.ID[:])] = d
 		}
 	}
-	return jobs, workers
+	if len(s.Workers) == 0 {
+		err = s.savedDeaths(ctx, t, workers)
+	}
+	return jobs, workers, err
+}
+
+// newDeath tells of a death at endMs, Unix milliseconds, or if that is not known at about other, Unix nanoseconds.
+func newDeath(endMs uint64, other int64, exit, detail string) death {
+	d := death{time: other - other%int64(time.Millisecond), exit: exit, detail: detail}
+	if endMs > 0 && endMs < math.MaxInt64/uint64(time.Millisecond) {
+		d.time = int64(endMs) * int64(time.Millisecond)
+	}
+	return d
+}
+
+// savedDeaths reads the workers' deaths from the last snapshot of the State API's list of workers: Ray before 2.58 has no events of them.
+func (s *Session) savedDeaths(ctx context.Context, t *texts, workers map[textID]death) error {
+	for _, url := range s.Snapshots.URLs("/api/v0/workers") {
+		last, err := s.Snapshots.Last(url, 0)
+		if err != nil {
+			return err
+		}
+		value, err := s.Snapshots.Value(ctx, last)
+		if errors.Is(err, ErrMalformed) || errors.Is(err, os.ErrNotExist) {
+			continue // what it told stays unknown
+		}
+		if err != nil {
+			return err
+		}
+		answer, _ := value.(*pyjson.Object)
+		for _, row := range answer.Object("data").Object("result").List("result") {
+			w, _ := row.(*pyjson.Object)
+			id, err := rayid.Parse[rayid.Worker](w.String("worker_id"))
+			end, _ := w.Get("end_time_ms").(pyjson.Number)
+			ms, endErr := strconv.ParseUint(string(end), 10, 64)
+			if err == nil && endErr == nil && ms > 0 && w.Get("is_alive") == false {
+				workers[t.intern(id[:])] = newDeath(ms, 0, w.String("exit_type"), w.String("exit_detail"))
+			}
+		}
+	}
+	return nil
 }

@@ -59,7 +59,9 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err := s.replayAll(ctx, ref, inv.events, tables); err != nil {
 		return nil, fmt.Errorf("load session %s: %w", ref, err)
 	}
-	s.latest, s.seal = s.assemble(ref, inv, tables), inv.seal
+	if s.latest, err = s.assemble(ctx, ref, inv, tables); err != nil {
+		return nil, fmt.Errorf("load session %s: %w", ref, err)
+	}
 	return s.latest, nil
 }
 
@@ -111,14 +113,20 @@ func (s *source) widen(first, last int64) {
 }
 
 // assemble makes a session of what was read.
-func (s *source) assemble(ref layout.Session, inv *inventory, tables *taskTables) *Session {
+func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
 	out := &Session{
 		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended,
 		Start: s.first, End: s.last, source: s,
 	}
 	s.entities.fill(out)
+	jobs, deaths, err := out.ends(ctx, tables.texts)
+	if err != nil {
+		return nil, err
+	}
 	out.Tasks = tables.freeze()
-	out.Tasks.jobEnds, out.Tasks.deaths = out.ends(tables.texts)
+	out.Tasks.deriveLogs(ref.Name, inv.logs)
+	out.Tasks.jobEnds, out.Tasks.deaths = jobs, deaths
 	out.Warnings = s.warnings.all(s.counts)
-	return out
+	s.seal = inv.seal
+	return out, nil
 }

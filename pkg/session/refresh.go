@@ -36,8 +36,12 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	if err := src.replayAll(ctx, s.Ref, grown, tables); err != nil {
 		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
 	}
-	src.latest, src.seal = src.assemble(s.Ref, inv, tables), inv.seal
-	return src.latest, nil
+	next, err := src.assemble(ctx, s.Ref, inv, tables)
+	if err != nil {
+		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
+	}
+	src.latest = next
+	return next, nil
 }
 
 func sameChunk(a, b chunk) bool {

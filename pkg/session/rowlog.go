@@ -16,12 +16,7 @@ func (r Row) LogInfo() (info LogInfo, ok bool) {
 	if f&hasLogInfo == 0 || !r.reached(commonColumn(stateRunning)) {
 		return info, false
 	}
-	if f&hasStdout != 0 {
-		info.StdoutFile = r.t.texts.get(r.p.stdoutFile[r.i])
-	}
-	if f&hasStderr != 0 {
-		info.StderrFile = r.t.texts.get(r.p.stderrFile[r.i])
-	}
+	info.StdoutFile, info.StderrFile = r.t.texts.get(r.p.stdoutFile[r.i]), r.t.texts.get(r.p.stderrFile[r.i])
 	offset := func(told rowFlags, column *[pageRows]int64) *int64 {
 		if f&told == 0 {
 			return nil
@@ -30,7 +25,7 @@ func (r Row) LogInfo() (info LogInfo, ok bool) {
 	}
 	info.StdoutStart, info.StdoutEnd = offset(hasStdoutStart, &r.p.stdoutStart), offset(hasStdoutEnd, &r.p.stdoutEnd)
 	info.StderrStart, info.StderrEnd = offset(hasStderrStart, &r.p.stderrStart), offset(hasStderrEnd, &r.p.stderrEnd)
-	return info, true
+	return info, info.StdoutFile != nil || info.StderrFile != nil || f&(hasStdoutStart|hasStdoutEnd|hasStderrStart|hasStderrEnd) != 0
 }
 
 // TaskLog is what is needed to show one attempt's log.

@@ -50,16 +50,15 @@ type rowFlags uint16
 
 const (
 	// The first bits, by place in commonStates, say that the state was entered.
-	hasTime    rowFlags = 1
-	hasLogInfo rowFlags = 1 << (numCommonStates + iota)
-	hasStdout           // stdout_file was told; the next ones likewise
-	hasStderr
-	hasStdoutStart
+	hasTime        rowFlags = 1
+	hasLogInfo     rowFlags = 1 << (numCommonStates + iota)
+	hasStdoutStart          // stdout_start was told; the next ones likewise
 	hasStdoutEnd
 	hasStderrStart
 	hasStderrEnd
 	hasPaused // is_debugger_paused was told
 	isPaused
+	derivedLog // the files and the starts were not told, see deriveLogs
 )
 
 func (p *taskPage) entered(i, column int) bool { return p.flags[i]&(hasTime<<column) != 0 }

@@ -79,6 +79,7 @@ func (t *Tasks) thaw() *taskTables {
 		s := &b.shards[shardOf(&p.id[i])]
 		q, j := s.find(&p.id[i], p.attempt[i])
 		q.copyRow(j, p, i)
+		q.forgetDerivedLog(j)
 		s.sorted++
 	}
 	return b

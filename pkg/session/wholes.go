@@ -79,7 +79,7 @@ func takeInventory(ctx context.Context, store blob.Reader, root string, ref layo
 			progress.BytesTotal.Add(object.Size)
 		case layout.Log:
 			inv.logs.Add(o, object)
-		case layout.Snapshot:
+		case layout.Snapshot, layout.Series:
 			inv.snapshots.Add(o, object)
 		case layout.Facts:
 			inv.ended = inv.ended || object.Key == layout.FactsKey(root, ref, layout.End)
