@@ -1,0 +1,431 @@
+package sink
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/event"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/spool"
+)
+
+const session = "session_2026-11-20_23-19-45_581717_22125"
+
+var node = rayid.Node{0x11, 27: 0x58}
+
+// kept is a spool in memory.
+type kept struct {
+	mu     sync.Mutex
+	wholes map[string]string
+	err    error
+}
+
+func (k *kept) Append(_ context.Context, pieces []spool.Piece) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return k.err
+	}
+	if k.wholes == nil {
+		k.wholes = make(map[string]string)
+	}
+	for len(pieces) > 0 {
+		whole, lines := pieces[0].Whole, []byte(nil)
+		for len(pieces) > 0 && pieces[0].Whole == whole {
+			lines, pieces = append(lines, pieces[0].Data...), pieces[1:]
+		}
+		k.wholes[whole] += string(lines)
+	}
+	return nil
+}
+
+func quiet() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+func newSink(t testing.TB, k Appender, change func(*Options)) *Sink {
+	t.Helper()
+	o := Options{
+		Spool: k, Root: "log", Namespace: "default", Cluster: "lab",
+		NodeID: func() (rayid.Node, bool) { return node, true },
+		Log:    quiet(), Registerer: prometheus.NewRegistry(),
+	}
+	if change != nil {
+		change(&o)
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func post(s http.Handler, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/v1/events", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+func TestEventsAreKeptByJobAndHour(t *testing.T) {
+	var k kept
+	s := newSink(t, &k, nil)
+	events := []string{
+		`{"eventType":"TASK_DEFINITION_EVENT","timestamp":"2026-11-20T23:59:59.9Z","sessionName":"` + session + `","taskDefinitionEvent":{"jobId":"AgAAAA=="}}`,
+		`{"eventType":"NODE_DEFINITION_EVENT","timestamp":"2026-11-20T23:00:00Z","sessionName":"` + session + `","nodeDefinitionEvent":{}}`,
+		`{"event_type":"TASK_LIFECYCLE_EVENT","timestamp":"2026-11-21T00:00:00Z","session_name":"` + session + `","task_lifecycle_event":{"job_id":"02000000"}}`,
+		"{\"eventType\":\"NEW_EVENT\",\n\t\"timestamp\":\"2026-11-21T01:30:00+02:00\",\r\n\"sessionName\":\"session_other\",\"newEvent\":{\"jobId\":\"AgAAAA==\"}}",
+		`{"eventType":"TASK_LIFECYCLE_EVENT","timestamp":"2026-11-20T23:00:00Z","sessionName":"` + session + `","x":{"jobId":"AgAAAA=="}}`,
+	}
+	w := post(s, " [\n"+strings.Join(events, " ,\n")+" ] ")
+	if w.Code != 200 || w.Body.String() != "{\"accepted\": 5}\n" {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	n := node.String()
+	prefix := "log/lab_default/" + session
+	want := map[string]string{
+		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-20-23":                     events[0] + "\n" + events[4] + "\n",
+		prefix + "/node_events/" + n + "-2026-11-20-23":                             events[1] + "\n",
+		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-21-00":                     events[2] + "\n",
+		"log/lab_default/session_other/job_events/AgAAAA==/" + n + "-2026-11-20-23": strings.NewReplacer("\n", " ", "\r", " ").Replace(events[3]) + "\n",
+	}
+	if !maps.Equal(k.wholes, want) {
+		t.Errorf("kept %q\nwant %q", k.wholes, want)
+	}
+	for c, want := range map[prometheus.Collector]float64{s.metrics.accepted: 5, s.metrics.unknown: 1, s.metrics.withoutTime: 0, s.metrics.batches.WithLabelValues("200"): 1} {
+		if got := testutil.ToFloat64(c); got != want {
+			t.Errorf("counted %v, want %v", got, want)
+		}
+	}
+}
+
+func TestAbsurdTimesAreNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k kept
+		s := newSink(t, &k, nil)
+		var events []string
+		for _, at := range []string{`"x":1`, `"timestamp":"yesterday"`, `"timestamp":"1970-01-01T00:00:00Z"`, `"timestamp":"2000-01-04T00:00:00Z"`, `"timestamp":null`} {
+			events = append(events, `{"sessionName":"session_a",`+at+`}`)
+		}
+		if w := post(s, "["+strings.Join(events, ",")+"]"); w.Code != 200 {
+			t.Fatal(w.Code, w.Body)
+		}
+		// The bubble's clock begins at 2000-01-01.
+		want := "log/lab_default/session_a/node_events/" + node.String() + "-2000-01-01-00"
+		if len(k.wholes) != 1 || strings.Count(k.wholes[want], "\n") != 5 {
+			t.Errorf("kept %q", k.wholes)
+		}
+		if n := testutil.ToFloat64(s.metrics.withoutTime); n != 5 {
+			t.Errorf("counted %v", n)
+		}
+	})
+}
+
+// TestRefusals: each says what is wrong, and keeps nothing.
+func TestRefusals(t *testing.T) {
+	good := `{"sessionName":"session_a"},`
+	for name, test := range map[string]struct {
+		body   string
+		header []string
+		status int
+		reason string
+		text   string
+		events float64
+	}{
+		"not JSON":           {body: "[" + good + `{"sessionName":}]`, status: 400, reason: "malformed", text: "byte 44: want a value", events: 1},
+		"cut":                {body: "[" + good + `{"sess`, status: 400, reason: "malformed", text: "byte 35: the batch ends too early", events: 1},
+		"not an array":       {body: `{"sessionName":"session_a"}`, status: 400, reason: "malformed", text: "want a JSON array"},
+		"not an event":       {body: "[" + good + "7]", status: 400, reason: "malformed", text: "want an event", events: 1},
+		"empty":              {status: 400, reason: "malformed", text: "ends too early"},
+		"no session":         {body: "[" + good + `{},{},{}]`, status: 400, reason: "session", text: "event 1 of the batch: no sessionName", events: 4},
+		"session of a path":  {body: "[" + good + `{"sessionName":"session_../../etc"}]`, status: 400, reason: "session", text: "event 1 of the batch", events: 2},
+		"session of a path2": {body: `[{"sessionName":"../session_a"}]`, status: 400, reason: "session", text: "event 0 of the batch", events: 1},
+		"node of a path":     {body: "[" + good + `{"sessionName":"session_a","nodeId":"../../x"}]`, status: 400, reason: "id", text: "event 1 of the batch: nodeId", events: 2},
+		"job of a path":      {body: "[" + good + `{"sessionName":"session_a","x":{"jobId":"../../x"}}]`, status: 400, reason: "id", text: "event 1 of the batch: jobId", events: 2},
+		"content type":       {body: "[]", header: []string{"Content-Type", "text/plain"}, status: 415, reason: "content_type", text: "want application/json"},
+		"no content type":    {body: "[]", header: []string{"Content-Type", ""}, status: 415, reason: "content_type", text: "want application/json"},
+		"encoding":           {body: "[]", header: []string{"Content-Encoding", "br"}, status: 415, reason: "content_type", text: "want gzip"},
+		"not gzip":           {body: "[]", header: []string{"Content-Encoding", "gzip"}, status: 400, reason: "unreadable", text: "inflate"},
+		"too long":           {body: "[" + strings.Repeat(" ", 10_000) + "]", status: 413, reason: "too_large", text: "more than 10000 bytes"},
+		"too many jobs":      {body: manyJobs(maxWholes + 1), header: []string{"Content-Encoding", "gzip"}, status: 413, reason: "too_large", text: "send smaller batches"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var k kept
+			s := newSink(t, &k, func(o *Options) {
+				if o.MaxBody = 10_000; name == "too many jobs" {
+					o.MaxBody = 1 << 20
+				}
+			})
+			if name == "too many jobs" {
+				test.body, test.events = zipped(test.body), maxWholes+1
+			}
+			w := post(s, test.body, test.header...)
+			if w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {
+				t.Errorf("%d %s, want %d %s", w.Code, w.Body, test.status, test.text)
+			}
+			if k.wholes != nil {
+				t.Errorf("kept %q", k.wholes)
+			}
+			if n := testutil.ToFloat64(s.metrics.refused.WithLabelValues(test.reason)); n != test.events {
+				t.Errorf("counted %v refused events, want %v", n, test.events)
+			}
+			if n := s.bodies.taken.Load(); n != 0 {
+				t.Errorf("%d bytes of memory are not given back", n)
+			}
+		})
+	}
+}
+
+func manyJobs(n int) string {
+	var b strings.Builder
+	for i := range n {
+		_, _ = fmt.Fprintf(&b, `,{"sessionName":"session_a","x":{"jobId":"%08x"}}`, i+1)
+	}
+	return "[" + b.String()[1:] + "]"
+}
+
+func zipped(s string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, s)
+	_ = z.Close()
+	return b.String()
+}
+
+func TestMethod(t *testing.T) {
+	s := newSink(t, &kept{}, nil)
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(method, "/v1/events", nil))
+		if w.Code != 405 || w.Header().Get("Allow") != "POST" {
+			t.Errorf("%s: %d, Allow %q", method, w.Code, w.Header().Get("Allow"))
+		}
+	}
+}
+
+// TestLater: what may pass by itself is 503 with Retry-After, which Ray obeys by sending the batch again.
+func TestLater(t *testing.T) {
+	body := `[{"sessionName":"session_a"}]`
+	unknown := func(o *Options) { o.NodeID = func() (rayid.Node, bool) { return rayid.Node{}, false } }
+	for name, test := range map[string]struct {
+		k      *kept
+		change func(*Options)
+		status int
+		reason string
+	}{
+		"node":      {&kept{}, unknown, 503, "node"},
+		"full":      {&kept{err: fmt.Errorf("append: %w", spool.ErrFull)}, nil, 503, "full"},
+		"disk":      {&kept{err: errors.New("input/output error")}, nil, 503, "disk"},
+		"too large": {&kept{err: fmt.Errorf("append: %w", spool.ErrTooLarge)}, nil, 413, "too_large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSink(t, test.k, test.change)
+			w := post(s, body)
+			if w.Code != test.status || (w.Header().Get("Retry-After") != "") != (test.status == 503) {
+				t.Errorf("%d %s, Retry-After %q", w.Code, w.Body, w.Header().Get("Retry-After"))
+			}
+			if n := testutil.ToFloat64(s.metrics.batches.WithLabelValues(fmt.Sprint(test.status))); n != 1 {
+				t.Errorf("counted %v", n)
+			}
+		})
+	}
+}
+
+func TestBodiesOfAnyForm(t *testing.T) {
+	body := "[" + strings.TrimSuffix(strings.Repeat(`{"sessionName":"session_a","x":"`+strings.Repeat("y", 1000)+`"},`, 3000), ",") + "]"
+	for name, request := range map[string]func() *http.Request{
+		"plain":   func() *http.Request { return httptest.NewRequest("POST", "/", strings.NewReader(body)) },
+		"chunked": func() *http.Request { return httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(body))) },
+		"gzip": func() *http.Request {
+			r := httptest.NewRequest("POST", "/", strings.NewReader(zipped(body)))
+			r.Header.Set("Content-Encoding", "gzip")
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, limit := range []int64{int64(len(body)), int64(len(body)) - 1} {
+				var k kept
+				s := newSink(t, &k, func(o *Options) { o.MaxBody = limit })
+				for range 2 { // the second in memory used before
+					r := request()
+					r.Header.Set("Content-Type", "application/json; charset=utf-8")
+					w := httptest.NewRecorder()
+					s.ServeHTTP(w, r)
+					if want := map[bool]int{true: 200, false: 413}[limit == int64(len(body))]; w.Code != want {
+						t.Fatalf("limit %d: %d %.200s, want %d", limit, w.Code, w.Body, want)
+					}
+					if n := s.bodies.taken.Load(); n != 0 {
+						t.Errorf("%d bytes of memory are not given back", n)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestMemoryIsBounded: requests wait for memory, and no longer than Ray does.
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSink(t, &kept{}, func(o *Options) { o.MaxBody, o.MaxMemory = 1000, 1000 })
+		body := "[" + strings.Repeat(" ", 998) + "]"
+		hold, done := io.Pipe()
+		held := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(body[:500]), hold))
+		held.ContentLength = 1000
+		held.Header.Set("Content-Type", "application/json")
+		var requests sync.WaitGroup
+		first := httptest.NewRecorder()
+		requests.Go(func() { s.ServeHTTP(first, held) })
+		synctest.Wait()
+
+		start := time.Now()
+		if w := post(s, body); w.Code != 503 || w.Header().Get("Retry-After") != "1" || time.Since(start) != memoryWait {
+			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(start))
+		}
+		codes := make(chan int, maxWaiting+10)
+		for range maxWaiting + 10 {
+			requests.Go(func() { codes <- post(s, body).Code })
+		}
+		synctest.Wait()
+		if n := len(codes); n != 10 {
+			t.Errorf("%d requests were sent away at once, want 10", n)
+		}
+		_, _ = io.WriteString(done, body[500:])
+		requests.Wait()
+		close(codes)
+		ok := 0
+		for code := range codes {
+			if code == 200 {
+				ok++
+			}
+		}
+		if ok != maxWaiting || first.Code != 200 {
+			t.Errorf("%d of the waiting requests were answered 200, the first %d", ok, first.Code)
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"namespace": func(o *Options) { o.Namespace = "../x" },
+		"cluster":   func(o *Options) { o.Cluster = "" },
+		"body":      func(o *Options) { o.MaxBody = 1 << 40 },
+		"memory":    func(o *Options) { o.MaxBody, o.MaxMemory = 1000, 999 },
+	} {
+		o := Options{Spool: &kept{}, Root: "log", Namespace: "default", Cluster: "lab", Log: quiet(), Registerer: prometheus.NewRegistry()}
+		change(&o)
+		if _, err := New(o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestRecording: every event of a real session is stored once and unchanged, under its job.
+func TestRecording(t *testing.T) {
+	var k kept
+	s := newSink(t, &k, nil)
+	var want []string
+	for _, n := range []string{"head", "w1", "w2"} {
+		for _, p := range recording.Open(t).Posts(n) {
+			for _, e := range p.Body {
+				want = append(want, string(e))
+			}
+			if w := post(s, string(array(p.Body))); w.Code != 200 {
+				t.Fatal(w.Code, w.Body)
+			}
+		}
+	}
+	var got []string
+	for _, lines := range k.wholes {
+		for l := range strings.Lines(lines) {
+			got = append(got, strings.TrimSuffix(l, "\n"))
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d events are kept of %d", len(got), len(want))
+	}
+	if n := testutil.ToFloat64(s.metrics.accepted); n != float64(len(want)) {
+		t.Errorf("counted %v of %d", n, len(want))
+	}
+	if n := testutil.ToFloat64(s.metrics.unknown) + testutil.ToFloat64(s.metrics.withoutTime); n != 0 {
+		t.Errorf("%v are unknown or without time", n)
+	}
+}
+
+func array(events []json.RawMessage) []byte {
+	return append(append([]byte{'['}, bytes.Join(asBytes(events), []byte(", "))...), ']')
+}
+
+func asBytes(events []json.RawMessage) [][]byte {
+	list := make([][]byte, len(events))
+	for i, e := range events {
+		list[i] = e
+	}
+	return list
+}
+
+// FuzzSink: no body breaks the sink, what it keeps are the body's events as lines, and under keys of the cluster.
+func FuzzSink(f *testing.F) {
+	f.Add([]byte(`[{"sessionName":"session_a","timestamp":"2026-11-20T23:59:59Z","x":{"jobId":"AgAAAA=="}},` + "\n{}]"))
+	f.Add([]byte("[{\"sessionName\":\n\"session_a\"}\n,{\"session_name\":\"session_b\"}]"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var k kept
+		w := post(newSink(t, &k, nil), string(body))
+		if w.Code != 200 {
+			if w.Code != 400 || k.wholes != nil {
+				t.Fatalf("%d, kept %q", w.Code, k.wholes)
+			}
+			return
+		}
+		var sent []json.RawMessage
+		if err := json.Unmarshal(body, &sent); err != nil {
+			t.Fatalf("kept what is no JSON: %v", err)
+		}
+		n := 0
+		for key, lines := range k.wholes {
+			if !strings.HasPrefix(key, "log/lab_default/session_") || strings.Contains(key, "..") {
+				t.Fatalf("kept under %q", key)
+			}
+			for l := range strings.Lines(lines) {
+				var e map[string]any
+				if err := json.Unmarshal([]byte(l), &e); err != nil || !strings.HasSuffix(l, "}\n") {
+					t.Fatalf("kept the line %q: %v", l, err)
+				}
+				n++
+			}
+		}
+		var s event.Scanner
+		for s.Reset(body); s.Next(); {
+			n--
+		}
+		if n != 0 || !strings.Contains(w.Body.String(), fmt.Sprintf(" %d}", len(sent))) {
+			t.Fatalf("%d lines more than events; answered %s for %d", n, w.Body, len(sent))
+		}
+	})
+}
