@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 )
 
@@ -41,29 +40,10 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.serve(cmd.Context(), log)
+			return o.listenAndServe(cmd.Context(), log)
 		},
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
 	return cmd
-}
-
-func newLog(level, format string) (logrus.FieldLogger, error) {
-	log := logrus.New()
-	log.SetOutput(os.Stderr)
-	parsed, err := logrus.ParseLevel(level)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level=%q: want debug, info, warning or error", level)
-	}
-	log.SetLevel(parsed)
-	switch format {
-	case "text":
-		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
-	case "json":
-		log.SetFormatter(&logrus.JSONFormatter{})
-	default:
-		return nil, fmt.Errorf("--log-format=%q: want text or json", format)
-	}
-	return log, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -36,8 +38,7 @@ type serveOptions struct {
 	loadTimeout     time.Duration
 	shutdownTimeout time.Duration
 	dashboard       dashboard.Options
-	logLevel        string
-	logFormat       string
+	log             logging.Options
 }
 
 func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
@@ -58,8 +59,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.dashboard.GrafanaOrgID, "grafana-org-id", "1", "Grafana organization")
 	fs.StringVar(&o.dashboard.GrafanaClusterFilter, "grafana-cluster-filter", "", "value of the cluster filter of Grafana's panels; empty: none")
 	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000, "most rows that one State API request may ask for")
-	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warning or error")
-	fs.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	o.log.AddFlags(fs)
 	settings.Bind(fs, map[string][]string{
 		"grafana-host":           {"RAY_GRAFANA_HOST"},
 		"grafana-iframe-host":    {"RAY_GRAFANA_IFRAME_HOST"},
@@ -90,11 +90,21 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	case o.dashboard.MaxLimit < 1:
 		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
 	}
-	return newLog(o.logLevel, o.logFormat)
+	return o.log.New(os.Stderr)
+}
+
+// listenAndServe is serve on the address of the settings.
+func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen=%q: %w", o.listen, err)
+	}
+	defer func() { _ = listener.Close() }()
+	return o.serve(ctx, listener, log)
 }
 
 // serve runs the server until ctx ends, and then until its requests have.
-func (o *serveOptions) serve(ctx context.Context, log logrus.FieldLogger) error {
+func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log logrus.FieldLogger) error {
 	store, err := backend.Open(ctx, o.storage, log)
 	if err != nil {
 		return err
@@ -111,10 +121,6 @@ func (o *serveOptions) serve(ctx context.Context, log logrus.FieldLogger) error 
 	})
 	if err != nil {
 		return err
-	}
-	listener, err := net.Listen("tcp", o.listen)
-	if err != nil {
-		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	sessions.Start()
 	defer sessions.Close()
@@ -163,7 +169,7 @@ func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler h
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}
-	log.WithField("address", listener.Addr().String()).Info("serving")
+	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(), "storage": o.describeStorage()}).Info("serving")
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(listener) }()
 	select {

@@ -62,6 +62,9 @@ func (s *Server) row(e catalog.Entry, now time.Time, loads map[layout.Session]se
 	if st, ok := loads[e.Ref]; ok {
 		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone, Total: st.Progress.BytesTotal}
 	}
+	if loaded, ok := s.opts.Sessions.Peek(e.Ref); ok {
+		row.Warnings = loaded.Warnings
+	}
 	return row
 }
 

@@ -144,7 +144,8 @@ func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, rele
 		return session, nil, e.err
 	}
 	c.use(e)
-	return c.refresh(ctx, e), sync.OnceFunc(func() { c.release(e) }), nil
+	session = c.refresh(ctx, e)
+	return session, sync.OnceFunc(func() { c.release(e, session) }), nil
 }
 
 // Begin starts to load a session, if it is not there, without waiting for it.
@@ -217,11 +218,34 @@ func (c *Cache[S]) use(e *entry[S]) {
 	}
 }
 
-func (c *Cache[S]) release(e *entry[S]) {
+// Peek gives a session that is in memory, to look at and not to keep: it neither loads nor counts as a use.
+func (c *Cache[S]) Peek(ref layout.Session) (session S, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entries[ref]; e != nil && e.place != nil {
+		return e.session, true
+	}
+	return session, false
+}
+
+// release ends a use. What was used may have grown: answers are prepared and kept when they are first asked for.
+func (c *Cache[S]) release(e *entry[S], session S) {
+	bytes := session.MemoryBytes()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.users--
+	if e.session == session {
+		c.measured(e, bytes)
+	}
 	c.evict()
+}
+
+// measured notes how large a session is; c.mu must be held.
+func (c *Cache[S]) measured(e *entry[S], bytes int64) {
+	if e.place != nil {
+		c.bytes += bytes - e.bytes
+		e.bytes = bytes
+	}
 }
 
 // evict lets sessions go, those unused for longest first, until the rest is within the bound; c.mu must be held. Sessions in use stay, for

@@ -135,6 +135,12 @@ func TestOneLoadForAllWhoWait(t *testing.T) {
 				t.Fatal("two sessions were loaded")
 			}
 		}
+		if s, ok := c.Peek(ref(1)); !ok || s != sessions[0] {
+			t.Error("the session is not there")
+		}
+		if _, ok := c.Peek(ref(2)); ok {
+			t.Error("a session is there that nobody asked for")
+		}
 		if l.begun[ref(1)] != 1 || c.Status(ref(1)).State != Ready {
 			t.Errorf("loads %d, %+v", l.begun[ref(1)], c.Status(ref(1)))
 		}
@@ -196,6 +202,19 @@ func TestSessionLargerThanTheBoundStaysWhileUsedLast(t *testing.T) {
 		_, release := get(t, c, ref(1))
 		release()
 		if sessions, bytes, _ := c.usage(); sessions != 1 || bytes != 10 || c.Status(ref(0)).State != Absent {
+			t.Errorf("%d sessions of %d bytes", sessions, bytes)
+		}
+	})
+}
+
+func TestGrowthWhileInUseCounts(t *testing.T) {
+	run(t, 25, func(t *testing.T, c *Cache[*stubSession], _ *stubLoader) {
+		_, release := get(t, c, ref(0))
+		release()
+		s, release := get(t, c, ref(1))
+		s.bytes = 20
+		release()
+		if sessions, bytes, _ := c.usage(); sessions != 1 || bytes != 20 {
 			t.Errorf("%d sessions of %d bytes", sessions, bytes)
 		}
 	})

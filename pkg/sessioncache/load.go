@@ -61,6 +61,10 @@ func (c *Cache[S]) causeOf(ctx context.Context) error {
 
 // finish keeps what a load gave, and wakes those who wait.
 func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
+	var bytes int64
+	if err == nil {
+		bytes = session.MemoryBytes()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.session, e.err, e.ended, e.readAt, e.refreshed = session, err, time.Now(), began, time.Now()
@@ -87,9 +91,8 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	if c.entries[e.ref] != e {
 		return // abandoned just as it was done
 	}
-	e.bytes = session.MemoryBytes()
 	e.place = c.recent.PushFront(e)
-	c.bytes += e.bytes
+	c.measured(e, bytes)
 	log.WithField("bytes", e.bytes).Info("loaded a session")
 	if e.bytes > c.opts.MaxBytes {
 		log.WithFields(logrus.Fields{"bytes": e.bytes, "max": c.opts.MaxBytes}).Warn("a session alone is larger than --session-cache-max-memory; it is kept while it is the one used last")
@@ -112,6 +115,10 @@ func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 
 	next, err := c.opts.Refresh(ctx, session)
 	changed := err == nil && next != session
+	var bytes int64
+	if changed {
+		bytes = next.MemoryBytes()
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,12 +139,8 @@ func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	}
 	if changed {
 		e.session = next
-		if e.place != nil {
-			c.bytes -= e.bytes
-			e.bytes = next.MemoryBytes()
-			c.bytes += e.bytes
-			c.evict()
-		}
+		c.measured(e, bytes)
+		c.evict()
 	}
 	return e.session
 }

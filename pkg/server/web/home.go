@@ -50,6 +50,8 @@ type Row struct {
 	Path     string // of its dashboard, relative to the server's root
 	Nearest  string // the frontend's version that is shown if none is chosen; "" if there are no builds
 	Load     *Load  // if it is being loaded
+	// Warnings say what of the session could not be read; known of sessions in memory only.
+	Warnings []string
 }
 
 // EnterPath is where the session becomes the browser's choice.

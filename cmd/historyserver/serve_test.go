@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+)
+
+func parse(t *testing.T, args, environ []string) (*serveOptions, error) {
+	t.Helper()
+	o := new(serveOptions)
+	fs := pflag.NewFlagSet("historyserver", pflag.ContinueOnError)
+	o.addFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	_, err := o.complete(fs, environ)
+	return o, err
+}
+
+func TestSettings(t *testing.T) {
+	o, err := parse(t, []string{"--runtime-class-name=local", "--ray-root-dir=/history/", "--session-cache-max-memory=512MiB", "--listen=127.0.0.1:0"},
+		[]string{"RAY_GRAFANA_HOST=http://grafana:3000", "RAYHISTORY_DASHBOARD_DIR=/dash", "RAYHISTORY_LISTEN=:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.storage.Root != "history" || o.cacheMemory != 512<<20 || o.dashboard.GrafanaHost != "http://grafana:3000" || o.dashboardDir != "/dash" || o.listen != "127.0.0.1:0" {
+		t.Errorf("%+v", o)
+	}
+	for _, tc := range []struct {
+		args, environ []string
+		want          string
+	}{
+		{args: []string{"--session-cache-max-loads=0"}, want: "--session-cache-max-loads=0"},
+		{args: []string{"--session-cache-max-memory=lots"}, want: "session-cache-max-memory"},
+		{args: []string{"--session-cache-refresh-interval=0s"}, want: "--session-cache-refresh-interval"},
+		{args: []string{"--session-load-timeout=1m"}, want: "--session-load-timeout=1m0s"},
+		{args: []string{"--catalog-interval=1ms"}, want: "--catalog-interval"},
+		{args: []string{"--shutdown-timeout=-1s"}, want: "--shutdown-timeout"},
+		{args: []string{"--max-limit=0"}, want: "--max-limit=0"},
+		{args: []string{"--log-level=loud"}, want: "--log-level"},
+		{args: []string{"--unknown"}, want: "unknown flag"},
+		{environ: []string{"RAYHISTORY_LISTENS=:80"}, want: "RAYHISTORY_LISTENS"},
+		{args: []string{"--storage-root-dir=a", "--ray-root-dir=b"}, want: "contradicts"},
+	} {
+		if _, err := parse(t, tc.args, tc.environ); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v %v: %v, want %s", tc.args, tc.environ, err, tc.want)
+		}
+	}
+}
+
+func TestServesUntilToldToStop(t *testing.T) {
+	dir := t.TempDir()
+	const session = "session_2026-11-20_23-19-45_581717_22125"
+	marker := filepath.Join(dir, "log", "metadir", "lab_default", session)
+	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(marker, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- o.serve(ctx, listener, log) }()
+
+	get := func(path string) (int, string) {
+		t.Helper()
+		resp, err := http.Get("http://" + listener.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	for path, want := range map[string]string{
+		"/clusters": session, "/enter_cluster/default/lab/" + session: "success",
+		"/namespaces/default/clusters/lab/sessions/latest/api/v0/tasks": `"total":0`, "/metrics": "go_goroutines", "/healthz": "ok",
+	} {
+		if status, body := get(path); status != http.StatusOK || !strings.Contains(strings.ReplaceAll(body, " ", ""), want) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the server did not stop")
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	cmd := command()
+	cmd.SetArgs([]string{"--listen=" + listener.Addr().String(), "--local-dir=" + t.TempDir(), "--log-level=error"})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "--listen") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,41 @@
+// Package logging makes the log of a binary from its flags.
+package logging
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+)
+
+// Options are the flags of a log.
+type Options struct {
+	level, format string
+}
+
+// AddFlags adds --log-level and --log-format.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.level, "log-level", "info", "debug, info, warning or error")
+	fs.StringVar(&o.format, "log-format", "text", "text or json")
+}
+
+// New makes the log, which writes to w.
+func (o *Options) New(w io.Writer) (logrus.FieldLogger, error) {
+	log := logrus.New()
+	log.SetOutput(w)
+	level, err := logrus.ParseLevel(o.level)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level=%q: want debug, info, warning or error", o.level)
+	}
+	log.SetLevel(level)
+	switch o.format {
+	case "text":
+		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
+	case "json":
+		log.SetFormatter(&logrus.JSONFormatter{})
+	default:
+		return nil, fmt.Errorf("--log-format=%q: want text or json", o.format)
+	}
+	return log, nil
+}

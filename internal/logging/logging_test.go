@@ -1,0 +1,41 @@
+package logging
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestLog(t *testing.T) {
+	for _, tc := range []struct{ level, format, written, err string }{
+		{"info", "text", "msg=seen", ""},
+		{"warning", "json", "", ""},
+		{"debug", "json", `"msg":"seen"`, ""},
+		{"loud", "text", "", "--log-level"},
+		{"info", "xml", "", "--log-format"},
+	} {
+		var o Options
+		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		o.AddFlags(fs)
+		if err := fs.Parse([]string{"--log-level=" + tc.level, "--log-format=" + tc.format}); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		log, err := o.New(&b)
+		if tc.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%+v: %v", tc, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("seen")
+		if got := b.String(); (tc.written == "") != (got == "") || !strings.Contains(got, tc.written) {
+			t.Errorf("%+v wrote %q", tc, got)
+		}
+	}
+}
