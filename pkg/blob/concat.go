@@ -25,15 +25,20 @@ func Concatenate(ctx context.Context, store Store, key string, sources []Object)
 	return store.Put(ctx, key, body)
 }
 
+// Getter reads objects: see Reader.
+type Getter interface {
+	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
+}
+
 // Join reads objects one after the other as one body. Only one of them is open at a time. An object that has another size than its
 // source says, as a listing told it, is an error of Read.
-func Join(ctx context.Context, store Reader, sources []Object) io.ReadSeekCloser {
+func Join(ctx context.Context, store Getter, sources []Object) io.ReadSeekCloser {
 	return &joined{ctx: ctx, store: store, sources: sources}
 }
 
 type joined struct {
 	ctx     context.Context
-	store   Reader
+	store   Getter
 	sources []Object
 
 	at   int           // index of the source that is next read from

@@ -18,22 +18,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// S3's limits of multipart uploads.
-const (
-	minPart  = 5 << 20 // of every part but the last
-	maxPart  = 5 << 30
-	maxParts = 10_000
-
-	// uploadPart is the size of parts that are sent, and so what joining small objects holds in memory.
-	uploadPart = 16 << 20
-	// copyPart is the size of parts that the server copies: small enough for the copy to end before a request does.
-	copyPart = 1 << 30
-)
-
-// partSize is how large parts must be for size bytes to fit in as many as are allowed.
-func partSize(size, usual int64) int64 { return max(usual, size/(maxParts-1)+1) }
+// limits are S3's, but for what is copied at once: that is small enough for the copy to end before a request does.
+var limits = remote.Limits{Least: 5 << 20, Sent: 16 << 20, Copied: 1 << 30, Parts: 10_000}
 
 // uploadParts stores a large body part by part.
 func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
@@ -41,16 +30,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 	if err != nil {
 		return err
 	}
-	// Each part is held in memory: the SDK reads one more than once, which a body that is itself a download should not suffer.
-	buffer := make([]byte, partSize(size, uploadPart))
-	for left := size; left > 0 && err == nil; {
-		part := buffer[:min(left, int64(len(buffer)))]
-		if _, err = io.ReadFull(body, part); err == nil {
-			err = m.send(ctx, part)
-		}
-		left -= int64(len(part))
-	}
-	return m.finish(ctx, err, absent)
+	return m.finish(ctx, remote.SendAll(ctx, m, body, size, limits), absent)
 }
 
 // multipart is an upload under way.
@@ -75,8 +55,8 @@ func (s *Store) startMultipart(ctx context.Context, key string, size int64) (*mu
 	return m, s.explain(err, "s3:PutObject")
 }
 
-// send uploads the next part.
-func (m *multipart) send(ctx context.Context, part []byte) error {
+// Send implements remote.Upload.
+func (m *multipart) Send(ctx context.Context, part []byte) error {
 	output, err := m.store.client.UploadPart(ctx, &awss3.UploadPartInput{
 		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id, PartNumber: m.next(), Body: bytes.NewReader(part)})
 	if err != nil {
@@ -86,8 +66,8 @@ func (m *multipart) send(ctx context.Context, part []byte) error {
 	return nil
 }
 
-// copy makes the next part of the bytes [from, from+n) of a stored object.
-func (m *multipart) copy(ctx context.Context, source blob.Object, from, n int64) error {
+// Copy implements remote.Upload.
+func (m *multipart) Copy(ctx context.Context, source blob.Object, from, n int64) error {
 	output, err := m.store.client.UploadPartCopy(ctx, &awss3.UploadPartCopyInput{
 		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id, PartNumber: m.next(),
 		CopySource:        aws.String(m.store.bucket + "/" + (&url.URL{Path: source.Key}).EscapedPath()),
