@@ -1,0 +1,213 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
+)
+
+const (
+	root = "log"
+	name = "session_2026-11-20_23-19-45_581717_22125"
+	old  = "session_2026-11-19_00-00-00_000000_1"
+	lab  = "/namespaces/default/clusters/lab/sessions/"
+)
+
+// fixture is a server over a folder of the test's.
+type fixture struct {
+	*httptest.Server
+	store   *gatedStore
+	catalog *catalog.Catalog
+	builds  string // the dashboard's builds
+	log     *bytes.Buffer
+}
+
+// gatedStore fails listings with err, and holds the loads of sessions back until gate is closed, if they are set.
+type gatedStore struct {
+	blob.Store
+	gate chan struct{}
+	err  error
+}
+
+func (s *gatedStore) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	if s.err != nil {
+		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, s.err) }
+	}
+	return s.Store.List(ctx, prefix, opts)
+}
+
+func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
+	t.Helper()
+	inner, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{store: &gatedStore{Store: inner}, builds: t.TempDir(), log: new(bytes.Buffer)}
+	for _, n := range []string{old, name} {
+		put(t, inner, layout.MetaKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: n}), "")
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	put(t, inner, layout.FactsKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0"}`)
+	put(t, inner, layout.FactsKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
+	for _, v := range []string{"2.55.1", "2.60.0"} {
+		build(t, f.builds, v)
+	}
+	log := logrus.New()
+	log.SetOutput(f.log)
+	registry := prometheus.NewRegistry()
+	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry}
+	if change != nil {
+		change(&o, f.store)
+	}
+	f.catalog = catalog.New(catalog.Options{Store: f.store, Root: root, Log: log, Registerer: registry})
+	o.Catalog = f.catalog
+	o.Sessions = sessioncache.New(sessioncache.Options[*session.Session]{
+		NewLoad: f.newLoad, Refresh: func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
+		Growing: f.catalog.Growing, MaxBytes: 1 << 30, MaxLoads: 2, Log: log, Registerer: registry,
+	})
+	t.Cleanup(o.Sessions.Close)
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.catalog.Start()
+	t.Cleanup(f.catalog.Close)
+	f.Server = httptest.NewServer(s)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fixture) newLoad(ref layout.Session) sessioncache.Load[*session.Session] {
+	return sessioncache.Load[*session.Session]{
+		Run: func(ctx context.Context) (*session.Session, error) {
+			if f.store.gate != nil {
+				select {
+				case <-f.store.gate:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			return session.Load(ctx, f.store, root, ref, session.Options{Log: logrus.New()})
+		},
+		Progress: func() sessioncache.Progress { return sessioncache.Progress{BytesDone: 1024, BytesTotal: 4096} },
+	}
+}
+
+// routes stand for the dashboard's: what they answer shows what they got.
+func routes() []dashboard.Route {
+	return []dashboard.Route{
+		{Method: http.MethodGet, Path: "/api/jobs/{job}", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
+			_, _ = fmt.Fprintf(w, "%s %s %d", r.Session.Ref, r.Params["job"], r.At)
+		}},
+		{Method: http.MethodGet, Path: "/api/long", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, strings.Repeat("long ", 1000))
+		}},
+		{Method: http.MethodHead, Path: "/api/hidden", Serve: func(w http.ResponseWriter, _ *dashboard.Request) { w.WriteHeader(http.StatusNotFound) }},
+		{Method: http.MethodGet, Path: "/api/hidden", Serve: func(http.ResponseWriter, *dashboard.Request) {}},
+		{Method: http.MethodGet, Path: "/api/panics", Serve: func(http.ResponseWriter, *dashboard.Request) { panic("oh no") }},
+		{Method: http.MethodGet, Path: "/api/panics_late", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+			panic("oh no")
+		}},
+	}
+}
+
+func put(t *testing.T, store blob.Creator, key, body string) {
+	t.Helper()
+	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// build makes a build of the frontend as the Ray wheel has it.
+func build(t *testing.T, dir, version string) {
+	t.Helper()
+	for file, body := range map[string]string{
+		"index.html": "<html>dashboard " + version, "static/js/main." + version + ".js": "js of " + version, "favicon.ico": "icon", "speedscope/index.html": "<html>speedscope",
+	} {
+		path := filepath.Join(dir, "v"+version, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// answer is what a request got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends a request as it is, without following redirects. Headers are "Name: value".
+func (f *fixture) ask(t *testing.T, method, path string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		k, v, _ := strings.Cut(h, ": ")
+		r.Header.Set(k, v)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(body)}
+}
+
+const (
+	asBrowser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8"
+	asProgram = "Accept: */*"
+)
+
+func cookies(namespace, cluster, session string) string {
+	return "Cookie: cluster_namespace=" + namespace + "; cluster_name=" + cluster + "; session_name=" + session
+}
+
+func (f *fixture) waitDescribed(t *testing.T) {
+	t.Helper()
+	for {
+		described := 0
+		for _, e := range f.catalog.List(t.Context()).Entries {
+			if e.Described {
+				described++
+			}
+		}
+		if described == 2 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
