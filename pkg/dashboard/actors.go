@@ -314,5 +314,10 @@ func (d *Dashboard) logicalActor(w http.ResponseWriter, r *Request) error {
 	if i < 0 {
 		return reply(w, "Actor details fetched.", "detail", nil)
 	}
-	return reply(w, "Actor details fetched.", "detail", googleStyle(rows[i]))
+	row := googleStyle(rows[i])
+	node, _, err := savedData(r, "/nodes/"+row.Object("address").String("nodeId"))
+	if err != nil {
+		return err
+	}
+	return reply(w, "Actor details fetched.", "detail", fuller(row, node.Object("detail").Object("actors").Object(row.String("actorId"))))
 }

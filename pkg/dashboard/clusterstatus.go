@@ -12,15 +12,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. The snapshot stands as
-// long as it counts the nodes that events say were alive.
+// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. A snapshot that
+// may be of a later time than the one asked for stands only if it counts the nodes that events say were alive then.
 func (d *Dashboard) clusterStatus(w http.ResponseWriter, r *Request) error {
 	asText := r.Query().Get("format") == "1"
 	url := "/api/cluster_status"
 	if asText {
 		url += "?format=1"
 	}
-	value, _, err := saved(r, url)
+	value, taken, err := saved(r, url)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (d *Dashboard) clusterStatus(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	if envelope, ok := value.(*pyjson.Object); ok && (len(r.Session.Nodes) == 0 || statusCounts(envelope.Object("data"), asText) == len(living)) {
+	if envelope, ok := value.(*pyjson.Object); ok && (believes(r, taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
 		writeJSON(w, http.StatusOK, envelope)
 		return nil
 	}

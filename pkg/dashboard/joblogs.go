@@ -28,6 +28,11 @@ func (d *Dashboard) jobLogs(w http.ResponseWriter, r *Request) error {
 		return nil
 	}
 	submission := row.String("submission_id")
+	if row.Get("driver_node_id") == nil {
+		// Ray asks the driver's node for the log; the message of a job that got to none says what happened.
+		writeJSON(w, http.StatusOK, pyjson.Obj("logs", ""))
+		return nil
+	}
 	f, err := r.Session.Logs.Open(r.Context(), d.logNames(r.Session).jobs[submission], jobLogPrefix+submission+logSuffix)
 	if errors.Is(err, os.ErrNotExist) {
 		writeJSON(w, http.StatusOK, pyjson.Obj("logs", ""))

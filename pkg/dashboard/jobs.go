@@ -264,9 +264,9 @@ func (d *Dashboard) jobs(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	rows := table.rows
-	if rows == nil {
-		rows = []*pyjson.Object{}
+	rows, err := redactRows(r, table.rows)
+	if err != nil {
+		return err
 	}
 	writeJSON(w, http.StatusOK, rows)
 	return nil
@@ -283,7 +283,11 @@ func (d *Dashboard) job(w http.ResponseWriter, r *Request) error {
 		writeText(w, http.StatusNotFound, "Job "+r.Params["job_or_submission_id"]+" does not exist")
 		return nil
 	}
-	writeJSON(w, http.StatusOK, row)
+	shown, err := redactRows(r, []*pyjson.Object{row})
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, shown[0])
 	return nil
 }
 

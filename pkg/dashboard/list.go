@@ -66,6 +66,9 @@ func (d *Dashboard) list(columns []column, rowsOf func(*Request) (rowSet, error)
 			writeStateError(w, refused)
 			return nil
 		}
+		if picked.rows, err = redactRows(r, picked.rows); err != nil {
+			return err
+		}
 		writeStateReply(w, picked.reply(set.columns(columns, q.Detail)).object())
 		return nil
 	}

@@ -316,6 +316,13 @@ func (d *Dashboard) sendLog(w http.ResponseWriter, r *Request, o *logOptions, as
 		}
 		start = max(start, tail)
 	}
+	if start >= asked.end {
+		// Ray 2.55 fails to send nothing (later ones do): its clients expect an error.
+		if old, err := d.ray255(r); err != nil || old {
+			writeText(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
+			return err
+		}
+	}
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+safeFilename(o.downloadName)+`"`)
 	out := &startedWriter{w: w}

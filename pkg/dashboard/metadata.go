@@ -25,14 +25,14 @@ func (d *Dashboard) savedRoutes() map[string]handler {
 			build, err := d.rayBuild(r)
 			return success("", pyjson.Obj("rayVersion", build.version, "pythonVersion", build.python, "rayInitCluster", false)), err
 		}),
-		"/api/v0/runtime_env_redaction": savedOr("/api/v0/runtime_env_redaction", constant(success("", pyjson.Obj("redactionEnabled", true)))),
-		"/api/profiling_enabled":        savedOr("/api/profiling_enabled", constant(profilingOff())),
+		"/api/v0/runtime_env_redaction": d.since256("/api/v0/runtime_env_redaction", success("", pyjson.Obj("redactionEnabled", true))),
+		"/api/profiling_enabled":        d.since256("/api/profiling_enabled", profilingOff()),
 		"/api/authentication_mode":      authenticationMode,
-		"/api/serve/applications/":      savedOr("/api/serve/applications/", constant(noServe())),
+		"/api/serve/applications/":      serveApplications,
 		"/api/data/datasets/{job_id}":   datasets,
 		"/api/train/v2/runs/v1":         savedOrText("/api/train/v2/runs/v1", http.StatusInternalServerError, noTrainState),
 		"/api/train/v2/runs":            savedOrText("/api/train/v2/runs", http.StatusInternalServerError, noTrainState),
-		"/api/v0/platform_events":       savedOrText("/api/v0/platform_events", http.StatusNotFound, "404: Not Found"),
+		"/api/v0/platform_events":       platformEvents,
 	}
 }
 
@@ -71,6 +71,41 @@ func savedOrText(url string, status int, text string) handler {
 	}
 }
 
+// noSuchRoute is what Ray answers to a path it does not have.
+const noSuchRoute = "404: Not Found"
+
+// since256 is savedOr for a request that Ray 2.55 does not have.
+func (d *Dashboard) since256(url string, otherwise any) handler {
+	return func(w http.ResponseWriter, r *Request) error {
+		old, err := d.ray255(r)
+		if err != nil {
+			return err
+		}
+		if old {
+			writeText(w, http.StatusNotFound, noSuchRoute)
+			return nil
+		}
+		return savedOr(url, constant(otherwise))(w, r)
+	}
+}
+
+// platformEvents is /api/v0/platform_events. Ray's frontend hides their page where that is not found, as Ray answers unless it was told
+// to watch its platform; a session without any has nothing to show there either.
+func platformEvents(w http.ResponseWriter, r *Request) error {
+	for _, url := range r.Session.Snapshots.URLs("/api/v0/platform_events") {
+		value, _, err := saved(r, url)
+		if err != nil {
+			return err
+		}
+		if o, _ := value.(*pyjson.Object); len(o.Object("data").List("events")) > 0 {
+			writeJSON(w, http.StatusOK, o)
+			return nil
+		}
+	}
+	writeText(w, http.StatusNotFound, noSuchRoute)
+	return nil
+}
+
 // noTrainState is Ray's sentence (ray/dashboard/modules/train/train_head.py).
 const noTrainState = "Train state data is not available. Please make sure Ray Train is running and that the Train state actor is enabled " +
 	`by setting the RAY_TRAIN_ENABLE_STATE_TRACKING environment variable to "1".`
@@ -104,6 +139,26 @@ func authenticationMode(w http.ResponseWriter, _ *Request) error {
 // noServe is what Ray answers where Serve does not run (ServeInstanceDetails in ray/serve/schema.py).
 func noServe() any {
 	return pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
+}
+
+// serveApplications is /api/serve/applications/ (ray/dashboard/modules/serve/serve_head.py).
+func serveApplications(w http.ResponseWriter, r *Request) error {
+	value, _, err := saved(r, "/api/serve/applications/")
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		value = noServe()
+	}
+	redact, err := redacts(r)
+	if err != nil {
+		return err
+	}
+	if redact {
+		value = redactDeep(value)
+	}
+	writeJSON(w, http.StatusOK, value)
+	return nil
 }
 
 // datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset.

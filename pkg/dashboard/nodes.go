@@ -62,14 +62,20 @@ func (s *nodeState) stateMessage() any {
 
 // nodeSummaries are the nodes as /nodes?view=summary shows them, by ID in hex.
 type nodeSummaries struct {
-	order []string
-	byID  map[string]*pyjson.Object
+	order   []string
+	byID    map[string]*pyjson.Object
+	session *session.Session
 }
 
 func (n nodeSummaries) node(id string) *pyjson.Object { return n.byID[id] }
 
+// ip is a node's address; Ray's own summary of a dead node may have lost it.
 func (n nodeSummaries) ip(id string) string {
-	return n.byID[id].Object("raylet").String("nodeManagerAddress")
+	ip := n.byID[id].Object("raylet").String("nodeManagerAddress")
+	if known := nodeOf(n.session, id); ip == "" && known != nil {
+		ip = known.IP
+	}
+	return ip
 }
 
 // summaries gives all nodes (get_all_node_summary in ray/dashboard/modules/node/datacenter.py).
@@ -78,7 +84,7 @@ func (d *Dashboard) summaries(r *Request) (nodeSummaries, error) {
 	if err != nil {
 		return nodeSummaries{}, err
 	}
-	all := nodeSummaries{byID: map[string]*pyjson.Object{}}
+	all := nodeSummaries{byID: map[string]*pyjson.Object{}, session: r.Session}
 	for _, v := range data.List("summary") {
 		row, ok := v.(*pyjson.Object)
 		if !ok {
@@ -107,7 +113,7 @@ func (d *Dashboard) summaries(r *Request) (nodeSummaries, error) {
 			all.byID[id] = newNode(r.Session, n, &state)
 		}
 	}
-	return all, nil
+	return all, showHardware(r, all)
 }
 
 // nodeOf finds a node by its ID in hex; nil if no event told of it.
@@ -247,14 +253,41 @@ func (d *Dashboard) node(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	actors := &pyjson.Object{}
+	saved, actors := detail.Object("actors"), &pyjson.Object{}
 	for _, row := range rows {
-		if row.Object("address").String("nodeId") == id {
-			actors.Set(row.String("actorId"), googleStyle(row))
+		if row.Object("address").String("nodeId") == id || wasOn(r, row.String("actorId"), id) {
+			row = googleStyle(row)
+			actors.Set(row.String("actorId"), fuller(row, saved.Object(row.String("actorId"))))
 		}
 	}
 	detail.Set("actors", actors)
 	return reply(w, "Node details fetched.", "detail", detail)
+}
+
+// wasOn says whether an actor had a process on a node: Ray goes on listing it there after it was restarted elsewhere.
+func wasOn(r *Request, actor, node string) bool {
+	id, err := rayid.Parse[rayid.Actor](actor)
+	if err != nil {
+		return false
+	}
+	a := r.Session.Actor(id)
+	if a == nil {
+		return false
+	}
+	state, _ := actorAt(a, r.At)
+	return state.node.String() == node || slices.ContainsFunc(state.formerProcesses, func(p actorProcess) bool { return p.node.String() == node })
+}
+
+// fuller is an actor's row, or the one in its node's snapshot if that is of the same state and tells of the living process what the row
+// does not: Ray learns of a process some seconds after its actor.
+func fuller(row, inNode *pyjson.Object) *pyjson.Object {
+	if row.String("state") != alive || inNode.String("state") != alive || inNode.String("numRestarts") != row.String("numRestarts") {
+		return row
+	}
+	if _, known := row.Lookup("workerId"); known {
+		return row
+	}
+	return inNode
 }
 
 // nodeDetail is the node's own snapshot if there is one, else its summary with the workers that other answers tell of.
@@ -268,7 +301,7 @@ func (d *Dashboard) nodeDetail(r *Request, id string, summary *pyjson.Object) (*
 			state, _ := nodeAt(n, r.At)
 			detail = overlayNode(detail, &state, believes(r, taken))
 		}
-		return detail.Clone(), nil
+		return hardwareOf(detail.Clone(), summary, r.At), nil
 	}
 	detail, raylet := summary.Clone(), summary.Object("raylet").Clone()
 	workers, err := d.nodeWorkers(r, id, raylet.List("coreWorkersStats"))

@@ -41,7 +41,7 @@ func (d *Dashboard) workerRows(r *Request) (rowSet, error) {
 	for i := range r.Session.Jobs {
 		t.addDriver(&r.Session.Jobs[i])
 	}
-	t.addLogged(d.logNames(r.Session).workers)
+	t.addLogged(d.logNames(r.Session).workers, list)
 	return rowSet{rows: t.rows, partialFailure: ""}, nil
 }
 
@@ -157,15 +157,23 @@ func driverWorker(j rayid.Job) string {
 // coreLog is the name of a core worker's log, which every worker and driver has.
 var coreLog = regexp.MustCompile(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]{56})_(\d+)\.log$`)
 
-// addLogged takes workers of which there is nothing but a log. Whether one of them was alive at the end is not known; their node's
+// addLogged takes workers of which there is nothing but a log: when they started is not known, and shown as 0. Whether one of them was alive at the end is not known; their node's
 // end and their actor's death are, and a session at its end has no others than what is alive or dead by those.
-func (t *workerTable) addLogged(logged []loggedWorker) {
-	if len(t.r.Session.Workers) > 0 && t.r.At != 0 {
-		return // without an event of it, when it started is not known
+//
+// A snapshot lists the workers Ray knew, in order of their IDs. Only where it was cut short are there others, beyond its last row.
+func (t *workerTable) addLogged(logged []loggedWorker, list *pyjson.Object) {
+	saved := list.List("result")
+	if list != nil && int64(len(saved)) >= list.Int("num_filtered") {
+		return
+	}
+	last := ""
+	if len(saved) > 0 {
+		row, _ := saved[len(saved)-1].(*pyjson.Object)
+		last = row.String("worker_id")
 	}
 	deadWorkers := t.deadActorWorkers()
 	for _, w := range logged {
-		if t.seen[w.id] {
+		if t.seen[w.id] || w.id < last {
 			continue
 		}
 		row := t.newRow(w.id, w.kind, w.node.String(), w.pid)

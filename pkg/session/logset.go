@@ -21,7 +21,7 @@ type LogSet struct {
 
 	mu    sync.RWMutex
 	nodes map[rayid.Node]*nodeLogs
-	bytes int64                               // estimate of the memory held
+	bytes int64 // estimate of the memory held
 }
 
 // nodeLogs are the logs of one node.

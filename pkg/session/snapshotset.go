@@ -17,10 +17,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// SnapshotSet knows which answers of the live dashboard were saved, and when. Their bodies are read from the store when they are asked
+// SnapshotSet knows which answers of the live dashboard were saved, and when, and the hardware figures. Their bodies are read from the store when they are asked
 // for. It may be used by several goroutines.
 type SnapshotSet struct {
-	store blob.Reader
+	store  blob.Reader
+	series seriesSet
 
 	mu    sync.Mutex
 	byURL map[string][]*Snapshot // URL as canonicalURL spells it → versions in order of time
@@ -54,7 +55,7 @@ const (
 
 // NewSnapshotSet makes an empty set that reads from store.
 func NewSnapshotSet(store blob.Reader) *SnapshotSet {
-	return &SnapshotSet{store: store, byURL: make(map[string][]*Snapshot)}
+	return &SnapshotSet{store: store, byURL: make(map[string][]*Snapshot), series: seriesSet{hours: NewLogSet(store)}}
 }
 
 // canonicalURL is the form that stored names keep of a URL: their spelling of a slash is two underscores, and a slash at the end of the
@@ -68,8 +69,13 @@ func canonicalURL(url string) string {
 	return p
 }
 
-// Add tells of one stored snapshot. Adding it again changes nothing, unless it was rewritten with another size.
+// Add tells of one stored snapshot, or of a part of the stored hardware figures. Adding it again changes nothing, unless it was rewritten
+// with another size.
 func (s *SnapshotSet) Add(o layout.Object, b blob.Object) {
+	if o.Kind == layout.Series {
+		s.series.add(o, b)
+		return
+	}
 	snap := &Snapshot{URL: canonicalURL(o.Path), Taken: min(o.Offset, math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), key: b.Key, size: b.Size}
 	s.mu.Lock()
 	defer s.mu.Unlock()
