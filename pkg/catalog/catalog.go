@@ -24,7 +24,7 @@ import (
 type Options struct {
 	Store blob.Reader
 	Root  string
-	// Interval between two listings of the markers; 30 s if 0.
+	// Interval is the time between two listings of the markers; 30 s if 0.
 	Interval time.Duration
 	// Quiet is how long a session without an end marker may be silent before it counts as ended; 10 min if 0.
 	Quiet      time.Duration
@@ -62,6 +62,9 @@ type Listing struct {
 	Err error
 }
 
+// retry is when a listing that failed is tried again, if that is sooner than the next one.
+const retry = 5 * time.Second
+
 // New makes a catalog that knows nothing yet: Start fills it.
 func New(opts Options) *Catalog {
 	if opts.Interval == 0 {
@@ -81,16 +84,16 @@ func (c *Catalog) Start() {
 	c.stop = cancel
 	go func() {
 		defer close(c.done)
-		ticker := time.NewTicker(c.opts.Interval)
-		defer ticker.Stop()
-		for {
+		for ctx.Err() == nil {
+			rest := c.opts.Interval
 			if err := c.Refresh(ctx); err == nil {
 				c.describeDue(ctx)
+			} else {
+				rest = min(rest, retry)
 			}
 			select {
 			case <-ctx.Done():
-				return
-			case <-ticker.C:
+			case <-time.After(rest):
 			}
 		}
 	}()
@@ -162,7 +165,7 @@ func (c *Catalog) list(ctx context.Context) (map[layout.Session]time.Time, error
 	for _, prefix := range layout.MetaPrefixes(c.opts.Root) {
 		for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 			if err != nil {
-				return nil, fmt.Errorf("list the session markers below %s: %w", prefix, err)
+				return nil, fmt.Errorf("look for sessions: %w", err)
 			}
 			ref, err := layout.ParseMeta(c.opts.Root, o.Key)
 			if err != nil {

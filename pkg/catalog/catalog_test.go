@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,14 +185,23 @@ func TestSessionInBothLayoutsIsListedOnce(t *testing.T) {
 // awayStore answers every listing with err while it is set.
 type awayStore struct {
 	blob.Reader
+	mu    sync.Mutex
 	err   error
 	lists int
 }
 
+func (s *awayStore) set(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
 func (s *awayStore) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.lists++
-	if s.err != nil {
-		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, s.err) }
+	if err := s.err; err != nil {
+		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, err) }
 	}
 	return s.Reader.List(ctx, prefix, opts)
 }
@@ -213,6 +223,26 @@ func TestUnreachableStoreKeepsTheLastList(t *testing.T) {
 	if l := fresh(t, c); l.Err != nil {
 		t.Errorf("after recovery: %v", l.Err)
 	}
+}
+
+func TestFailedListingIsTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _, _ := bucket(t)
+		refused := errors.New("connection refused")
+		away := &awayStore{Reader: store, err: refused}
+		c := New(Options{Store: away, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c.Start()
+		defer c.Close()
+		synctest.Wait()
+		if l := c.List(t.Context()); !errors.Is(l.Err, refused) || !l.At.IsZero() {
+			t.Errorf("%+v", l)
+		}
+		away.set(nil)
+		time.Sleep(retry + time.Second)
+		if l := c.List(t.Context()); l.Err != nil || l.At.IsZero() {
+			t.Errorf("%+v", l)
+		}
+	})
 }
 
 func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {

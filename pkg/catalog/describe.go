@@ -78,7 +78,7 @@ func (c *Catalog) look(ctx context.Context, ref layout.Session) (detail, error) 
 	found := make(map[string]bool)
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			return d, fmt.Errorf("list the objects below %s: %w", prefix, err)
+			return d, fmt.Errorf("look at session %s: %w", ref, err)
 		}
 		d.objects++
 		d.bytes += o.Size
