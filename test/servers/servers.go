@@ -1,4 +1,4 @@
-// Package servers builds object store servers from their Go modules, by exact version, and runs them for tests on 127.0.0.1. Nothing
+// Package servers builds object store servers from their Go modules, or gets them from npm, by exact version, and runs them for tests on 127.0.0.1. Nothing
 // is installed: binaries are kept in the user's cache folder, and a server's data in a folder the caller gives.
 package servers
 
@@ -35,8 +35,9 @@ type Server struct {
 type Kind struct {
 	// Name is the program's, and the kind's for tests.
 	Name string
-	// Module and Version name the Go module the program is built from, Package its main package.
-	Module, Version, Package string
+	// Module and Version name the Go module the program is built from, Package its main package. NPM is set instead of Module for
+	// a program that is an npm package's.
+	Module, NPM, Version, Package string
 	// folders are made in the data folder first.
 	folders []string
 	// run gives the arguments and environment to listen on address and keep data in dir.
@@ -79,8 +80,24 @@ var FakeGCS = Kind{
 	},
 }
 
-// Kinds are all servers built from Go modules.
-var Kinds = []Kind{VersityGW, MinIO, FakeGCS}
+// Azurite is Microsoft's own emulator of Azure Blob Storage; it has one account, AzuriteAccount.
+var Azurite = Kind{
+	Name: "azurite-blob", NPM: "azurite", Version: "3.37.0", ready: "/",
+	run: func(address, dir string) (args, env []string) {
+		host, port, _ := net.SplitHostPort(address)
+		// The SDK asks for a version of the protocol that is newer than it knows.
+		return []string{"--blobHost", host, "--blobPort", port, "--location", dir, "--silent", "--skipApiVersionCheck", "--disableTelemetry"}, nil
+	},
+}
+
+// AzuriteAccount and AzuriteKey are the account that every Azurite has, as its documentation says.
+const (
+	AzuriteAccount = "devstoreaccount1"
+	AzuriteKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// Kinds are all servers.
+var Kinds = []Kind{VersityGW, MinIO, FakeGCS, Azurite}
 
 // Start builds the server if need be and runs it on address ("127.0.0.1:0" for a free port) with its data in dir. It is up when Start
 // returns. It must be stopped; it also ends when this process does.
@@ -208,6 +225,9 @@ func (k Kind) Build(ctx context.Context) (string, error) {
 	}
 	folder := filepath.Join(cache, k.Name+"@"+k.Version)
 	program := filepath.Join(folder, k.Name)
+	if k.NPM != "" {
+		program = filepath.Join(folder, "node_modules", ".bin", k.Name)
+	}
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
@@ -218,10 +238,13 @@ func (k Kind) Build(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(building) }()
 	command := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", k.Module+k.Package+"@"+k.Version)
+	if k.NPM != "" {
+		command = exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", building, k.NPM+"@"+k.Version)
+	}
 	command.Env = append(os.Environ(), "GOBIN="+building, "CGO_ENABLED=0", "GOFLAGS=")
 	command.Dir = building // outside of any module
 	if output, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s@%s: %w\n%s", k.Module, k.Version, err, output)
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(command.Args, " "), err, output)
 	}
 	if err := os.Rename(building, folder); err != nil {
 		if _, statErr := os.Stat(program); statErr != nil {

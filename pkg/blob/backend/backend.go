@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/azureblob"
+	"github.com/rayhistory/historyserver/pkg/blob/gcs"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/blob/s3"
@@ -35,6 +37,8 @@ type Config struct {
 	// LocalDir is the folder of the local store.
 	LocalDir string
 	S3       s3.Config
+	GCS      gcs.Config
+	Azure    azureblob.Config
 
 	configPath string // read by package settings
 }
@@ -52,6 +56,8 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.LocalDir, "local-dir", "./data", "folder of the local backend; an object is the file {local-dir}/{its key}")
 	fs.StringVar(&c.configPath, "storage-backend-config-path", "", "JSON file with settings, as mounted from a ConfigMap; empty: none")
 	c.S3.AddFlags(fs)
+	c.GCS.AddFlags(fs)
+	c.Azure.AddFlags(fs)
 	settings.Alias(fs, "storage-backend", "runtime-class-name")
 	settings.Alias(fs, "storage-root-dir", "ray-root-dir")
 	settings.Alias(fs, "storage-backend-config-path", "runtime-class-config-path")
@@ -87,6 +93,8 @@ var openers = map[string]func(context.Context, Config, logrus.FieldLogger) (blob
 	"local":     openLocal,
 	"localtest": openLocal,
 	"s3":        openS3,
+	"gcs":       openGCS,
+	"azureblob": openAzure,
 }
 
 func names() []string { return slices.Sorted(maps.Keys(openers)) }
@@ -134,4 +142,14 @@ func openLocal(_ context.Context, c Config, _ logrus.FieldLogger) (blob.Store, e
 func openS3(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
 	c.S3.CreateBucket, c.S3.Stall = c.CreateBucket, c.Timeout
 	return s3.Open(ctx, c.S3, log)
+}
+
+func openGCS(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
+	c.GCS.CreateBucket, c.GCS.Stall = c.CreateBucket, c.Timeout
+	return gcs.Open(ctx, c.GCS, log)
+}
+
+func openAzure(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
+	c.Azure.CreateBucket, c.Azure.Stall = c.CreateBucket, c.Timeout
+	return azureblob.Open(c.Azure, log)
 }

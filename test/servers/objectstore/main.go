@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	kind := flag.String("kind", "versitygw", "versitygw, minio or fake-gcs-server")
+	kind := flag.String("kind", "versitygw", "versitygw, minio, fake-gcs-server or azurite-blob")
 	port := flag.Int("port", 0, "port on 127.0.0.1; 0: a free one")
 	dir := flag.String("dir", "", "folder of the server's data and log; empty: a temporary one that is removed")
 	flag.Parse()
@@ -34,7 +34,7 @@ func run(kind string, port int, dir string) error {
 	defer cancel()
 	i := slices.IndexFunc(servers.Kinds, func(k servers.Kind) bool { return k.Name == kind })
 	if i < 0 {
-		return fmt.Errorf("-kind=%q: want versitygw, minio or fake-gcs-server", kind)
+		return fmt.Errorf("-kind=%q: want versitygw, minio, fake-gcs-server or azurite-blob", kind)
 	}
 	if dir == "" {
 		temporary, err := os.MkdirTemp("", "objectstore-")

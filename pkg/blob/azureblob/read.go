@@ -1,0 +1,194 @@
+package azureblob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	azblob "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
+)
+
+// Get implements blob.Reader.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, err := s.get(ctx, key, "", offset, length)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	return body, nil
+}
+
+// get reads a range of the version of a blob that etag names, "" for whichever there is at the first request.
+func (s *Store) get(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+	client := s.client.NewBlobClient(key)
+	if length == 0 {
+		// The SDK takes a count of 0 for all of the blob; the key may still be unknown.
+		_, err := client.GetProperties(ctx, nil)
+		return http.NoBody, s.explain(err, permissionRead)
+	}
+	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
+		options := &azblob.DownloadStreamOptions{Range: azblob.HTTPRange{Offset: offset, Count: max(length, 0)}}
+		if etag != "" {
+			options.AccessConditions = matches(etag)
+		}
+		response, err := client.DownloadStream(ctx, options)
+		if bloberror.HasCode(err, bloberror.InvalidRange) {
+			return http.NoBody, 0, nil // it starts at or past the end
+		}
+		if bloberror.HasCode(err, bloberror.ConditionNotMet) {
+			return nil, 0, fmt.Errorf("it was replaced while it was read: %w", err)
+		}
+		if err != nil {
+			return nil, 0, s.explain(err, permissionRead)
+		}
+		n, err := rangeLength(response, offset, length)
+		if err != nil {
+			_ = response.Body.Close()
+			return nil, 0, err
+		}
+		etag = unquote(response.ETag)
+		return response.Body, n, nil
+	}, offset, length)
+}
+
+// rangeLength is how many bytes an answer is to have. Content-Range ("bytes 0-9/100") is believed over Content-Length; only an answer
+// with the whole blob has none.
+func rangeLength(response azblob.DownloadStreamResponse, offset, length int64) (int64, error) {
+	size := int64(-1)
+	if response.ContentRange == nil {
+		if offset == 0 && response.ContentLength != nil {
+			size = *response.ContentLength
+		}
+	} else if _, total, found := strings.Cut(*response.ContentRange, "/"); found && strings.HasPrefix(*response.ContentRange, fmt.Sprintf("bytes %d-", offset)) {
+		size, _ = strconv.ParseInt(total, 10, 64)
+	}
+	if size < offset {
+		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, deref(response.ContentRange))
+	}
+	if length >= 0 {
+		return min(size-offset, length), nil
+	}
+	return size - offset, nil
+}
+
+func matches(etag string) *azblob.AccessConditions {
+	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(strconv.Quote(etag)))}}
+}
+
+// Stat implements blob.Reader.
+func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
+	p, err := s.client.NewBlobClient(key).GetProperties(ctx, nil)
+	if err != nil {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, s.explain(err, permissionRead))
+	}
+	return blob.Object{Key: key, Size: deref(p.ContentLength), ModTime: deref(p.LastModified), ETag: unquote(p.ETag)}, nil
+}
+
+// List implements blob.Lister. StartAfter is applied here, to what the service lists from the prefix on.
+func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		var marker *string
+		for {
+			page, next, err := s.listPage(ctx, prefix, opts.Delimited, marker)
+			if err != nil {
+				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
+				return
+			}
+			for _, o := range page {
+				if o.Key > opts.StartAfter || opts.StartAfter == "" {
+					if !yield(o.Object, nil) {
+						return
+					}
+				}
+			}
+			if deref(next) == "" {
+				return
+			}
+			marker = next
+		}
+	}
+}
+
+// listed is an object with the MD5 sum of its content, where the service knows it.
+type listed struct {
+	blob.Object
+	md5 []byte
+}
+
+// listPage gives a page of a listing in the order of keys: the service lists folders apart from blobs.
+func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed, next *string, err error) {
+	err = s.withContainer(ctx, func() error {
+		page = nil
+		if !delimited {
+			response, err := s.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
+			if err == nil {
+				page, next = objects(response.Segment.BlobItems), response.NextMarker
+			}
+			return err
+		}
+		response, err := s.client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
+		if err != nil {
+			return err
+		}
+		page, next = objects(response.Segment.BlobItems), response.NextMarker
+		for _, folder := range response.Segment.BlobPrefixes {
+			page = append(page, listed{Object: blob.Object{Key: deref(folder.Name), Prefix: true}})
+		}
+		return nil
+	})
+	slices.SortFunc(page, func(a, b listed) int { return strings.Compare(a.Key, b.Key) })
+	return page, next, s.explain(err, permissionRead)
+}
+
+func objects(items []*container.BlobItem) []listed {
+	page := make([]listed, 0, len(items))
+	for _, item := range items {
+		p := item.Properties
+		if p == nil || (p.ResourceType != nil && *p.ResourceType == "directory") {
+			continue // accounts with a hierarchical namespace list folders as blobs
+		}
+		page = append(page, listed{blob.Object{Key: deref(item.Name), Size: deref(p.ContentLength), ModTime: deref(p.LastModified), ETag: unquote(p.ETag)}, p.ContentMD5})
+	}
+	return page
+}
+
+// find looks a key up with no more than the permission to list.
+func (s *Store) find(ctx context.Context, key string) (listed, error) {
+	page, _, err := s.listPage(ctx, key, false, nil)
+	if err != nil {
+		return listed{}, err
+	}
+	if len(page) == 0 || page[0].Key != key {
+		return listed{}, os.ErrNotExist
+	}
+	return page[0], nil
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+func unquote(etag *azcore.ETag) string { return strings.Trim(string(deref(etag)), `"`) }
+
+// isUnsupported says whether a server, an emulator, does not know an operation.
+func isUnsupported(err error) bool {
+	var response *azcore.ResponseError
+	return errors.As(err, &response) && (response.StatusCode == http.StatusNotImplemented || response.ErrorCode == "FeatureNotSupported" || response.ErrorCode == "APINotImplemented")
+}
