@@ -67,19 +67,23 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 
 // replayAll replays wholes, several at a time.
 func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*whole, tables *taskTables) error {
+	units, err := s.units(ctx, wholes)
+	if err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	results := make([]replayed, len(wholes))
-	for range min(s.opts.Concurrency, len(wholes)) {
+	results := make([]replayed, len(units))
+	for range min(s.opts.Concurrency, len(units)) {
 		g.Go(func() error {
 			r := &replayer{d: newDecoder(tables, s.entities, ref.Name)}
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(wholes) {
+				if i >= len(units) {
 					break
 				}
 				var err error
-				if results[i], err = r.replay(ctx, s.reader(ctx, wholes[i])); err != nil {
+				if results[i], err = r.replay(ctx, s.reader(ctx, units[i]), units[i]); err != nil {
 					return err
 				}
 			}
@@ -93,16 +97,13 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*wh
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for i, w := range wholes {
-		s.done[w.key] = progressOf{chunks: w.chunks, consumed: results[i].consumed}
-		s.warnings.addReplayed(w.key, results[i])
+	for i, u := range units {
+		if u.to == toEnd {
+			s.done[u.whole.key] = progressOf{chunks: u.whole.chunks, consumed: results[i].consumed}
+		}
+		s.warnings.addReplayed(u.whole.key, results[i])
 	}
 	return nil
-}
-
-func (s *source) reader(ctx context.Context, w *whole) *wholeReader {
-	chunks, from := s.done[w.key].rest(w)
-	return &wholeReader{ctx: ctx, store: s.store, chunks: chunks, pos: from, progress: s.opts.Progress, warn: s.warnings.add}
 }
 
 func (s *source) widen(first, last int64) {

@@ -48,14 +48,10 @@ func sameChunk(a, b chunk) bool {
 	return a.object.Key == b.object.Key && a.object.Size == b.object.Size && a.object.ETag == b.object.ETag
 }
 
-// rest gives the chunks of w from which more is to be read, and where in the whole to begin.
-func (p progressOf) rest(w *whole) (chunks []chunk, from int64) {
+// resume says where in w to go on reading: from the start if what was read before is not what it was.
+func (p progressOf) resume(w *whole) int64 {
 	if len(p.chunks) > len(w.chunks) || !slices.EqualFunc(p.chunks, w.chunks[:len(p.chunks)], sameChunk) {
-		return slices.Clone(w.chunks), 0
+		return 0
 	}
-	first := 0
-	for first+1 < len(w.chunks) && w.chunks[first+1].offset <= p.consumed {
-		first++
-	}
-	return slices.Clone(w.chunks[first:]), p.consumed
+	return p.consumed
 }

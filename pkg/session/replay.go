@@ -25,25 +25,30 @@ type block struct {
 	last bool   // the whole, or the part before a gap, ends here
 	// lines says that the events lie a line each; otherwise they are elements of an array, whose text may have line breaks anywhere.
 	lines, known bool
-	// lost says that a damaged part was met whose end is not found yet.
+	// lost says that the place of the next event is not known: a damaged part was met, or the unit begins anywhere.
 	lost bool
+	// strict says that only a certain beginning of an event ends the search for it.
+	strict bool
+	// left is how many more bytes there are before the unit's end; what begins after that belongs to the next unit.
+	left int64
+	over bool // that end was reached
 }
 
-// replayed is what became of a whole.
+// replayed is what became of a unit.
 type replayed struct {
 	consumed int64 // bytes of the whole up to the end of its last event
 	damaged  int   // parts that were skipped
 	cut      bool  // the last event is not complete
 }
 
-// replay reads all events of a whole.
-func (r *replayer) replay(ctx context.Context, w *wholeReader) (out replayed, err error) {
+// replay reads all events of a unit.
+func (r *replayer) replay(ctx context.Context, w *wholeReader, u unit) (out replayed, err error) {
 	defer w.close()
 	if r.buf == nil {
 		r.buf = make([]byte, blockBytes)
 	}
-	b := block{data: r.buf[:0]}
-	for !b.last {
+	b := block{data: r.buf[:0], lines: u.lines, known: u.split, lost: u.split && u.from > 0, strict: true}
+	for !b.last && !b.over {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
@@ -55,12 +60,13 @@ func (r *replayer) replay(ctx context.Context, w *wholeReader) (out replayed, er
 		if err != nil && !b.last {
 			return out, err
 		}
+		b.left = u.to - (w.pos - int64(len(b.data)))
 		r.block(&b, &out)
+		out.consumed = w.pos - int64(len(b.data))
 		if gap {
 			// What follows does not belong to what came before.
 			b = block{data: r.buf[:0], lines: b.lines, known: b.known, lost: !b.lines}
 		}
-		out.consumed = w.pos - int64(len(b.data))
 	}
 	return out, nil
 }
@@ -84,26 +90,40 @@ func (r *replayer) block(b *block, out *replayed) {
 		if b.lost && !b.recover() {
 			return
 		}
-		b.data = b.data[b.separators():]
+		b.drop(b.separators())
 		if len(b.data) == 0 {
 			return
+		}
+		if b.left <= 0 {
+			switch starts, enough := startsEvent(b.data); {
+			case starts:
+				b.over = true
+				return
+			case !enough && !b.last:
+				return
+			}
 		}
 		c := cursor{b: b.data}
 		r.d.event(&c)
 		switch {
 		case !c.bad:
-			b.data = b.data[c.i:]
+			b.drop(c.i)
 		case c.short && b.mayGoOn():
 			return
 		case c.short && b.last:
 			out.cut = true
-			b.data = b.data[len(b.data):]
+			b.drop(len(b.data))
 		default:
 			out.damaged++
-			b.lost = true
-			b.data = b.data[1:]
+			b.lost, b.strict = true, false
+			b.drop(1)
 		}
 	}
+}
+
+func (b *block) drop(n int) {
+	b.data = b.data[n:]
+	b.left -= int64(n)
 }
 
 // separators counts the bytes before the next event: white space, and an array's brackets and commas. KubeRay appends arrays to arrays.
@@ -126,26 +146,60 @@ func (b *block) mayGoOn() bool {
 	return !b.last && len(b.data) < maxEventBytes && !(b.lines && bytes.IndexByte(b.data, '\n') >= 0)
 }
 
-// eventStart is how Ray and KubeRay begin most events of an array: with eventId or event_id. Within a string its quote would be escaped.
-var eventStart = []byte(`{"event`)
+// How most events begin, in Ray's order of fields and in KubeRay's, which is that of the alphabet. No string holds these, because its quotes
+// would be escaped, and no object within an event begins with an event's ID.
+var (
+	eventStart  = []byte(`{"event`)
+	eventStarts = [][]byte{[]byte(`{"eventId"`), []byte(`{"event_id"`)}
+)
+
+const longestStart = len(`{"event_id"`)
+
+// startsEvent says whether data certainly begins with an event; enough is false if there are too few bytes to tell.
+func startsEvent(data []byte) (starts, enough bool) {
+	for _, s := range eventStarts {
+		if bytes.HasPrefix(data, s) {
+			return true, true
+		}
+	}
+	return false, len(data) >= longestStart
+}
+
+// indexEvent finds the first place where an event certainly begins; -1 if there is none.
+func indexEvent(data []byte) int {
+	for from := 0; ; {
+		i := bytes.Index(data[from:], eventStart)
+		if i < 0 {
+			return -1
+		}
+		from += i
+		if starts, _ := startsEvent(data[from:]); starts {
+			return from
+		}
+		from++
+	}
+}
 
 // recover moves on to where an event may begin, and says whether there is such a place.
 func (b *block) recover() bool {
-	i := bytes.IndexByte(b.data, '\n')
-	if !b.lines {
-		if n := bytes.Index(b.data, eventStart); n >= 0 && (i < 0 || n < i) {
+	i := -1
+	if b.strict || !b.lines {
+		i = indexEvent(b.data)
+	}
+	if !b.strict {
+		if n := bytes.IndexByte(b.data, '\n'); n >= 0 && (i < 0 || n < i) {
 			i = n
 		}
 	}
 	if i < 0 {
-		keep := min(len(b.data), len(eventStart)-1) // the start may be cut
-		if b.lines || b.last {
+		keep := min(len(b.data), longestStart-1) // the start may be cut
+		if b.last {
 			keep = 0
 		}
-		b.data = b.data[len(b.data)-keep:]
+		b.drop(len(b.data) - keep)
 		return false
 	}
-	b.data = b.data[i:]
+	b.drop(i)
 	b.lost = false
 	return true
 }

@@ -2,6 +2,8 @@ package session
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -116,30 +118,49 @@ func (c *cursor) rawString() []byte {
 		return nil
 	}
 	start := c.i + 1
-	for i := start; ; {
-		n := bytes.IndexByte(c.b[i:], '"')
-		if n < 0 {
-			c.i = len(c.b)
-			c.fail()
-			return nil
-		}
-		i += n
-		if c.b[i-1] == '\\' && oddBackslashes(c.b[start:i]) {
-			i++
-			continue
-		}
-		c.i = i + 1
-		return c.b[start:i]
+	end := quote(c.b, start)
+	if end < 0 {
+		c.i = len(c.b)
+		c.fail()
+		return nil
 	}
+	c.i = end + 1
+	return c.b[start:end]
 }
 
-// oddBackslashes says whether the quote after b is escaped.
-func oddBackslashes(b []byte) bool {
-	n := 0
-	for n < len(b) && b[len(b)-1-n] == '\\' {
-		n++
+// quote finds the quote that ends a string whose first byte is at i; -1 if there is none. Strings of events are short, so it looks at eight
+// bytes at a time rather than call for help.
+func quote(b []byte, i int) int {
+	const (
+		ones    = 0x0101010101010101
+		tops    = 0x8080808080808080
+		quotes  = '"' * ones
+		escapes = '\\' * ones
+	)
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		q, e := w^quotes, w^escapes
+		// The lowest top bit set is that of the first byte that is 0, so of the first quote or backslash.
+		found := ((q-ones)&^q | (e-ones)&^e) & tops
+		if found == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(found) / 8
+		if b[i] == '"' {
+			return i
+		}
+		i += 2 // the backslash and what it escapes
 	}
-	return n%2 == 1
+	for ; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return -1
 }
 
 // optString is rawString for a field that may be null, which reads as absent.

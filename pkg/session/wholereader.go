@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -25,8 +26,12 @@ type wholeReader struct {
 	progress *Progress
 	warn     func(format string, args ...any)
 
+	// enough is about where reading will end, 0 for the end of the whole: not much more is asked for at first.
+	enough int64
+
 	pos     int64 // of the next byte in the whole
 	current chunk
+	part    bool       // only a part of the current chunk was asked for
 	raw     *rawReader // nil between chunks
 	plain   io.ReadCloser
 }
@@ -67,6 +72,11 @@ func (w *wholeReader) Read(p []byte) (int, error) {
 			return n, nil // an error comes again
 		case errors.Is(err, io.EOF):
 			w.close()
+			if w.part {
+				w.chunks, w.enough = slices.Insert(w.chunks, 0, w.current), 0 // it is not all of the chunk
+			} else {
+				w.progress.ObjectsDone.Add(1)
+			}
 		case err != nil && w.raw.err != nil:
 			return 0, w.failed(w.raw.err)
 		case err != nil:
@@ -87,19 +97,20 @@ func (w *wholeReader) open() error {
 	w.chunks = w.chunks[1:]
 	w.current = next
 	skip := w.pos - next.offset
-	from := int64(0)
+	from, length := int64(0), int64(-1)
+	w.part = false
 	if next.compression == layout.Plain {
 		if from, skip = skip, 0; from > 0 && from >= next.object.Size {
-			w.progress.BytesDone.Add(next.object.Size)
-			w.progress.ObjectsDone.Add(1)
 			return nil // all of it was read before
 		}
+		if w.enough > w.pos && w.enough-w.pos < next.object.Size-from {
+			w.part, length = true, w.enough-w.pos
+		}
 	}
-	body, err := w.store.Get(w.ctx, next.object.Key, from, -1)
+	body, err := w.store.Get(w.ctx, next.object.Key, from, length)
 	if err != nil {
 		return w.failed(err)
 	}
-	w.progress.BytesDone.Add(from)
 	w.raw = &rawReader{ReadCloser: body, progress: w.progress}
 	if w.plain, err = decompress(w.raw, next.compression); err == nil {
 		_, err = io.CopyN(io.Discard, w.plain, skip)
@@ -129,6 +140,7 @@ func (w *wholeReader) failed(err error) error {
 
 // abandon leaves the current chunk; what follows it comes after a gap.
 func (w *wholeReader) abandon() error {
+	w.progress.ObjectsDone.Add(1)
 	w.close()
 	if len(w.chunks) > 0 {
 		w.pos = max(w.pos, w.chunks[0].offset)
@@ -145,7 +157,6 @@ func (w *wholeReader) close() {
 	}
 	w.raw.Close()
 	w.raw, w.plain = nil, nil
-	w.progress.ObjectsDone.Add(1)
 }
 
 // decompress opens what is stored with a compression.
