@@ -13,7 +13,7 @@ type file struct {
 	print print
 	// size and changed are what the last scan saw.
 	size    int64
-	changed time.Time
+	changed int64 // modification time, Unix ns
 	// read is how many of its bytes belong to the whole already. For a whole's current file see whole.consumed.
 	read int64
 	// oldest is when the first byte was seen that is not stored; grown when the file was last seen to have grown, or was first seen.
@@ -42,7 +42,7 @@ func (f *file) recognise(root *os.Root, dir string, seen found) (same bool, err 
 	if seen.size < f.size || seen.size < f.print.n {
 		return false, nil // logs only grow
 	}
-	if seen.size == f.size && seen.changed.Equal(f.changed) {
+	if seen.size == f.size && seen.changed == f.changed {
 		return true, nil
 	}
 	if f.print.n == 0 && seen.size == 0 {

@@ -144,7 +144,7 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 			t.nodeUnknown(session, err)
 			continue
 		}
-		for _, dir := range tree.scan(root, time.Now(), t.isDraining()).dirs {
+		for _, dir := range tree.scan(root, time.Now(), t.isDraining()) {
 			dirs = append(dirs, path.Join(tree.dir, dir))
 		}
 	}

@@ -26,6 +26,9 @@ type tree struct {
 	log     logrus.FieldLogger
 	metrics *metrics
 
+	walked walkResult       // of the last scan
+	seen   map[fileID]found // of the last scan
+
 	lock   sync.Mutex
 	root   *os.Root // Ray's temporary folder, during a scan
 	files  map[fileID]*file
@@ -54,9 +57,10 @@ const (
 	retryTime = time.Minute
 )
 
-// scan looks at every file and brings the wholes up to date.
-func (t *tree) scan(root *os.Root, now time.Time, draining bool) walkResult {
-	w := walk(root, t.dir)
+// scan looks at every file and brings the wholes up to date. It returns the folders of logs.
+func (t *tree) scan(root *os.Root, now time.Time, draining bool) (dirs []string) {
+	w := &t.walked
+	w.walk(root, t.dir)
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	t.root, t.draining = root, draining
@@ -70,11 +74,11 @@ func (t *tree) scan(root *os.Root, now time.Time, draining bool) walkResult {
 			t.log.WithError(err).Warn("could not write which log is which: a log that is rotated while the collector is restarted could be stored twice")
 		}
 	}
-	return w
+	return w.dirs
 }
 
 // reconcile compares what a walk found with what is known.
-func (t *tree) reconcile(now time.Time, w walkResult) {
+func (t *tree) reconcile(now time.Time, w *walkResult) {
 	seen := t.pick(w.files)
 	if !w.partial {
 		for id, f := range t.files {
@@ -144,15 +148,21 @@ func (t *tree) reconcile(now time.Time, w walkResult) {
 
 // pick chooses one name for each file: where a file has several, the one it is known by.
 func (t *tree) pick(files []found) map[fileID]found {
-	seen := make(map[fileID]found, len(files))
+	if t.seen == nil {
+		t.seen = make(map[fileID]found, len(files))
+	}
+	seen := t.seen
+	clear(seen)
 	for _, s := range files {
 		before, twice := seen[s.id]
 		if f := t.files[s.id]; twice && (f == nil || f.name == before.path) {
 			continue
 		}
-		if err := layout.CheckLogPath(keyPath(s.path)); err != nil {
-			t.report(s.path, err)
-			continue
+		if t.files[s.id] == nil {
+			if err := layout.CheckLogPath(keyPath(s.path)); err != nil {
+				t.report(s.path, err)
+				continue
+			}
 		}
 		seen[s.id] = s
 	}
@@ -194,8 +204,8 @@ func (t *tree) still(f *file, now time.Time, s found) {
 func (t *tree) enter(now time.Time, s found, w *whole) {
 	f := &file{id: s.id, grown: now}
 	f.look(now, s)
-	if s.changed.Before(now) && s.size > 0 {
-		f.oldest = s.changed // it lay here before it was seen
+	if changed := time.Unix(0, s.changed); changed.Before(now) && s.size > 0 {
+		f.oldest = changed // it lay here before it was seen
 	}
 	if s.size > 0 {
 		if opened, _, err := open(t.root, t.dir+"/"+s.path, s.id); err != nil {
@@ -353,7 +363,7 @@ func (t *tree) complete(now time.Time) bool {
 	for _, f := range t.files {
 		w := f.whole
 		stored := f.size == 0 || (w.resumed && w.consumed(f) >= f.size)
-		if !stored || f.unreadable || now.Sub(f.changed) < sweepAge {
+		if !stored || f.unreadable || now.Sub(time.Unix(0, f.changed)) < sweepAge {
 			return false
 		}
 	}
@@ -361,13 +371,15 @@ func (t *tree) complete(now time.Time) bool {
 }
 
 // lastWrite is when a log was last written to.
-func (t *tree) lastWrite() (last time.Time) {
+func (t *tree) lastWrite() time.Time {
 	t.lock.Lock()
 	defer t.lock.Unlock()
+	var last int64
 	for _, f := range t.files {
-		if f.changed.After(last) {
-			last = f.changed
-		}
+		last = max(last, f.changed)
 	}
-	return last
+	if last == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, last)
 }

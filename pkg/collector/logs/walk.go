@@ -8,7 +8,8 @@ import (
 	"os"
 	"path"
 	"syscall"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fileID is what a file keeps when it is renamed. File systems give the inode of a removed file to a new one, so that it says who a
@@ -20,10 +21,10 @@ type found struct {
 	path    string // below the logs folder, with slashes
 	id      fileID
 	size    int64
-	changed time.Time // modification time
+	changed int64 // modification time, Unix ns
 }
 
-// walkResult is one look at a logs folder.
+// walkResult is one look at a logs folder. It is used again for the next: with thousands of files that is most of what a look costs.
 type walkResult struct {
 	files []found
 	dirs  []string // all folders, below the logs folder; "." is itself
@@ -34,54 +35,57 @@ type walkResult struct {
 
 // walk lists the regular files below dir, itself below root. Symbolic links are neither followed nor listed: what they lead to is
 // found where it is, if it is below dir at all.
-func walk(root *os.Root, dir string) walkResult {
-	var w walkResult
-	w.folder(root, dir, ".")
-	return w
+func (w *walkResult) walk(root *os.Root, dir string) {
+	*w = walkResult{files: w.files[:0], dirs: w.dirs[:0]}
+	w.folder(root, dir, "")
+}
+
+func (w *walkResult) fail(err error) {
+	w.partial = true
+	w.errs = append(w.errs, err)
 }
 
 func (w *walkResult) folder(root *os.Root, dir, below string) {
-	entries, err := readDir(root, path.Join(dir, below))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		w.partial = true
-		w.errs = append(w.errs, fmt.Errorf("read log folder %s: %w", below, err))
+	opened, err := root.Open(path.Join(dir, below))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
 	}
-	if err == nil {
-		w.dirs = append(w.dirs, below)
+	if err != nil {
+		w.fail(fmt.Errorf("read log folder %q: %w", below, err))
+		return
 	}
-	for _, entry := range entries {
-		name := path.Join(below, entry.Name())
-		switch kind := entry.Type(); {
-		case kind.IsDir():
-			if !skippedDir(entry.Name()) {
-				w.folder(root, dir, name)
-			}
-			continue
-		case !kind.IsRegular(), skippedFile(entry.Name()):
-			continue
-		}
-		info, err := entry.Info()
+	defer opened.Close()
+	names, err := opened.Readdirnames(-1)
+	if err != nil {
+		w.fail(fmt.Errorf("read log folder %q: %w", below, err))
+	}
+	w.dirs = append(w.dirs, path.Join(".", below))
+	fd := int(opened.Fd())
+	for _, name := range names {
+		var stat unix.Stat_t
+		err := unix.Fstatat(fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		p := name
+		if below != "" {
+			p = below + "/" + name
+		}
 		if err != nil {
-			w.partial = true
-			w.errs = append(w.errs, fmt.Errorf("look at log %s: %w", name, err))
+			w.fail(fmt.Errorf("look at log %q: %w", p, err))
 			continue
 		}
-		if info.Mode().IsRegular() {
-			w.files = append(w.files, found{path: name, id: idOf(info), size: info.Size(), changed: info.ModTime()})
+		switch stat.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+			if !skippedDir(name) {
+				w.folder(root, dir, p)
+			}
+		case unix.S_IFREG:
+			if !skippedFile(name) {
+				w.files = append(w.files, found{path: p, id: fileID{uint64(stat.Dev), stat.Ino}, size: stat.Size, changed: stat.Mtim.Nano()})
+			}
 		}
 	}
-}
-
-func readDir(root *os.Root, dir string) ([]fs.DirEntry, error) {
-	d, err := root.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.ReadDir(-1)
 }
 
 func idOf(info fs.FileInfo) fileID {

@@ -9,16 +9,17 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Times of the monitor. A scan costs about 3 µs a file, so shares of its own duration bound what it costs altogether, however many
-// files there are.
+// Times of the monitor. A scan costs some microseconds a file, so multiples of its own duration bound what it costs altogether, however
+// many files there are; the limits keep one slow scan from putting the next off for long.
 const (
-	// rescan is the longest time between two scans: the kernel's notices may get lost.
-	rescan = 10 * time.Second
-	// idleShare: without notices a scan takes at most one part of so many of the time.
-	idleShare = 1000
-	// wokenGap is the shortest time between two scans, and with wokenShare bounds those that notices ask for.
-	wokenGap   = time.Second
-	wokenShare = 200
+	// rescan is the usual time between two scans that no notice asked for: the kernel's notices may get lost.
+	rescan     = 10 * time.Second
+	rescanMost = 30 * time.Second
+	idleShare  = 1000
+	// wokenGap is the shortest time between two scans.
+	wokenGap     = time.Second
+	wokenGapMost = 10 * time.Second
+	wokenShare   = 200
 )
 
 // Start follows the logs in the background until Close.
@@ -49,11 +50,11 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 		took := time.Since(start)
 		w.watch(dirs)
 		// No notice is heeded during the gap: the kernel merges those of a file that is written to all the time.
-		if !wait(ctx, max(wokenGap, wokenShare*took), nil, nil) {
+		if !wait(ctx, min(max(wokenGap, wokenShare*took), wokenGapMost), nil, nil) {
 			return
 		}
 		w.drain()
-		if !wait(ctx, max(rescan, idleShare*took)-wokenGap, w.events(), t.again) {
+		if !wait(ctx, min(max(rescan, idleShare*took), rescanMost)-wokenGap, w.events(), t.again) {
 			return
 		}
 	}

@@ -1,0 +1,462 @@
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const (
+	recorded = "session_2026-11-20_23-19-45_581717_22125"
+	nodeA    = "11ddada2522c973b78d21316e6e058f54500e29f808a1ee396c6e558"
+)
+
+// dashboard is a stub that answers what it is told to.
+type dashboard struct {
+	mu      sync.Mutex
+	answers map[string]string // URL → body
+	asked   []string
+	busy    int
+	header  http.Header
+}
+
+func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	d.asked = append(d.asked, r.URL.String())
+	d.header = r.Header
+	d.busy++
+	if d.busy > 1 {
+		panic("asked more than one thing at a time")
+	}
+	body, ok := d.answers[r.URL.String()]
+	d.busy--
+	d.mu.Unlock()
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	_, _ = io.WriteString(w, body)
+}
+
+func (d *dashboard) set(url, body string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answers[url] = body
+}
+
+func (d *dashboard) count(url string) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, u := range d.asked {
+		if u == url {
+			n++
+		}
+	}
+	return n
+}
+
+type rig struct {
+	*Taker
+	dashboard *dashboard
+	server    *httptest.Server
+	store     *storetest.Store
+	dir       string
+	series    strings.Builder
+	versions  map[string]string
+	nodes     map[string]int
+}
+
+func version(session string) string {
+	return `{"version":"4","ray_version":"2.60.0","ray_commit":"b7","session_name":"` + session + `"}`
+}
+
+func newRig(t *testing.T, answers map[string]string) *rig {
+	r := &rig{dashboard: &dashboard{answers: maps.Clone(answers)}, store: &storetest.Store{}, dir: t.TempDir()}
+	r.server = httptest.NewServer(r.dashboard)
+	t.Cleanup(r.server.Close)
+	r.restart(t, nil)
+	return r
+}
+
+func key(session, url string) string {
+	return layout.SnapshotKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session}, url)
+}
+
+func (r *rig) restart(t *testing.T, change func(*Options)) {
+	log, _ := logtest.NewNullLogger()
+	client, err := NewClient(r.server.URL, Token("", "", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.versions, r.nodes = map[string]string{}, map[string]int{}
+	o := Options{
+		Client: client, Store: r.store, Key: key, Dir: r.dir, Log: log, Registerer: prometheus.NewRegistry(),
+		Series: func(_ context.Context, session string, hour time.Time, lines []byte) error {
+			r.series.Write(lines)
+			return nil
+		},
+		Prepare: func(context.Context, string) error { return nil },
+		Version: func(session, version string) { r.versions[session] = version },
+		Nodes:   func(session string, n int) { r.nodes[session] = n },
+		// Real time passes in these tests; the gap between versions has a test of its own.
+		Interval: time.Nanosecond,
+	}
+	if change != nil {
+		change(&o)
+	}
+	r.Taker = New(o)
+}
+
+// stored lists the session's stored URLs with how often each is stored.
+func (r *rig) stored(t *testing.T, session string) map[string]int {
+	t.Helper()
+	count := map[string]int{}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: session}
+	for _, k := range r.store.Keys() {
+		o, err := layout.ParseObject("log", ref, k)
+		if err == nil && o.Kind == layout.Snapshot {
+			count[o.Path]++
+		}
+	}
+	return count
+}
+
+// last is the latest version of a URL.
+func (r *rig) last(session, url string) string {
+	body := ""
+	for _, k := range r.store.Keys() {
+		if whole, _, _, _ := layout.ParseChunk(k); whole == key(session, url) {
+			body = string(r.store.Object(k))
+		}
+	}
+	return body
+}
+
+func golden(t *testing.T) map[string]string {
+	answers := map[string]string{}
+	for _, a := range recording.Open(t).Golden() {
+		if a.Status == http.StatusOK {
+			answers[a.URL] = string(a.Body)
+		}
+	}
+	for _, e := range periodic { // the recording asked for some with fewer rows
+		if short, ok := answers[strings.ReplaceAll(e.url, "&limit=10000", "")]; ok && answers[e.url] == "" {
+			answers[e.url] = short
+		}
+	}
+	return answers
+}
+
+func TestRecordedDashboard(t *testing.T) {
+	r := newRig(t, golden(t))
+	r.Round(t.Context())
+	stored := r.stored(t, recorded)
+	for _, want := range append([]string{
+		"/nodes?view=summary", "/nodes/" + nodeA, "/logical/actors", "/api/jobs", "/api/data/datasets/04000000", "/events", "/api/serve/applications",
+		"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1&limit=10000", "/api/cluster_status?format=1",
+	}, onceURLs...) {
+		if stored[want] != 1 {
+			t.Errorf("%s is stored %d times", want, stored[want])
+		}
+	}
+	if stored["/api/v0/platform_events?detail=1&limit=10000"] != 0 {
+		t.Error("an answer with status 404 is stored")
+	}
+	if r.versions[recorded] != "2.60.0" || r.nodes[recorded] != 3 {
+		t.Errorf("told versions %v, nodes %v", r.versions, r.nodes)
+	}
+	total := len(r.store.Keys())
+	r.Round(t.Context())
+	r.restart(t, nil)
+	r.Round(t.Context())
+	if n := len(r.store.Keys()); n != total {
+		t.Errorf("%d objects after rounds in which nothing changed, %d before", n, total)
+	}
+	if n := r.dashboard.count("/timezone"); n != 1 {
+		t.Errorf("/timezone was asked for %d times", n)
+	}
+	if n := r.dashboard.count("/api/data/datasets/04000000"); n != 1 {
+		t.Errorf("the datasets of an ended job were asked for %d times", n)
+	}
+
+	lines := strings.Split(strings.TrimSpace(r.series.String()), "\n")
+	if len(lines) != 9 {
+		t.Fatalf("%d samples of 3 nodes in 3 rounds", len(lines))
+	}
+	var s layout.Sample
+	if err := json.Unmarshal([]byte(lines[0]), &s); err != nil {
+		t.Fatal(err)
+	}
+	want := layout.Sample{Time: 1795216909365, Node: nodeA, CPU: 10.3, Mem: [2]int64{2965053440, 25276514304}, Disk: [2]int64{17720311808, 270553174016},
+		Store: [2]int64{332441, 300000000}, DiskIO: [2]int64{36221, 88784}, Net: [2]int64{14776, 4775}, Workers: 9}
+	if fmt.Sprint(s) != fmt.Sprint(want) {
+		t.Errorf("sample %+v, want %+v", s, want)
+	}
+	// A node-day at a sample each 30 s.
+	if bytes := len(lines[0]) * 2880; bytes > 1<<20 {
+		t.Errorf("%d bytes a node-day", bytes)
+	}
+}
+
+func TestOnlyChangesAreStored(t *testing.T) {
+	const (
+		before = `{"data":{"summary":[{"now":1.5,"cpu":3,"gpus":[{"name":"A","utilizationGpu":1}],"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE","storeStats":{"x":1}}}],"nodeLogicalResources":{"a":"1/2 CPU"}}}`
+		moved  = `{"data":{"summary":[{"now":9.5,"cpu":9,"gpus":[{"name":"A","utilizationGpu":9}],"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE","storeStats":{"x":9}}}],"nodeLogicalResources":{"a":"2/2 CPU"}}}`
+		dead   = `{"data":{"summary":[{"now":9.5,"cpu":9,"gpus":[{"name":"A","utilizationGpu":9}],"raylet":{"nodeId":"` + nodeA + `","state":"DEAD","storeStats":{"x":9}}}],"nodeLogicalResources":{"a":"2/2 CPU"}}}`
+		status = "======== Autoscaler status: 2026-11-20 23:21:46 ========\\nActive:\\n 1 head\\n\\nTotal Usage:\\n 0.8/8.0 CPU\\n\\nPending Demands:\\n none"
+	)
+	r := newRig(t, map[string]string{
+		"/api/version": version(recorded), summaryURL: before, jobsURL: `[]`, "/nodes/" + nodeA: `{"data":{"detail":{"now":1,"workers":[{"pid":1,"cpuPercent":2}]}}}`,
+		"/api/cluster_status?format=1": `{"data":{"clusterStatus":"` + status + `"}}`,
+	})
+	r.Round(t.Context())
+	count := func(url string, want int) {
+		t.Helper()
+		if got := r.stored(t, recorded)[url]; got != want {
+			t.Errorf("%s is stored %d times, want %d", url, got, want)
+		}
+	}
+	r.dashboard.set(summaryURL, moved)
+	r.dashboard.set("/nodes/"+nodeA, `{"data":{"detail":{"now":2,"workers":[{"pid":1,"cpuPercent":3}]}}}`)
+	r.dashboard.set("/api/cluster_status?format=1", `{"data":{"clusterStatus":"`+strings.NewReplacer("23:21", "23:22", "0.8/", "0.9/").Replace(status)+`"}}`)
+	r.Round(t.Context())
+	count(summaryURL, 1)
+	count("/nodes/"+nodeA, 1)
+	count("/api/cluster_status?format=1", 1)
+
+	time.Sleep(2 * time.Millisecond) // versions are told apart by milliseconds
+	r.dashboard.set(summaryURL, dead)
+	r.dashboard.set("/nodes/"+nodeA, `{"data":{"detail":{"now":2,"workers":[{"pid":2,"cpuPercent":3}]}}}`)
+	r.dashboard.set("/api/cluster_status?format=1", `{"data":{"clusterStatus":"`+strings.Replace(status, "1 head", "2 head", 1)+`"}}`)
+	r.Round(t.Context())
+	count(summaryURL, 2)
+	count("/nodes/"+nodeA, 2)
+	count("/api/cluster_status?format=1", 2)
+	if got := r.last(recorded, summaryURL); got != dead {
+		t.Errorf("the last version is %s", got)
+	}
+}
+
+func TestEndOfSession(t *testing.T) {
+	answers := map[string]string{"/api/version": version(recorded), summaryURL: `{"data":{"summary":[{"cpu":1,"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`,
+		"/nodes/" + nodeA: `{"cpu":1}`}
+	for name, end := range map[string]func(*testing.T, *rig){
+		"the dashboard answers": func(t *testing.T, r *rig) {
+			if err := r.Final(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+		"the dashboard is gone": func(t *testing.T, r *rig) {
+			r.Round(t.Context())
+			r.server.Close()
+			if err := r.Final(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+		"the collector was killed and finds another session": func(t *testing.T, r *rig) {
+			r.Round(t.Context())
+			r.restart(t, nil)
+			r.dashboard.set("/api/version", version("session_2026-11-21_00-00-00_000000_1"))
+			r.Round(t.Context())
+			if _, err := os.Stat(filepath.Join(r.dir, recorded)); !os.IsNotExist(err) {
+				t.Errorf("the state of the session that is over: %v", err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, answers)
+			r.Round(t.Context())
+			time.Sleep(2 * time.Millisecond)
+			r.dashboard.set("/nodes/"+nodeA, `{"cpu":2}`) // only figures
+			end(t, r)
+			if got := r.last(recorded, "/nodes/"+nodeA); got != `{"cpu":2}` {
+				t.Errorf("the last answer about the node is %s", got)
+			}
+		})
+	}
+}
+
+func TestAllowance(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded)})
+	r.restart(t, func(o *Options) { o.Interval, o.MaxBytes = time.Millisecond, 10_000 })
+	for i := range 200 {
+		r.dashboard.set("/events", fmt.Sprintf(`{"n":%d,"pad":"%s"}`, i, strings.Repeat("x", 200)))
+		r.Round(t.Context())
+		time.Sleep(time.Millisecond)
+	}
+	if r.session.Bytes > 10_000 {
+		t.Errorf("%d bytes stored of 10,000", r.session.Bytes)
+	}
+	if n := r.stored(t, recorded)["/events"]; n < 10 || n > 50 {
+		t.Errorf("%d versions", n)
+	}
+	if err := r.Final(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.last(recorded, "/events"); !strings.HasPrefix(got, `{"n":199,`) {
+		t.Errorf("the last version is %.20s", got)
+	}
+}
+
+func TestInterval(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
+	r.restart(t, func(o *Options) { o.Interval = 30 * time.Second })
+	var got []string
+	for i := range 9 {
+		if i == 7 {
+			r.dashboard.set("/nodes?view=hostNameList", `["a"]`)
+		}
+		r.Round(t.Context())
+		got = append(got, r.interval.String())
+	}
+	want := []string{"30s", "45s", "1m7.5s", "1m41.25s", "2m31.875s", "3m47.8125s", "5m0s", "30s", "45s"}
+	if !slices.Equal(got, want) {
+		t.Errorf("intervals %v, want %v", got, want)
+	}
+}
+
+func TestBackendFails(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
+	fail := true
+	r.store.Fault = func(string) storetest.Fault {
+		if fail {
+			return storetest.LostReply
+		}
+		return storetest.None
+	}
+	r.Round(t.Context())
+	fail = false
+	time.Sleep(2 * time.Millisecond)
+	r.Round(t.Context())
+	if got := r.last(recorded, "/events"); got != `1` {
+		t.Errorf("stored %q", got)
+	}
+}
+
+func TestHugeAnswerIsRefused(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": strings.Repeat("x", maxBody+1)})
+	r.Round(t.Context())
+	if n := r.stored(t, recorded)["/events"]; n != 0 {
+		t.Errorf("stored %d times", n)
+	}
+	if left, err := filepath.Glob(filepath.Join(r.dir, recorded, "*.tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestAdditionalEndpoints(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/custom?x=1": "not JSON"})
+	r.restart(t, func(o *Options) { o.Additional, o.AdditionalEvery = []string{"/custom?x=1"}, time.Hour })
+	r.Round(t.Context())
+	r.Round(t.Context())
+	if got := r.last(recorded, "/custom?x=1"); got != "not JSON" || r.dashboard.count("/custom?x=1") != 1 {
+		t.Errorf("stored %q, asked %d times", got, r.dashboard.count("/custom?x=1"))
+	}
+}
+
+func TestNoDashboard(t *testing.T) {
+	r := newRig(t, nil)
+	r.server.Close()
+	r.Round(t.Context())
+	if err := r.Final(t.Context()); err != nil || len(r.store.Keys()) != 0 {
+		t.Errorf("%v, stored %v", err, r.store.Keys())
+	}
+}
+
+func TestToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if err := os.MkdirAll(filepath.Join(home, ".ray"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, ".ray", "auth_token"), []byte("from-home"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, token := range map[string]func() (string, error){
+		"":          Token("disabled", "value", file),
+		"value":     Token("TOKEN", "value", file),
+		"from-file": Token("token", "", file),
+		"from-home": Token("token", "", ""),
+	} {
+		got, err := token()
+		if err != nil || got != want {
+			t.Errorf("token %q, %v, want %q", got, err, want)
+		}
+	}
+	if _, err := Token("token", "", file+".missing")(); err == nil {
+		t.Error("no error for a missing file")
+	}
+	d := &dashboard{answers: map[string]string{"/x": "y"}}
+	server := httptest.NewServer(d)
+	defer server.Close()
+	client, err := NewClient(strings.TrimPrefix(server.URL, "http://")+"/", Token("token", "secret", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := client.Get(t.Context(), "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = body.Close()
+	if d.header.Get("X-Ray-Authorization") != "Bearer secret" {
+		t.Errorf("header %v", d.header)
+	}
+	for _, bad := range []string{"", "http://", "ftp://x", "http://a b"} {
+		if _, err := NewClient(bad, nil); err == nil {
+			t.Errorf("NewClient(%q) is no error", bad)
+		}
+	}
+}
+
+func TestDigest(t *testing.T) {
+	v := keys("skip").and("now")
+	same := [][2]string{
+		{`{"a":1,"skip":{"x":[1,2]},"now":1}`, `{"a":1,"skip":7,"now":2}`},
+		{`[{"now":1},"b"]`, "[ {\"now\": {}} , \"b\" ]"},
+	}
+	for _, pair := range same {
+		if a, b := sum(t, pair[0], v), sum(t, pair[1], v); a != b {
+			t.Errorf("%s and %s differ", pair[0], pair[1])
+		}
+	}
+	different := []string{`{"a":1}`, `{"a":"1"}`, `{"a":[1]}`, `{"a":[[1]]}`, `["a",1]`, `["a","1"]`, `["a1"]`, `{"a":1,"b":null}`, `{"a":1.0}`, `not`, `not json`, `{"a":1} {"a":1}`, ``, `{"a":1`}
+	seen := map[string]string{}
+	for _, s := range different {
+		d := sum(t, s, v)
+		if other, ok := seen[d]; ok {
+			t.Errorf("%s and %s are the same", s, other)
+		}
+		seen[d] = s
+	}
+}
+
+func sum(t *testing.T, s string, v volatile) string {
+	t.Helper()
+	d, err := digest(strings.NewReader(s), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
