@@ -8,9 +8,6 @@ import (
 	"io"
 	"sort"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -127,53 +124,30 @@ func (f *LogFile) openChunk(ctx context.Context, c logChunk, offset, n int64) (i
 	if err != nil {
 		return nil, err
 	}
-	r, err := decompressChunk(raw, c.compression)
+	plain, err := decompress(raw, c.compression)
 	if err != nil {
 		return nil, fmt.Errorf("read log chunk %q: %w", f.key(c), errors.Join(err, raw.Close()))
 	}
-	if _, err := io.CopyN(io.Discard, r, offset); err != nil && !errors.Is(err, io.EOF) {
+	r := decompressed{io.LimitReader(plain, n), plain, raw}
+	if _, err := io.CopyN(io.Discard, plain, offset); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read log chunk %q: %w", f.key(c), errors.Join(err, r.Close()))
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(r, n), r}, nil
+	return r, nil
 }
+
+// decompressed reads a part of what is stored with a compression, and closes what it is read through.
+type decompressed struct {
+	io.Reader
+	plain, raw io.Closer
+}
+
+func (d decompressed) Close() error { return errors.Join(d.plain.Close(), d.raw.Close()) }
 
 func (f *LogFile) key(c logChunk) string {
 	if c.key != "" {
 		return c.key
 	}
 	return layout.LogChunkKey(f.whole, c.offset, c.compression)
-}
-
-// decompressor closes both the decoder and what it reads.
-type decompressor struct {
-	io.Reader
-	closers []func() error
-}
-
-func (d decompressor) Close() error {
-	var errs []error
-	for _, c := range d.closers {
-		errs = append(errs, c())
-	}
-	return errors.Join(errs...)
-}
-
-func decompressChunk(raw io.ReadCloser, c layout.Compression) (io.ReadCloser, error) {
-	if c == layout.Gzip {
-		g, err := gzip.NewReader(raw)
-		if err != nil {
-			return nil, err
-		}
-		return decompressor{g, []func() error{g.Close, raw.Close}}, nil
-	}
-	z, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
-	if err != nil {
-		return nil, err
-	}
-	return decompressor{z, []func() error{func() error { z.Close(); return nil }, raw.Close}}, nil
 }
 
 // tailBlock is how much is read at a time when looking backwards for line ends.
@@ -209,18 +183,20 @@ func (f *LogFile) TailStart(ctx context.Context, end int64, n int) (int64, error
 	return 0, nil
 }
 
-// blockStart is where the block of bytes that ends at pos should start: a compressed chunk is decoded once for all of its lines, and a
-// block never spans chunks, so that offsets within it are offsets in the file.
+// blockStart is where the block of bytes that ends at pos should start. A compressed chunk is decoded once for all of its lines. A block
+// never spans chunks or a gap, so that offsets within it are offsets in the file.
 func (f *LogFile) blockStart(pos, block int64) int64 {
 	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end >= pos })
 	if i == len(f.segments) {
-		return max(0, pos-block)
+		return max(0, pos-block) // past the end
 	}
 	s := f.segments[i]
-	if pos <= s.start { // a gap before this segment
-		return max(0, pos-block)
-	}
-	if s.chunk.compression != layout.Plain {
+	switch {
+	case pos <= s.start && i == 0:
+		return 0
+	case pos <= s.start: // a gap
+		return f.segments[i-1].end
+	case s.chunk.compression != layout.Plain:
 		return s.start
 	}
 	return max(s.start, pos-block)

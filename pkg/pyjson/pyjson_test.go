@@ -1,0 +1,164 @@
+package pyjson
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestSpellings: separators and escapes are those of Python's json.dumps; numbers keep their spelling; half a surrogate pair, which Go's
+// strings cannot hold, is lost.
+func TestSpellings(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"b":1,"a":[true,false,null]}`:       `{"b": 1, "a": [true, false, null]}`,
+		`[]`:                                  `[]`,
+		` { } `:                               `{}`,
+		`[1,1.0,-0,1e3,12345678901234567890]`: `[1, 1.0, -0, 1e3, 12345678901234567890]`,
+		`"ü€😀"`:                               `"\u00fc\u20ac\ud83d\ude00"`,
+		`"\u00fc\ud83d\ude00\/\b\f"`:          `"\u00fc\ud83d\ude00/\b\f"`,
+		"\"a\\\"b\\\\c\\n\\t\\u001b[1m\x7f\"": `"a\"b\\c\n\t\u001b[1m\u007f"`,
+		`NaN`:                                 `NaN`,
+		`[-Infinity,Infinity]`:                `[-Infinity, Infinity]`,
+		`"\ud83d"`:                            `"\ufffd"`,
+		`{"a":1,"a":2}`:                       `{"a": 2}`,
+	} {
+		v, err := Parse([]byte(text))
+		if err != nil {
+			t.Errorf("Parse(%s): %v", text, err)
+			continue
+		}
+		if got := string(Append(nil, v)); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestFloats(t *testing.T) {
+	for f, want := range map[float64]string{
+		0: "0.0", 1: "1.0", -2.5: "-2.5", 0.1: "0.1", 0.8000000000000007: "0.8000000000000007", 1795216810416: "1795216810416.0",
+		1e16: "1e+16", 123456789012345680: "1.2345678901234568e+17", 9007199254740993: "9007199254740992.0", 0.0001: "0.0001",
+		0.00001: "1e-05", 1.5e-7: "1.5e-07", 5.4836273193359375e-06: "5.4836273193359375e-06", 1e100: "1e+100",
+		math.Inf(1): "Infinity", math.Inf(-1): "-Infinity",
+	} {
+		if got := string(AppendFloat(nil, f)); got != want {
+			t.Errorf("%v: got %s, want %s", f, got, want)
+		}
+	}
+	if got := string(AppendFloat(nil, math.NaN())); got != "NaN" {
+		t.Error(got)
+	}
+}
+
+func TestGoValues(t *testing.T) {
+	var none *Object
+	o := Obj("int", 1, "uint", uint64(math.MaxUint64), "float", 2.0, "strings", []string{"a"}, "map", map[string]float64{"b": 1, "a": 2},
+		"texts", map[string]string{}, "raw", Raw(`[1]`), "none", none, "objects", []*Object{Obj("x", nil)}, "nil", nil)
+	const want = `{"int": 1, "uint": 18446744073709551615, "float": 2.0, "strings": ["a"], "map": {"a": 2.0, "b": 1.0}, "texts": {}, ` +
+		`"raw": [1], "none": null, "objects": [{"x": null}], "nil": null}`
+	if got := string(Append(nil, o)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for _, text := range []string{
+		"", " ", "{", "[", `"`, `"\`, `"\u12`, `"\x"`, "{a: 1}", `{"a" 1}`, `{"a": }`, `{"a": 1,}`, "[1,]", "[1 2]", "nul", "1.", "-", ".5", "1e", "1 2",
+		"[1]]", strings.Repeat("[", 100_000), strings.Repeat(`{"a":`, 100_000),
+	} {
+		if v, err := Parse([]byte(text)); err == nil {
+			t.Errorf("Parse(%.40q) = %v, want an error", text, v)
+		}
+	}
+	if _, err := ParseObject([]byte("[]")); err == nil {
+		t.Error("a list is no object")
+	}
+}
+
+func TestObject(t *testing.T) {
+	o := &Object{}
+	for i := range 40 { // more than are walked
+		o.Set(string(rune('A'+i)), i)
+	}
+	o.Set("B", "changed")
+	c := o.Clone()
+	c.Delete("A")
+	c.Delete("nope")
+	c.Set("new", true)
+	if o.Len() != 40 || c.Len() != 40 || o.Get("A") != 0 || c.Get("A") != nil || c.Get("B") != "changed" || c.Get("C") != 2 || !c.Bool("new") {
+		t.Errorf("%s\n%s", Append(nil, o), Append(nil, c))
+	}
+	var last string
+	for k := range c.All() {
+		last = k
+	}
+	if last != "new" {
+		t.Errorf("last key %s: the order is that of setting", last)
+	}
+	var none *Object
+	if none.Len() != 0 || none.Get("a") != nil || none.Object("a").List("b") != nil || none.String("c") != "" || none.Int("d") != 0 {
+		t.Error("a nil object does not read like an empty one")
+	}
+	for range none.All() {
+		t.Error("a nil object has keys")
+	}
+}
+
+func TestInt(t *testing.T) {
+	o := Obj("a", Number("5"), "b", "1795216792394", "c", Number("2.0"), "d", Number("2.5"), "e", "x", "f", 7, "g", int64(8), "h", Number("1e400"), "i", nil)
+	for key, want := range map[string]int64{"a": 5, "b": 1795216792394, "c": 2, "d": 0, "e": 0, "f": 7, "g": 8, "h": 0, "i": 0, "j": 0} {
+		if got := o.Int(key); got != want {
+			t.Errorf("%s: %d, want %d", key, got, want)
+		}
+	}
+}
+
+// FuzzParse: what is read and written is read the same again, and the same as encoding/json reads it.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{`{"a": [1, 2.5e-3, "\u00fc\n"], "b": {"c": null}}`, `[NaN]`, `"\ud83d\ude00"`, `{"a":1,"a":2}`, "\"\xff\""} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := Parse(data)
+		if err != nil {
+			return
+		}
+		text := Append(nil, v)
+		again, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%q was written as %q: %v", data, text, err)
+		}
+		if twice := Append(nil, again); string(twice) != string(text) {
+			t.Fatalf("%q, then %q", text, twice)
+		}
+		var got, want any
+		if json.Unmarshal(data, &want) == nil && json.Unmarshal(text, &got) == nil && !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q was written as %q", data, text)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	text := []byte(`{"data": [` + strings.Repeat(`{"nodeId": "11ddada2522c973b78d21316e6e058f54500e29f", "cpu": 9.7, "mem": [1, 2, 3], "ok": true}, `, 1000) + `null]}`)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Parse(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	v, err := Parse([]byte(`[` + strings.Repeat(`{"nodeId": "11ddada2522c973b78d21316e6e058f54500e29f", "cpu": 9.7, "mem": [1, 2, 3], "text": "ü\n"}, `, 1000) + `null]`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	buf := Append(nil, v)
+	b.SetBytes(int64(len(buf)))
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = Append(buf[:0], v)
+	}
+}
