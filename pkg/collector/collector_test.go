@@ -1,0 +1,326 @@
+package collector
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// options of a collector that stores in memory and is told nothing else.
+func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
+	log, _ := logtest.NewNullLogger()
+	registry := prometheus.NewRegistry()
+	store := &storetest.Store{}
+	return Options{
+		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: tmpRay, SpoolDir: t.TempDir(),
+		Token: snapshot.Token("", "", ""), Log: log, Registerer: registry, Gatherer: registry,
+	}, store
+}
+
+func start(t *testing.T, o Options) *Collector {
+	t.Helper()
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Start()
+	return c
+}
+
+func (c *Collector) url(path string) string {
+	_, port, _ := strings.Cut(c.Addr().String(), "]")
+	return "http://127.0.0.1" + port + path
+}
+
+func stop(t *testing.T, c *Collector) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// post sends a batch as Ray does, again and again while it is told to come back.
+func post(t *testing.T, url string, body []byte) {
+	t.Helper()
+	for {
+		answer, err := http.Post(url, "application/json", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		switch answer.StatusCode {
+		case http.StatusOK:
+			return
+		case http.StatusServiceUnavailable:
+			time.Sleep(10 * time.Millisecond) // the node's ID is not known before the first scan
+		default:
+			t.Fatalf("status %d: %s", answer.StatusCode, text)
+		}
+	}
+}
+
+// TestRecordedSession feeds the recording of a real cluster to a collector per node and compares what is stored.
+func TestRecordedSession(t *testing.T) {
+	r := recording.Open(t)
+	dashboard := httptest.NewServer(recording.Dashboard(r.Golden()))
+	defer dashboard.Close()
+	dir := t.TempDir()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := map[string]bool{}
+	for _, node := range r.Nodes() {
+		tmpRay := r.TmpRay(node)
+		o, _ := options(t, tmpRay)
+		o.Store, o.Head, o.Dashboard = store, node == "head", dashboard.URL
+		c := start(t, o)
+		for _, p := range r.Posts(node) {
+			post(t, c.url("/v1/events"), p.JSON())
+			for _, raw := range p.Body {
+				sent[eventID(t, raw)] = true
+			}
+		}
+		stop(t, c)
+		logs := filepath.Join(dir, layout.LogPrefix("log", session(), r.NodeID(node)))
+		sameFiles(t, filepath.Join(tmpRay, session().Name, "logs"), logs)
+	}
+	stored := map[string]bool{}
+	for _, folder := range []string{"node_events", "job_events"} {
+		root := filepath.Join(dir, layout.Prefix("log", session()), folder)
+		walkFiles(t, root, func(_ string, data []byte) {
+			for line := range bytes.Lines(data) {
+				stored[eventID(t, line)] = true
+			}
+		})
+	}
+	for id := range sent {
+		if !stored[id] {
+			t.Errorf("event %s is not stored", id)
+		}
+	}
+	if len(sent) < 1000 || len(stored) != len(sent) {
+		t.Errorf("%d events sent, %d stored", len(sent), len(stored))
+	}
+	if _, err := store.Stat(t.Context(), layout.MetaKey("log", session())); err != nil {
+		t.Error(err)
+	}
+	var begin layout.StartFacts
+	var end layout.EndFacts
+	readJSON(t, filepath.Join(dir, layout.FactsKey("log", session(), layout.Start)), &begin)
+	readJSON(t, filepath.Join(dir, layout.FactsKey("log", session(), layout.End)), &end)
+	if begin.RayVersion != "2.60.0" || end.Nodes != 3 || !end.End.After(end.Start) || begin.Start.Minute() != 19 {
+		t.Errorf("facts %+v, %+v", begin, end)
+	}
+	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/version"} {
+		if _, err := store.Stat(t.Context(), layout.SnapshotKey("log", session(), url)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func session() layout.Session {
+	return layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+}
+
+func eventID(t *testing.T, raw []byte) string {
+	t.Helper()
+	var e struct {
+		ID string `json:"eventId"`
+	}
+	if err := json.Unmarshal(raw, &e); err != nil || e.ID == "" {
+		t.Fatalf("event %.200s: %v", raw, err)
+	}
+	return e.ID
+}
+
+func readJSON(t *testing.T, path string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func walkFiles(t *testing.T, root string, visit func(path string, data []byte)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err == nil {
+			visit(path, data)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// sameFiles says whether every file below want is stored as it is.
+func sameFiles(t *testing.T, want, got string) {
+	t.Helper()
+	files := 0
+	walkFiles(t, want, func(path string, data []byte) {
+		below, err := filepath.Rel(want, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files++
+		if stored, err := os.ReadFile(filepath.Join(got, below)); err != nil || !bytes.Equal(stored, data) {
+			t.Errorf("log %s: %v, %d bytes stored of %d", below, err, len(stored), len(data))
+		}
+	})
+	if files < 10 {
+		t.Errorf("%d logs below %s", files, want)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	c := start(t, o)
+	for path, want := range map[string]string{"/healthz": "ok", "/livez": "ok", "/readyz": "ok", "/metrics": "rayhistory_collector_ship_behind_seconds"} {
+		answer, err := http.Get(c.url(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: status %d, %.100s, %v", path, answer.StatusCode, body, err)
+		}
+	}
+	second, err := New(o)
+	if err == nil || !strings.Contains(err.Error(), "another collector") {
+		t.Errorf("a second collector with the same spool: %v, %v", second, err)
+	}
+	stop(t, c)
+}
+
+// TestEndWithoutBackend: what cannot be stored is an error at the end, in time, and is stored after the next start.
+func TestEndWithoutBackend(t *testing.T) {
+	r := recording.Open(t)
+	o, store := options(t, r.TmpRay("w1"))
+	store.Fault = func(string) storetest.Fault { return storetest.Stall }
+	c := start(t, o)
+	posts := r.Posts("w1")
+	post(t, c.url("/v1/events"), posts[0].JSON())
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	err := c.Close(ctx)
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+	if len(store.Keys()) != 0 {
+		t.Errorf("stored %v", store.Keys())
+	}
+	store.Fault = nil
+	again, _ := options(t, o.RayTmpDir)
+	o.Registerer, o.Gatherer = again.Registerer, again.Gatherer
+	stop(t, start(t, o))
+	events := 0
+	for _, key := range store.Keys() {
+		if strings.Contains(key, "_events/") {
+			events += bytes.Count(store.Object(key), []byte("\n"))
+		}
+	}
+	if events != len(posts[0].Body) {
+		t.Errorf("%d events stored, %d were accepted", events, len(posts[0].Body))
+	}
+	if !strings.HasPrefix(store.Keys()[len(store.Keys())-1], "log/metadir/") {
+		t.Error("the session has no marker")
+	}
+}
+
+func TestFacts(t *testing.T) {
+	o, store := options(t, t.TempDir())
+	o.Head, o.Dashboard, o.OwnerKind, o.OwnerName = true, "localhost:1", "RayJob", "nightly"
+	path := filepath.Join(t.TempDir(), "sessions.json")
+	open := func() *sessions {
+		t.Helper()
+		s, err := newSessions(o, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s, name := open(), session().Name
+	if err := s.start(t.Context(), name, false); err != nil || len(store.Keys()) != 0 {
+		t.Errorf("the start is told without Ray's version: %v, %v", err, store.Keys())
+	}
+	s.tell(name, "2.60.0", 2)
+	for range 2 {
+		if err := s.start(t.Context(), name, false); err != nil {
+			t.Error(err)
+		}
+		s = open()
+	}
+	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","start":"2026-11-20T23:19:45Z"}`
+	if got := string(store.Object(layout.FactsKey("log", session(), layout.Start))); got != want && time.Local == time.UTC {
+		t.Errorf("start %s, want %s", got, want)
+	}
+	puts, _ := store.Requests()
+	if puts != 2 {
+		t.Errorf("%d puts for a marker and the start", puts)
+	}
+	if s.ended(name) {
+		t.Error("ended before its end")
+	}
+	for range 2 { // the collector was restarted, the session went on
+		if err := s.end(t.Context(), name, time.Unix(1795300000, 0)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	if !open().ended(name) {
+		t.Error("the end is not remembered")
+	}
+	ends := 0
+	for _, key := range store.Keys() {
+		if o, err := layout.ParseObject("log", session(), key); err == nil && o.Kind == layout.Facts && o.Path == "end.json" {
+			ends++
+		}
+	}
+	if ends != 2 {
+		t.Errorf("%d ends", ends)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open()
+	if err := s.markWhole(t.Context(), "log/lab_other/"+name+"/logs/x"); err == nil {
+		t.Error("marked the session of another cluster")
+	}
+	if err := s.markWhole(t.Context(), fmt.Sprintf("log/lab_default/%s/logs/x", "session_..")); err != nil {
+		t.Error(err)
+	}
+}
