@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -89,8 +88,7 @@ type Store struct {
 	region       string
 	createBucket bool
 	log          logrus.FieldLogger
-	// conditions is what is known of the server's respect for If-None-Match.
-	conditions atomic.Int32
+	conditions   remote.Conditions
 }
 
 var (
@@ -152,7 +150,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 			o.BaseEndpoint = &endpoint
 		}
 	})
-	return &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log}, nil
+	return &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log, conditions: remote.Conditions{Warn: func() {
+		log.Warn("the S3 server ignores If-None-Match: keys are looked up before they are written, which costs a listing each; give no two collectors the same node")
+	}}}, nil
 }
 
 // endpoint is the server's URL, "" for AWS.

@@ -49,3 +49,24 @@ func Sleep(ctx context.Context, delay time.Duration) error {
 		return nil
 	}
 }
+
+// Outcome is what one attempt came to.
+type Outcome struct {
+	Err error
+	// Retry says that the error may pass; Asked is how long the store wants to be left alone.
+	Retry bool
+	Asked time.Duration
+}
+
+// Retry repeats attempts for SDKs that do not.
+func Retry(ctx context.Context, attempt func() Outcome) error {
+	for n := 0; ; n++ {
+		outcome := attempt()
+		if outcome.Err == nil || !outcome.Retry || n == MaxAttempts-1 || ctx.Err() != nil {
+			return outcome.Err
+		}
+		if err := Sleep(ctx, Delay(n, outcome.Asked)); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package remote
+
+import (
+	"errors"
+	"os"
+	"testing"
+)
+
+// server keeps keys, and counts what it is asked.
+type server struct {
+	taken            map[string]bool
+	ignores, refuses bool // what it makes of conditions
+	finds, writes    int
+}
+
+func (s *server) create(c *Conditions, key string, size int64) error {
+	write := func(absent bool) error {
+		s.writes++
+		switch {
+		case absent && s.refuses:
+			return ErrNoConditions
+		case absent && !s.ignores && s.taken[key]:
+			return os.ErrExist
+		}
+		s.taken[key] = true
+		return nil
+	}
+	return c.Create(Creation{
+		Size: size,
+		Find: func() error {
+			s.finds++
+			if s.taken[key] {
+				return nil
+			}
+			return os.ErrNotExist
+		},
+		Write: write,
+		Again: func() error { return write(true) },
+	})
+}
+
+func TestConditions(t *testing.T) {
+	for name, test := range map[string]struct {
+		server        server
+		warned        int
+		finds, writes int // of five creations and one in vain
+	}{
+		"honoured": {server{}, 0, 1, 1 + 1 + 4 + 1},
+		"ignored":  {server{ignores: true}, 1, 6, 1 + 1 + 4},
+		"refused":  {server{refuses: true}, 1, 6, 1 + 1 + 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := test.server
+			s.taken = map[string]bool{}
+			warned := 0
+			c := &Conditions{Warn: func() { warned++ }}
+			for _, key := range []string{"a", "b", "c", "d", "e"} {
+				if err := s.create(c, key, 1); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := s.create(c, "a", 1); !errors.Is(err, os.ErrExist) {
+				t.Errorf("a taken key: %v", err)
+			}
+			if warned != test.warned || s.finds != test.finds || s.writes != test.writes {
+				t.Errorf("warned %d, looked up %d, written %d times; want %d, %d, %d", warned, s.finds, s.writes, test.warned, test.finds, test.writes)
+			}
+		})
+	}
+}
+
+func TestConditionsAreNotProbedWithLargeObjects(t *testing.T) {
+	s := server{taken: map[string]bool{}, ignores: true}
+	c := &Conditions{Warn: func() { t.Error("warned") }}
+	if err := s.create(c, "big", ProbeSize+1); err != nil || s.writes != 1 {
+		t.Errorf("%d writes, %v", s.writes, err)
+	}
+}
