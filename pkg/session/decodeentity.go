@@ -1,10 +1,6 @@
 package session
 
-import (
-	"bytes"
-
-	"github.com/rayhistory/historyserver/pkg/rayid"
-)
+import "github.com/rayhistory/historyserver/pkg/rayid"
 
 // entity reads the value at c if its key names an event that is not a task's; otherwise it skips it.
 func (d *decoder) entity(c *cursor) (about subject, ok bool) {
@@ -187,7 +183,9 @@ func (d *decoder) actorTransition(c *cursor) (t ActorTransition) {
 		case "reprName", "repr_name":
 			t.ReprName = d.str(c)
 		case "deathCause", "death_cause":
-			t.DeathCause = bytes.Clone(c.value())
+			if cause := c.value(); cause != nil {
+				t.DeathCause = appendMessage(nil, &cursor{b: cause, whole: true})
+			}
 		case "pid":
 			t.PID = uint32(c.integer())
 		case "port":

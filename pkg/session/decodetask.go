@@ -115,6 +115,7 @@ func (d *decoder) function(raw []byte) textID {
 		return id
 	}
 	c := cursor{b: raw, whole: true}
+	d.build = d.build[:0]
 	c.object()
 	for c.next() {
 		switch string(c.key) {
@@ -130,9 +131,7 @@ func (d *decoder) function(raw []byte) textID {
 			c.skip()
 		}
 	}
-	id := d.tables.texts.intern(d.build)
-	d.build = d.build[:0]
-	return d.functions.put(raw, id)
+	return d.functions.put(raw, d.tables.texts.intern(d.build))
 }
 
 // joinFunction leaves the function's full name in d.build.

@@ -35,7 +35,7 @@ type ActorTransition struct {
 	Port          int32
 	ReprName      string
 	RestartReason string
-	DeathCause    []byte // JSON of ray.rpc.ActorDeathCause as it came, camelCase; nil unless DEAD
+	DeathCause    []byte // protobuf's JSON of ray.rpc.ActorDeathCause, camelCase; nil unless DEAD
 }
 
 // Node is what node events tell of one node.

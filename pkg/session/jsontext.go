@@ -137,6 +137,50 @@ func snakeCase(name []byte) []byte {
 	return out
 }
 
+// appendMessage writes a message of protobuf as its JSON has it, keys sorted, whatever the writer did.
+func appendMessage(b []byte, c *cursor) []byte {
+	switch c.peek() {
+	case '{':
+		b = append(b, '{')
+		for n, m := range members(c) {
+			b = appendComma(b, n)
+			b = pyjson.AppendString(b, string(camelCase(m.key)))
+			b = append(b, ": "...)
+			b = appendMessage(b, &cursor{b: m.value, whole: true})
+		}
+		return append(b, '}')
+	case '[':
+		b = append(b, '[')
+		c.list()
+		for n := 0; c.more(); n++ {
+			b = appendComma(b, n)
+			b = appendMessage(b, c)
+		}
+		return append(b, ']')
+	}
+	if len(c.b) == 0 {
+		return append(b, "null"...) // as members gives it
+	}
+	return appendValue(b, c, sameName)
+}
+
+func camelCase(name []byte) []byte {
+	var out []byte
+	upper := false
+	for _, ch := range name {
+		switch {
+		case ch == '_':
+			upper = true
+			continue
+		case upper && 'a' <= ch && ch <= 'z':
+			ch -= 'a' - 'A'
+		}
+		upper = false
+		out = append(out, ch)
+	}
+	return out
+}
+
 func sameName(name []byte) []byte { return name }
 
 // float reads a number, spelled as one or as a string; 0 if it is none.

@@ -112,7 +112,7 @@ func (r *replayer) block(b *block, out *replayed) {
 			return
 		case c.short && b.last:
 			out.cut = true
-			b.drop(len(b.data))
+			return
 		default:
 			out.damaged++
 			b.lost, b.strict = true, false

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -163,7 +163,11 @@ func (w *wholeReader) close() {
 func decompress(r io.ReadCloser, c layout.Compression) (io.ReadCloser, error) {
 	switch c {
 	case layout.Gzip:
-		return gzip.NewReader(r)
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err // not a nil *gzip.Reader, which is no nil io.ReadCloser
+		}
+		return z, nil
 	case layout.Zstd:
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {

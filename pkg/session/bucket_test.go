@@ -1,0 +1,142 @@
+package session
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// bucket is a store in memory, for what a test wants to go wrong.
+type bucket struct {
+	objects map[string][]byte
+	gone    map[string]bool  // listed, but no longer there
+	broken  map[string]error // what reading them fails with, halfway
+	gets    int
+}
+
+func newBucket() *bucket {
+	return &bucket{objects: map[string][]byte{}, gone: map[string]bool{}, broken: map[string]error{}}
+}
+
+func (b *bucket) List(_ context.Context, prefix string, _ blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		for _, key := range slices.Sorted(maps.Keys(b.objects)) {
+			if strings.HasPrefix(key, prefix) && !yield(b.object(key), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b *bucket) object(key string) blob.Object {
+	return blob.Object{Key: key, Size: int64(len(b.objects[key])), ModTime: time.Unix(0, 0)}
+}
+
+func (b *bucket) Stat(_ context.Context, key string) (blob.Object, error) {
+	return b.object(key), nil
+}
+
+func (b *bucket) Get(_ context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, ok := b.objects[key]
+	if !ok || b.gone[key] {
+		return nil, fmt.Errorf("get %s: %w", key, os.ErrNotExist)
+	}
+	end := int64(len(body))
+	if length >= 0 {
+		end = min(end, offset+length)
+	}
+	body = body[min(offset, end):end]
+	if err := b.broken[key]; err != nil {
+		return io.NopCloser(io.MultiReader(bytes.NewReader(body[:len(body)/2]), failing{err})), nil
+	}
+	return io.NopCloser(bytes.NewReader(body)), nil
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+var (
+	testSession = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	testNode    = rayid.Node{1: 1, 27: 0xaa}
+	testJob     = rayid.Job{2}
+	testHour    = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	testWhole   = layout.JobEventsKey(layout.DefaultRoot, testSession, testJob, testNode, testHour)
+)
+
+// loadBucket loads the test session; what cannot be read must not be an error.
+func loadBucket(t testing.TB, b *bucket) *Session {
+	t.Helper()
+	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// taskID is the ID of the n-th test task.
+func taskID(n int) rayid.Task {
+	id := rayid.Task{0: byte(n * 37), 1: byte(n >> 8), 2: byte(n)}
+	copy(id[8:20], nilTask[:])
+	copy(id[20:], testJob[:])
+	return id
+}
+
+// definitionEvent and finishedEvent are the events of the n-th test task.
+func definitionEvent(n int) string {
+	id := taskID(n)
+	return fmt.Sprintf(`{"eventId":"AA==","eventType":"TASK_DEFINITION_EVENT","timestamp":"2026-11-20T23:20:00Z","sessionName":%q,`+
+		`"taskDefinitionEvent":{"taskId":%q,"taskFunc":{"pythonFunctionDescriptor":{"moduleName":"m","functionName":"f%d","className":""}},`+
+		`"taskName":"f%d","jobId":%q,"taskAttempt":0,"taskType":"NORMAL_TASK","language":"PYTHON"}}`,
+		testSession.Name, base64Of(id[:]), n%3, n%3, testJob.Base64())
+}
+
+func finishedEvent(n int) string {
+	id := taskID(n)
+	return fmt.Sprintf(`{"eventId":"AA==","eventType":"TASK_LIFECYCLE_EVENT","timestamp":"2026-11-20T23:20:01Z","sessionName":%q,`+
+		`"taskLifecycleEvent":{"taskId":%q,"stateTransitions":[{"state":"RUNNING","timestamp":"2026-11-20T23:20:01.5Z"},`+
+		`{"state":"FINISHED","timestamp":"2026-11-20T23:20:02.000000001Z"}],"jobId":%q,"taskAttempt":0}}`,
+		testSession.Name, base64Of(id[:]), testJob.Base64())
+}
+
+func compressed(t testing.TB, text string, c layout.Compression) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := io.WriteCloser(nopCloser{&b})
+	switch c {
+	case layout.Gzip:
+		w = gzip.NewWriter(&b)
+	case layout.Zstd:
+		z, err := zstd.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }

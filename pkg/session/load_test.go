@@ -1,0 +1,286 @@
+package session
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
+
+// finished lists the numbers of the test tasks that are there whole: defined and finished.
+func finished(s *Session) []int {
+	var all []int
+	for n := range 2000 {
+		from, to := s.Tasks.find(taskID(n))
+		if from == to {
+			continue
+		}
+		if r := s.Tasks.Row(from, 0); r.Defined() && r.State() == "FINISHED" {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func lines(from, to int) string {
+	var b strings.Builder
+	for n := from; n < to; n++ {
+		b.WriteString(definitionEvent(n) + "\n" + finishedEvent(n) + "\n")
+	}
+	return b.String()
+}
+
+func array(from, to int, space string) string {
+	var all []string
+	for n := from; n < to; n++ {
+		all = append(all, definitionEvent(n), finishedEvent(n))
+	}
+	return "[" + space + strings.Join(all, space+","+space) + space + "]"
+}
+
+func span(from, to int) (all []int) {
+	for n := from; n < to; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+func TestLoadForms(t *testing.T) {
+	const tasks = 40
+	half := lines(0, tasks/2)
+	third := strings.Index(half[len(half)/3:], "\n") + len(half)/3 + 1
+	key := func(offset int, c layout.Compression) string { return layout.ChunkKey(testWhole, int64(offset), c) }
+	plain := func(text string) []byte { return []byte(text) }
+	for _, tt := range []struct {
+		name     string
+		objects  map[string][]byte
+		want     []int
+		warnings []string // parts of them
+	}{
+		{"lines", map[string][]byte{key(0, 0): plain(half)}, span(0, 20), nil},
+		{"lines without the last line's end", map[string][]byte{key(0, 0): plain(strings.TrimSpace(half))}, span(0, 20), nil},
+		{"lines with Windows' ends", map[string][]byte{key(0, 0): plain(strings.ReplaceAll(half, "\n", "\r\n"))}, span(0, 20), nil},
+		{"array", map[string][]byte{key(0, 0): plain(array(0, 20, ""))}, span(0, 20), nil},
+		{"array over several lines", map[string][]byte{key(0, 0): plain(strings.ReplaceAll(array(0, 20, "\n  "), `,"`, ",\n\""))}, span(0, 20), nil},
+		{"arrays one after the other", map[string][]byte{key(0, 0): plain(array(0, 7, "") + array(7, 20, " "))}, span(0, 20), nil},
+		{"empty object", map[string][]byte{key(0, 0): {}}, nil, nil},
+		{"empty array", map[string][]byte{key(0, 0): plain("[]")}, nil, nil},
+		{"gzip", map[string][]byte{key(0, layout.Gzip): compressed(t, half, layout.Gzip)}, span(0, 20), nil},
+		{"zstd", map[string][]byte{key(0, layout.Zstd): compressed(t, half, layout.Zstd)}, span(0, 20), nil},
+		{"chunks", map[string][]byte{key(0, 0): plain(half[:third]), key(third, 0): plain(half[third:])}, span(0, 20), nil},
+		{"chunks cut within a line", map[string][]byte{key(0, 0): plain(half[:third-100]), key(third-100, 0): plain(half[third-100:])}, span(0, 20), nil},
+		{"an array over chunks", map[string][]byte{key(0, 0): plain(array(0, 20, "")[:3000]), key(3000, 0): plain(array(0, 20, "")[3000:])}, span(0, 20), nil},
+		{"chunks of different compression", map[string][]byte{
+			key(0, layout.Zstd): compressed(t, half[:third], layout.Zstd), key(third, layout.Gzip): compressed(t, half[third:], layout.Gzip),
+		}, span(0, 20), nil},
+		{"chunks that overlap", map[string][]byte{key(0, 0): plain(half[:third+50]), key(third, 0): plain(half[third:])}, span(0, 20), nil},
+		{"compressed chunks that overlap", map[string][]byte{
+			key(0, layout.Gzip): compressed(t, half[:third+50], layout.Gzip), key(third, layout.Gzip): compressed(t, half[third:], layout.Gzip),
+		}, span(0, 20), nil},
+		{"a chunk inside another", map[string][]byte{key(0, 0): plain(half), key(third, 0): plain(half[third : third+60])}, span(0, 20), nil},
+		{"a whole beside its chunks", map[string][]byte{
+			key(0, 0): plain(half), key(0, layout.Gzip): compressed(t, half[:third], layout.Gzip), key(third, layout.Gzip): compressed(t, half[third:], layout.Gzip),
+		}, span(0, 20), nil},
+		{"a chunk is missing", map[string][]byte{
+			key(0, 0): plain(lines(0, 5)), key(len(lines(0, 10)), 0): plain(lines(10, 20)),
+		}, append(span(0, 5), span(10, 20)...), []string{"has no bytes"}},
+		{"the last line is cut", map[string][]byte{key(0, 0): plain(lines(0, 20)[:len(half)-40])}, span(0, 19), []string{"the last event is cut"}},
+		{"a line is cut in the middle", map[string][]byte{
+			key(0, 0): plain(lines(0, 3) + definitionEvent(3)[:200] + "\n" + lines(4, 20)),
+		}, append(span(0, 3), span(4, 20)...), []string{"1 damaged part skipped"}},
+		{"an array is cut in the middle", map[string][]byte{
+			key(0, 0): plain(strings.TrimSuffix(array(0, 3, ""), "]") + "," + definitionEvent(3)[:200] + "," + strings.TrimPrefix(array(4, 20, ""), "[")),
+		}, append(span(0, 3), span(4, 20)...), []string{"1 damaged part skipped"}},
+		{"garbage", map[string][]byte{key(0, 0): plain("\x00\xff garbage { [ \" \n" + half)}, span(0, 20), []string{"damaged part"}},
+		{"only garbage", map[string][]byte{key(0, 0): plain(strings.Repeat("}{][\"\\", 5000))}, nil, []string{"damaged part"}},
+		{"foreign session", map[string][]byte{
+			key(0, 0): plain(lines(0, 5) + strings.ReplaceAll(lines(5, 10), testSession.Name, "session_2026-01-01_00-00-00_000000_1")),
+		}, span(0, 5), []string{"10 × event of another session"}},
+		{"unknown event", map[string][]byte{key(0, 0): plain(`{"eventType":"NEWER_EVENT","newerEvent":{"a":[1,{"b":null}]}}` + "\n" + half)}, span(0, 20),
+			[]string{"1 × event of an unknown type"}},
+		{"event without subject", map[string][]byte{key(0, 0): plain(`{"taskLifecycleEvent":{"taskId":"","stateTransitions":[]}}` + "\n" + half)}, span(0, 20),
+			[]string{"1 × event without the ID"}},
+		{"absurd times", map[string][]byte{
+			key(0, 0): plain(half + strings.Replace(finishedEvent(30), "2026-11-20T23:20:01.5Z", "99999-01-01T00:00:00Z", 1)),
+		}, span(0, 20), []string{"1 × time that is none"}},
+		{"damaged gzip", map[string][]byte{
+			key(0, layout.Gzip): compressed(t, half, layout.Gzip)[:300], key(len(half), 0): plain(lines(20, 25)),
+		}, nil, []string{"is damaged at byte", "the last event is cut"}},
+		{"no gzip at all", map[string][]byte{key(0, layout.Gzip): plain("no gzip"), key(7, 0): plain(lines(20, 25))}, span(20, 25), []string{"is damaged"}},
+		{"keys of others", map[string][]byte{
+			layout.Prefix(layout.DefaultRoot, testSession) + "job_events/what/ever": plain(half), key(0, 0): plain(half),
+		}, span(0, 20), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBucket()
+			b.objects = tt.objects
+			s := loadBucket(t, b)
+			if got := finished(s); tt.want != nil && !slices.Equal(got, tt.want) {
+				t.Errorf("finished tasks %v, want %v", got, tt.want)
+			}
+			if len(tt.warnings) != len(s.Warnings) {
+				t.Errorf("warnings %q, want %q", s.Warnings, tt.warnings)
+			}
+			for i, w := range s.Warnings {
+				if i < len(tt.warnings) && !strings.Contains(w, tt.warnings[i]) {
+					t.Errorf("warning %q, want %q in it", w, tt.warnings[i])
+				}
+			}
+		})
+	}
+}
+
+func TestLoadDamagedChunkKeepsTheRest(t *testing.T) {
+	b := newBucket()
+	first, second := lines(0, 400), lines(400, 410)
+	damaged := compressed(t, first, layout.Gzip)
+	b.objects[layout.ChunkKey(testWhole, 0, layout.Gzip)] = damaged[:len(damaged)/2]
+	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = compressed(t, second, layout.Gzip)
+	s := loadBucket(t, b)
+	got := finished(s)
+	if len(got) < 50 || len(got) > 405 || !slices.Equal(got[len(got)-10:], span(400, 410)) {
+		t.Errorf("%d tasks finished, the last ones %v: want a part of the first 400 and all of 400 to 409", len(got), got[max(0, len(got)-10):])
+	}
+}
+
+func TestLoadVanishedObject(t *testing.T) {
+	b := newBucket()
+	gone := layout.ChunkKey(testWhole, 0, layout.Plain)
+	b.objects[gone], b.gone[gone] = []byte(lines(0, 5)), true
+	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 5))), layout.Plain)] = []byte(lines(5, 9))
+	s := loadBucket(t, b)
+	if got := finished(s); !slices.Equal(got, span(5, 9)) {
+		t.Errorf("finished tasks %v, want 5 to 8", got)
+	}
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "is gone") {
+		t.Errorf("warnings %q", s.Warnings)
+	}
+}
+
+func TestLoadFailsWithTheStore(t *testing.T) {
+	refused := errors.New("the store is on fire")
+	for name, broken := range map[string]error{"error": refused, "permission": fs.ErrPermission} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket()
+			b.objects[testWhole] = []byte(lines(0, 50))
+			b.broken[testWhole] = broken
+			_, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{})
+			if !errors.Is(err, broken) || !strings.Contains(err.Error(), testWhole) {
+				t.Errorf("error %v, want the store's, with the key", err)
+			}
+		})
+	}
+	t.Run("cancelled", func(t *testing.T) {
+		b := newBucket()
+		b.objects[testWhole] = []byte(lines(0, 50))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := Load(ctx, b, layout.DefaultRoot, testSession, Options{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want %v", err, context.Canceled)
+		}
+	})
+}
+
+func TestLoadLongLines(t *testing.T) {
+	long := func(n int) string {
+		return strings.Replace(finishedEvent(1), `"eventId"`, `"message":"`+strings.Repeat("x", n)+`","eventId"`, 1) + "\n"
+	}
+	for _, tt := range []struct {
+		name string
+		text string
+		want []int
+		warn bool
+	}{
+		{"longer than a block", lines(0, 1) + definitionEvent(1) + "\n" + long(3*blockBytes) + lines(2, 5), span(0, 5), false},
+		{"longer than allowed", lines(0, 1) + definitionEvent(1) + "\n" + long(2*maxEventBytes+blockBytes) + lines(2, 5), []int{0, 2, 3, 4}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBucket()
+			b.objects[testWhole] = []byte(tt.text)
+			s := loadBucket(t, b)
+			if got := finished(s); !slices.Equal(got, tt.want) {
+				t.Errorf("finished tasks %v, want %v", got, tt.want)
+			}
+			if (len(s.Warnings) > 0) != tt.warn {
+				t.Errorf("warnings %q", s.Warnings)
+			}
+		})
+	}
+}
+
+// TestLoadLargeWhole: what is replayed in parts is replayed whole, in each form and with chunks cut anywhere.
+func TestLoadLargeWhole(t *testing.T) {
+	pad := `"message":"` + strings.Repeat(`{\"eventId\":`, 4000) + `",`
+	const tasks = 700
+	var events []string
+	for n := range tasks {
+		events = append(events, definitionEvent(n), strings.Replace(finishedEvent(n), `{"eventId":"AA==",`, `{"eventId":"AA==",`+pad, 1))
+	}
+	for _, tt := range []struct{ name, text string }{
+		{"lines", strings.Join(events, "\n") + "\n"},
+		{"array", "[" + strings.Join(events, ",") + "]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if len(tt.text) < 2*unitBytes {
+				t.Fatalf("the text has %d bytes, which is not enough to be divided", len(tt.text))
+			}
+			for _, cuts := range [][]int{{0}, {0, 1 << 20, 17<<20 + 3, 30 << 20}} {
+				b := newBucket()
+				for i, from := range cuts {
+					to := len(tt.text)
+					if i+1 < len(cuts) {
+						to = cuts[i+1]
+					}
+					b.objects[layout.ChunkKey(testWhole, int64(from), layout.Plain)] = []byte(tt.text[from:to])
+				}
+				s := loadBucket(t, b)
+				if got := finished(s); len(got) != tasks {
+					t.Errorf("%d chunks: %d tasks finished, want %d", len(cuts), len(got), tasks)
+				}
+				if len(s.Warnings) > 0 {
+					t.Errorf("%d chunks: warnings %q", len(cuts), s.Warnings)
+				}
+				if got, want := s.source.counts.events, int64(2*tasks); got != want {
+					t.Errorf("%d chunks: %d events read, want %d", len(cuts), got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestProgress(t *testing.T) {
+	b := newBucket()
+	first := lines(0, 10)
+	b.objects[testWhole] = []byte(first)
+	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = compressed(t, lines(10, 20), layout.Gzip)
+	var size int64
+	for _, body := range b.objects {
+		size += int64(len(body))
+	}
+	var p Progress
+	if _, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Progress: &p}); err != nil {
+		t.Fatal(err)
+	}
+	got := [...]int64{p.ObjectsTotal.Load(), p.ObjectsDone.Load(), p.BytesTotal.Load(), p.BytesDone.Load()}
+	if want := [...]int64{2, 2, size, size}; got != want {
+		t.Errorf("objects total and done, bytes total and done: %v, want %v", got, want)
+	}
+}
+
+func TestWarningsAreBounded(t *testing.T) {
+	b := newBucket()
+	for n := range 3 * maxWarnings {
+		b.objects[layout.ChunkKey(testWhole, int64(n)*1000, layout.Gzip)] = fmt.Append(nil, "no gzip")
+	}
+	if s := loadBucket(t, b); len(s.Warnings) > maxWarnings+10 {
+		t.Errorf("%d warnings", len(s.Warnings))
+	}
+}

@@ -1,0 +1,215 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// recordedEvents are all events that a recorded session's nodes sent, a line each.
+func recordedEvents(t testing.TB, r *recording.Recording) []string {
+	t.Helper()
+	var all []string
+	for _, node := range r.Nodes() {
+		for _, post := range r.Posts(node) {
+			for _, e := range post.Body {
+				all = append(all, string(e))
+			}
+		}
+	}
+	return all
+}
+
+// loadEvents loads a session of events that are stored as one file.
+func loadEvents(t testing.TB, ref layout.Session, events []string) *Session {
+	t.Helper()
+	b := newBucket()
+	b.objects[layout.JobEventsKey(layout.DefaultRoot, ref, testJob, testNode, testHour)] = []byte(strings.Join(events, "\n"))
+	s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestOrderDoesNotMatter: events in any order, any number of times, in any number of files, in either spelling, make the same tables.
+func TestOrderDoesNotMatter(t *testing.T) {
+	for _, name := range []string{"ray-2.55", "ray-2.60", "ray-2.60-wide"} {
+		t.Run(name, func(t *testing.T) {
+			rec := recording.OpenNamed(t, name)
+			ref := rec.Session
+			events := recordedEvents(t, rec)
+			want := dump(loadEvents(t, ref, events))
+			random := rand.New(rand.NewPCG(1, 2))
+			shuffled := func(list []string) []string {
+				list = slices.Clone(list)
+				random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+				return list
+			}
+			same := func(what string, s *Session) {
+				t.Helper()
+				diff(t, what, dump(s), want)
+			}
+			slices.Reverse(events)
+			same("reversed", loadEvents(t, ref, events))
+			same("shuffled", loadEvents(t, ref, shuffled(events)))
+			same("shuffled and doubled", loadEvents(t, ref, shuffled(append(slices.Clone(events), events...))))
+
+			snake := make([]string, len(events))
+			for i, e := range events {
+				snake[i] = snakeEvent(t, e)
+			}
+			same("snake_case, keys sorted", loadEvents(t, ref, shuffled(snake)))
+
+			b := newBucket()
+			for i, e := range shuffled(append(slices.Clone(events), snake[:len(snake)/2]...)) {
+				key := layout.JobEventsKey(layout.DefaultRoot, ref, layoutJob(i%5), testNode, testHour)
+				b.objects[key] = append(b.objects[key], e+"\n"...)
+			}
+			s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{Concurrency: 5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same("in five files", s)
+		})
+	}
+}
+
+func layoutJob(n int) (j [4]byte) { j[0] = byte(n + 1); return j }
+
+// snakeEvent spells an event with the names of protobuf's definitions, keys sorted, every string escaped, as another writer might.
+func snakeEvent(t testing.TB, event string) string {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(event))
+	d.UseNumber()
+	var v map[string]any
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(snakeKeys(v, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// snakeKeys changes names, but not the keys of maps, which users chose.
+func snakeKeys(v any, depth int) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, value := range v {
+			switch k {
+			case "requiredResources", "labelSelector", "labels", "resources", "metadata", "refIds", "unitResources", "customFields":
+			default:
+				value = snakeKeys(value, depth+1)
+			}
+			out[string(snakeCase([]byte(k)))] = value
+		}
+		return out
+	case []any:
+		for i := range v {
+			v[i] = snakeKeys(v[i], depth+1)
+		}
+	}
+	return v
+}
+
+// diff shows where the first line that differs does.
+func diff(t *testing.T, what, got, want string) {
+	t.Helper()
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] == w[i] {
+			continue
+		}
+		at := 0
+		for at < min(len(g[i]), len(w[i])) && g[i][at] == w[i][at] {
+			at++
+		}
+		around := func(s string) string { return s[max(0, at-100):min(len(s), at+200)] }
+		t.Errorf("%s: line %d (%.60s), byte %d:\n got …%s\nwant …%s", what, i, w[i], at, around(g[i]), around(w[i]))
+		return
+	}
+	if len(g) != len(w) {
+		t.Errorf("%s: %d lines, want %d", what, len(g), len(w))
+	}
+}
+
+// TestRefresh: a session that grows is what a load of the whole would be, whatever came when.
+func TestRefresh(t *testing.T) {
+	rec := recording.Open(t)
+	ref, events := rec.Session, recordedEvents(t, rec)
+	random := rand.New(rand.NewPCG(3, 4))
+	b := newBucket()
+	s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := make(map[string]int) // bytes stored of each whole
+	for len(events) > 0 {
+		for range 3 {
+			n := min(len(events), 1+random.IntN(200))
+			text := strings.Join(events[:n], "\n") + "\n"
+			events = events[n:]
+			whole := layout.JobEventsKey(layout.DefaultRoot, ref, layoutJob(random.IntN(3)), testNode, testHour)
+			c := []layout.Compression{layout.Plain, layout.Gzip, layout.Zstd}[random.IntN(3)]
+			b.objects[layout.ChunkKey(whole, int64(ends[whole]), c)] = compressed(t, text, c)
+			ends[whole] += len(text)
+		}
+		before := dump(s)
+		next, err := s.Refresh(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dump(s) != before {
+			t.Fatal("a refresh changed the session that was refreshed")
+		}
+		fresh, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, fmt.Sprintf("with %d events to come", len(events)), dump(next), dump(fresh))
+		if next.Start != fresh.Start || next.End != fresh.End {
+			t.Errorf("from %d to %d, want %d to %d", next.Start, next.End, fresh.Start, fresh.End)
+		}
+		s = next
+	}
+}
+
+func TestRefreshReadsOnlyWhatIsNew(t *testing.T) {
+	b := newBucket()
+	first := lines(0, 10)
+	b.objects[testWhole] = []byte(first[:len(first)-20]) // the last line is not all there yet
+	s := loadBucket(t, b)
+	if next, err := s.Refresh(t.Context()); err != nil || next != s {
+		t.Fatalf("nothing is new, but got %p, %v, want %p", next, err, s)
+	}
+	b.gone[testWhole] = false
+	b.objects[layout.ChunkKey(testWhole, int64(len(first)-20), layout.Plain)] = []byte(first[len(first)-20:] + lines(10, 12))
+	next, err := s.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := finished(next); !slices.Equal(got, span(0, 12)) {
+		t.Errorf("finished tasks %v, want 0 to 11", got)
+	}
+	if read, want := next.source.counts.events, int64(24); read != want {
+		t.Errorf("%d events read, want each of %d once", read, want)
+	}
+
+	// An object that changed is read anew.
+	b.objects[testWhole] = []byte(lines(20, 25))
+	if next, err = next.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := finished(next); !slices.Equal(got, append(span(0, 12), span(20, 25)...)) {
+		t.Errorf("finished tasks %v, want 0 to 11 and 20 to 24", got)
+	}
+}
