@@ -33,8 +33,8 @@ func (b *jobBuilder) outcome(id string, e *submissionEvidence, facts jobFacts) o
 	}
 	if facts.entrypoint != "" {
 		o.entrypoint = facts.entrypoint
-		if o.status == pending && b.past(o.started) {
-			o.status = running
+		if e.supervisor == nil && b.past(o.started) {
+			o.status = running // nothing but its log tells that it ran
 		}
 	}
 	switch {

@@ -101,7 +101,7 @@ func (t *workerTable) addSnapshot(row *pyjson.Object) {
 	}
 	if w == nil {
 		if t.r.At == 0 || row.Int("start_time_ms") <= toMs(t.r.At) {
-			t.add(id, row)
+			t.add(id, t.notYetEnded(row))
 		}
 		return
 	}
@@ -115,6 +115,19 @@ func (t *workerTable) addSnapshot(row *pyjson.Object) {
 		setWorkerState(row, &state)
 	}
 	t.add(id, row)
+}
+
+// notYetEnded is a saved row as it was before its end, if that was after the moment asked for.
+func (t *workerTable) notYetEnded(row *pyjson.Object) *pyjson.Object {
+	if t.r.At == 0 || row.Int("end_time_ms") <= toMs(t.r.At) {
+		return row
+	}
+	row = row.Clone()
+	row.Set("is_alive", true)
+	row.Set("end_time_ms", 0)
+	row.Set("exit_type", nil)
+	row.Set("exit_detail", nil)
+	return row
 }
 
 // addEvents takes a worker that the snapshot does not have.

@@ -1,0 +1,228 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+func TestWritesAreRefused(t *testing.T) {
+	a := made(t, func(*session.Session) {})
+	for _, tt := range []struct{ method, url string }{
+		{"POST", "/api/jobs/"}, {"POST", "/api/jobs/a/stop"}, {"DELETE", "/api/jobs/a"}, {"PUT", "/api/packages/gcs/a.zip"},
+		{"PUT", "/api/serve/applications/"}, {"DELETE", "/api/serve/applications/"}, {"GET", "/worker/traceback"}, {"GET", "/worker/cpu_profile"},
+		{"GET", "/task/traceback"}, {"GET", "/memory_profile"}, {"POST", "/report_events"},
+	} {
+		w := a.do(tt.method, tt.url)
+		if w.Code != http.StatusMethodNotAllowed || !strings.HasPrefix(w.Body.String(), "This is a stored session of a Ray cluster") {
+			t.Errorf("%s %s: %d %s", tt.method, tt.url, w.Code, w.Body)
+		}
+	}
+}
+
+func TestHead(t *testing.T) {
+	a := made(t, func(*session.Session) {})
+	for url, status := range map[string]int{"/api/v0/platform_events": 404, "/nodes?view=summary": 200, "/api/jobs/nope": 404} {
+		if w := a.do(http.MethodHead, url); w.Code != status {
+			t.Errorf("HEAD %s: %d, want %d", url, w.Code, status)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		opts        Options
+		url, answer string
+		status      int
+	}{
+		{"no Grafana", Options{}, "/api/grafana_health", `"msg": "Grafana healthcheck failed", "data": {"exception": "No Grafana`, 500},
+		{"Grafana off", Options{GrafanaHost: "DISABLED"}, "/api/grafana_health", `"msg": "Grafana disabled", "data": {"grafanaHost": "DISABLED"}`, 200},
+		{"Grafana", Options{GrafanaHost: "http://g:3000", GrafanaIframeHost: "https://grafana"}, "/api/grafana_health",
+			`"msg": "Grafana running", "data": {"grafanaHost": "https://grafana", "grafanaOrgId": "1", "sessionName": "session_2026-11-20_23-19-45_581717_22125", "dashboardUids": {"default": "rayDefaultDashboard", "serve": "rayServeDashboard", "serveDeployment":`, 200},
+		{"no Prometheus", Options{}, "/api/prometheus_health", `"msg": "prometheus healthcheck failed.", "data": {"reason": "No Prometheus`, 500},
+		{"Prometheus", Options{PrometheusHost: "http://p:9090"}, "/api/prometheus_health", `{"result": true, "msg": "prometheus running", "data": {}}`, 200},
+		{"health", Options{}, "/api/gcs_healthz", "success", 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := made(t, func(*session.Session) {}).session
+			w := newAsker(t, s, tt.opts).get(tt.url)
+			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.answer) {
+				t.Errorf("%d %s, want %s", w.Code, w.Body, tt.answer)
+			}
+		})
+	}
+}
+
+// TestSecrets: browsers do not see the values of environment variables, tools do.
+func TestSecrets(t *testing.T) {
+	actor := session.Actor{ID: rayid.Actor{1}, Defined: true, RuntimeEnv: `{"working_dir": "/x", "env_vars": {"B": "secret1", "A": "secret2"}}`}
+	job := session.Job{ID: rayid.Job{1}, RuntimeEnv: `{"env_vars": {"B": "secret1"}}`, Transitions: []session.JobTransition{{State: "CREATED", Time: 1}}}
+	broken := session.Actor{ID: rayid.Actor{2}, Defined: true, RuntimeEnv: `secret3`}
+	a := made(t, func(s *session.Session) {
+		s.Actors, s.Jobs = []session.Actor{actor, broken}, []session.Job{job}
+	})
+	for _, url := range []string{"/api/jobs/", "/api/jobs/01000000", "/api/v0/jobs?detail=1", "/api/v0/actors?detail=1"} {
+		if w := a.get(url); !strings.Contains(w.Body.String(), "secret1") {
+			t.Errorf("%s: a tool does not see it: %s", url, w.Body)
+		}
+		for header, value := range map[string]string{"User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "cors", "Origin": "http://x"} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, url, nil)
+			r.Header.Set(header, value)
+			a.mux.ServeHTTP(w, r)
+			if text := w.Body.String(); strings.Contains(text, "secret") || !strings.Contains(text, "<redacted>") || w.Code != 200 {
+				t.Errorf("%s with %s: %d %s", url, header, w.Code, text)
+			}
+		}
+	}
+	if got, want := redactSerialized(actor.RuntimeEnv), `{"env_vars": {"A": "<redacted>", "B": "<redacted>"}, "working_dir": "/x"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	v, err := pyjson.Parse([]byte(`{"apps": [{"runtime_env": {"env_vars": {"A": "s"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "s"}}}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"apps": [{"runtime_env": {"env_vars": {"A": "<redacted>"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "<redacted>"}}}}}]}`
+	if got := string(pyjson.Append(nil, redactDeep(v))); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestEntitiesFromEvents: placement groups and submissions of a Ray that sends events of them, which no snapshot has.
+func TestEntitiesFromEvents(t *testing.T) {
+	node := rayid.Node{7}
+	a := made(t, func(s *session.Session) {
+		s.PlacementGroups = []session.PlacementGroup{{
+			ID: rayid.PlacementGroup{1}, Name: "pg", CreatorJob: rayid.Job{1},
+			Bundles: []session.Bundle{{Index: 0, Resources: map[string]float64{"CPU": 1}}, {Index: 1}},
+			Transitions: []session.PlacementGroupTransition{
+				{State: pending, Time: 10}, {State: "CREATED", Time: 20, Placements: map[int32]rayid.Node{0: node}}, {State: removed, Time: 30, SchedulingState: removed},
+			},
+		}}
+		s.Submissions = []session.Submission{{
+			ID: "told", Entrypoint: "python a.py", Metadata: map[string]string{"k": "v"},
+			Transitions: []session.SubmissionTransition{
+				{State: pending, Time: 10e6}, {State: running, Time: 20e6, DriverNode: node, AgentAddress: "http://1.2.3.4:52365"},
+				{State: failed, Time: 30e6, Message: "no", ErrorType: "E", HasExitCode: true, ExitCode: 3},
+			},
+		}}
+	})
+	const group = `{"placement_group_id": "010000000000000000000000000000000000", "name": "pg", "creator_job_id": "01000000", "state": "REMOVED", ` +
+		`"bundles": [{"bundle_id": {"placement_group_id": "010000000000000000000000000000000000", "bundle_index": 0}, "unit_resources": {"CPU": 1.0}, "node_id": "07000000000000000000000000000000000000000000000000000000", "label_selector": {}}, ` +
+		`{"bundle_id": {"placement_group_id": "010000000000000000000000000000000000", "bundle_index": 1}, "unit_resources": {}, "node_id": "", "label_selector": {}}], "is_detached": false`
+	if got := a.get("/api/v0/placement_groups?detail=1").Body.String(); !strings.Contains(got, group) {
+		t.Errorf("got %s\nwant %s", got, group)
+	}
+	const job = `{"type": "SUBMISSION", "job_id": null, "submission_id": "told", "driver_info": null, "status": "FAILED", "entrypoint": "python a.py", "message": "no", ` +
+		`"error_type": "E", "start_time": 10, "end_time": 30, "metadata": {"k": "v"}, "runtime_env": {}, "driver_agent_http_address": "http://1.2.3.4:52365", ` +
+		`"driver_node_id": "07000000000000000000000000000000000000000000000000000000", "driver_exit_code": 3}`
+	if got := a.get("/api/jobs/told").Body.String(); got != job {
+		t.Errorf("got  %s\nwant %s", got, job)
+	}
+	a.at = 25e6
+	if got := a.body("/api/jobs/told").(*pyjson.Object); got.String("status") != running || got.Get("end_time") != nil {
+		t.Errorf("at 25 ms: %s", pyjson.Append(nil, got))
+	}
+	a.at = 15
+	if got := a.column("/api/v0/placement_groups", "placement_group_id", "state"); got != "01000000:PENDING" {
+		t.Errorf("at 15 ns: %s", got)
+	}
+	if w := a.get("/api/jobs/told"); w.Code != 404 {
+		t.Errorf("a submission is there before its first event: %s", w.Body)
+	}
+}
+
+// TestFinishedIsNotPending: the last snapshot of a job is older than its end.
+func TestFinishedIsNotPending(t *testing.T) {
+	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	dir := t.TempDir()
+	put := func(url, body string) {
+		file := filepath.Join(dir, filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, ref, url)))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(body), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	row := func(id, status string) string {
+		return `{"type": "SUBMISSION", "job_id": null, "submission_id": "` + id + `", "driver_info": null, "status": "` + status + `", "entrypoint": "x", "message": null, ` +
+			`"error_type": null, "start_time": 5, "end_time": null, "metadata": {"a": "b"}, "runtime_env": {}, "driver_agent_http_address": null, "driver_node_id": null, "driver_exit_code": null}`
+	}
+	put("/api/jobs/", "["+row("ended", pending)+", "+row("goes-on", running)+", "+row("unheard-of", running)+", "+row("done", succeeded)+"]")
+	s := load(t, dir, ref)
+	driver := func(id byte, submission string, transitions ...session.JobTransition) session.Job {
+		return session.Job{ID: rayid.Job{id}, Metadata: map[string]string{submissionKey: submission}, Transitions: transitions}
+	}
+	changed := *s
+	changed.Jobs = []session.Job{
+		driver(1, "ended", session.JobTransition{State: "CREATED", Time: 10e6}, session.JobTransition{State: finished, Time: 20e6}),
+		driver(2, "goes-on", session.JobTransition{State: "CREATED", Time: 10e6}),
+		driver(3, "done", session.JobTransition{State: "CREATED", Time: 10e6}),
+	}
+	a := newAsker(t, &changed, Options{})
+	for id, want := range map[string]string{"ended": succeeded, "goes-on": running, "unheard-of": running, "done": succeeded} {
+		job := a.body("/api/jobs/" + id).(*pyjson.Object)
+		if job.String("status") != want || job.Object("metadata").String("a") != "b" {
+			t.Errorf("%s: %s, want %s", id, pyjson.Append(nil, job), want)
+		}
+	}
+	if job := a.body("/api/jobs/ended").(*pyjson.Object); job.String("job_id") != "01000000" || job.Int("end_time") != 20 {
+		t.Errorf("ended: %s", pyjson.Append(nil, job))
+	}
+}
+
+// TestUnreadableStore: what cannot be read is said, and can be tried again.
+func TestUnreadableStore(t *testing.T) {
+	rec := recording.Open(t)
+	dir := rec.Store()
+	s := load(t, dir, rec.Session)
+	if err := os.RemoveAll(filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rec.Session)))); err != nil {
+		t.Fatal(err)
+	}
+	a := newAsker(t, s, Options{})
+	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/v0/actors", "/events", "/api/version"} {
+		w := a.get(url)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "could not be read from the object store") {
+			t.Errorf("%s: %d %s", url, w.Code, w.Body)
+		}
+	}
+}
+
+func TestActorsByIDs(t *testing.T) {
+	_, a := recorded(t)
+	got := a.data("/logical/actors?ids=c89be53b4ccb1674de0777b502000000,ffff").Object("actors")
+	if got.Len() != 2 || got.Object("c89be53b4ccb1674de0777b502000000").String("name") != "detached1" || got.Get("ffff") != nil {
+		t.Errorf("%s", pyjson.Append(nil, got))
+	}
+}
+
+func TestRefusedStateFilters(t *testing.T) {
+	_, a := recorded(t)
+	for url, want := range map[string]string{
+		"/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=odd":   "Invalid actor state for filtering: ODD",
+		"/api/v0/actors?filter_keys=job_id&filter_predicates=%3D&filter_values=zz":   "Non-hexadecimal digit found",
+		"/api/v0/actors?filter_keys=actor_id&filter_predicates=%3D&filter_values=ab": "ID string needs to have length 16, got 1",
+		"/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=x":      "Invalid node state for filtering: X",
+		"/api/v0/nodes?limit=20000": "Given limit 20000 exceeds the supported limit 10000.",
+	} {
+		if w := a.get(url); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), `{"result": false, "msg": "`+want) || !strings.HasSuffix(w.Body.String(), `"data": {"result": null}}`) {
+			t.Errorf("%s: %d %s", url, w.Code, w.Body)
+		}
+	}
+	// What Ray's own store leaves out does not count as listed.
+	list := a.data("/api/v0/nodes?filter_keys=node_name&filter_predicates=%3D&filter_values=10.77.0.2").Object("result")
+	if list.Int("total") != 3 || list.Int("num_after_truncation") != 1 || list.Int("num_filtered") != 1 {
+		t.Errorf("%s", pyjson.Append(nil, list))
+	}
+}

@@ -1,0 +1,262 @@
+package dashboard
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// withLogs is a session of one node with logs; paths may spell offsets of chunks.
+func withLogs(t *testing.T, files map[string]string) (*asker, string) {
+	t.Helper()
+	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	node := rayid.Node{0x11, 27: 0x58}
+	dir := t.TempDir()
+	for path, text := range files {
+		file := filepath.Join(dir, filepath.FromSlash(layout.LogKey(layout.DefaultRoot, ref, node, path)))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newAsker(t, load(t, dir, ref), Options{}), node.String()
+}
+
+func TestGlob(t *testing.T) {
+	paths := []string{"raylet.out", "raylet.err", "worker-ab-01-7.out", "serve/replica.log", "serve/deep/x.log", "weird[1].log"}
+	for glob, want := range map[string]string{
+		"*":              "events/ nsight/ old/ profiles/ raylet.err raylet.out rocprof_sys/ serve/ weird[1].log worker-ab-01-7.out",
+		"raylet*":        "raylet.err raylet.out",
+		"raylet.???":     "raylet.err raylet.out",
+		"raylet.[eo]??":  "raylet.err raylet.out",
+		"raylet.[!o]*":   "raylet.err",
+		"weird[[]1].log": "weird[1].log",
+		"serve/*":        "serve/deep/ serve/replica.log",
+		"serve/":         "serve/",
+		"./serve/*.log":  "serve/replica.log",
+		"**/*.log":       "serve/deep/x.log serve/replica.log weird[1].log",
+		"**":             "events/ nsight/ old/ profiles/ rocprof_sys/ serve/ serve/deep/",
+		"nope":           "",
+		"(raylet|x).out": "",
+	} {
+		got, err := globLogs(paths, glob)
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, %v, want %s", glob, got, err, want)
+		}
+	}
+	for _, glob := range []string{"", "/etc/*", "../*", "serve/../../*"} {
+		if got, err := globLogs(paths, glob); err == nil {
+			t.Errorf("%q lists %v", glob, got)
+		}
+	}
+}
+
+func TestLogCategories(t *testing.T) {
+	for file, want := range map[string]string{
+		"worker-ab-01-7.out": "worker_out", "worker-ab-01-7.err": "worker_err", "python-core-worker-ab_7.log": "core_worker",
+		"python-core-driver-01_7.log": "driver", "raylet.out": "raylet", "gcs_server.err": "gcs_server", "log_monitor.log": "internal",
+		"monitor.out": "autoscaler", "dashboard_agent.log": "agent", "runtime_env_agent.log": "agent", "dashboard.log": "dashboard", "serve/": "internal",
+	} {
+		if got := logCategory(file); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+}
+
+func TestLogFile(t *testing.T) {
+	a, node := withLogs(t, map[string]string{
+		"raylet.out":                       "one\n",
+		"raylet.out.@00000000000000000004": "two\nthree\n",
+		"colour.log":                       "\x1b[32mgreen\x1b[0m\x1b[1;31mred\x1b[0m\n",
+		"empty.log":                        "",
+		"serve/replica.log":                "replica\n",
+		"worker-" + strings.Repeat("ab", 28) + "-01000000-77.out": "of 77\n",
+		"job-driver-my-job.log":                                   "submitted\n",
+	})
+	file := "/api/v0/logs/file?node_id=" + node + "&filename="
+	for url, want := range map[string]string{
+		file + "raylet.out":                         "one\ntwo\nthree\n",
+		file + "raylet.out&lines=2":                 "two\nthree\n",
+		file + "raylet.out&lines=-1":                "one\ntwo\nthree\n",
+		file + "raylet.out&lines=0":                 "one\ntwo\nthree\n",
+		file + "raylet.out&timeout=30&interval=0.5": "one\ntwo\nthree\n",
+		file + "colour.log":                         "\x1b[32mgreen\x1b[0m\x1b[1;31mred\x1b[0m\n",
+		file + "colour.log&filter_ansi_code=true":   "greenred\n",
+		file + "colour.log&filter_ansi_code=TRUE":   "greenred\n",
+		file + "empty.log":                          "",
+		file + "serve/replica.log":                  "replica\n",
+		file + "./serve/../raylet.out&lines=1":      "three\n",
+		file + "/tmp/ray/session_2026-11-20_23-19-45_581717_22125/logs/raylet.out&lines=1": "three\n",
+		file + "/mnt/ray/session_latest/logs/raylet.out&lines=1":                           "three\n",
+		"/api/v0/logs/stream?node_id=" + node + "&filename=raylet.out&interval=1":          "one\ntwo\nthree\n",
+		"/api/v0/logs/file?node_id=" + node + "&pid=77":                                    "of 77\n",
+		"/api/v0/logs/file?node_id=" + node + "&worker_id=" + strings.Repeat("ab", 28):     "of 77\n",
+		"/api/v0/logs/file?submission_id=my-job":                                           "submitted\n",
+	} {
+		if w := a.get(url); w.Code != http.StatusOK || w.Body.String() != want {
+			t.Errorf("%s: %d %q, want %q", url, w.Code, w.Body, want)
+		}
+	}
+	for url, want := range map[string]string{
+		file + "../../etc/passwd":                                                     "A file is not found at: /tmp/ray/etc/passwd",
+		file + "/etc/passwd":                                                          "A file is not found at: /etc/passwd",
+		file + "nope.log":                                                             "A file is not found at: /tmp/ray/session_2026-11-20_23-19-45_581717_22125/logs/nope.log",
+		file + "serve":                                                                "A file is not found at: /tmp/ray/session_2026-11-20_23-19-45_581717_22125/logs/serve",
+		file + "raylet.out&lines=x":                                                   "invalid literal for int() with base 10: 'x'",
+		file + "raylet.out&lines=-2":                                                  "Invalid lines: -2. Must be -1 for all or a number of lines.",
+		file + "raylet.out&interval=x":                                                "could not convert string to float: 'x'",
+		file + "raylet.out&suffix=log":                                                "Invalid suffix: log. Must be one of 'out' or 'err'.",
+		file + "raylet.out&node_ip=10.0.0.1":                                          "Both node_id and node_ip are given. Only one of them can be provided. Given node id: " + node + ", given node ip: 10.0.0.1",
+		"/api/v0/logs/file?node_id=" + node:                                           "None of actor_id, task_id, pid, submission_id or filename is provided. At least one of them is required to fetch logs.",
+		"/api/v0/logs/file?filename=raylet.out":                                       "node_id or node_ip must be provided as constructor arguments when no actor or task_id is supplied as arguments.",
+		"/api/v0/logs/tape?filename=raylet.out&node_id=" + node:                       "Invalid media type: tape",
+		"/api/v0/logs/file?node_id=ffff&filename=a":                                   "Node ffff is not part of this session. /api/v0/nodes lists its nodes.",
+		"/api/v0/logs/file?node_ip=1.2.3.4&filename=a":                                "Cannot find matching node_id for a given node ip 1.2.3.4",
+		"/api/v0/logs/file?actor_id=xyz":                                              "Odd-length string",
+		"/api/v0/logs/file?actor_id=" + strings.Repeat("ab", 16):                      "Actor ID " + strings.Repeat("ab", 16) + " not found.",
+		"/api/v0/logs/file?task_id=ab":                                                "ID string needs to have length 24, got 1",
+		"/api/v0/logs/file?task_id=" + strings.Repeat("ab", 24) + "&attempt_number=1": "Could not find log file for task attempt:" + strings.Repeat("ab", 24) + "(1)",
+	} {
+		if w := a.get(url); w.Code < 400 || w.Code >= 600 || w.Body.String() != want {
+			t.Errorf("%s:\ngot  %d %s\nwant %s", url, w.Code, w.Body, want)
+		}
+	}
+	if w := a.get("/api/v0/logs/file?node_id=" + node + "&pid=78"); !strings.HasPrefix(w.Body.String(), "Could not find a log file. Please make sure") || !strings.Contains(w.Body.String(), "\tpid: 78\n\tsuffix: out\n") {
+		t.Errorf("unknown pid: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestLogHeaders(t *testing.T) {
+	a, node := withLogs(t, map[string]string{"raylet.out": "x\n"})
+	w := a.get("/api/v0/logs/file?node_id=" + node + `&filename=raylet.out&download_filename=a%22b%0d%0ac.txt`)
+	if got := w.Header().Get("Content-Disposition"); got != `attachment; filename="a_b__c.txt"` {
+		t.Error(got)
+	}
+	if got := w.Header().Get("Content-Type"); got != "text/plain" {
+		t.Error(got)
+	}
+}
+
+func TestLogList(t *testing.T) {
+	a, node := withLogs(t, map[string]string{"raylet.out": "x\n", "raylet.out.@00000000000000000002": "y\n", "serve/replica.log": "z\n"})
+	const want = `{"result": true, "msg": "", "data": {"result": {"internal": ["events/", "nsight/", "old/", "profiles/", "rocprof_sys/", "serve/"], "raylet": ["raylet.out"]}}}`
+	if got := a.get("/api/v0/logs?node_id=" + node).Body.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := a.get("/api/v0/logs?glob=serve/*&node_id=" + strings.ToUpper(node)).Body.String(); got != `{"result": true, "msg": "", "data": {"result": {"internal": ["serve/replica.log"]}}}` {
+		t.Error(got)
+	}
+	for url, status := range map[string]int{
+		"/api/v0/logs": 400, "/api/v0/logs?node_id=ffff": 404, "/api/v0/logs?node_ip=1.2.3.4": 404, "/api/v0/logs?glob=../*&node_id=" + node: 400,
+	} {
+		if w := a.get(url); w.Code != status || !strings.Contains(w.Body.String(), `"result": false`) {
+			t.Errorf("%s: %d %s, want %d", url, w.Code, w.Body, status)
+		}
+	}
+}
+
+// TestTaskLog: of a log that many tasks share, an attempt's own lines; an actor's log in its own file.
+func TestTaskLog(t *testing.T) {
+	rec := recording.Open(t)
+	a := newAsker(t, load(t, rec.Store(), rec.Session), Options{})
+	for _, answer := range rec.Golden() {
+		if !strings.HasPrefix(answer.URL, "/api/v0/logs/file?task_id=") && !strings.HasPrefix(answer.URL, "/api/v0/logs/file?actor_id=") || answer.Status != http.StatusOK {
+			continue
+		}
+		if w := a.get(answer.URL); w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), answer.Body) {
+			t.Errorf("%s:\ngot  %d %q\nwant %q", answer.URL, w.Code, w.Body, answer.Body)
+		}
+	}
+}
+
+func TestANSIFilter(t *testing.T) {
+	const text = "a\x1b[1;32mb\x1b[0mc\x1b[md\x1b[2Ke\x1b\x1b[31mf\x1b[(0)mg\x1b[12"
+	const want = "abc\x1b[md\x1b[2Ke\x1bfg\x1b[12"
+	for size := 1; size <= len(text); size++ {
+		var b bytes.Buffer
+		f := &ansiFilter{w: &b}
+		for part := range slices.Chunk([]byte(text), size) {
+			if _, err := f.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.flush()
+		if b.String() != want {
+			t.Fatalf("in parts of %d: %q, want %q", size, b.String(), want)
+		}
+	}
+}
+
+func TestJobLogText(t *testing.T) {
+	const text = "a\r\nb\rc\n\"ü€😀\" \xff\x1b[0m\r"
+	const want = `a\nb\nc\n\"\u00fc\u20ac\ud83d\ude00\" \ufffd\u001b[0m\n`
+	for size := 1; size <= len(text); size++ {
+		var b bytes.Buffer
+		j := &jsonStringWriter{w: &b}
+		for part := range slices.Chunk([]byte(text), size) {
+			if _, err := j.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.flush(); err != nil || b.String() != want {
+			t.Fatalf("in parts of %d: %s, %v, want %s", size, b.String(), err, want)
+		}
+	}
+}
+
+// TestJobsFromLogs: submissions that no event and no snapshot tells of.
+func TestJobsFromLogs(t *testing.T) {
+	a, node := withLogs(t, map[string]string{
+		"job-driver-good.log":      "2026-11-20 23:20:47,496\tINFO job_manager.py:581 -- Runtime env is setting up.\nRunning entrypoint for job good: python good.py --a 'b c'\nhello\n",
+		"jobs/supervisor-good.log": "2026-11-20 23:20:49,000\tINFO job_supervisor.py:437 -- Job good entrypoint command exited with code 0 timestamp_ns=1795216849000000000\n",
+		"job-driver-bad.log":       "2026-11-20 23:20:50,000\tINFO job_manager.py:581 -- Runtime env is setting up.\nRunning entrypoint for job bad: python bad.py\n" + strings.Repeat("line\n", 20),
+		"jobs/supervisor-bad.log":  "x\nJob bad entrypoint command exited with code -9 timestamp_ns=1795216852000000000\n",
+		"job-driver-waits.log":     "2026-11-20 23:20:55,000\tINFO job_manager.py:581 -- Runtime env is setting up.\n",
+		"job-driver-runs.log":      "2026-11-20 23:20:56,000\tINFO job_manager.py:581 -- Runtime env is setting up.\nRunning entrypoint for job runs: sleep 9\n",
+		"events/event_JOBS.log": `{"event_id": "1", "source_type": "JOBS", "message": "Started a ray job halted.", "timestamp": "1795216860", "custom_fields": {"submission_id": "halted"}}` + "\n" +
+			`{"event_id": "2", "source_type": "JOBS", "message": "Completed a ray job halted with a status STOPPED.", "timestamp": "1795216865", "custom_fields": {"submission_id": "halted"}}` + "\n",
+	})
+	want := map[string]string{
+		"good":   `"SUCCEEDED" "Job finished successfully." null "python good.py --a 'b c'" 1795216847496 1795216849000 0`,
+		"bad":    `"FAILED" "Job entrypoint command failed with exit code -9, last available logs (truncated to 20,000 chars):\n` + strings.Repeat(`line\n`, 10) + `" "JOB_ENTRYPOINT_COMMAND_ERROR" "python bad.py" 1795216850000 1795216852000 -9`,
+		"waits":  `"PENDING" "Job has not started yet." null null 1795216855000 null null`,
+		"runs":   `"RUNNING" "Job is currently running." null "sleep 9" 1795216856000 null null`,
+		"halted": `"STOPPED" "Job was intentionally stopped." null null 1795216860000 1795216865000 null`,
+	}
+	rows := a.body("/api/jobs/").([]any)
+	if len(rows) != len(want) {
+		t.Errorf("%d jobs, want %d", len(rows), len(want))
+	}
+	for _, v := range rows {
+		row := v.(*pyjson.Object)
+		var got []string
+		for _, c := range []string{"status", "message", "error_type", "entrypoint", "start_time", "end_time", "driver_exit_code"} {
+			got = append(got, string(pyjson.Append(nil, row.Get(c))))
+		}
+		if got := strings.Join(got, " "); got != want[row.String("submission_id")] {
+			t.Errorf("%s:\ngot  %s\nwant %s", row.String("submission_id"), got, want[row.String("submission_id")])
+		}
+	}
+	if got := a.body("/api/jobs/good/logs").(*pyjson.Object).String("logs"); !strings.HasSuffix(got, "hello\n") {
+		t.Errorf("log of good: %q", got)
+	}
+	if got := a.body("/api/jobs/good").(*pyjson.Object).String("driver_node_id"); got != node {
+		t.Errorf("node %s", got)
+	}
+	for url, wantStatus := range map[string]int{"/api/jobs/nope": 404, "/api/jobs/nope/logs": 404} {
+		if w := a.get(url); w.Code != wantStatus || w.Body.String() != "Job nope does not exist" {
+			t.Errorf("%s: %d %s", url, w.Code, w.Body)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package dashboard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// body asks and parses an answer with status 200.
+func (a *asker) body(url string) any {
+	a.t.Helper()
+	w := a.get(url)
+	if w.Code != 200 {
+		a.t.Fatalf("%s: %d %.300s", url, w.Code, w.Body)
+	}
+	v, err := pyjson.Parse(w.Body.Bytes())
+	if err != nil {
+		a.t.Fatalf("%s: %v", url, err)
+	}
+	return v
+}
+
+func (a *asker) data(url string) *pyjson.Object {
+	a.t.Helper()
+	return a.body(url).(*pyjson.Object).Object("data")
+}
+
+// column lists a State API column of all rows, as "id:value", sorted.
+func (a *asker) column(url, id, column string) string {
+	a.t.Helper()
+	var all []string
+	for _, v := range a.data(url).Object("result").List("result") {
+		row := v.(*pyjson.Object)
+		all = append(all, fmt.Sprintf("%.8s:%v", row.Get(id), row.Get(column)))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func at(clock string) int64 {
+	t, err := time.Parse(time.RFC3339, "2026-11-20T"+clock+"Z")
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixNano()
+}
+
+// TestMoments: the state of a recorded session as it was at some moments of its life, with all snapshots of its end at hand.
+func TestMoments(t *testing.T) {
+	_, a := recorded(t)
+	for _, tt := range []struct {
+		clock, what, got, want string
+	}{
+		// Nodes came one after another.
+		{clock: "23:19:50", what: "nodes", want: "11ddada2:ALIVE"},
+		{clock: "23:19:56", what: "nodes", want: "11ddada2:ALIVE 14b1c508:ALIVE 65976f1a:ALIVE"},
+		// counter1 was created, killed, restarted and died with its job; the jobs' supervisors followed.
+		{clock: "23:20:10", what: "actors", want: ""},
+		{clock: "23:20:11", what: "actors", want: "d8cdfa13:RESTARTING"},
+		{clock: "23:20:15", what: "actors", want: "c89be53b:ALIVE d8cdfa13:ALIVE"},
+		{clock: "23:20:27", what: "actors", want: "0efdd82f:PENDING_CREATION 0f2471b6:DEAD c89be53b:ALIVE d8cdfa13:DEAD e9fa4fc1:DEAD"},
+		{clock: "23:20:03", what: "jobs", want: ""},
+		{clock: "23:20:05", what: "jobs", want: "02000000:RUNNING"},
+		{clock: "23:20:27", what: "jobs", want: "02000000:SUCCEEDED data-job:PENDING"},
+		{clock: "23:20:30", what: "jobs", want: "02000000:SUCCEEDED data-job:RUNNING"},
+		{clock: "23:20:43", what: "jobs", want: "02000000:SUCCEEDED data-job:SUCCEEDED"},
+		{clock: "23:20:51", what: "jobs", want: "02000000:SUCCEEDED data-job:SUCCEEDED fail-job:FAILED"},
+		{clock: "23:20:15", what: "placement groups", want: ""},
+		{clock: "23:20:17", what: "placement groups", want: "443dd8f8:REMOVED 54b3b414:REMOVED 65b5abaa:REMOVED"},
+	} {
+		t.Run(tt.clock+" "+tt.what, func(t *testing.T) {
+			a.t, a.at = t, at(tt.clock)
+			got := ""
+			switch tt.what {
+			case "nodes":
+				got = a.column("/api/v0/nodes", "node_id", "state")
+			case "actors":
+				got = a.column("/api/v0/actors", "actor_id", "state")
+			case "placement groups":
+				got = a.column("/api/v0/placement_groups", "placement_group_id", "state")
+			case "jobs":
+				var all []string
+				for _, v := range a.body("/api/jobs/").([]any) {
+					row := v.(*pyjson.Object)
+					id := row.String("submission_id")
+					if id == "" {
+						id = row.String("job_id")
+					}
+					all = append(all, fmt.Sprintf("%.8s:%s", id, row.String("status")))
+				}
+				slices.Sort(all)
+				got = strings.Join(all, " ")
+			}
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestViewsOfAMomentAgree: what different requests say of one moment is the same.
+func TestViewsOfAMomentAgree(t *testing.T) {
+	_, a := recorded(t)
+	for _, clock := range []string{"23:19:53", "23:20:11", "23:20:16", "23:20:28", "23:20:48", "23:21:20"} {
+		a.at = at(clock)
+		logical := map[string]string{}
+		for id, v := range a.data("/logical/actors").Object("actors").All() {
+			row := v.(*pyjson.Object)
+			logical[id] = row.String("state")
+			if row.Int("startTime") > a.at/1e6 || row.Int("endTime") > a.at/1e6 {
+				t.Errorf("%s: actor %s has times after it: %s", clock, id, pyjson.Append(nil, row))
+			}
+			if row.String("state") != alive && row.Get("processStats") != nil {
+				t.Errorf("%s: actor %s is %s and has a process", clock, id, row.String("state"))
+			}
+		}
+		listed := map[string]string{}
+		for _, v := range a.data("/api/v0/actors?detail=1").Object("result").List("result") {
+			row := v.(*pyjson.Object)
+			listed[row.String("actor_id")] = row.String("state")
+			if dies := row.Get("death_cause") != nil; dies != (row.String("state") == dead) {
+				t.Errorf("%s: actor %s is %s with death cause %v", clock, row.String("actor_id"), row.String("state"), row.Get("death_cause"))
+			}
+		}
+		if !maps.Equal(logical, listed) {
+			t.Errorf("%s: /logical/actors %v, /api/v0/actors %v", clock, logical, listed)
+		}
+		nodes := 0
+		for _, v := range a.data("/nodes?view=summary").List("summary") {
+			id := v.(*pyjson.Object).Object("raylet").String("nodeId")
+			detail := a.data("/nodes/" + id).Object("detail")
+			if detail.Object("raylet").String("nodeId") != id {
+				t.Errorf("%s: no details of node %s", clock, id)
+			}
+			for actor := range detail.Object("actors").All() {
+				if logical[actor] == "" {
+					t.Errorf("%s: node %s has actor %s, which was not there yet", clock, id, actor)
+				}
+			}
+			nodes++
+		}
+		status := a.data("/api/cluster_status").Object("clusterStatus").Object("autoscalerReport").Object("activeNodes")
+		if status.Len() != nodes {
+			t.Errorf("%s: cluster status shows %d nodes, the list %d", clock, status.Len(), nodes)
+		}
+		if text := a.data("/api/cluster_status?format=1").String("clusterStatus"); strings.Count(text, " 1 node_") != nodes {
+			t.Errorf("%s: %d nodes, and the status says\n%s", clock, nodes, text)
+		}
+		for _, v := range a.data("/api/v0/workers?detail=1&limit=1000").Object("result").List("result") {
+			if row := v.(*pyjson.Object); row.Int("start_time_ms") > a.at/1e6 || row.Int("end_time_ms") > a.at/1e6 {
+				t.Errorf("%s: worker with times after it: %s", clock, pyjson.Append(nil, row))
+			}
+		}
+		for _, events := range a.data("/events").Object("events").All() {
+			for _, v := range events.([]any) {
+				if event := v.(*pyjson.Object); event.Int("timestamp") > a.at/1e9 {
+					t.Errorf("%s: event of %d", clock, event.Int("timestamp"))
+				}
+			}
+		}
+	}
+}
+
+// made is a session made by hand, without anything stored.
+func made(t *testing.T, change func(*session.Session)) *asker {
+	t.Helper()
+	s := load(t, t.TempDir(), layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"})
+	change(s)
+	return newAsker(t, s, Options{})
+}
+
+func TestActorAt(t *testing.T) {
+	node1, node2, worker1, worker2 := rayid.Node{1}, rayid.Node{2}, rayid.Worker{1}, rayid.Worker{2}
+	a := &session.Actor{Transitions: []session.ActorTransition{
+		{State: unready, Time: 1}, {State: "PENDING_CREATION", Time: 2}, {State: alive, Time: 3, Node: node1, Worker: worker1, PID: 7},
+		{State: restarting, Time: 4, RestartReason: "NODE_PREEMPTION"}, {State: alive, Time: 5, Node: node2, Worker: worker2, PID: 8, ReprName: "A(1)"},
+		{State: dead, Time: 6, DeathCause: []byte(`{"x": 1}`)}, {State: dead, Time: 7, DeathCause: []byte(`{"x": 2}`)},
+		{State: restarting, Time: 8, RestartReason: "LINEAGE_RECONSTRUCTION"}, {State: alive, Time: 9, Node: node1, Worker: rayid.Worker{3}, PID: 9},
+	}}
+	for at, want := range map[int64]string{
+		1: "DEPENDENCIES_UNREADY placed=false pid=0 restarts=0 start=0 end=0 former=0",
+		3: "ALIVE placed=true pid=7 restarts=0 start=3 end=0 former=0",
+		4: "RESTARTING placed=false pid=7 restarts=1 start=3 end=0 former=0",
+		5: "ALIVE placed=true pid=8 restarts=1 start=3 end=0 former=1",
+		7: "DEAD placed=true pid=8 restarts=1 start=3 end=6 former=1",
+		8: "RESTARTING placed=false pid=8 restarts=2 start=3 end=0 former=1",
+		0: "ALIVE placed=true pid=9 restarts=2 start=3 end=0 former=2",
+	} {
+		s, existed := actorAt(a, at)
+		got := fmt.Sprintf("%s placed=%t pid=%d restarts=%d start=%d end=%d former=%d", s.state, s.placed, s.pid, s.restarts, s.started, s.ended, len(s.formerProcesses))
+		if !existed || got != want {
+			t.Errorf("at %d: %t %s, want %s", at, existed, got, want)
+		}
+	}
+	if _, existed := actorAt(&session.Actor{Transitions: a.Transitions[2:]}, 2); existed {
+		t.Error("an actor was there before its first event")
+	}
+	if s, _ := actorAt(a, 0); s.reconstructed != 1 || s.preempted != 1 {
+		t.Errorf("restarts by reason: %+v", s)
+	}
+}
+
+// TestSnapshotIsOlderThanEvents: a node, an actor and a job ended after the last snapshot was taken.
+func TestSnapshotIsOlderThanEvents(t *testing.T) {
+	rec := recording.Open(t)
+	s := load(t, rec.Store(), rec.Session)
+	end := s.End + int64(time.Minute)
+	node := rec.NodeID("w2")
+	changed := *s
+	changed.Nodes, changed.Actors = slices.Clone(s.Nodes), slices.Clone(s.Actors)
+	for i := range changed.Nodes {
+		if n := &changed.Nodes[i]; n.ID == node {
+			n.Transitions = append(slices.Clone(n.Transitions), session.NodeTransition{State: dead, Time: end, DeathReason: "EXPECTED_TERMINATION", DeathMessage: "received SIGTERM"})
+		}
+	}
+	actor, err := rayid.Parse[rayid.Actor]("c89be53b4ccb1674de0777b502000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range changed.Actors {
+		if x := &changed.Actors[i]; x.ID == actor {
+			x.Transitions = append(slices.Clone(x.Transitions), session.ActorTransition{State: dead, Time: end, DeathCause: []byte(`{"actorDiedErrorContext": {"errorMessage": "gone", "nodeId": "AAA="}}`)})
+		}
+	}
+	a := newAsker(t, &changed, Options{})
+	raylet := a.data("/nodes/" + node.String()).Object("detail").Object("raylet")
+	if raylet.String("state") != dead || raylet.Int("endTimeMs") != toMs(end) || raylet.String("stateMessage") != "Expected termination: received SIGTERM" {
+		t.Errorf("node: %s", pyjson.Append(nil, raylet))
+	}
+	if got := a.column("/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=dead", "node_id", "state"); got != "65976f1a:DEAD" {
+		t.Errorf("dead nodes: %s", got)
+	}
+	detail := a.data("/logical/actors/" + actor.String()).Object("detail")
+	if detail.String("state") != dead || detail.String("exitDetail") != "gone" || detail.Int("endTime") != toMs(end) || detail.Get("processStats") != nil || detail.Get("numExecutedTasks") != nil {
+		t.Errorf("actor: %s", pyjson.Append(nil, detail))
+	}
+	row := a.data("/api/v0/actors?detail=1&filter_keys=actor_id&filter_predicates=%3D&filter_values=" + actor.String()).Object("result").List("result")[0].(*pyjson.Object)
+	if got := string(pyjson.Append(nil, row.Get("death_cause"))); got != `{"actor_died_error_context": {"error_message": "gone", "node_id": "0000"}}` {
+		t.Errorf("death cause %s", got)
+	}
+}
+
+// TestEmptySession: everything is answered where nothing is stored but the session's name.
+func TestEmptySession(t *testing.T) {
+	a := made(t, func(*session.Session) {})
+	for _, route := range New(Options{}).Routes() {
+		if route.Method != "GET" {
+			continue
+		}
+		url := parameter.ReplaceAllString(route.Path, "ffff")
+		w := a.get(url)
+		if w.Code == 404 && strings.Contains(w.Body.String(), "page not found") || w.Code == 503 || w.Body.Len() == 0 {
+			t.Errorf("%s: %d %s", url, w.Code, w.Body)
+		}
+	}
+	for url, want := range map[string]string{
+		"/api/jobs/": "[]", "/api/serve/applications/": `{"controller_info": {}, "proxies": {}, "applications": {}, "target_capacity": null}`,
+		"/logical/actors": `{"result": true, "msg": "All actors fetched.", "data": {"actors": {}}}`,
+		"/events":         `{"result": true, "msg": "All events fetched.", "data": {"events": {}}}`,
+		"/timezone":       `{"offset": "+00:00", "value": "Europe/London"}`,
+		"/api/version":    `{"version": "4", "ray_version": "", "ray_commit": "", "session_name": "session_2026-11-20_23-19-45_581717_22125"}`,
+		"/api/v0/objects": `{"result": true, "msg": "", "data": {"result": {"total": 0, "num_after_truncation": 0, "num_filtered": 0, "result": [], ` +
+			`"partial_failure_warning": null, "warnings": ["The objects of this session were not saved while it ran."]}}}`,
+	} {
+		if got := a.get(url).Body.String(); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", url, got, want)
+		}
+	}
+}
