@@ -21,7 +21,7 @@ import (
 )
 
 // all are the servers by name, in the order of the table.
-var all = []string{"local", "versitygw", "minio", "fake-gcs-server", "azurite-blob"}
+var all = []string{"local", "versitygw", "minio", "fake-gcs-server", "azurite-blob", "oss"}
 
 var selected = flag.String("servers", strings.Join(all, ","), "servers to run the contract against")
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/aliyunoss"
 	"github.com/rayhistory/historyserver/pkg/blob/azureblob"
 	"github.com/rayhistory/historyserver/pkg/blob/gcs"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
@@ -39,6 +40,7 @@ type Config struct {
 	S3       s3.Config
 	GCS      gcs.Config
 	Azure    azureblob.Config
+	OSS      aliyunoss.Config
 
 	configPath string // read by package settings
 }
@@ -58,6 +60,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	c.S3.AddFlags(fs)
 	c.GCS.AddFlags(fs)
 	c.Azure.AddFlags(fs)
+	c.OSS.AddFlags(fs)
 	settings.Alias(fs, "storage-backend", "runtime-class-name")
 	settings.Alias(fs, "storage-root-dir", "ray-root-dir")
 	settings.Alias(fs, "storage-backend-config-path", "runtime-class-config-path")
@@ -95,6 +98,7 @@ var openers = map[string]func(context.Context, Config, logrus.FieldLogger) (blob
 	"s3":        openS3,
 	"gcs":       openGCS,
 	"azureblob": openAzure,
+	"aliyunoss": openOSS,
 }
 
 func names() []string { return slices.Sorted(maps.Keys(openers)) }
@@ -152,4 +156,9 @@ func openGCS(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store,
 func openAzure(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
 	c.Azure.CreateBucket, c.Azure.Stall = c.CreateBucket, c.Timeout
 	return azureblob.Open(c.Azure, log)
+}
+
+func openOSS(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
+	c.OSS.CreateBucket, c.OSS.Stall = c.CreateBucket, c.Timeout
+	return aliyunoss.Open(c.OSS, log)
 }

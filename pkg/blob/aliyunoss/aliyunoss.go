@@ -1,0 +1,154 @@
+// Package aliyunoss stores objects in Alibaba Cloud's Object Storage Service.
+package aliyunoss
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aliyun/aliyun-oss-go-sdk/oss"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// Config says where the bucket is and who asks.
+type Config struct {
+	Bucket string
+	// Endpoint is the service's address, as https://oss-cn-hangzhou.aliyuncs.com; Region, as cn-hangzhou, gives one, and is found in
+	// one that Alibaba Cloud gave. Requests of a known region are signed the newer way (V4).
+	Endpoint, Region string
+	// Internal takes the region's endpoint within Alibaba Cloud's network, where traffic is free.
+	Internal bool
+	// The keys are for a fixed account.
+	AccessKeyID, AccessKeySecret, SecurityToken string
+	// Role is what the pod's service account may assume (RRSA): used without keys.
+	Role Role
+
+	// CreateBucket allows making the bucket where there is none.
+	CreateBucket bool
+	// Stall is how long a request may make no progress.
+	Stall time.Duration
+}
+
+// AddFlags adds the flags of this backend, with the names that KubeRay and Alibaba Cloud give them.
+func (c *Config) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Bucket, "oss-bucket", "ray-historyserver", "Alibaba Cloud OSS bucket")
+	fs.StringVar(&c.Endpoint, "oss-endpoint", "", "address of the service, as `https://oss-cn-hangzhou.aliyuncs.com`; empty: that of the region")
+	fs.StringVar(&c.Region, "oss-region", "", "region, as `cn-hangzhou`; empty: that of the endpoint")
+	fs.BoolVar(&c.Internal, "oss-internal", false, "take the region's endpoint within Alibaba Cloud's network")
+	fs.StringVar(&c.AccessKeyID, "oss-access-key-id", "", "access key; empty: the pod's role (RRSA)")
+	fs.StringVar(&c.AccessKeySecret, "oss-access-key-secret", "", "secret of the access key")
+	fs.StringVar(&c.SecurityToken, "oss-security-token", "", "token of a temporary access key")
+	fs.StringVar(&c.Role.ARN, "oss-role-arn", "", "role to assume (RRSA); set in the pod by Alibaba Cloud")
+	fs.StringVar(&c.Role.Provider, "oss-oidc-provider-arn", "", "identity provider of the role (RRSA)")
+	fs.StringVar(&c.Role.TokenFile, "oss-oidc-token-file", "", "file with the service account's token (RRSA)")
+	fs.StringVar(&c.Role.Endpoint, "oss-sts-endpoint", "https://sts.aliyuncs.com", "address of the token service (RRSA)")
+	settings.Secret(fs, "oss-access-key-id", "oss-access-key-secret", "oss-security-token")
+	settings.Bind(fs, map[string][]string{
+		"oss-bucket":            {"OSS_BUCKET"},
+		"oss-endpoint":          {"OSS_ENDPOINT"},
+		"oss-region":            {"OSS_REGION"},
+		"oss-access-key-id":     {"OSS_ACCESS_KEY_ID"},
+		"oss-access-key-secret": {"OSS_ACCESS_KEY_SECRET"},
+		"oss-security-token":    {"OSS_SESSION_TOKEN"},
+		"oss-role-arn":          {"ALIBABA_CLOUD_ROLE_ARN"},
+		"oss-oidc-provider-arn": {"ALIBABA_CLOUD_OIDC_PROVIDER_ARN"},
+		"oss-oidc-token-file":   {"ALIBABA_CLOUD_OIDC_TOKEN_FILE"},
+	})
+	settings.InFile(fs, map[string][]string{
+		"oss-bucket":   {"ossBucket"},
+		"oss-endpoint": {"ossEndpoint"},
+		"oss-region":   {"ossRegion"},
+	})
+}
+
+// Store is a bucket.
+type Store struct {
+	client       *oss.Client
+	bucket       *oss.Bucket
+	name         string
+	createBucket bool
+	log          logrus.FieldLogger
+	conditions   remote.Conditions
+}
+
+var (
+	_ blob.Store        = (*Store)(nil)
+	_ blob.Concatenator = (*Store)(nil)
+)
+
+// Open prepares a store. It talks to nobody yet: a server that cannot be reached shows in the first operation.
+func Open(c Config, log logrus.FieldLogger) (*Store, error) {
+	if c.Bucket == "" {
+		return nil, errors.New("open OSS store: no bucket: set --oss-bucket")
+	}
+	endpoint, region, err := c.endpoint()
+	if err != nil {
+		return nil, fmt.Errorf("open OSS store: %w", err)
+	}
+	stall := c.Stall
+	if stall == 0 {
+		stall = remote.DefaultStall
+	}
+	httpClient := &http.Client{Transport: remote.Transport(stall)}
+	credentials, err := c.credentials(httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("open OSS store: %w", err)
+	}
+	options := []oss.ClientOption{oss.HTTPClient(httpClient), oss.SetCredentialsProvider(credentials), oss.RedirectEnabled(false)}
+	if region != "" {
+		options = append(options, oss.Region(region), oss.AuthVersion(oss.AuthV4))
+	}
+	client, err := oss.New(endpoint, "", "", options...)
+	if err != nil {
+		return nil, fmt.Errorf("open OSS store: %w", err)
+	}
+	bucket, err := client.Bucket(c.Bucket)
+	if err != nil {
+		return nil, fmt.Errorf("open OSS store: --oss-bucket=%q: %w", c.Bucket, err)
+	}
+	return &Store{client: client, bucket: bucket, name: c.Bucket, createBucket: c.CreateBucket, log: log, conditions: remote.Conditions{Warn: func() {
+		log.Warn("the OSS bucket does not honour x-oss-forbid-overwrite, as versioned buckets do not: keys are looked up before they are written, which costs a listing each; give no two collectors the same node")
+	}}}, nil
+}
+
+// endpoint is the service's URL and its region, "" if that is unknown.
+func (c *Config) endpoint() (endpoint, region string, err error) {
+	endpoint, region = c.Endpoint, c.Region
+	if endpoint == "" {
+		if region == "" {
+			return "", "", errors.New("no endpoint: set --oss-endpoint or --oss-region")
+		}
+		endpoint = "oss-" + region
+		if c.Internal {
+			endpoint += "-internal"
+		}
+		return "https://" + endpoint + ".aliyuncs.com", region, nil
+	}
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "https://" + endpoint
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", "", fmt.Errorf("--oss-endpoint=%q: want a URL as https://oss-cn-hangzhou.aliyuncs.com", c.Endpoint)
+	}
+	given, found := strings.CutSuffix(u.Hostname(), ".aliyuncs.com")
+	internal := strings.HasSuffix(given, "-internal")
+	if c.Internal && !internal {
+		return "", "", fmt.Errorf("--oss-internal contradicts --oss-endpoint=%q", c.Endpoint)
+	}
+	if named, ok := strings.CutPrefix(strings.TrimSuffix(given, "-internal"), "oss-"); found && ok && named != "accelerate" {
+		if region != "" && region != named {
+			return "", "", fmt.Errorf("--oss-region=%q contradicts --oss-endpoint=%q", region, c.Endpoint)
+		}
+		region = named
+	}
+	return endpoint, region, nil
+}

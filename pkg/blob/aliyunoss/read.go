@@ -1,0 +1,196 @@
+package aliyunoss
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aliyun/aliyun-oss-go-sdk/oss"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
+)
+
+// pageSize is how many keys a listing asks for at once: as many as the service gives.
+const pageSize = 1000
+
+// Get implements blob.Reader.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, err := s.get(ctx, key, "", offset, length)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	return body, nil
+}
+
+// get reads a range of the version of an object that etag names, "" for whichever there is at the first request.
+func (s *Store) get(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+	if length == 0 {
+		// There is no empty range in HTTP; the key may still be unknown.
+		_, err := s.head(ctx, key)
+		return http.NoBody, err
+	}
+	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (body io.ReadCloser, n int64, err error) {
+		var header http.Header
+		err = s.do(ctx, "oss:GetObject", func(options ...oss.Option) error {
+			// Without the standard behaviour the service answers an impossible range with the whole object.
+			options = append(options, oss.NormalizedRange(byteRange(offset, length)), oss.RangeBehavior("standard"))
+			if etag != "" {
+				options = append(options, oss.IfMatch(strconv.Quote(etag)))
+			}
+			result, err := s.bucket.DoGetObject(&oss.GetObjectRequest{ObjectKey: key}, options)
+			if err == nil {
+				body, header = result.Response.Body, result.Response.Headers
+			}
+			return err
+		})
+		var refused oss.ServiceError
+		if errors.As(err, &refused) && refused.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+			return http.NoBody, 0, nil // it starts at or past the end
+		}
+		if errors.As(err, &refused) && refused.StatusCode == http.StatusPreconditionFailed {
+			return nil, 0, fmt.Errorf("it was replaced while it was read: %w", err)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if n, err = rangeLength(header, offset, length); err != nil {
+			_ = body.Close()
+			return nil, 0, err
+		}
+		etag = unquote(header.Get(oss.HTTPHeaderEtag))
+		return body, n, nil
+	}, offset, length)
+}
+
+// byteRange is the range [offset, offset+length), length < 0 for all from offset.
+func byteRange(offset, length int64) string {
+	if length < 0 {
+		return fmt.Sprintf("%d-", offset)
+	}
+	return fmt.Sprintf("%d-%d", offset, offset+length-1)
+}
+
+// rangeLength is how many bytes an answer is to have, by its Content-Range ("bytes 0-9/100").
+func rangeLength(header http.Header, offset, length int64) (int64, error) {
+	given := header.Get("Content-Range")
+	_, total, _ := strings.Cut(given, "/")
+	size, err := strconv.ParseInt(total, 10, 64)
+	if err != nil || !strings.HasPrefix(given, fmt.Sprintf("bytes %d-", offset)) {
+		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, given)
+	}
+	if length >= 0 {
+		return min(size-offset, length), nil
+	}
+	return size - offset, nil
+}
+
+// Stat implements blob.Reader.
+func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
+	o, err := s.head(ctx, key)
+	if err != nil {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
+	}
+	return o, nil
+}
+
+func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
+	var header http.Header
+	err := s.do(ctx, "oss:GetObject", func(options ...oss.Option) (err error) {
+		header, err = s.bucket.GetObjectDetailedMeta(key, options...)
+		return err
+	})
+	if err != nil {
+		return blob.Object{}, err
+	}
+	o := blob.Object{Key: key, ETag: unquote(header.Get(oss.HTTPHeaderEtag))}
+	if o.Size, err = strconv.ParseInt(header.Get("Content-Length"), 10, 64); err != nil {
+		return blob.Object{}, fmt.Errorf("the server's Content-Length: %w", err)
+	}
+	if o.ModTime, err = http.ParseTime(header.Get("Last-Modified")); err != nil {
+		return blob.Object{}, fmt.Errorf("the server's Last-Modified: %w", err)
+	}
+	return o, nil
+}
+
+// List implements blob.Lister.
+func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		query := []oss.Option{oss.Prefix(prefix), oss.MaxKeys(pageSize)}
+		if opts.Delimited {
+			query = append(query, oss.Delimiter("/"))
+		}
+		if opts.StartAfter != "" {
+			query = append(query, oss.StartAfter(opts.StartAfter))
+		}
+		for token := ""; ; {
+			page, next, err := s.listPage(ctx, token, query)
+			if err != nil {
+				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
+				return
+			}
+			for _, o := range page {
+				if o.Key > opts.StartAfter || opts.StartAfter == "" {
+					if !yield(o, nil) {
+						return
+					}
+				}
+			}
+			if next == "" {
+				return
+			}
+			token = next
+		}
+	}
+}
+
+// listPage gives a page of a listing in the order of keys: the service lists objects first, then folders.
+func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []blob.Object, next string, err error) {
+	var result oss.ListObjectsResultV2
+	err = s.do(ctx, "oss:ListObjects", func(options ...oss.Option) (err error) {
+		options = append(options, query...)
+		if token != "" {
+			options = append(options, oss.ContinuationToken(token))
+		}
+		result, err = s.bucket.ListObjectsV2(options...)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, o := range result.Objects {
+		page = append(page, blob.Object{Key: o.Key, Size: o.Size, ModTime: o.LastModified, ETag: unquote(o.ETag)})
+	}
+	for _, folder := range result.CommonPrefixes {
+		page = append(page, blob.Object{Key: folder, Prefix: true})
+	}
+	slices.SortFunc(page, func(a, b blob.Object) int { return strings.Compare(a.Key, b.Key) })
+	if !result.IsTruncated {
+		return page, "", nil
+	}
+	if result.NextContinuationToken == "" {
+		return nil, "", errors.New("the server has more objects to list but does not say how to go on")
+	}
+	return page, result.NextContinuationToken, nil
+}
+
+// find looks a key up with no more than the permission to list.
+func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
+	page, _, err := s.listPage(ctx, "", []oss.Option{oss.Prefix(key), oss.MaxKeys(1)})
+	if err != nil {
+		return blob.Object{}, err
+	}
+	if len(page) == 0 || page[0].Key != key {
+		return blob.Object{}, os.ErrNotExist
+	}
+	return page[0], nil
+}
+
+func unquote(etag string) string { return strings.Trim(etag, `"`) }

@@ -1,0 +1,95 @@
+package aliyunoss
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/aliyun/aliyun-oss-go-sdk/oss"
+
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
+)
+
+// multipartFrom is the size from which an object is sent in parts, so that a broken connection costs one part, not all.
+const multipartFrom = 64 << 20
+
+// Create implements blob.Creator. It relies on x-oss-forbid-overwrite, as far as the bucket honours it.
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	size, err := remote.Size(body)
+	if err == nil {
+		err = s.conditions.Create(remote.Creation{
+			Find: func() error {
+				_, err := s.find(ctx, key)
+				return err
+			},
+			Write: func(absent bool) error { return s.upload(ctx, key, body, size, absent) },
+			Again: func() error {
+				_, err := s.put(ctx, key, body, size, true)
+				return err
+			},
+			Size: size,
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", key, err)
+	}
+	return nil
+}
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	size, err := remote.Size(body)
+	if err == nil {
+		err = s.upload(ctx, key, body, size, false)
+	}
+	if err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// upload stores the body, create-only if absent is set.
+func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+	if size > multipartFrom {
+		m, err := s.startMultipart(ctx, key)
+		if err != nil {
+			return err
+		}
+		return m.finish(ctx, remote.SendAll(ctx, m, body, size, limits), absent)
+	}
+	attempts, err := s.put(ctx, key, body, size, absent)
+	if errors.Is(err, os.ErrExist) && attempts > 1 {
+		// Perhaps it is this object that is in its own way: stored by an attempt whose answer was lost.
+		sum, sumErr := remote.MD5(body)
+		if sumErr != nil {
+			return sumErr
+		}
+		if o, findErr := s.find(ctx, key); findErr == nil && o.Size == size && o.ETag == fmt.Sprintf("%X", sum) {
+			return nil
+		}
+	}
+	return err
+}
+
+// put stores the body by one request, sent as often as attempts says.
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error) {
+	err = s.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
+		attempts++
+		if _, err := body.Seek(0, io.SeekStart); err != nil {
+			return bodyError{err}
+		}
+		return s.bucket.PutObject(key, &io.LimitedReader{R: bodyReader{body}, N: size}, append(options, oss.ForbidOverWrite(absent))...)
+	})
+	return attempts, err
+}
+
+// Delete implements blob.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	err := s.do(ctx, "oss:DeleteObject", func(options ...oss.Option) error { return s.bucket.DeleteObject(key, options...) })
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("delete %s: %w", key, err)
+	}
+	return nil
+}

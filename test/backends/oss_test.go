@@ -1,0 +1,48 @@
+package backends
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/aliyunoss"
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
+	"github.com/rayhistory/historyserver/test/servers/oss"
+)
+
+const (
+	ossKey, ossSecret = "test-access", "test-secret-key"
+	ossRegion         = "cn-test"
+)
+
+func TestOSS(t *testing.T) {
+	want(t, "oss")
+	server := startOSS(t)
+	record(run{"aliyunoss", "oss", "none", ossContract(server.URL).Run(t)})
+}
+
+func startOSS(t *testing.T) *httptest.Server {
+	server := httptest.NewServer(oss.NewServer(t.TempDir(), ossKey, ossSecret, ossRegion))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func ossContract(url string) blobtest.Contract {
+	return blobtest.Contract{Open: func(t *testing.T) blob.Store {
+		log := logrus.New()
+		log.SetOutput(t.Output())
+		n := buckets.Add(1)
+		c := aliyunoss.Config{Bucket: fmt.Sprintf("test-%d", n), CreateBucket: true, Endpoint: url, AccessKeyID: ossKey, AccessKeySecret: ossSecret}
+		if n%2 == 0 {
+			c.Region = ossRegion // signs the newer way
+		}
+		s, err := aliyunoss.Open(c, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}}
+}
