@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 )
@@ -67,6 +68,9 @@ func (r Row) later() func(yield func(int, laterTransition) bool) {
 
 // state is the highest state entered; began is false where none was.
 func (r Row) state() (s taskState, began bool) {
+	if final := r.p.final[r.i]; final != 0 && r.at == math.MaxInt64 {
+		return final - 1, true
+	}
 	for c := range commonStates {
 		if r.p.entered(int(r.i), c) && r.p.times[c][r.i] <= r.at {
 			s, began = commonStates[c], true

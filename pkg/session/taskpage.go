@@ -7,23 +7,34 @@ const (
 	pageRows = 1 << pageBits
 )
 
-// taskPage is pageRows rows of the task table, column by column. A row is one attempt of a task. Nothing in it is a pointer.
+// taskPage is pageRows rows of the task table, column by column. A row is one attempt of a task.
+//
+// The columns here are those that filters and summaries of whole sessions look at. All others are in taskCells, which is nil in pages of
+// an index that hold just these: see pagedRows.
 type taskPage struct {
+	job      [pageRows]rayid.Job
+	def      [pageRows]defID  // 0 where no definition came
+	reprName [pageRows]textID // of the actor, as Python's repr shows it; 0 where no event told
+	flags    [pageRows]rowFlags
+	// final is the state at the end of the session plus one; 0 where that was not worked out.
+	final [pageRows]taskState
+
+	*taskCells
+}
+
+// taskCells are the other columns of a page. Nothing in them but arenas is a pointer.
+type taskCells struct {
 	id      [pageRows]rayid.Task
 	attempt [pageRows]int32
-	job     [pageRows]rayid.Job
 
 	// From the definition, 0 where none came.
-	def    [pageRows]defID
 	parent [pageRows]textID // task, binary
 	actor  [pageRows]textID // actor, binary
 
 	// From the life cycle, 0 where no event told.
-	node     [pageRows]textID // binary
-	worker   [pageRows]textID // binary
-	pid      [pageRows]int32
-	reprName [pageRows]textID // of the actor, as Python's repr shows it
-	flags    [pageRows]rowFlags
+	node   [pageRows]textID // binary
+	worker [pageRows]textID // binary
+	pid    [pageRows]int32
 	// times are when the states of commonStates were entered, Unix nanoseconds; valid where flags say so.
 	times [numCommonStates][pageRows]int64
 	// rest heads the transitions to other states: an index into the shard's transitions plus one.
@@ -43,7 +54,12 @@ type taskPage struct {
 	// the shard's arena, plus one.
 	profiler [pageRows]profilerID
 	profile  [pageRows]uint32
+
+	// arenas are those that the rows refer to where these are the page's own, not the table's.
+	arenas *taskArenas
 }
+
+func newTaskPage() *taskPage { return &taskPage{taskCells: new(taskCells)} }
 
 // rowFlags say which of a row's values are there.
 type rowFlags uint16

@@ -38,7 +38,12 @@ func (r Row) Defined() bool { return r.p.def[r.i] != 0 }
 
 func (r Row) definition() *definition { return r.t.defs.at(int(r.p.def[r.i])) }
 
-func (r Row) arenas() *taskArenas { return &r.t.arenas[shardOf(&r.p.id[r.i])] }
+func (r Row) arenas() *taskArenas {
+	if own := r.p.arenas; own != nil {
+		return own
+	}
+	return &r.t.arenas[shardOf(&r.p.id[r.i])]
+}
 
 // Existed says whether the attempt had begun at the row's moment.
 func (r Row) Existed() bool {

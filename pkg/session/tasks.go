@@ -59,7 +59,7 @@ func (t *taskTables) freeze() *Tasks {
 
 func (t *Tasks) add(q *taskPage, i int) {
 	if t.n>>pageBits == len(t.pages) {
-		t.pages = append(t.pages, new(taskPage))
+		t.pages = append(t.pages, newTaskPage())
 	}
 	p, j := t.row(t.n)
 	p.copyRow(j, q, i)
@@ -90,7 +90,7 @@ func (t *Tasks) Len() int { return t.n }
 
 func (t *Tasks) memory() int64 {
 	b := t.interners
-	n := int64(len(t.pages))*int64(unsafe.Sizeof(taskPage{})+8) + b.texts.memory() + b.defs.memory() + b.profilers.memory()
+	n := int64(len(t.pages))*int64(unsafe.Sizeof(taskPage{})+unsafe.Sizeof(taskCells{})+8) + b.texts.memory() + b.defs.memory() + b.profilers.memory()
 	for i := range t.arenas {
 		n += t.arenas[i].memory()
 	}

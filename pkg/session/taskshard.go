@@ -78,7 +78,7 @@ func (s *taskShard) find(id *rayid.Task, attempt int32) (*taskPage, int) {
 		if s.slots[slot] == 0 {
 			s.slots[slot] = uint32(s.n) + 1
 			if s.n>>pageBits == len(s.pages) {
-				s.pages = append(s.pages, new(taskPage))
+				s.pages = append(s.pages, newTaskPage())
 			}
 			p, i := s.row(s.n)
 			p.id[i], p.attempt[i], p.job[i] = *id, attempt, id.Job()
