@@ -200,7 +200,7 @@ func TestUnreadableStore(t *testing.T) {
 }
 
 func TestActorsByIDs(t *testing.T) {
-	_, a := recorded(t)
+	a := recorded(t)
 	got := a.data("/logical/actors?ids=c89be53b4ccb1674de0777b502000000,ffff").Object("actors")
 	if got.Len() != 2 || got.Object("c89be53b4ccb1674de0777b502000000").String("name") != "detached1" || got.Get("ffff") != nil {
 		t.Errorf("%s", pyjson.Append(nil, got))
@@ -208,7 +208,7 @@ func TestActorsByIDs(t *testing.T) {
 }
 
 func TestRefusedStateFilters(t *testing.T) {
-	_, a := recorded(t)
+	a := recorded(t)
 	for url, want := range map[string]string{
 		"/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=odd":   "Invalid actor state for filtering: ODD",
 		"/api/v0/actors?filter_keys=job_id&filter_predicates=%3D&filter_values=zz":   "Non-hexadecimal digit found",

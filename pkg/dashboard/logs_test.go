@@ -168,9 +168,8 @@ func TestLogList(t *testing.T) {
 
 // TestTaskLog: of a log that many tasks share, an attempt's own lines; an actor's log in its own file.
 func TestTaskLog(t *testing.T) {
-	rec := recording.Open(t)
-	a := newAsker(t, load(t, rec.Store(), rec.Session), Options{})
-	for _, answer := range rec.Golden() {
+	a := recorded(t)
+	for _, answer := range recording.Open(t).Golden() {
 		if !strings.HasPrefix(answer.URL, "/api/v0/logs/file?task_id=") && !strings.HasPrefix(answer.URL, "/api/v0/logs/file?actor_id=") || answer.Status != http.StatusOK {
 			continue
 		}

@@ -56,7 +56,7 @@ func at(clock string) int64 {
 
 // TestMoments: the state of a recorded session as it was at some moments of its life, with all snapshots of its end at hand.
 func TestMoments(t *testing.T) {
-	_, a := recorded(t)
+	a := recorded(t)
 	for _, tt := range []struct {
 		clock, what, got, want string
 	}{
@@ -109,7 +109,7 @@ func TestMoments(t *testing.T) {
 
 // TestViewsOfAMomentAgree: what different requests say of one moment is the same.
 func TestViewsOfAMomentAgree(t *testing.T) {
-	_, a := recorded(t)
+	a := recorded(t)
 	for _, clock := range []string{"23:19:53", "23:20:11", "23:20:16", "23:20:28", "23:20:48", "23:21:20"} {
 		a.at = at(clock)
 		logical := map[string]string{}
@@ -212,7 +212,7 @@ func TestActorAt(t *testing.T) {
 // TestSnapshotIsOlderThanEvents: a node, an actor and a job ended after the last snapshot was taken.
 func TestSnapshotIsOlderThanEvents(t *testing.T) {
 	rec := recording.Open(t)
-	s := load(t, rec.Store(), rec.Session)
+	s := recorded(t).session
 	end := s.End + int64(time.Minute)
 	node := rec.NodeID("w2")
 	changed := *s

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sirupsen/logrus"
@@ -17,9 +18,21 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
+// sharedStore is where the default recording's session is stored for all tests that do not change it.
+var sharedStore string
+
 func TestMain(m *testing.M) {
 	logrus.SetOutput(io.Discard)
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "dashboard-")
+	if err != nil {
+		panic(err)
+	}
+	sharedStore = dir
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
 }
 
 // asker asks a Dashboard about one session.
@@ -44,10 +57,26 @@ func load(t testing.TB, dir string, ref layout.Session) *session.Session {
 	return s
 }
 
-func recorded(t testing.TB) (*recording.Recording, *asker) {
+var writeShared = sync.OnceValues(func() (*recording.Archive, error) {
+	archive, err := recording.Find(recording.Default)
+	if err == nil {
+		err = archive.WriteStore(sharedStore)
+	}
+	return archive, err
+})
+
+// recorded asks about the default recording's session, as our own collectors store it.
+func recorded(t testing.TB) *asker {
 	t.Helper()
-	r := recording.Open(t)
-	return r, newAsker(t, load(t, r.Store(), r.Session), Options{})
+	archive, err := writeShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := archive.Session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newAsker(t, load(t, sharedStore, ref), Options{})
 }
 
 var parameter = regexp.MustCompile(`\{(\w+)\}`)
