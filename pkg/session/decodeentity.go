@@ -69,14 +69,14 @@ func fields(c *cursor, read func(key string)) {
 }
 
 // str reads a string.
-func (d *decoder) str(c *cursor) string { return string(unquote(c.optString(), nil)) }
+func (d *decoder) str(c *cursor) string { return string(unquote(c.rawString(), nil)) }
 
 // name reads an enumeration's value; numbers, which protobuf's JSON writes for what it knows no name of, stay numbers.
 func (d *decoder) name(c *cursor) string { return string(unquote(c.scalar(), nil)) }
 
 func (d *decoder) timeOf(c *cursor) int64 { return d.time(c.scalar()) }
 
-func readID[T rayid.ID](c *cursor) T { return idOf[T](c.optString()) }
+func readID[T rayid.ID](c *cursor) T { return idOf[T](c.rawString()) }
 
 // stringMap reads a map of strings; nil if it is empty.
 func stringMap(c *cursor) (m map[string]string) {
@@ -84,7 +84,7 @@ func stringMap(c *cursor) (m map[string]string) {
 		if m == nil {
 			m = make(map[string]string)
 		}
-		m[string(unquote([]byte(key), nil))] = string(unquote(c.optString(), nil))
+		m[string(unquote([]byte(key), nil))] = string(unquote(c.rawString(), nil))
 	})
 	return m
 }
@@ -135,7 +135,7 @@ func (d *decoder) actorDefinition(c *cursor) subject {
 		case "callSite", "call_site":
 			a.CallSite = d.str(c)
 		case "parentId", "parent_id":
-			a.Parent = parentOf(c.optString())
+			a.Parent = parentOf(c.rawString())
 		default:
 			c.skip()
 		}

@@ -103,7 +103,7 @@ func (d *decoder) event(c *cursor) {
 		case "timestamp":
 			at = c.scalar()
 		case "sessionName", "session_name":
-			session = c.optString()
+			session = c.rawString()
 		case "taskDefinitionEvent", "task_definition_event":
 			about = d.taskDefinition(c)
 		case "actorTaskDefinitionEvent", "actor_task_definition_event":

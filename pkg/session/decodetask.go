@@ -40,7 +40,7 @@ func (d *decoder) definition(c *cursor, kind textID) subject {
 	for c.next() {
 		switch string(c.key) {
 		case "taskId", "task_id":
-			id = c.optString()
+			id = c.rawString()
 		case "taskAttempt", "task_attempt":
 			attempt = c.integer()
 		case "taskType", "task_type":
@@ -50,21 +50,21 @@ func (d *decoder) definition(c *cursor, kind textID) subject {
 		case "taskFunc", "task_func", "actorFunc", "actor_func":
 			def.function = d.function(c.value())
 		case "taskName", "task_name", "actorTaskName", "actor_task_name":
-			def.name = d.text(c.optString())
+			def.name = d.text(c.rawString())
 		case "requiredResources", "required_resources":
 			def.resources = d.json(&d.resources, c.value())
 		case "jobId", "job_id":
-			d.update.job = idOf[rayid.Job](c.optString())
+			d.update.job = idOf[rayid.Job](c.rawString())
 		case "actorId", "actor_id":
-			actor = c.optString()
+			actor = c.rawString()
 		case "parentTaskId", "parent_task_id":
-			d.update.parent = d.anyBinary(c.optString()) // a driver's is Ray's nil, and shown so
+			d.update.parent = d.anyBinary(c.rawString()) // a driver's is Ray's nil, and shown so
 		case "placementGroupId", "placement_group_id":
-			def.group = internID(d, c.optString(), groupBytes)
+			def.group = internID(d, c.rawString(), groupBytes)
 		case "serializedRuntimeEnv", "serialized_runtime_env":
-			def.runtimeEnv = d.text(c.optString())
+			def.runtimeEnv = d.text(c.rawString())
 		case "callSite", "call_site":
-			raw := c.optString()
+			raw := c.rawString()
 			def.callSite, def.hasCallSite = d.text(raw), raw != nil
 		case "labelSelector", "label_selector":
 			def.labels = d.json(&d.labels, c.value())
@@ -148,9 +148,9 @@ func (d *decoder) functionNames(c *cursor) (class, function []byte) {
 	for c.next() {
 		switch string(c.key) {
 		case "className", "class_name":
-			class = unquote(c.optString(), nil)
+			class = unquote(c.rawString(), nil)
 		case "functionName", "function_name":
-			function = unquote(c.optString(), nil)
+			function = unquote(c.rawString(), nil)
 		default:
 			c.skip()
 		}
@@ -170,7 +170,7 @@ func (d *decoder) taskLifecycle(c *cursor) subject {
 	for c.next() {
 		switch string(c.key) {
 		case "taskId", "task_id":
-			id = c.optString()
+			id = c.rawString()
 		case "taskAttempt", "task_attempt":
 			attempt = c.integer()
 		case "stateTransitions", "state_transitions":
@@ -180,13 +180,13 @@ func (d *decoder) taskLifecycle(c *cursor) subject {
 		case "rayErrorInfo", "ray_error_info":
 			d.errorInfo(c)
 		case "nodeId", "node_id":
-			u.node = internID(d, c.optString(), nodeBytes)
+			u.node = internID(d, c.rawString(), nodeBytes)
 		case "workerId", "worker_id":
-			u.worker = internID(d, c.optString(), workerBytes)
+			u.worker = internID(d, c.rawString(), workerBytes)
 		case "workerPid", "worker_pid":
 			u.pid = int32(c.integer())
 		case "jobId", "job_id":
-			u.job = idOf[rayid.Job](c.optString())
+			u.job = idOf[rayid.Job](c.rawString())
 		case "isDebuggerPaused", "is_debugger_paused":
 			switch string(c.scalar()) {
 			case "true":
@@ -195,7 +195,7 @@ func (d *decoder) taskLifecycle(c *cursor) subject {
 				u.flags |= hasPaused
 			}
 		case "actorReprName", "actor_repr_name":
-			u.reprName = d.text(c.optString())
+			u.reprName = d.text(c.rawString())
 		case "taskLogInfo", "task_log_info":
 			d.logInfo(c)
 		default:
@@ -236,7 +236,7 @@ func (d *decoder) errorInfo(c *cursor) {
 		case "errorType", "error_type":
 			u.errorType = d.text(c.scalar())
 		case "errorMessage", "error_message":
-			u.errorText = appendWithoutColours(u.errorText[:0], d.unquote(c.optString()))
+			u.errorText = appendWithoutColours(u.errorText[:0], d.unquote(c.rawString()))
 		default:
 			c.skip()
 		}
@@ -266,7 +266,7 @@ func (d *decoder) logInfo(c *cursor) {
 	}
 	for c.next() {
 		if c.peek() == 'n' {
-			c.skip()
+			c.skip() // not set
 			continue
 		}
 		switch string(c.key) {
@@ -322,11 +322,11 @@ func (d *decoder) taskProfile(c *cursor) subject {
 	for c.next() {
 		switch string(c.key) {
 		case "taskId", "task_id":
-			id = c.optString()
+			id = c.rawString()
 		case "attemptNumber", "attempt_number":
 			attempt = c.integer()
 		case "jobId", "job_id":
-			u.job = idOf[rayid.Job](c.optString())
+			u.job = idOf[rayid.Job](c.rawString())
 		case "profileEvents", "profile_events":
 			by, events = d.profileEvents(c)
 		default:
@@ -356,11 +356,11 @@ func (d *decoder) profileEvents(c *cursor) (by profiler, events []byte) {
 	for c.next() {
 		switch string(c.key) {
 		case "componentType", "component_type":
-			by.kind = d.text(c.optString())
+			by.kind = d.text(c.rawString())
 		case "componentId", "component_id":
-			by.id = d.anyBinary(c.optString())
+			by.id = d.anyBinary(c.rawString())
 		case "nodeIpAddress", "node_ip_address":
-			by.ip = d.text(c.optString())
+			by.ip = d.text(c.rawString())
 		case "events":
 			if list := c.value(); list != nil {
 				events = list
@@ -382,9 +382,9 @@ func (d *decoder) profileEvent(c *cursor) {
 		case "endTime", "end_time":
 			e.end = c.integer()
 		case "eventName", "event_name":
-			e.name = d.text(c.optString())
+			e.name = d.text(c.rawString())
 		case "extraData", "extra_data":
-			e.extra = d.extraData(c.optString())
+			e.extra = d.extraData(c.rawString())
 		default:
 			c.skip()
 		}

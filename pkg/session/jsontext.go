@@ -72,7 +72,7 @@ func appendNumbers(b []byte, c *cursor) []byte {
 
 // appendStrings writes a map of strings.
 func appendStrings(b []byte, c *cursor) []byte {
-	return appendMap(b, c, func(b []byte, c *cursor) []byte { return appendString(b, c.optString()) })
+	return appendMap(b, c, func(b []byte, c *cursor) []byte { return appendString(b, c.rawString()) })
 }
 
 func appendString(b, raw []byte) []byte { return pyjson.AppendString(b, string(unquote(raw, nil))) }

@@ -103,7 +103,7 @@ func (r *replayer) block(b *block, out *replayed) {
 				return
 			}
 		}
-		c := cursor{b: b.data}
+		c := cursor{b: b.data, bad: b.data[0] != '{'}
 		r.d.event(&c)
 		switch {
 		case !c.bad:

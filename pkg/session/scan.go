@@ -9,7 +9,7 @@ import (
 )
 
 // cursor walks over one JSON text without building anything. Its methods never fail one by one: what is not JSON, or ends too early,
-// sets bad, and every later step does nothing, so callers check once.
+// sets bad, and every later step does nothing, so callers check once. A value of another type than asked for reads as absent.
 //
 // It takes what is JSON and refuses most of what is not; numbers and words are only checked for their letters.
 type cursor struct {
@@ -44,22 +44,18 @@ func (c *cursor) peek() byte {
 	return 0
 }
 
-// enter steps into the object or list that open begins, and says whether there is one: a null reads as one without elements.
+// enter steps into the object or list that open begins, and says whether there is one: anything else reads as one without elements.
 func (c *cursor) enter(open byte) bool {
 	if c.bad {
 		return false
 	}
-	switch c.peek() {
-	case open:
+	if c.peek() == open {
 		c.i++
 		c.first = true
 		return true
-	case 'n':
-		c.skip()
-		c.none = true
-		return false
 	}
-	c.fail()
+	c.skip()
+	c.none = true
 	return false
 }
 
@@ -75,6 +71,10 @@ func (c *cursor) more() bool { return c.step(']') }
 // next moves to the next key of an object, which is then in c.key; false after the last. The value must be read or skipped.
 func (c *cursor) next() bool {
 	if !c.step('}') {
+		return false
+	}
+	if c.peek() != '"' {
+		c.fail()
 		return false
 	}
 	c.key = c.rawString()
@@ -111,10 +111,13 @@ func (c *cursor) step(end byte) bool {
 	return false
 }
 
-// rawString reads a string and gives what is between its quotes as it is written.
+// rawString reads a string and gives what is between its quotes as it is written; nil if it is none.
 func (c *cursor) rawString() []byte {
-	if c.bad || c.peek() != '"' {
-		c.fail()
+	if c.bad {
+		return nil
+	}
+	if c.peek() != '"' {
+		c.skip()
 		return nil
 	}
 	start := c.i + 1
@@ -163,22 +166,17 @@ func quote(b []byte, i int) int {
 	return -1
 }
 
-// optString is rawString for a field that may be null, which reads as absent.
-func (c *cursor) optString() []byte {
-	if !c.bad && c.peek() == 'n' {
-		c.skip()
-		return nil
-	}
-	return c.rawString()
-}
-
 // scalar reads a number, a word, or what a string holds: JSON of protobuf spells 64-bit numbers as strings. null reads as nothing.
 func (c *cursor) scalar() []byte {
 	if c.bad {
 		return nil
 	}
-	if c.peek() == '"' {
+	switch c.peek() {
+	case '"':
 		return c.rawString()
+	case '{', '[':
+		c.skipNested()
+		return nil
 	}
 	s := c.word()
 	if string(s) == "null" {

@@ -1,0 +1,417 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// task describes one attempt for events to be made of.
+type task struct {
+	n, attempt int
+	kind       string // NORMAL_TASK if empty
+	name       string
+	function   string // name if empty
+	actor      *rayid.Actor
+	parent     *rayid.Task // the driver if nil
+	states     string      // "STATE@second …"
+	node       byte        // first byte of the node's ID, 0 for none
+	pid        int
+	err        string
+	repr       string
+	paused     *bool
+}
+
+var (
+	testDriver = func() rayid.Task { id := nilTask; copy(id[20:], testJob[:]); return id }()
+	testActor  = rayid.Actor{0: 7, 12: testJob[0]}
+)
+
+const testStart = 1795216800 // 2026-11-20T23:20:00Z
+
+func (k task) id() rayid.Task {
+	id := taskID(k.n)
+	if k.actor != nil {
+		copy(id[8:], k.actor[:])
+		if k.kind == "ACTOR_CREATION_TASK" {
+			copy(id[:8], nilTask[:])
+		}
+	}
+	return id
+}
+
+// events are the attempt's definition and its life cycle.
+func (k task) events(t testing.TB) []string {
+	t.Helper()
+	id, parent, kind := k.id(), testDriver, k.kind
+	if k.parent != nil {
+		parent = *k.parent
+	}
+	if kind == "" {
+		kind = "NORMAL_TASK"
+	}
+	class, function, dotted := strings.Cut(k.function, ".")
+	if k.function == "" {
+		class, function, dotted = strings.Cut(k.name, ".")
+	}
+	if !dotted {
+		class, function = "", class
+	}
+	definition := map[string]any{
+		"taskId": id[:], "taskAttempt": k.attempt, "taskType": kind, "language": "PYTHON", "taskName": k.name, "jobId": testJob[:],
+		"parentTaskId": parent[:], "taskFunc": map[string]any{"pythonFunctionDescriptor": map[string]any{"className": class, "functionName": function}},
+	}
+	field := "taskDefinitionEvent"
+	if kind == "ACTOR_TASK" {
+		field = "actorTaskDefinitionEvent"
+		delete(definition, "taskType")
+		delete(definition, "taskName")
+		delete(definition, "taskFunc")
+		definition["actorTaskName"], definition["actorId"] = k.name, k.actor[:]
+		definition["actorFunc"] = map[string]any{"pythonFunctionDescriptor": map[string]any{"className": class, "functionName": function}}
+	}
+	transitions := []any{}
+	for s := range strings.FieldsSeq(k.states) {
+		state, second, _ := strings.Cut(s, "@")
+		at, err := time.ParseDuration(second + "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		transitions = append(transitions, map[string]any{"state": state, "timestamp": time.Unix(testStart, 0).Add(at).UTC().Format(time.RFC3339Nano)})
+	}
+	cycle := map[string]any{"taskId": id[:], "taskAttempt": k.attempt, "jobId": testJob[:], "stateTransitions": transitions, "workerPid": k.pid}
+	if k.node != 0 {
+		cycle["nodeId"], cycle["workerId"] = (&rayid.Node{k.node})[:], (&rayid.Worker{k.node, 1})[:]
+	}
+	if k.err != "" {
+		cycle["rayErrorInfo"] = map[string]any{"errorType": k.err, "errorMessage": "\x1b[31mboom\x1b[0m in " + k.name}
+	}
+	if k.repr != "" {
+		cycle["actorReprName"] = k.repr
+	}
+	if k.paused != nil {
+		cycle["isDebuggerPaused"] = *k.paused
+	}
+	var out []string
+	for name, body := range map[string]any{field: definition, "taskLifecycleEvent": cycle} {
+		e, err := json.Marshal(map[string]any{"eventId": "AA==", "sessionName": testSession.Name, name: body})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(e))
+	}
+	return out
+}
+
+// loadTasks loads a session of tasks, and of more events.
+func loadTasks(t testing.TB, tasks []task, more ...string) *Session {
+	t.Helper()
+	for _, k := range tasks {
+		more = append(more, k.events(t)...)
+	}
+	return loadEvents(t, testSession, more)
+}
+
+var yes = true
+
+var someTasks = []task{
+	{n: 1, name: "add", states: "PENDING_ARGS_AVAIL@0 SUBMITTED_TO_WORKER@1 RUNNING@2 FINISHED@3", node: 5, pid: 100},
+	{n: 2, name: "ADD", states: "PENDING_ARGS_AVAIL@0 RUNNING@2 FAILED@4", node: 6, pid: 101, err: "TASK_EXECUTION_EXCEPTION"},
+	{n: 2, attempt: 1, name: "ADD", states: "PENDING_ARGS_AVAIL@4 RUNNING@5 FINISHED@6", node: 5, pid: 100},
+	{n: 3, name: "renamed", function: "sub", states: "PENDING_ARGS_AVAIL@1", paused: &yes},
+	{n: 4, kind: "ACTOR_CREATION_TASK", name: "Counter.__init__", actor: &testActor, states: "PENDING_ARGS_AVAIL@0 RUNNING@1 FINISHED@2", node: 5, pid: 200},
+	{n: 5, kind: "ACTOR_TASK", name: "Counter.inc", actor: &testActor, repr: "Counter(n=0)", states: "PENDING_ARGS_AVAIL@2 RUNNING@3", node: 5, pid: 200},
+	{n: 6, kind: "DRIVER_TASK", name: "", states: "RUNNING@0"},
+}
+
+func TestSelect(t *testing.T) {
+	s := loadTasks(t, someTasks)
+	var unnamed Session
+	unnamed.Tasks = newTaskTables().freeze()
+	is := func(key, value string) Filter { return Filter{Key: key, Value: value, Source: true} }
+	not := func(key, value string) Filter { return Filter{Key: key, Value: value, Not: true, Source: true} }
+	late := func(f Filter) Filter { f.Source = false; return f }
+	hexOf := func(n, attempt int) string { return task{n: n, attempt: attempt}.id().String() }
+	for _, tt := range []struct {
+		name    string
+		filters []Filter
+		want    string // numbers of tasks, with attempts where not 0
+		listed  int
+	}{
+		{"none", nil, "1 2.1 2 3 5 4", 6},
+		{"name, regardless of case", []Filter{is("name", "Add")}, "1 2.1 2", 3},
+		{"name as shown, not as given", []Filter{is("name", "counter(n=0).inc")}, "", 0},
+		{"name as shown, when Ray's store is not asked", []Filter{late(is("name", "counter(n=0).inc"))}, "5", 6},
+		{"not a name", []Filter{not("name", "add")}, "3 5 4", 3},
+		{"function", []Filter{is("func_or_class_name", "sub")}, "3", 6},
+		{"state", []Filter{is("state", "finished")}, "1 2.1 4", 3},
+		{"state spelled otherwise", []Filter{late(is("state", "FINISHED"))}, "1 2.1 4", 6},
+		{"not a state", []Filter{not("state", "FINISHED")}, "2 3 5", 3},
+		{"type", []Filter{is("type", "actor_task")}, "5", 6},
+		{"job", []Filter{is("job_id", "02000000")}, "1 2.1 2 3 5 4", 6},
+		{"another job", []Filter{is("job_id", "03000000")}, "", 0},
+		{"task, its first attempt first", []Filter{is("task_id", hexOf(2, 0))}, "2 2.1", 2},
+		{"task in upper case", []Filter{is("task_id", strings.ToUpper(hexOf(1, 0)))}, "1", 1},
+		{"unknown task", []Filter{is("task_id", hexOf(99, 0))}, "", 0},
+		{"not a task", []Filter{not("task_id", hexOf(2, 0))}, "1 3 5 4", 4},
+		{"actor", []Filter{is("actor_id", testActor.String())}, "5 4", 2},
+		{"not an actor", []Filter{not("actor_id", testActor.String())}, "1 2.1 2 3", 4},
+		{"node", []Filter{is("node_id", rayid.Node{5}.String())}, "1 2.1 5 4", 6},
+		{"no node", []Filter{is("node_id", "")}, "", 6},
+		{"not a node, so none too", []Filter{not("node_id", rayid.Node{5}.String())}, "2 3", 6},
+		{"worker", []Filter{is("worker_id", rayid.Worker{6, 1}.String())}, "2", 6},
+		{"parent", []Filter{is("parent_task_id", testDriver.String())}, "1 2.1 2 3 5 4", 6},
+		{"placement group of none", []Filter{not("placement_group_id", "00")}, "1 2.1 2 3 5 4", 6},
+		{"pid", []Filter{is("worker_pid", " 100 ")}, "1 2.1", 6},
+		{"not a pid: text and numbers always differ", []Filter{not("worker_pid", "100")}, "1 2.1 2 3 5 4", 6},
+		{"attempt", []Filter{is("attempt_number", "1")}, "2.1", 6},
+		{"not an attempt", []Filter{not("attempt_number", "0")}, "2.1", 6},
+		{"error type", []Filter{is("error_type", "task_execution_exception")}, "2", 6},
+		{"not an error type: rows without errors have no such column", []Filter{not("error_type", "x")}, "2", 6},
+		{"paused", []Filter{is("is_debugger_paused", "1")}, "3", 6},
+		{"language", []Filter{is("language", "python"), is("type", "normal_task")}, "1 2.1 2 3", 6},
+		{"several", []Filter{is("name", "add"), not("state", "FAILED"), is("attempt_number", "0")}, "1", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := s.Tasks.Select(Query{Filters: tt.filters, Limit: 100, ExcludeDriver: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for i := range got.Rows {
+				names = append(names, taskName(got.Row(i)))
+			}
+			if list := strings.Join(names, " "); list != tt.want || got.Listed != tt.listed || got.Matching != len(names) {
+				t.Errorf("got %q of %d listed, %d matching; want %q of %d", list, got.Listed, got.Matching, tt.want, tt.listed)
+			}
+			if none, err := unnamed.Tasks.Select(Query{Filters: tt.filters, Limit: 100}); err != nil || len(none.Rows) > 0 {
+				t.Errorf("no tasks: %v, %v", none, err)
+			}
+		})
+	}
+	t.Run("limit", func(t *testing.T) {
+		for _, limit := range []int{0, 1, 4} {
+			got, err := s.Tasks.Select(Query{Limit: limit})
+			if err != nil || len(got.Rows) != limit || got.Matching != 7 || got.Listed != 7 {
+				t.Errorf("limit %d: %+v, %v", limit, got, err)
+			}
+		}
+	})
+}
+
+// taskName finds the number and the attempt of a test task.
+func taskName(r Row) string {
+	for _, k := range someTasks {
+		if k.id() == r.ID() && int32(k.attempt) == r.Attempt() {
+			if k.attempt > 0 {
+				return fmt.Sprintf("%d.%d", k.n, k.attempt)
+			}
+			return fmt.Sprint(k.n)
+		}
+	}
+	return "?"
+}
+
+func TestSelectRefuses(t *testing.T) {
+	s := loadTasks(t, someTasks)
+	for _, tt := range []struct {
+		filters []Filter
+		want    string // "" if it is not refused
+	}{
+		{[]Filter{{Key: "bogus", Value: "x"}}, "tasks cannot be filtered by bogus"},
+		{[]Filter{{Key: "required_resources", Value: "x"}}, "tasks cannot be filtered by required_resources"},
+		{[]Filter{{Key: "name", Value: "nobody"}, {Key: "bogus", Value: "x"}}, ""},
+		{[]Filter{{Key: "job_id", Value: "0", Source: true}}, "Odd-length string"},
+		{[]Filter{{Key: "job_id", Value: "zz", Source: true}}, "Non-hexadecimal digit found"},
+		{[]Filter{{Key: "actor_id", Value: "0102", Source: true}}, "ID string needs to have length 16, got 2"},
+		{[]Filter{{Key: "task_id", Value: "ä", Source: true}}, "string argument should contain only ASCII characters"},
+		{[]Filter{{Key: "job_id", Value: "zz"}}, ""},
+		{[]Filter{{Key: "node_id", Value: "zz", Source: true}}, ""},
+		{[]Filter{{Key: "attempt_number", Value: "one"}}, "Invalid filter `--filter attempt_number one` for a int type column. Please provide an integer filter `--filter attempt_number [int]`"},
+		{[]Filter{{Key: "worker_pid", Value: "one"}}, "Failed to convert a value one of type <class 'str'> to <class 'int'>"},
+		{[]Filter{{Key: "worker_pid", Value: "one", Not: true}}, ""},
+		{[]Filter{{Key: "is_debugger_paused", Value: "maybe"}}, "Failed to convert a value maybe of type <class 'str'> to <class 'bool'>"},
+	} {
+		_, err := s.Tasks.Select(Query{Filters: tt.filters, Limit: 10})
+		if got := fmt.Sprint(err); got != tt.want && (err != nil || tt.want != "") {
+			t.Errorf("%+v: %v, want %q", tt.filters, err, tt.want)
+		}
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	s := loadTasks(t, someTasks)
+	show := func(byFunction bool) string {
+		got, err := s.Tasks.Summarize(Query{ExcludeDriver: true}, byFunction)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, g := range got.Groups {
+			all = append(all, fmt.Sprintf("%s(%s)%v", g.Name, g.Type, g.States))
+		}
+		return fmt.Sprintf("%s %+v %d %d", strings.Join(all, " "), got.TaskCounts, got.Listed, got.Matching)
+	}
+	counts := " {Tasks:4 ActorTasks:1 ActorsScheduled:1} 6 6"
+	if got, want := show(false), "add(NORMAL_TASK)[{FINISHED 1}] ADD(NORMAL_TASK)[{FINISHED 1} {FAILED 1}] renamed(NORMAL_TASK)[{PENDING_ARGS_AVAIL 1}] "+
+		"Counter(n=0).inc(ACTOR_TASK)[{RUNNING 1}] Counter.__init__(ACTOR_CREATION_TASK)[{FINISHED 1}]"+counts; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got, want := show(true), "add(NORMAL_TASK)[{FINISHED 1}] ADD(NORMAL_TASK)[{FINISHED 1} {FAILED 1}] sub(NORMAL_TASK)[{PENDING_ARGS_AVAIL 1}] "+
+		"Counter.inc(ACTOR_TASK)[{RUNNING 1}] Counter.__init__(ACTOR_CREATION_TASK)[{FINISHED 1}]"+counts; got != want {
+		t.Errorf("by function: got %s\nwant %s", got, want)
+	}
+}
+
+func TestLineage(t *testing.T) {
+	parent := task{n: 10}.id()
+	unknown := task{n: 99}.id()
+	tasks := []task{
+		{n: 10, name: "outer", states: "PENDING_ARGS_AVAIL@5 FINISHED@9"},
+		{n: 11, name: "inner", parent: &parent, states: "PENDING_ARGS_AVAIL@6 FINISHED@7"},
+		{n: 12, name: "inner", parent: &parent, states: "PENDING_ARGS_AVAIL@7 FAILED@8"},
+		{n: 13, name: "orphan", parent: &unknown, states: "PENDING_ARGS_AVAIL@7"},
+		{n: 14, kind: "ACTOR_CREATION_TASK", name: "Counter.__init__", actor: &testActor, states: "PENDING_ARGS_AVAIL@1 FINISHED@2"},
+		{n: 15, kind: "ACTOR_TASK", name: "Counter.inc", actor: &testActor, states: "PENDING_ARGS_AVAIL@1 RUNNING@3"},
+		{n: 16, name: "waits", states: "PENDING_ARGS_AVAIL@20"},
+	}
+	for i := range 5 {
+		tasks = append(tasks, task{n: 20 + i, name: "many", states: fmt.Sprintf("PENDING_ARGS_AVAIL@%d FINISHED@40", 30-i)})
+	}
+	s := loadTasks(t, tasks)
+	show := func(limit int) (string, *Lineage) {
+		got, err := s.Tasks.Lineage(Query{ExcludeDriver: true, Limit: limit}, func(rayid.Actor) string { return "" }, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var nest func([]*Nest) string
+		nest = func(all []*Nest) string {
+			var out []string
+			for _, n := range all {
+				s := fmt.Sprintf("%s %s@%d%v", n.Type, n.Name, n.Time/1000-testStart, n.States)
+				if len(n.Children) > 0 {
+					s += "(" + nest(n.Children) + ")"
+				}
+				out = append(out, s)
+			}
+			return strings.Join(out, "; ")
+		}
+		return nest(got.Nests), got
+	}
+	got, l := show(100)
+	want := "ACTOR Counter@1[{RUNNING 1} {FINISHED 1}](ACTOR_TASK Counter.inc@1[{RUNNING 1}]; ACTOR_CREATION_TASK Counter.__init__@1[{FINISHED 1}]); " +
+		"NORMAL_TASK waits@20[{PENDING_ARGS_AVAIL 1}]; " +
+		"NORMAL_TASK outer@5[{FINISHED 2} {FAILED 1}](GROUP inner@6[{FINISHED 1} {FAILED 1}](NORMAL_TASK inner@7[{FAILED 1}]; NORMAL_TASK inner@6[{FINISHED 1}])); " +
+		"GROUP many@26[{FINISHED 5}](NORMAL_TASK many@26[{FINISHED 1}]; NORMAL_TASK many@27[{FINISHED 1}]; NORMAL_TASK many@28[{FINISHED 1}]; " +
+		"NORMAL_TASK many@29[{FINISHED 1}]; NORMAL_TASK many@30[{FINISHED 1}])"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if l.TaskCounts != (TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 || l.Matching != 12 || l.Cut {
+		t.Errorf("counts %+v", l)
+	}
+	got, l = show(5)
+	if want := want[:strings.Index(want, "; NORMAL_TASK many@28")] + ")"; got != want || !l.Cut {
+		t.Errorf("cut: got %s\nwant %s; cut %t", got, want, l.Cut)
+	}
+}
+
+// TestLineageOfLoop: parents that are each other's parents do not end in a loop.
+func TestLineageOfLoop(t *testing.T) {
+	a, b := task{n: 1}.id(), task{n: 2}.id()
+	s := loadTasks(t, []task{{n: 1, name: "a", parent: &b, states: "RUNNING@1"}, {n: 2, name: "b", parent: &a, states: "RUNNING@1"}})
+	l, err := s.Tasks.Lineage(Query{Limit: 10}, func(rayid.Actor) string { return "" }, 10)
+	if err != nil || len(l.Nests) != 0 || l.Matching != 2 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestAt(t *testing.T) {
+	s := loadTasks(t, []task{
+		{n: 1, name: "f", states: "PENDING_ARGS_AVAIL@1 SUBMITTED_TO_WORKER@2 RUNNING@3 FAILED@5", node: 5, pid: 9, err: "OUT_OF_MEMORY"},
+		{n: 2, name: "g", states: "PENDING_ARGS_AVAIL@4 RUNNING@4.5 RUNNING_IN_RAY_GET@6"},
+	}, jobFinished(8))
+	for _, tt := range []struct {
+		second float64
+		want   string
+	}{
+		{0.5, ""},
+		{1, "f PENDING_ARGS_AVAIL node=false pid=0 error="},
+		{2, "f SUBMITTED_TO_WORKER node=true pid=0 error="},
+		{3.5, "f RUNNING node=true pid=9 error="},
+		{4.6, "f RUNNING node=true pid=9 error=; g RUNNING node=false pid=0 error="},
+		{5, "f FAILED node=true pid=9 error=OUT_OF_MEMORY; g RUNNING node=false pid=0 error="},
+		{7, "f FAILED node=true pid=9 error=OUT_OF_MEMORY; g RUNNING_IN_RAY_GET node=false pid=0 error="},
+		{8, "f FAILED node=true pid=9 error=OUT_OF_MEMORY; g FAILED node=false pid=0 error=WORKER_DIED"},
+	} {
+		q := Query{Limit: 10, At: testStart*1e9 + int64(tt.second*1e9)}
+		picked, err := s.Tasks.Select(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for i := range picked.Rows {
+			r := picked.Row(i)
+			kind, _, _ := r.Failure()
+			all = append(all, fmt.Sprintf("%s %s node=%t pid=%d error=%s", r.Name(), r.State(), r.Node() != nil, r.PID(), kind))
+		}
+		slices.Sort(all)
+		if got := strings.Join(all, "; "); got != tt.want || picked.Listed != len(all) {
+			t.Errorf("after %v s: %q, want %q", tt.second, got, tt.want)
+		}
+	}
+}
+
+// jobFinished is the event that ends the test job.
+func jobFinished(second int) string {
+	return fmt.Sprintf(`{"driverJobLifecycleEvent":{"jobId":%q,"stateTransitions":[{"state":"FINISHED","timestamp":%q}]}}`,
+		testJob.Base64(), time.Unix(testStart+int64(second), 999).UTC().Format(time.RFC3339Nano))
+}
+
+// TestAbandoned: what ends an attempt that no event ended, and what does not.
+func TestAbandoned(t *testing.T) {
+	workerDied := func(second int) string {
+		return fmt.Sprintf(`{"workerLifecycleEvent":{"workerId":%q,"stateTransitions":[{"state":"DEAD","timestamp":"2026-11-20T23:30:00Z","endTimeMs":"%d",`+
+			`"deathInfo":{"exitType":"NODE_OUT_OF_MEMORY","exitDetail":"too big"}}]}}`, base64Of((&rayid.Worker{5, 1})[:]), (testStart+second)*1000)
+	}
+	died := fmt.Sprintf("FAILED WORKER_DIED Worker running the task (%s) died with exit_type: 4 with error_message: too big", rayid.Worker{5, 1})
+	const jobOver = "FAILED WORKER_DIED Job finishes (02000000) as driver exits. Marking all non-terminal tasks as failed."
+	running := task{n: 1, name: "f", states: "RUNNING@1", node: 5}
+	for _, tt := range []struct {
+		name   string
+		task   task
+		events []string
+		want   string
+		at     int // second of the end, 0 for none
+	}{
+		{"nothing ended", running, nil, "RUNNING", 0},
+		{"worker died", running, []string{workerDied(3)}, died, 3},
+		{"job over", running, []string{jobFinished(4)}, jobOver, 4},
+		{"worker died with its job's end", running, []string{workerDied(5), jobFinished(4)}, died, 5},
+		{"worker died long after its job's end", running, []string{workerDied(60), jobFinished(4)}, jobOver, 4},
+		{"another's worker died", task{n: 1, name: "f", states: "RUNNING@1", node: 6}, []string{workerDied(3)}, "RUNNING", 0},
+		{"was finished", task{n: 1, name: "f", states: "FINISHED@2", node: 5}, []string{workerDied(3), jobFinished(4)}, "FINISHED", 2},
+		{"had failed", task{n: 1, name: "f", states: "FAILED@2", node: 5, err: "TASK_CANCELLED"}, []string{workerDied(3)}, "FAILED TASK_CANCELLED boom in f", 2},
+		{"had failed without a word", task{n: 1, name: "f", states: "FAILED@2", node: 5}, []string{workerDied(3)}, "FAILED", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := loadTasks(t, []task{tt.task}, tt.events...).Tasks.Row(0, 0)
+			got := r.State()
+			if kind, text, ok := r.Failure(); ok {
+				got += fmt.Sprintf(" %s %s", kind, text)
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			states := r.States(nil)
+			if last := states[len(states)-1]; tt.at != 0 && last.Time != int64(testStart+tt.at)*1e9 {
+				t.Errorf("ended %d ns after the start, want %d s", last.Time-testStart*1e9, tt.at)
+			}
+		})
+	}
+}
