@@ -2,44 +2,21 @@ package dashboard
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net/http"
-	"os"
-	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
 // jobLogs is /api/jobs/{job_or_submission_id}/logs: the whole log of a submission in a JSON string, written as it is read.
 func (d *Dashboard) jobLogs(w http.ResponseWriter, r *Request) error {
-	id := r.Params["job_or_submission_id"]
-	table, err := d.jobTable(r)
-	if err != nil {
+	f, ok, err := d.submissionLogFile(w, r)
+	if !ok || err != nil {
 		return err
 	}
-	row := table.find(id)
-	switch {
-	case row == nil:
-		writeText(w, http.StatusNotFound, "Job "+id+" does not exist")
-		return nil
-	case row.String("type") != typeSubmission:
-		writeText(w, http.StatusBadRequest, "Can only get logs of submission type jobs")
-		return nil
-	}
-	submission := row.String("submission_id")
-	if row.Get("driver_node_id") == nil {
-		// Ray asks the driver's node for the log; the message of a job that got to none says what happened.
+	if f == nil {
 		writeJSON(w, http.StatusOK, pyjson.Obj("logs", ""))
 		return nil
-	}
-	f, err := r.Session.Logs.Open(r.Context(), d.logNames(r.Session).jobs[submission], jobLogPrefix+submission+logSuffix)
-	if errors.Is(err, os.ErrNotExist) {
-		writeJSON(w, http.StatusOK, pyjson.Obj("logs", ""))
-		return nil
-	}
-	if err != nil {
-		return err
 	}
 	w.Header().Set("Content-Type", jsonType)
 	escaped := &jsonStringWriter{w: w}
@@ -89,13 +66,5 @@ func incomplete(text []byte) int {
 	if len(text) > 0 && text[len(text)-1] == '\r' {
 		return 1
 	}
-	for n := 1; n <= min(utf8.UTFMax-1, len(text)); n++ {
-		if c := text[len(text)-n]; utf8.RuneStart(c) {
-			if c >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-n:]) {
-				return n
-			}
-			return 0
-		}
-	}
-	return 0
+	return cutCharacter(text)
 }

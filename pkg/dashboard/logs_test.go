@@ -3,11 +3,15 @@ package dashboard
 import (
 	"bytes"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/net/websocket"
 
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -257,5 +261,36 @@ func TestJobsFromLogs(t *testing.T) {
 		if w := a.get(url); w.Code != wantStatus || w.Body.String() != "Job nope does not exist" {
 			t.Errorf("%s: %d %s", url, w.Code, w.Body)
 		}
+	}
+}
+
+// TestJobLogTail: a WebSocket sends the log and closes.
+func TestJobLogTail(t *testing.T) {
+	log := "2026-11-20 23:20:47,496\tINFO\nRunning entrypoint for job good: x\n" + strings.Repeat("ü€😀\n", 20_000)
+	a, _ := withLogs(t, map[string]string{"job-driver-good.log": log})
+	server := httptest.NewServer(a.mux)
+	defer server.Close()
+	address := strings.Replace(server.URL, "http://", "ws://", 1) + "/api/jobs/"
+	ws, err := websocket.Dial(address+"good/logs/tail", "", server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	var got strings.Builder
+	for {
+		var text string
+		if err := websocket.Message.Receive(ws, &text); err != nil {
+			break
+		}
+		if !utf8.ValidString(text) {
+			t.Fatal("a text is cut within a character")
+		}
+		got.WriteString(text)
+	}
+	if got.String() != log {
+		t.Errorf("%d bytes, want %d", got.Len(), len(log))
+	}
+	if _, err := websocket.Dial(address+"nope/logs/tail", "", server.URL); err == nil {
+		t.Error("the log of an unknown job")
 	}
 }

@@ -46,6 +46,7 @@ func (d *Dashboard) Routes() []Route {
 	get("/api/jobs/", d.jobs)
 	get("/api/jobs/{job_or_submission_id}", d.job)
 	get("/api/jobs/{job_or_submission_id}/logs", d.jobLogs)
+	routes = append(routes, Route{http.MethodGet, "/api/jobs/{job_or_submission_id}/logs/tail", d.answer(d.jobLogTail)})
 	get("/api/component_activities", d.componentActivities)
 	get("/events", d.events)
 
