@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -69,7 +70,6 @@ class Scenario:
             record.say("comparing")
             self.compare(base, lab, live, store)
             self.proxied(lab)
-        return self.report
 
     def start_collector(self, pod, store):
         role = "Head" if pod.name == "head" else "Worker"
@@ -153,10 +153,15 @@ def main():
     reports = []
     for i, version in enumerate(a.ray or ["2.60.0", "2.55.1"]):
         scenario = Scenario(version, (a.work / version).resolve())
-        reports.append(scenario.run())
-        if i == 0:
-            # A run of its own, for a pod that is killed changes what is listed.
-            losses.measure(scenario, PUSH_INTERVAL)
+        reports.append(scenario.report)
+        try:
+            scenario.run()
+            if i == 0:
+                # A run of its own, for a pod that is killed changes what is listed.
+                losses.measure(scenario, PUSH_INTERVAL)
+        except Exception:
+            # What was found before is worth telling.
+            scenario.report.check("the run comes to its end", traceback.format_exc(), "")
     failed = 0
     for report in reports:
         report.print()

@@ -140,8 +140,14 @@ class Pod:
         return done.stdout
 
     def processes(self):
-        """The host's PIDs of everything in the pod but its init process."""
-        return [int(p) for p in run("ip", "netns", "pids", self.netns).stdout.split() if int(p) != self.init]
+        """The host's PIDs of everything in the pod but its init process; not of what entered it from outside."""
+        inside = os.readlink(f"/proc/{self.init}/ns/pid")
+        found = []
+        for pid in map(int, run("ip", "netns", "pids", self.netns).stdout.split()):
+            with contextlib.suppress(OSError):
+                if pid != self.init and os.readlink(f"/proc/{pid}/ns/pid") == inside:
+                    found.append(pid)
+        return found
 
     def kill(self):
         """SIGKILL for everything in the pod; its files stay."""
@@ -250,16 +256,14 @@ class Lab:
     def python(self, script, *arguments, pod="head", env=None, timeout=300, check=True):
         return self.pods[pod].exec(PYTHON, script, *arguments, env=self.ray_env(env), timeout=timeout, check=check)
 
-    def submit(self, submission_id, *command, options=(), wait_for_end=True, timeout=300):
-        """`ray job submit`; a job that fails is not an error here."""
-        flags = ["--submission-id", submission_id, *options] + ([] if wait_for_end else ["--no-wait"])
-        submit = [PYTHON, "-m", "ray.scripts.scripts", "job", "submit", *flags, "--", *command]
-        env = self.ray_env({"RAY_ADDRESS": f"http://{self.head.ip}:{DASHBOARD_PORT}"})
-        return self.head.exec(*submit, env=env, check=False, timeout=timeout)
+    def submit(self, submission_id, *command, options=()):
+        """`ray job submit`, without waiting for the job's end."""
+        submit = [PYTHON, "-m", "ray.scripts.scripts", "job", "submit", "--no-wait", "--submission-id", submission_id, *options, "--", *command]
+        self.head.exec(*submit, env=self.ray_env({"RAY_ADDRESS": self.dashboard}))
 
     def kill_ray(self):
         """SIGKILL for every Ray process of every pod, at once; what else runs in the pods (a collector) lives on."""
-        mark = f"{HOME}/".encode()
+        mark = f"{HOME}/venv/".encode()
         for pod in self.pods.values():
             for pid in pod.processes() if pod.alive() else ():
                 with contextlib.suppress(OSError):

@@ -48,8 +48,8 @@ def workload(lab):
         lab.head.popen(PYTHON, "steady.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
         lab.head.popen(PYTHON, "actors.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
     ]
-    print(lab.python("tasks.py", SHARED))
-    print(lab.python("groups.py", "0"))
+    for script, *arguments in (("tasks.py", SHARED), ("groups.py",)):
+        (lab.folder / f"{script}.txt").write_text(lab.python(script, *arguments))
     steady.append(lab.head.popen(PYTHON, "groups.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     say("submitted jobs")
     env = json.dumps({"working_dir": ".", "env_vars": {"GREETING": "hello"}})
@@ -58,10 +58,12 @@ def workload(lab):
     lab.submit("bad-env-job", PYTHON, "-c", "pass", options=["--runtime-env-json", '{"working_dir": "https://127.0.0.1:9/none.zip"}'])
     lab.submit("no-command-job", "/no/such/command")
     lab.submit("train-job", PYTHON, "train.py", SHARED)
-    lab.submit("stopped-job", PYTHON, "-c", "import ray, time; ray.init(); time.sleep(600)", wait_for_end=False)
-    wait(lambda: lab.api("/api/jobs/stopped-job")["driver_info"], 60, "stopped-job's driver")
+    lab.submit("stopped-job", PYTHON, "-c", "import ray, time; ray.init(); time.sleep(600)")
+    lab.submit("running-job", PYTHON, "steady.py", STEADY)
+    wait(lambda: lab.api("/api/jobs/stopped-job")["driver_info"], 120, "stopped-job's driver")
     ray(lab, "job", "stop", "stopped-job")
-    lab.submit("running-job", PYTHON, "steady.py", STEADY, wait_for_end=False)
+    ends = {"SUCCEEDED", "FAILED", "STOPPED"}
+    wait(lambda: sum(j["submission_id"] is not None and j["status"] in ends for j in lab.api("/api/jobs/")) == 6, 300, "six jobs to end")
     wait(lambda: lab.api("/api/jobs/running-job")["driver_info"], 60, "running-job's driver")
     say("Serve")
     lab.head.exec(PYTHON, "-m", "ray.serve.scripts", "deploy", "serve_config.yaml", env=lab.env)
