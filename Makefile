@@ -19,7 +19,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## both binaries, into build/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BUILD)/ ./cmd/...
+	$(GO) build -ldflags "-X main.version=$(VERSION)" -o $(BUILD)/ ./cmd/...
 
 .PHONY: demo
 demo: build dashboard ## a recorded Ray session, collected, then shown at http://localhost:8080 (PORT=…)
