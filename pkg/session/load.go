@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -22,6 +23,7 @@ type source struct {
 	refreshing sync.Mutex
 	latest     *Session
 	seal       seal
+	indexed    bool // the tables are an index's
 	entities   *entityTables
 	done       map[string]progressOf // by key of the whole
 	warnings   warnings
@@ -55,14 +57,39 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err != nil {
 		return nil, err
 	}
-	tables := newTaskTables()
-	if err := s.replayAll(ctx, ref, inv.events, tables); err != nil {
-		return nil, fmt.Errorf("load session %s: %w", ref, err)
+	if s.latest, err = s.loadIndex(ctx, ref, inv); err == nil && s.latest == nil {
+		s.latest, err = s.loadEvents(ctx, ref, inv)
 	}
-	if s.latest, err = s.assemble(ctx, ref, inv, tables); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("load session %s: %w", ref, err)
 	}
 	return s.latest, nil
+}
+
+// loadIndex takes the tables from an index; nil if there is none that can be used.
+func (s *source) loadIndex(ctx context.Context, ref layout.Session, inv *inventory) (*Session, error) {
+	if s.opts.Index == nil {
+		return nil, nil
+	}
+	tables, err := s.opts.Index.Open(ctx, ref, inv.sources)
+	if err != nil || tables == nil {
+		return nil, err
+	}
+	out, err := s.fromTables(ctx, ref, inv, tables)
+	if errors.Is(err, errDamaged) {
+		s.opts.Log.WithError(err).WithField("session", ref.String()).Warn("cannot use a session's index; its events are replayed")
+		return nil, nil
+	}
+	return out, err
+}
+
+// loadEvents replays the session's events.
+func (s *source) loadEvents(ctx context.Context, ref layout.Session, inv *inventory) (*Session, error) {
+	tables := newTaskTables()
+	if err := s.replayAll(ctx, ref, inv.events, tables); err != nil {
+		return nil, err
+	}
+	return s.assemble(ctx, ref, inv, tables)
 }
 
 // replayAll replays wholes, several at a time.
@@ -117,7 +144,7 @@ func (s *source) widen(first, last int64) {
 func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
 	out := &Session{
 		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended,
-		Start: s.first, End: s.last, source: s,
+		Start: s.first, End: s.last, source: s, fingerprint: inv.sources.Fingerprint,
 	}
 	s.entities.fill(out)
 	jobs, deaths, err := out.ends(ctx, tables.texts)

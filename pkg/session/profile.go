@@ -40,9 +40,14 @@ func (s *taskShard) addProfile(p *taskPage, i int, events []byte) {
 		}
 		at = next
 	}
-	head := binary.AppendUvarint(make([]byte, 0, 2*binary.MaxVarintLen64+len(events)), uint64(p.profile[i]))
+	p.profile[i] = s.putProfile(p.profile[i], events)
+}
+
+// putProfile stores a block before the one that next leads to, and gives what leads to it.
+func (a *taskArenas) putProfile(next uint32, events []byte) uint32 {
+	head := binary.AppendUvarint(make([]byte, 0, 2*binary.MaxVarintLen64+len(events)), uint64(next))
 	head = binary.AppendUvarint(head, uint64(len(events)))
-	p.profile[i] = uint32(s.bytes.put(append(head, events...))) + 1
+	return uint32(a.bytes.put(append(head, events...))) + 1
 }
 
 // block reads the block that at, a reference plus one, leads to.

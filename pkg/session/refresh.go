@@ -26,7 +26,10 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	grown := slices.DeleteFunc(slices.Clone(inv.events), func(w *whole) bool {
 		return slices.EqualFunc(src.done[w.key].chunks, w.chunks, sameChunk)
 	})
-	if len(grown) == 0 {
+	if src.indexed && inv.sources.Fingerprint != latest.fingerprint {
+		return Load(ctx, src.store, src.root, s.Ref, src.opts) // an index is not added to
+	}
+	if len(grown) == 0 || src.indexed {
 		next := *latest
 		next.Logs, next.Snapshots, next.Foreign, next.Ended = inv.logs, inv.snapshots, inv.foreign, inv.ended
 		src.latest, src.seal = &next, inv.seal

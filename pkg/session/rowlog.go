@@ -64,6 +64,9 @@ func (t *Tasks) Log(id rayid.Task, attempt int) (log TaskLog, ok bool) {
 func (t *Tasks) find(id rayid.Task) (from, to int) {
 	after := func(limit int) int {
 		lo, hi := 0, t.n
+		if t.paged != nil {
+			lo, hi = t.paged.span(&id, limit == 1)
+		}
 		for lo < hi {
 			mid := (lo + hi) / 2
 			p, i := t.row(mid)

@@ -38,6 +38,8 @@ type Session struct {
 	Ended bool
 
 	source *source
+	// fingerprint is that of the sources the tables were made of.
+	fingerprint string
 }
 
 // Options of Load.
@@ -46,7 +48,9 @@ type Options struct {
 	Progress *Progress
 	// Concurrency is how many files of events are read at a time; 0 is a default.
 	Concurrency int
-	Log         logrus.FieldLogger
+	// Index, if set, is asked for the tables before events are replayed.
+	Index Index
+	Log   logrus.FieldLogger
 }
 
 // Progress tells how far a load is. Totals grow while objects are listed.

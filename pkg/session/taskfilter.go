@@ -56,21 +56,23 @@ type taskColumn struct {
 	text, source func(Row) (text []byte, missing bool)
 	// other makes the predicate of a column of another type.
 	other func(Filter) (predicate, error)
+	// scanned says that the scan columns tell, see taskPage.
+	scanned bool
 }
 
 var taskColumns = map[string]taskColumn{
 	"task_id":            {id: func(r Row) []byte { return r.p.id[r.i][:] }, width: rayid.TaskSize, sourceID: true},
-	"job_id":             {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, sourceID: true},
+	"job_id":             {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, sourceID: true, scanned: true},
 	"actor_id":           {id: Row.Actor, width: rayid.ActorSize, sourceID: true},
 	"parent_task_id":     {id: Row.Parent, width: rayid.TaskSize},
 	"node_id":            {id: Row.Node, width: rayid.NodeSize},
 	"worker_id":          {id: Row.Worker, width: rayid.WorkerSize},
-	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize},
-	"name":               {text: present(Row.Name), source: present(Row.GivenName)},
-	"state":              {text: present(Row.stateName), source: present(Row.stateName)},
-	"type":               {text: present(Row.Type)},
-	"func_or_class_name": {text: present(Row.Function)},
-	"language":           {text: present(Row.Language)},
+	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize, scanned: true},
+	"name":               {text: present(Row.Name), source: present(Row.GivenName), scanned: true},
+	"state":              {text: present(Row.stateName), source: present(Row.stateName), scanned: true},
+	"type":               {text: present(Row.Type), scanned: true},
+	"func_or_class_name": {text: present(Row.Function), scanned: true},
+	"language":           {text: present(Row.Language), scanned: true},
 	"error_type": {text: func(r Row) ([]byte, bool) {
 		kind, _, ok := r.Failure()
 		return kind, !ok

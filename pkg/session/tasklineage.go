@@ -42,7 +42,7 @@ func (t *Tasks) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 		actors: make(map[rayid.Actor]*Nest), actorName: actorName,
 	}
 	var rows []Row
-	listed, err := t.each(q, func(_ int, r Row) {
+	listed, err := t.each(q, true, func(_ int, r Row) {
 		rows = append(rows, r)
 		id := r.ID()
 		b.tasks[id] = r // of several attempts the last one listed counts, which is the first one made

@@ -25,6 +25,8 @@ func newTaskTables() *taskTables {
 type Tasks struct {
 	pages []*taskPage
 	n     int
+	// paged holds the rows, and pages none, where they come from an index.
+	paged *pagedRows
 
 	texts     textView
 	defs      list[definition]
@@ -66,7 +68,28 @@ func (t *Tasks) add(q *taskPage, i int) {
 	t.n++
 }
 
-func (t *Tasks) row(n int) (*taskPage, int) { return t.pages[n>>pageBits], n & (pageRows - 1) }
+func (t *Tasks) row(n int) (*taskPage, int) {
+	if t.paged != nil {
+		return t.paged.page(n>>pageBits, true), n & (pageRows - 1)
+	}
+	return t.pages[n>>pageBits], n & (pageRows - 1)
+}
+
+// scanRow is row, but of an index it gives the scan columns only.
+func (t *Tasks) scanRow(n int) (*taskPage, int) {
+	if t.paged != nil {
+		return t.paged.page(n>>pageBits, false), n & (pageRows - 1)
+	}
+	return t.pages[n>>pageBits], n & (pageRows - 1)
+}
+
+// Err says that some of the rows could not be read: an index was damaged or went away. Lists and counts are not complete then.
+func (t *Tasks) Err() error {
+	if t.paged == nil {
+		return nil
+	}
+	return t.paged.failure()
+}
 
 // thaw copies the rows back into shards, for more events to be merged.
 func (t *Tasks) thaw() *taskTables {
@@ -93,6 +116,9 @@ func (t *Tasks) memory() int64 {
 	n := int64(len(t.pages))*int64(unsafe.Sizeof(taskPage{})+unsafe.Sizeof(taskCells{})+8) + b.texts.memory() + b.defs.memory() + b.profilers.memory()
 	for i := range t.arenas {
 		n += t.arenas[i].memory()
+	}
+	if t.paged != nil {
+		n += t.paged.memory()
 	}
 	return n + int64(len(t.deaths))*128 + int64(len(t.jobEnds))*32
 }

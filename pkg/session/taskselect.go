@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"math"
+	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -37,7 +38,7 @@ func (e *UnknownColumnError) Error() string { return "tasks cannot be filtered b
 func (t *Tasks) Select(q Query) (*Selection, error) {
 	s := &Selection{t: t, at: q.At}
 	var err error
-	s.Listed, err = t.each(q, func(n int, _ Row) {
+	s.Listed, err = t.each(q, false, func(n int, _ Row) {
 		s.Matching++
 		if len(s.Rows) < q.Limit {
 			s.Rows = append(s.Rows, int32(n))
@@ -46,8 +47,9 @@ func (t *Tasks) Select(q Query) (*Selection, error) {
 	return s, err
 }
 
-// each calls visit for every row that q's filters keep, whatever its limit, and counts those that Ray's own store would have listed.
-func (t *Tasks) each(q Query, visit func(n int, r Row)) (listed int, err error) {
+// each calls visit for every row that q's filters keep, whatever its limit, and counts those that Ray's own store would have listed. Rows
+// of an index have no cells, unless these are asked for or a filter looks at them.
+func (t *Tasks) each(q Query, cells bool, visit func(n int, r Row)) (listed int, err error) {
 	source, rest, err := predicates(q.Filters)
 	if err != nil {
 		return 0, err
@@ -58,12 +60,16 @@ func (t *Tasks) each(q Query, visit func(n int, r Row)) (listed int, err error) 
 	}
 	hidden := t.hiddenDefinitions(q.ExcludeDriver)
 	from, to, one := t.candidates(q.Filters)
+	row, err := t.rowsFor(q, cells, from, to)
+	if err != nil {
+		return 0, err
+	}
 	for k := range to - from {
 		n := from + k
 		if one {
 			n = to - 1 - k // asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
 		}
-		p, i := t.row(n)
+		p, i := row(n)
 		if hidden[p.def[i]] {
 			continue
 		}
@@ -86,7 +92,18 @@ func (t *Tasks) each(q Query, visit func(n int, r Row)) (listed int, err error) 
 			visit(n, r)
 		}
 	}
-	return listed, nil
+	return listed, t.Err()
+}
+
+// rowsFor gives how the rows [from, to) are read for a query: as scans read them, if that is enough.
+func (t *Tasks) rowsFor(q Query, cells bool, from, to int) (row func(n int) (*taskPage, int), err error) {
+	if t.paged == nil || cells || q.At != 0 || slices.ContainsFunc(q.Filters, func(f Filter) bool { return !taskColumns[f.Key].scanned }) {
+		return t.row, nil
+	}
+	if from < to {
+		err = t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
+	}
+	return t.scanRow, err
 }
 
 // candidates narrows the rows to look at: one task's own, if it is asked for.

@@ -49,7 +49,7 @@ func (t *Tasks) Summarize(q Query, byFunction bool) (*Summary, error) {
 	groupOf := make(map[kin]int)
 	byName := make(map[string]int)
 	var err error
-	out.Listed, err = t.each(q, func(_ int, r Row) {
+	out.Listed, err = t.each(q, false, func(_ int, r Row) {
 		out.Matching++
 		k := kin{def: r.p.def[r.i], repr: r.p.reprName[r.i]}
 		g, known := groupOf[k]

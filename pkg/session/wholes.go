@@ -32,6 +32,7 @@ type inventory struct {
 	snapshots *SnapshotSet
 	ended     bool // session/end.json is there
 	foreign   int  // objects that are none of the layout's
+	sources   Sources
 	seal      seal
 }
 
@@ -55,15 +56,20 @@ func takeInventory(ctx context.Context, store blob.Reader, root string, ref layo
 	inv := &inventory{logs: NewLogSet(store), snapshots: NewSnapshotSet(store)}
 	wholes := make(map[string]*whole)
 	prefix := layout.Prefix(root, ref)
+	hash := newSourceHash()
 	for object, err := range store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return nil, fmt.Errorf("list session %s: %w", ref, err)
 		}
-		inv.seal.add(object)
 		o, err := layout.ParseObject(root, ref, object.Key)
 		if err != nil {
 			inv.foreign++
+			inv.seal.add(object)
 			continue
+		}
+		hash.add(o, object)
+		if o.Kind != layout.Index {
+			inv.seal.add(object)
 		}
 		switch o.Kind {
 		case layout.NodeEvents, layout.JobEvents:
@@ -81,10 +87,13 @@ func takeInventory(ctx context.Context, store blob.Reader, root string, ref layo
 			inv.logs.Add(o, object)
 		case layout.Snapshot, layout.Series:
 			inv.snapshots.Add(o, object)
+		case layout.Index:
+			inv.sources.Index = append(inv.sources.Index, object)
 		case layout.Facts:
 			inv.ended = inv.ended || object.Key == layout.FactsKey(root, ref, layout.End)
 		}
 	}
+	inv.sources.Fingerprint = hash.sum()
 	for _, w := range inv.events {
 		slices.SortFunc(w.chunks, compareEventChunks)
 	}

@@ -1,0 +1,287 @@
+package session
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// GroupRows is how many rows of the task table are read from an index at a time.
+const (
+	GroupRows  = groupPages * pageRows
+	groupPages = 128
+)
+
+// The columns of the task table as an index stores them, by name. References are places in Tables' Texts, Definitions and Profilers.
+var (
+	// ScanColumns are the ones that filters and summaries of whole sessions look at; CellColumns are all others of 4 bytes.
+	ScanColumns = names(scanColumns)
+	CellColumns = names(cellColumns)
+	TimeColumns = []string{
+		"pending_args_avail_ns", "pending_node_assignment_ns", "submitted_to_worker_ns", "running_ns", "finished_ns",
+		"stdout_start", "stdout_end", "stderr_start", "stderr_end",
+	}
+	BlobColumns = []string{"later", "failure", "profile"}
+)
+
+// TaskColumns are consecutive rows of the task table, column by column; the outer slices are in the order of the names above.
+type TaskColumns struct {
+	Scan [][]int32
+	// The others are nil where only the scan columns were asked for.
+	IDs   []byte // of tasks, rayid.TaskSize bytes each
+	Cells [][]int32
+	Times [][]int64
+	Blobs []Blobs
+}
+
+// Blobs are byte strings: the i-th one is Data[Ends[i-1]:Ends[i]].
+type Blobs struct {
+	Data []byte
+	Ends []uint32
+}
+
+func (b *Blobs) add(s []byte) {
+	b.Data = append(b.Data, s...)
+	b.Ends = append(b.Ends, uint32(len(b.Data)))
+}
+
+func (b *Blobs) at(i int) []byte {
+	var from uint32
+	if i > 0 {
+		from = b.Ends[i-1]
+	}
+	return b.Data[from:b.Ends[i]]
+}
+
+// intColumn is a column of 4 bytes or less.
+type intColumn struct {
+	name string
+	get  func(p *taskPage, i int) int32
+	set  func(p *taskPage, values []int32)
+	kind refKind
+}
+
+// refKind says what a column's values are places in.
+type refKind uint8
+
+const (
+	noRef refKind = iota
+	textRefs
+	definitionRefs
+	profilerRefs
+	stateRefs // number of a state, plus one
+)
+
+func column[T ~int32 | ~uint32 | ~uint16 | ~uint8](name string, kind refKind, of func(*taskPage) *[pageRows]T) intColumn {
+	return intColumn{
+		name: name, kind: kind,
+		get: func(p *taskPage, i int) int32 { return int32(of(p)[i]) },
+		set: func(p *taskPage, values []int32) {
+			for i, v := range values {
+				of(p)[i] = T(v)
+			}
+		},
+	}
+}
+
+var scanColumns = []intColumn{
+	{
+		name: "job",
+		get:  func(p *taskPage, i int) int32 { return int32(binary.LittleEndian.Uint32(p.job[i][:])) },
+		set: func(p *taskPage, values []int32) {
+			for i, v := range values {
+				binary.LittleEndian.PutUint32(p.job[i][:], uint32(v))
+			}
+		},
+	},
+	column("definition", definitionRefs, func(p *taskPage) *[pageRows]defID { return &p.def }),
+	column("repr_name", textRefs, func(p *taskPage) *[pageRows]textID { return &p.reprName }),
+	column("flags", noRef, func(p *taskPage) *[pageRows]rowFlags { return &p.flags }),
+	column("state", stateRefs, func(p *taskPage) *[pageRows]taskState { return &p.final }),
+}
+
+var cellColumns = []intColumn{
+	column("attempt", noRef, func(p *taskPage) *[pageRows]int32 { return &p.attempt }),
+	column("parent", textRefs, func(p *taskPage) *[pageRows]textID { return &p.parent }),
+	column("actor", textRefs, func(p *taskPage) *[pageRows]textID { return &p.actor }),
+	column("node", textRefs, func(p *taskPage) *[pageRows]textID { return &p.node }),
+	column("worker", textRefs, func(p *taskPage) *[pageRows]textID { return &p.worker }),
+	column("pid", noRef, func(p *taskPage) *[pageRows]int32 { return &p.pid }),
+	column("stdout_file", textRefs, func(p *taskPage) *[pageRows]textID { return &p.stdoutFile }),
+	column("stderr_file", textRefs, func(p *taskPage) *[pageRows]textID { return &p.stderrFile }),
+	column("profiler", profilerRefs, func(p *taskPage) *[pageRows]profilerID { return &p.profiler }),
+}
+
+func names(columns []intColumn) []string {
+	all := make([]string, len(columns))
+	for i := range columns {
+		all[i] = columns[i].name
+	}
+	return all
+}
+
+// timeColumns are the columns of 8 bytes, in the order of TimeColumns.
+func (c *taskCells) timeColumns() []*[pageRows]int64 {
+	var all []*[pageRows]int64
+	for i := range c.times {
+		all = append(all, &c.times[i])
+	}
+	return append(all, &c.stdoutStart, &c.stdoutEnd, &c.stderrStart, &c.stderrEnd)
+}
+
+// columns copies rows [from, to) for an index.
+func (t *Tasks) columns(from, to int) *TaskColumns {
+	out := &TaskColumns{
+		Scan: make([][]int32, len(scanColumns)), Cells: make([][]int32, len(cellColumns)), Times: make([][]int64, len(TimeColumns)),
+		Blobs: make([]Blobs, len(BlobColumns)),
+	}
+	var later, failed, profile []byte
+	for n := from; n < to; n++ {
+		r := t.Row(n, 0)
+		i := int(r.i)
+		state, _ := r.state()
+		for c := range scanColumns {
+			out.Scan[c] = append(out.Scan[c], scanColumns[c].get(r.p, i))
+		}
+		out.Scan[len(scanColumns)-1][n-from] = int32(state) + 1
+		for c := range cellColumns {
+			out.Cells[c] = append(out.Cells[c], cellColumns[c].get(r.p, i))
+		}
+		for c, times := range r.p.timeColumns() {
+			out.Times[c] = append(out.Times[c], times[i])
+		}
+		out.IDs = append(out.IDs, r.p.id[i][:]...)
+		later, failed, profile = r.appendLater(later[:0]), r.appendFailure(failed[:0]), r.appendProfile(profile[:0])
+		out.Blobs[0].add(later)
+		out.Blobs[1].add(failed)
+		out.Blobs[2].add(profile)
+	}
+	return out
+}
+
+// appendLater writes the transitions that have no column: a byte for the state, then the time, each.
+func (r Row) appendLater(b []byte) []byte {
+	for _, tr := range r.later() {
+		b = binary.AppendVarint(append(b, byte(tr.state)), tr.time)
+	}
+	return b
+}
+
+// appendFailure writes the attempt's error, if it has one: its type as a reference, then its text.
+func (r Row) appendFailure(b []byte) []byte {
+	if r.p.failure[r.i] == 0 {
+		return b
+	}
+	a := r.arenas()
+	f := a.failures.at(int(r.p.failure[r.i] - 1))
+	return append(binary.AppendUvarint(b, uint64(f.kind)), a.bytes.get(f.text, int(f.length))...)
+}
+
+// appendProfile writes the attempt's profile events in the order they are shown, as a block of them is.
+func (r Row) appendProfile(b []byte) []byte {
+	var before int64
+	for _, e := range r.arenas().profileEvents(nil, &r.t.texts, r.p.profile[r.i]) {
+		b = appendProfile(b, before, e)
+		before = e.start
+	}
+	return b
+}
+
+// errDamaged is an index whose tables contradict each other.
+var errDamaged = errors.New("the index is damaged")
+
+// limits are how many values there are of what columns refer to.
+type limits struct {
+	texts, definitions, profilers, states int
+}
+
+func (l limits) of(k refKind) int {
+	switch k {
+	case textRefs:
+		return l.texts
+	case definitionRefs:
+		return l.definitions
+	case profilerRefs:
+		return l.profilers
+	case stateRefs:
+		return l.states + 1
+	}
+	return 1 << 32
+}
+
+// fill copies scan columns into pages, or, if columns has no others, the cells as well.
+func (l limits) fill(pages []taskPage, columns []intColumn, values [][]int32) error {
+	if len(values) != len(columns) {
+		return fmt.Errorf("%w: %d columns, want %d", errDamaged, len(values), len(columns))
+	}
+	for c := range columns {
+		limit := l.of(columns[c].kind)
+		for _, v := range values[c] {
+			if columns[c].kind != noRef && int(uint32(v)) >= limit {
+				return fmt.Errorf("%w: %s %d of %d", errDamaged, columns[c].name, v, limit)
+			}
+		}
+		for p := range pages {
+			columns[c].set(&pages[p], chunkOf(values[c], p))
+		}
+	}
+	return nil
+}
+
+// chunkOf gives a page's part of a group's column.
+func chunkOf[T any](values []T, page int) []T {
+	return values[page*pageRows : min(len(values), (page+1)*pageRows)]
+}
+
+// fillCells copies the columns that scans do not look at.
+func (l limits) fillCells(pages []taskPage, columns *TaskColumns) error {
+	rows := len(columns.Scan[0])
+	if len(columns.IDs) != rows*rayid.TaskSize || len(columns.Times) != len(TimeColumns) || len(columns.Blobs) != len(BlobColumns) {
+		return fmt.Errorf("%w: columns are missing", errDamaged)
+	}
+	cells := make([]taskCells, len(pages))
+	arenas := new(taskArenas)
+	for p := range pages {
+		pages[p].taskCells = &cells[p]
+		cells[p].arenas = arenas
+		for i := range cells[p].id {
+			n := p*pageRows + i
+			if n == rows {
+				break
+			}
+			cells[p].id[i] = rayid.Task(columns.IDs[n*rayid.TaskSize:])
+			if err := l.fillBlobs(&cells[p], i, arenas, columns.Blobs, n); err != nil {
+				return err
+			}
+		}
+		for c, times := range cells[p].timeColumns() {
+			copy(times[:], chunkOf(columns.Times[c], p))
+		}
+	}
+	return l.fill(pages, cellColumns, columns.Cells)
+}
+
+func (l limits) fillBlobs(cells *taskCells, i int, arenas *taskArenas, blobs []Blobs, n int) error {
+	for later := blobs[0].at(n); len(later) > 0; {
+		time, size := binary.Varint(later[1:])
+		if size <= 0 || int(later[0]) >= l.states {
+			return fmt.Errorf("%w: a transition cannot be read", errDamaged)
+		}
+		cells.rest[i] = uint32(arenas.transitions.add(laterTransition{time: time, next: cells.rest[i], state: taskState(later[0])})) + 1
+		later = later[1+size:]
+	}
+	if failed := blobs[1].at(n); len(failed) > 0 {
+		kind, size := binary.Uvarint(failed)
+		if size <= 0 || kind >= uint64(l.texts) {
+			return fmt.Errorf("%w: an error cannot be read", errDamaged)
+		}
+		text := failed[size:]
+		cells.failure[i] = uint32(arenas.failures.add(failure{kind: textID(kind), text: arenas.bytes.put(text), length: uint32(len(text))})) + 1
+	}
+	if profile := blobs[2].at(n); len(profile) > 0 {
+		cells.profile[i] = arenas.putProfile(0, profile)
+	}
+	return nil
+}
