@@ -112,8 +112,12 @@ func (r *rig) end() {
 	r.child = nil
 }
 
-// scanned says whether the collector runs long enough to have looked at all files once.
-func (r *rig) scanned() bool { return time.Now().UnixNano()-r.started.Load() > int64(2*time.Second) }
+// looked says when the collector was started last and how many scans it has finished since.
+func (r *rig) looked() (life, times int64, ok bool) {
+	life = r.started.Load()
+	n, err := r.read("rayhistory_collector_logs_scan_seconds_count")
+	return life, int64(n), err == nil && life == r.started.Load()
+}
 
 func (r *rig) url(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%s", r.port, path) }
 
@@ -121,7 +125,7 @@ func (r *rig) url(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%
 func (r *rig) load(files int, seed uint64) (*events, *writers, func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}}
-	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), files: files, scanned: r.scanned, written: map[string]*bytes.Buffer{}}
+	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), files: files, looked: r.looked, written: map[string]*bytes.Buffer{}}
 	var running sync.WaitGroup
 	running.Go(func() { e.run(ctx, r.t) })
 	running.Go(func() { w.run(ctx, r.t, seed) })
@@ -165,7 +169,9 @@ func (r *rig) verify(e *events, w *writers) {
 		}
 		if !bytes.Equal(got.Bytes(), want.Bytes()) {
 			lost++
-			r.t.Errorf("log %s: %d bytes stored, %d written, the first difference at %d", path, got.Len(), want.Len(), difference(got.Bytes(), want.Bytes()))
+			at := difference(got.Bytes(), want.Bytes())
+			r.t.Errorf("log %s: %d bytes stored, %d written, the first difference at %d: stored %.200q, written %.200q", path, got.Len(), want.Len(), at,
+				got.Bytes()[max(0, at-100):], want.Bytes()[max(0, at-100):])
 		}
 	}
 	stored, lines := r.storedEvents()
@@ -307,27 +313,21 @@ func (r *rig) waitReady() {
 	r.t.Fatal("the collector does not become ready")
 }
 
-// metric reads one value of the collector's metrics.
-func (r *rig) metric(name string) float64 {
-	r.t.Helper()
+// read reads one value of the collector's metrics.
+func (r *rig) read(name string) (float64, error) {
 	answer, err := http.Get(r.url("/metrics"))
 	if err != nil {
-		r.t.Fatal(err)
+		return 0, err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
-		r.t.Fatal(err)
+		return 0, err
 	}
 	for line := range strings.Lines(string(body)) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			return v
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	r.t.Fatalf("no metric %s", name)
-	return 0
+	return 0, fmt.Errorf("no metric %s", name)
 }

@@ -84,8 +84,8 @@ func batch(n int) (ids []string, body []byte) {
 type writers struct {
 	dir   string
 	files int
-	// scanned says whether the collector has surely looked since it last was started, so that it knows every file.
-	scanned func() bool
+	// looked says which life of the collector this is, and how often it has looked at the files in it; false while it does not answer.
+	looked func() (life, times int64, ok bool)
 
 	mu      sync.Mutex
 	written map[string]*bytes.Buffer // everything written to a path
@@ -94,7 +94,7 @@ type writers struct {
 
 func (w *writers) run(ctx context.Context, t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 4))
-	last := map[string]time.Time{} // rotation
+	last := map[string][2]int64{} // rotation: the collector's life, and how often it had looked
 	for line := 0; ctx.Err() == nil; line++ {
 		path := fmt.Sprintf("worker-%d.out", random.IntN(w.files))
 		if random.IntN(3) == 0 {
@@ -108,12 +108,16 @@ func (w *writers) run(ctx context.Context, t *testing.T, seed uint64) {
 			t.Error(err)
 			return
 		}
-		if random.IntN(60) == 0 && time.Since(last[path]) > 3*time.Second && w.scanned() {
-			if err := w.rotate(path, random.IntN(2) == 0); err != nil {
-				t.Error(err)
-				return
+		if random.IntN(100) == 0 {
+			// A generation that a collector never sees cannot be told from another file in all cases.
+			life, times, ok := w.looked()
+			if before, rotated := last[path]; ok && times >= 2 && (!rotated || before[0] != life || times >= before[1]+2) {
+				if err := w.rotate(path, random.IntN(2) == 0); err != nil {
+					t.Error(err)
+					return
+				}
+				last[path] = [2]int64{life, times}
 			}
-			last[path] = time.Now()
 		}
 		if random.IntN(4) == 0 { // some hundred lines a second
 			time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
@@ -155,7 +159,7 @@ func (w *writers) rotate(path string, byCopy bool) error {
 		}
 		return err
 	}
-	const backups = 3
+	const backups = 200 // none is removed
 	for i := backups; i > 0; i-- {
 		from := fmt.Sprintf("%s.%d", full, i)
 		if _, err := os.Stat(from); err != nil {

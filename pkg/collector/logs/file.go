@@ -18,6 +18,7 @@ type file struct {
 	read int64
 	// oldest is when the first byte was seen that is not stored; grown when the file was last seen to have grown, or was first seen.
 	oldest, grown time.Time
+	missed        bool // the last scan did not find it
 	gone          bool // it cannot be read any more
 	// unreadable: it exists, but opening it fails. retry is when it is tried again.
 	unreadable bool

@@ -8,12 +8,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
@@ -199,6 +202,18 @@ func TestGenerations(t *testing.T) {
 			},
 			map[string]string{"x.out": a + b + "late\nmore\n", "x.out.1": ""},
 		},
+		"renamed under the walk, which misses it": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.rename("x.out", "../unseen")
+				r.write("x.out", b)
+				r.scan()
+				r.rename("../unseen", "x.out.1")
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
 		"rename twice": {
 			func(r *rig) {
 				r.write("x.out", a)
@@ -254,6 +269,18 @@ func TestGenerations(t *testing.T) {
 				r.write("x.out", b)
 			},
 			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"copy, truncate and rename between scans": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.copyTruncate("x.out", "x.out-1")
+				r.write("x.out", b)
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", c)
+			},
+			map[string]string{"x.out": a + "tail\n" + b + c, "x.out-1": "", "x.out.1": ""},
 		},
 		"copy seen before the truncation": {
 			func(r *rig) {
@@ -357,8 +384,11 @@ func TestGenerations(t *testing.T) {
 				if err := os.Symlink("/etc", r.path("etc")); err != nil {
 					r.t.Fatal(err)
 				}
+				if err := syscall.Mkfifo(r.path("fifo.log"), 0o644); err != nil {
+					r.t.Fatal(err)
+				}
 			},
-			map[string]string{"x.out": a, "core.123": "", "core-worker.log": "log", "runtime_resources/x": "", "link.out": "", "etc/hostname": ""},
+			map[string]string{"x.out": a, "core.123": "", "core-worker.log": "log", "runtime_resources/x": "", "link.out": "", "etc/hostname": "", "fifo.log": ""},
 		},
 		"names that keys cannot spell": {
 			func(r *rig) { r.write("a\xffb\n.log", a) },
@@ -375,6 +405,142 @@ func TestGenerations(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSwappedFile: between a scan and the upload a log is replaced by something that must not be read.
+func TestSwappedFile(t *testing.T) {
+	for name, swap := range map[string]func(*rig){
+		"link out of the folder": func(r *rig) {
+			if err := os.Symlink("/etc/hostname", r.path("x.out")); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+		"FIFO": func(r *rig) {
+			if err := syscall.Mkfifo(r.path("x.out"), 0o644); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+		"another file": func(r *rig) { r.write("x.out", "other\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.write("x.out", first("a"))
+				r.scan()
+				r.remove("x.out")
+				swap(r)
+				time.Sleep(time.Second)
+				_, _, err := r.shipper.ShipOnce(t.Context())
+				if err == nil || len(r.store.Keys()) != 0 {
+					t.Errorf("%v, stored %v", err, r.store.Keys())
+				}
+				want := ""
+				if name == "another file" {
+					want = "other\n"
+				}
+				r.shipAll()
+				r.want("x.out", want)
+			})
+		})
+	}
+}
+
+// TestSessions: those left behind and new ones are followed, and those that are over are removed if that is asked for.
+func TestSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		past := time.Now().Add(-time.Hour)
+		sessions := []string{"session_2026-01-01_00-00-00_000000_1", session, "session_2026-12-31_00-00-00_000000_1"}
+		for _, s := range sessions {
+			path := filepath.Join(r.tmp, s, "logs", "serve", "x.log")
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(path, past, past); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink("/somewhere/else/"+sessions[2], filepath.Join(r.tmp, "session_latest")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(r.tmp, "session_file"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r.node = func(_ context.Context, s string) (rayid.Node, error) {
+			if s == sessions[0] {
+				return rayid.Node{}, fmt.Errorf("not known")
+			}
+			return nodeID, nil
+		}
+		r.restart()
+		r.shipAll()
+		told, running, err := r.tailer.Sessions()
+		if err != nil || running != sessions[2] || len(told) != 3 || told[0].Stored || !told[1].Stored || !told[1].LastWrite.Equal(past) {
+			t.Errorf("sessions %+v, running %s, %v", told, running, err)
+		}
+		for i, s := range sessions {
+			if stored := r.store.Object(key(s, nodeID, "serve/x.log")) != nil; stored != (i > 0) {
+				t.Errorf("%s is stored: %t", s, stored)
+			}
+		}
+		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, Node: r.node, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: true})
+		r.scan()
+		for _, s := range r.tailer.Sources() { // what is stored the listing tells
+			if err := s.Resume(int64(len(r.store.Object(s.Whole())))); err != nil {
+				t.Error(err)
+			}
+		}
+		r.scan()
+		for i, s := range sessions {
+			_, err := os.Stat(filepath.Join(r.tmp, s, "logs", "serve", "x.log"))
+			if left := err == nil; left != (i != 1) {
+				t.Errorf("the log of %s is left: %t", s, left)
+			}
+		}
+		if err := os.RemoveAll(filepath.Join(r.tmp, session)); err != nil {
+			t.Fatal(err)
+		}
+		r.scan()
+		if _, err := os.Stat(filepath.Join(r.state, session+".json")); !os.IsNotExist(err) {
+			t.Errorf("the state of a session that is gone: %v", err)
+		}
+	})
+}
+
+// TestLoss: what cannot be stored any more is counted and said.
+func TestLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		log, hook := logtest.NewNullLogger()
+		r.log = log
+		r.restart()
+		r.write("x.out", first("a"))
+		r.shipAll()
+		r.write("x.out", "tail\n")
+		r.scan()
+		r.remove("x.out")
+		r.scan()
+		r.scan()
+		r.want("x.out", first("a"))
+		if e := hook.LastEntry(); e == nil || !strings.Contains(e.Message, "its last 5 bytes") {
+			t.Errorf("logged %v", e)
+		}
+	})
+}
+
+func TestNoFolder(t *testing.T) {
+	r := newRig(t)
+	r.tmp = filepath.Join(r.tmp, "not yet")
+	r.restart()
+	if dirs, err := r.tailer.Scan(t.Context()); err != nil || len(dirs) != 0 {
+		t.Errorf("%v, %v", dirs, err)
+	}
+	if s, running, err := r.tailer.Sessions(); err != nil || running != "" || s != nil {
+		t.Errorf("%v, %s, %v", s, running, err)
 	}
 }
 

@@ -82,8 +82,13 @@ func (t *tree) reconcile(now time.Time, w *walkResult) {
 	seen := t.pick(w.files)
 	if !w.partial {
 		for id, f := range t.files {
-			if _, ok := seen[id]; !ok {
+			if _, ok := seen[id]; ok {
+				f.missed = false
+			} else if f.missed || t.draining {
 				t.retire(f)
+			} else {
+				f.missed = true // a walk can miss a file that is renamed under it: only the next one is sure
+				t.wake()
 			}
 		}
 		for id := range t.held {
@@ -92,7 +97,7 @@ func (t *tree) reconcile(now time.Time, w *walkResult) {
 			}
 		}
 	}
-	var fresh, begun []found // not known; known, but begun anew under the same name
+	var fresh, begun []found // not known; known by inode, but with another beginning
 	for id, s := range seen {
 		f := t.files[id]
 		if f == nil {
@@ -112,26 +117,28 @@ func (t *tree) reconcile(now time.Time, w *walkResult) {
 			t.unreadable(f, now, err)
 		case same:
 			t.still(f, now, s)
-		case s.path == f.name || s.path == f.whole.path:
-			begun = append(begun, s)
 		default:
-			t.retire(f) // its inode was given to another file
-			fresh = append(fresh, s)
+			begun = append(begun, s)
 		}
 	}
-	slices.SortFunc(fresh, byGeneration)
 	slices.SortFunc(begun, byGeneration)
 	for _, s := range begun {
 		f := t.files[s.id]
 		delete(t.files, s.id)
-		if i := t.copyOf(f, fresh); i >= 0 {
+		i := t.copyOf(f, fresh)
+		if i >= 0 {
 			t.adopt(f, now, fresh[i])
 			fresh = slices.Delete(fresh, i, i+1)
 		} else {
 			t.retire(f)
 		}
-		t.enter(now, s, f.whole)
+		if i >= 0 || s.path == f.name || s.path == f.whole.path {
+			t.enter(now, s, f.whole) // truncated, and perhaps renamed since
+		} else {
+			fresh = append(fresh, s) // its inode was given to another file
+		}
 	}
+	slices.SortFunc(fresh, byGeneration)
 	moved := t.movedAway(seen)
 	for _, s := range fresh {
 		if t.hold(now, s) {

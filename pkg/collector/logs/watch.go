@@ -29,7 +29,7 @@ func (t *Tailer) Start() {
 	go func() {
 		defer close(t.done)
 		w := newWatcher(t)
-		defer w.close()
+		defer w.end()
 		t.run(ctx, w)
 	}()
 }
@@ -54,7 +54,7 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 			return
 		}
 		w.drain()
-		if !wait(ctx, min(max(rescan, idleShare*took), rescanMost)-wokenGap, w.events(), t.again) {
+		if !wait(ctx, min(max(rescan, idleShare*took), rescanMost)-wokenGap, w.events, t.again) {
 			return
 		}
 	}
@@ -77,38 +77,37 @@ func wait(ctx context.Context, d time.Duration, events <-chan fsnotify.Event, wi
 // watcher has the kernel tell of changes in folders. Where it cannot, scans find them a little later.
 type watcher struct {
 	t       *Tailer
-	notify  *fsnotify.Watcher // nil: none to be had
 	watched map[string]bool
 	limited bool // a warning was logged that some folder is not watched
+
+	// Of a fsnotify.Watcher; nil where there is none to be had.
+	events      chan fsnotify.Event
+	errors      chan error
+	add, remove func(dir string) error
+	close       func() error
 }
 
 func newWatcher(t *Tailer) *watcher {
 	w := &watcher{t: t, watched: make(map[string]bool)}
-	var err error
-	if w.notify, err = fsnotify.NewWatcher(); err != nil {
-		w.notify = nil
+	notify, err := fsnotify.NewWatcher()
+	if err != nil {
 		w.limit(err)
+		return w
 	}
+	w.events, w.errors, w.add, w.remove, w.close = notify.Events, notify.Errors, notify.Add, notify.Remove, notify.Close
 	return w
 }
 
-func (w *watcher) close() {
-	if w.notify != nil {
-		_ = w.notify.Close()
+func (w *watcher) end() {
+	if w.close != nil {
+		_ = w.close()
 	}
 	w.t.metrics.watches.Set(0)
 }
 
-func (w *watcher) events() <-chan fsnotify.Event {
-	if w.notify == nil {
-		return nil
-	}
-	return w.notify.Events
-}
-
 // watch makes the folders, below Ray's temporary folder, the ones that are watched.
 func (w *watcher) watch(dirs []string) {
-	if w.notify == nil {
+	if w.add == nil {
 		return
 	}
 	wanted := make(map[string]bool, len(dirs))
@@ -117,7 +116,7 @@ func (w *watcher) watch(dirs []string) {
 		if w.watched[dir] {
 			continue
 		}
-		switch err := w.notify.Add(w.t.below(dir)); {
+		switch err := w.add(w.t.below(dir)); {
 		case err == nil:
 			w.watched[dir] = true
 			w.t.scanSoon() // for what came between the scan and now
@@ -128,7 +127,7 @@ func (w *watcher) watch(dirs []string) {
 	}
 	for dir := range w.watched {
 		if !wanted[dir] {
-			_ = w.notify.Remove(w.t.below(dir)) // an error is that the folder is gone, and its watch with it
+			_ = w.remove(w.t.below(dir)) // an error is that the folder is gone, and its watch with it
 			delete(w.watched, dir)
 		}
 	}
@@ -154,17 +153,14 @@ func (w *watcher) limit(err error) {
 // drain throws the notices away that came so far: the scan that follows sees what they tell of. An overflow of the kernel's queue is
 // no different.
 func (w *watcher) drain() {
-	if w.notify == nil {
-		return
-	}
 	for {
 		select {
-		case _, ok := <-w.notify.Events:
+		case _, ok := <-w.events:
 			if !ok {
 				return
 			}
 			w.t.scanSoon()
-		case <-w.notify.Errors:
+		case <-w.errors:
 			w.t.scanSoon()
 		default:
 			return

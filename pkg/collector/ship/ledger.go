@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,14 +32,14 @@ type ledger struct {
 	mu    sync.Mutex
 	file  *os.File
 	lines int
-	notes map[string][]note // by whole, all of the same offset: tries of one chunk
+	notes map[string][]note // by whole: tries of its last chunk, and of the one before
 }
 
 const (
 	// ledgerAge is when a note is dropped at a rewrite. Without it a whole that grows again goes on at an overlap.
 	ledgerAge = 7 * 24 * time.Hour
-	// ledgerTries bounds the notes of one chunk.
-	ledgerTries = 8
+	// ledgerTries bounds the notes of one whole.
+	ledgerTries = 16
 	// ledgerLines is how many lines there may be at least before a rewrite.
 	ledgerLines = 4096
 )
@@ -84,15 +85,21 @@ func (l *ledger) add(n note) error {
 	return nil
 }
 
+// remember keeps a note beside the other tries of the same chunk and those of the chunk before it, which is the last one stored if none
+// of the tries succeeds.
 func (l *ledger) remember(n note) {
-	tries := l.notes[n.Whole]
-	if len(tries) > 0 && tries[0].Offset != n.Offset {
-		tries = nil
+	before := int64(-1)
+	for _, m := range l.notes[n.Whole] {
+		if m.Offset < n.Offset {
+			before = max(before, m.Offset)
+		}
 	}
-	if len(tries) == ledgerTries {
-		tries = tries[1:]
+	kept := slices.DeleteFunc(l.notes[n.Whole], func(m note) bool { return m.Offset != n.Offset && m.Offset != before })
+	if len(kept) >= ledgerTries {
+		i := slices.IndexFunc(kept, func(m note) bool { return m.Offset == n.Offset })
+		kept = slices.Delete(kept, max(i, 0), max(i, 0)+1)
 	}
-	l.notes[n.Whole] = append(tries, n)
+	l.notes[n.Whole] = append(kept, n)
 }
 
 // length is how long the compressed chunk of whole at offset is whose stored size is size; false where there is no note of it. Of

@@ -386,17 +386,15 @@ func TestCompressedChunks(t *testing.T) {
 			}
 			log, _ := logtest.NewNullLogger()
 			r := newRig(t, compressed, a)
-			lost := false
+			faults := 0
 			r.store.Fault = func(string) storetest.Fault {
-				if lost = !lost; lost {
-					return storetest.LostReply
-				}
-				return storetest.None
+				faults++
+				return []storetest.Fault{storetest.LostReply, storetest.None, storetest.Refuse, storetest.Refuse, storetest.None, storetest.LostReply, storetest.Refuse}[faults%7]
 			}
 			for i := range 20 {
 				a.write(strings.Repeat(fmt.Sprintf("a line that compresses, number %d\n", i), 10+i))
 				_, _, _ = r.ShipOnce(t.Context())
-				if i%3 == 0 {
+				if i%2 == 0 {
 					r.restart(t, dir, compressed, log) // what was remembered is gone, the ledger is not
 				}
 				time.Sleep(5 * time.Second)

@@ -1,0 +1,236 @@
+package collector
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/spool"
+)
+
+// counting is a store that keeps nothing and counts.
+type counting struct{ puts, lists, bytes atomic.Int64 }
+
+func (c *counting) Create(_ context.Context, _ string, body io.ReadSeeker) error {
+	n, err := io.Copy(io.Discard, body)
+	c.puts.Add(1)
+	c.bytes.Add(n)
+	return err
+}
+
+func (c *counting) List(context.Context, string, blob.ListOptions) iter.Seq2[blob.Object, error] {
+	c.lists.Add(1)
+	return func(func(blob.Object, error) bool) {}
+}
+
+// hour is a collector's work on one node, in time that only seems to pass.
+type hour struct {
+	t       *testing.T
+	dir     string
+	store   *counting
+	spool   *spool.Spool
+	tailer  *logs.Tailer
+	shipper *ship.Shipper
+	written int64
+}
+
+func newHour(t *testing.T, compression layout.Compression) *hour {
+	h := &hour{t: t, dir: t.TempDir(), store: &counting{}}
+	if err := os.MkdirAll(h.path(""), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	log, _ := logtest.NewNullLogger()
+	node := rayid.Node{1}
+	h.tailer = logs.New(logs.Options{
+		Dir: h.dir, StateDir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),
+		Key: func(name string, node rayid.Node, path string) string {
+			return layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: name}, node, path)
+		},
+		Node: func(context.Context, string) (rayid.Node, error) { return node, nil },
+	})
+	var err error
+	if h.spool, err = spool.Open(t.TempDir(), spool.Options{Log: log, Registerer: prometheus.NewRegistry()}); err != nil {
+		t.Fatal(err)
+	}
+	c := Collector{spool: h.spool}
+	h.shipper, err = ship.New(ship.Options{
+		Store: h.store, Dir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),
+		Groups: []ship.Group{
+			{Name: "events", Sources: c.eventSources, Naming: ship.EventNames, Compression: compression},
+			{Name: "logs", Sources: h.tailer.Sources, Naming: ship.LogNames, Compression: compression},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *hour) path(name string) string { return filepath.Join(h.dir, session().Name, "logs", name) }
+
+func (h *hour) log(name, text string) {
+	h.t.Helper()
+	f, err := os.OpenFile(h.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err == nil {
+		_, err = f.WriteString(text)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.written += int64(len(text))
+}
+
+// grow makes a log longer without writing to the disk.
+func (h *hour) grow(name string, n int64) {
+	h.t.Helper()
+	f, err := os.OpenFile(h.path(name), os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = f.Truncate(info.Size() + n)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.written += n
+}
+
+// events spools a batch of n events of a job and one of the node.
+func (h *hour) events(n int) {
+	h.t.Helper()
+	now := time.Now()
+	line := strings.Repeat("x", 800) + "\n"
+	pieces := []spool.Piece{
+		{Whole: layout.JobEventsKey("log", session(), rayid.Job{1}, rayid.Node{1}, now), Data: []byte(strings.Repeat(line, n))},
+		{Whole: layout.NodeEventsKey("log", session(), rayid.Node{1}, now), Data: []byte(line)},
+	}
+	if err := h.spool.Append(h.t.Context(), pieces); err != nil {
+		h.t.Fatal(err)
+	}
+	h.written += int64((n + 1) * len(line))
+}
+
+// run lets seconds pass, in which work is done, and stores what is due whenever the collector would.
+func (h *hour) run(seconds int, work func(second int)) {
+	h.t.Helper()
+	for second := range seconds {
+		work(second)
+		if _, err := h.tailer.Scan(h.t.Context()); err != nil {
+			h.t.Fatal(err)
+		}
+		for {
+			n, _, err := h.shipper.ShipOnce(h.t.Context())
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			if n == 0 {
+				break
+			}
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func (h *hour) flush() {
+	h.t.Helper()
+	if err := h.shipper.Flush(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestBill counts what a node costs, second by second.
+func TestBill(t *testing.T) {
+	for name, test := range map[string]struct {
+		seconds int
+		work    func(h *hour, second int)
+		maxPuts int64
+	}{
+		"quiet: 30 logs, nothing happens": {3600, func(*hour, int) {}, 0},
+		"usual: 30 logs grow slowly, 5 events a second": {3600, func(h *hour, second int) {
+			h.events(5)
+			for i := range 30 {
+				if (second+i)%10 == 0 {
+					h.log(fmt.Sprintf("worker-%d.out", i), strings.Repeat("y", 100)+"\n")
+				}
+			}
+		}, 2000},
+		"chatty: 200 logs, one of them 1 MB a second, 100 events a second": {600, func(h *hour, second int) {
+			h.events(100)
+			h.grow("busy.out", 1<<20)
+			for i := range 200 {
+				if (second+i)%20 == 0 {
+					h.log(fmt.Sprintf("worker-%d.out", i), strings.Repeat("y", 1000)+"\n")
+				}
+			}
+		}, 2200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHour(t, layout.Plain)
+				for i := range 30 {
+					h.log(fmt.Sprintf("worker-%d.out", i), "the first line\n")
+				}
+				h.run(120, func(int) {}) // in which the first lines are stored
+				h.flush()
+				puts, lists, bytes := h.store.puts.Load(), h.store.lists.Load(), h.store.bytes.Load()
+				h.written = 0
+				h.run(test.seconds, func(second int) { test.work(h, second) })
+				puts, lists, bytes = h.store.puts.Load()-puts, h.store.lists.Load()-lists, h.store.bytes.Load()-bytes
+				t.Logf("%s: %d puts, %d listings, %d bytes in %d s, of %d written", name, puts, lists, bytes, test.seconds, h.written)
+				if puts > test.maxPuts || lists > 20 {
+					t.Errorf("%d puts, %d listings", puts, lists)
+				}
+			})
+		})
+	}
+}
+
+// TestLogOfAGigabyte grows a log to 1 GB in 10,000 steps over an hour: what is sent, in how many puts, and in how much memory.
+func TestLogOfAGigabyte(t *testing.T) {
+	for _, compression := range []layout.Compression{layout.Plain, layout.Zstd} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHour(t, compression)
+			const steps, step = 10_000, 100_000
+			done, peak := 0, uint64(0)
+			h.run(3600, func(second int) {
+				for ; done < steps*(second+1)/3600; done++ {
+					h.grow("busy.out", step)
+				}
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				peak = max(peak, m.HeapInuse)
+			})
+			h.flush()
+			sent, puts := h.store.bytes.Load(), h.store.puts.Load()
+			t.Logf("compression %q: %d bytes in %d puts for %d bytes; heap at most %d MiB", compression.Ext(), sent, puts, h.written, peak>>20)
+			if h.written != steps*step || float64(sent) > 1.02*steps*step || puts > 200 || peak > 64<<20 {
+				t.Error("that is more than it may cost")
+			}
+		})
+	}
+}

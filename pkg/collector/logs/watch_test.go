@@ -1,0 +1,161 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+func newTailer(t *testing.T) (*Tailer, *logtest.Hook) {
+	log, hook := logtest.NewNullLogger()
+	return New(Options{
+		Dir: t.TempDir(), StateDir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),
+		Key:  func(session string, node rayid.Node, path string) string { return session + "/" + path },
+		Node: func(context.Context, string) (rayid.Node, error) { return rayid.Node{1}, nil },
+	}), hook
+}
+
+func write(t *testing.T, tailer *Tailer, name string) {
+	t.Helper()
+	path := tailer.below("session_a/logs/" + name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWatchLimit: without a single watch everything is found by scans, and a warning names the setting.
+func TestWatchLimit(t *testing.T) {
+	for err, setting := range map[error]string{
+		syscall.ENOSPC: "fs.inotify.max_user_watches",
+		syscall.EMFILE: "fs.inotify.max_user_instances",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tailer, hook := newTailer(t)
+			w := &watcher{t: tailer, watched: map[string]bool{}, add: func(string) error { return err }}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				tailer.run(ctx, w)
+			}()
+			for i := range 5 {
+				write(t, tailer, string(rune('a'+i))+"/x.log")
+				time.Sleep(rescan + time.Second)
+				if n := len(tailer.Sources()); n != i+1 {
+					t.Errorf("%d of %d logs found", n, i+1)
+				}
+			}
+			cancel()
+			<-ended
+			if len(hook.AllEntries()) != 1 || !strings.Contains(hook.LastEntry().Message, setting) {
+				t.Errorf("logged %v", hook.AllEntries())
+			}
+		})
+	}
+}
+
+// TestNotices: a notice brings a scan soon, and a flood of them no more than one a second.
+func TestNotices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tailer, _ := newTailer(t)
+		watched := map[string]int{}
+		w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event), errors: make(chan error),
+			add:    func(dir string) error { watched[dir]++; return nil },
+			remove: func(dir string) error { watched[dir] = 0; return errors.New("gone") }}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			tailer.run(ctx, w)
+		}()
+		flood := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case w.events <- fsnotify.Event{}:
+				case w.errors <- fsnotify.ErrEventOverflow:
+				case <-flood:
+					return
+				}
+			}
+		}()
+		write(t, tailer, "x.log")
+		time.Sleep(2 * wokenGap)
+		if len(tailer.Sources()) != 1 {
+			t.Error("the log was not found soon")
+		}
+		time.Sleep(time.Minute)
+		close(flood)
+		cancel()
+		<-ended
+		if n := scans(t, tailer); n < 50 || n > 65 {
+			t.Errorf("%d scans in a minute", n)
+		}
+		for _, dir := range []string{".", "session_a", "session_a/logs"} {
+			if watched[tailer.below(dir)] != 1 {
+				t.Errorf("%s is watched %d times", dir, watched[tailer.below(dir)])
+			}
+		}
+		if err := os.RemoveAll(tailer.below("session_a")); err != nil {
+			t.Fatal(err)
+		}
+		dirs, err := tailer.Scan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.watch(dirs)
+		if watched[tailer.below("session_a/logs")] != 0 || testutil.ToFloat64(tailer.metrics.watches) != 1 {
+			t.Error("a folder that is gone is still watched")
+		}
+	})
+}
+
+func scans(t *testing.T, tailer *Tailer) uint64 {
+	t.Helper()
+	families, err := tailer.opts.Registerer.(*prometheus.Registry).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "rayhistory_collector_logs_scan_seconds" {
+			return f.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	return 0
+}
+
+// TestStartAndClose: with real notices, a new log in a new folder of a new session is found.
+func TestStartAndClose(t *testing.T) {
+	tailer, _ := newTailer(t)
+	tailer.Start()
+	write(t, tailer, "deep/er/x.log")
+	for range 300 {
+		if len(tailer.Sources()) > 0 {
+			break
+		}
+		select {
+		case <-tailer.Notify():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if len(tailer.Sources()) != 1 {
+		t.Error("the log was not found")
+	}
+	tailer.Close()
+}
