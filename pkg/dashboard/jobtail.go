@@ -51,12 +51,13 @@ func (d *Dashboard) jobLogTail(w http.ResponseWriter, r *Request) error {
 		return err
 	}
 	websocket.Server{Handler: func(ws *websocket.Conn) {
-		if f == nil {
-			return
+		if f != nil {
+			if err := f.WriteRange(r.Context(), &textFrames{ws: ws}, 0, f.Size()); err != nil {
+				d.opts.Log.WithError(err).WithField("url", r.URL.String()).Warn("send job log")
+				return // without a close frame clients know that it is not whole
+			}
 		}
-		if err := f.WriteRange(r.Context(), &textFrames{ws: ws}, 0, f.Size()); err != nil {
-			d.opts.Log.WithError(err).WithField("url", r.URL.String()).Debug("send job log")
-		}
+		_ = ws.Close() // says that this is the end; the client going away is no error of ours
 	}}.ServeHTTP(hijackable{w}, r.Request)
 	return nil
 }

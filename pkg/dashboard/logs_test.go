@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"bytes"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -292,5 +294,20 @@ func TestJobLogTail(t *testing.T) {
 	}
 	if _, err := websocket.Dial(address+"nope/logs/tail", "", server.URL); err == nil {
 		t.Error("the log of an unknown job")
+	}
+
+	// A connection that ends without a close frame (0x88) with status 1000 is an error to Ray's client.
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /api/jobs/good/logs/tail HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := io.ReadAll(conn)
+	if err != nil || !bytes.HasSuffix(sent, []byte{0x88, 2, 0x03, 0xe8}) {
+		t.Errorf("ends in %x, %v", sent[max(0, len(sent)-8):], err)
 	}
 }
