@@ -2,7 +2,9 @@ package backends
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -15,16 +17,25 @@ import (
 func TestAzure(t *testing.T) {
 	want(t, servers.Azurite.Name)
 	server := start(t, servers.Azurite)
-	record(run{"azureblob", servers.Azurite.Name, "none", azureContract(server.URL).Run(t)})
+	runContract(t, "azureblob", servers.Azurite.Name, server.URL, azureRefusal, azureContract)
 }
 
-func azureContract(url string) blobtest.Contract {
+// azureRefusal is how Azure Storage says that it is busy or broken.
+func azureRefusal(status int) string {
+	code := "ServerBusy"
+	if status == http.StatusInternalServerError {
+		code = "InternalError"
+	}
+	return "<Error><Code>" + code + "</Code><Message>injected</Message></Error>"
+}
+
+func azureContract(url string, stall time.Duration) blobtest.Contract {
 	return blobtest.Contract{Open: func(t *testing.T) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		s, err := azureblob.Open(azureblob.Config{
 			Container: fmt.Sprintf("test-%d", buckets.Add(1)), CreateBucket: true,
-			AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount, AccountKey: servers.AzuriteKey,
+			AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount, AccountKey: servers.AzuriteKey, Stall: stall,
 		}, log)
 		if err != nil {
 			t.Fatal(err)

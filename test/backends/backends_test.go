@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
+	"github.com/rayhistory/historyserver/test/faults"
 )
 
 // all are the servers by name, in the order of the table.
@@ -42,6 +43,44 @@ func record(r run) {
 	runs = append(runs, r)
 }
 
+// stall is how long a client waits for an answer that does not come. With faults it is short: some never come.
+const (
+	stall           = 30 * time.Second
+	stallWithFaults = 2 * time.Second
+)
+
+// faultShare is the part of requests that meets a fault.
+const faultShare = 0.1
+
+// runContract runs the contract against a server, directly and through a proxy that injects faults. contract gives the contract for
+// a server's URL; refusal is the body of the server's refusals.
+func runContract(t *testing.T, driver, server, url string, refusal func(status int) string, contract func(url string, stall time.Duration) blobtest.Contract) {
+	t.Run("plain", func(t *testing.T) {
+		record(run{driver, server, "none", contract(url, stall).Run(t)})
+	})
+	t.Run("faults", func(t *testing.T) {
+		proxy, err := faults.New(url, faultShare, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer proxy.Close()
+		proxy.Refusal = refusal
+		if driver == "gcs" {
+			proxy.Host = strings.TrimPrefix(url, "http://")
+		}
+		c := contract(proxy.URL, stallWithFaults)
+		c.Many = 1500 // more than a page, in less time
+		results := c.Run(t)
+		requests, counts := proxy.Counts()
+		total := 0
+		for _, n := range counts {
+			total += n
+		}
+		record(run{driver, server, fmt.Sprintf("%d/%d", total, requests), results})
+		t.Log(proxy)
+	})
+}
+
 // want skips a test whose server was not asked for.
 func want(t *testing.T, server string) {
 	t.Helper()
@@ -53,15 +92,16 @@ func want(t *testing.T, server string) {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if f := flag.Lookup("test.run"); f.Value.String() == "" {
+	// A part of the tests, chosen with -run, makes no table.
+	if flag.Lookup("test.run").Value.String() == "" {
 		for _, server := range strings.Split(*selected, ",") {
 			if !slices.ContainsFunc(runs, func(r run) bool { return r.server == server && len(r.results) > 0 }) {
 				fmt.Printf("FAIL: server %q was asked for and did not run\n", server)
 				code = 1
 			}
 		}
+		printTable()
 	}
-	printTable()
 	os.Exit(code)
 }
 
@@ -70,6 +110,7 @@ func printTable() {
 	if len(runs) == 0 {
 		return
 	}
+	fmt.Println("faults are those met of all requests sent")
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	line := func(first string, cell func(run) string) {
 		fmt.Fprint(w, first)

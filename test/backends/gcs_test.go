@@ -3,6 +3,7 @@ package backends
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -15,15 +16,20 @@ import (
 func TestGCS(t *testing.T) {
 	want(t, servers.FakeGCS.Name)
 	server := start(t, servers.FakeGCS)
-	record(run{"gcs", servers.FakeGCS.Name, "none", gcsContract(server.URL).Run(t)})
+	runContract(t, "gcs", servers.FakeGCS.Name, server.URL, gcsRefusal, gcsContract)
 }
 
-func gcsContract(url string) blobtest.Contract {
+// gcsRefusal is how the JSON interface says that it is busy or broken.
+func gcsRefusal(status int) string {
+	return fmt.Sprintf(`{"error":{"code":%d,"message":"injected"}}`, status)
+}
+
+func gcsContract(url string, stall time.Duration) blobtest.Contract {
 	// This server searches all of its objects for each new one, and does not look at the generations to compose.
 	return blobtest.Contract{Many: 2500, AnyVersion: true, Open: func(t *testing.T) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
-		s, err := gcs.Open(t.Context(), gcs.Config{Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), Project: "test", CreateBucket: true, Endpoint: url}, log)
+		s, err := gcs.Open(t.Context(), gcs.Config{Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), Project: "test", CreateBucket: true, Endpoint: url, Stall: stall}, log)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -21,7 +22,7 @@ const (
 func TestOSS(t *testing.T) {
 	want(t, "oss")
 	server := startOSS(t)
-	record(run{"aliyunoss", "oss", "none", ossContract(server.URL).Run(t)})
+	runContract(t, "aliyunoss", "oss", server.URL, s3Refusal, ossContract)
 }
 
 func startOSS(t *testing.T) *httptest.Server {
@@ -30,12 +31,12 @@ func startOSS(t *testing.T) *httptest.Server {
 	return server
 }
 
-func ossContract(url string) blobtest.Contract {
+func ossContract(url string, stall time.Duration) blobtest.Contract {
 	return blobtest.Contract{Open: func(t *testing.T) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		n := buckets.Add(1)
-		c := aliyunoss.Config{Bucket: fmt.Sprintf("test-%d", n), CreateBucket: true, Endpoint: url, AccessKeyID: ossKey, AccessKeySecret: ossSecret}
+		c := aliyunoss.Config{Bucket: fmt.Sprintf("test-%d", n), CreateBucket: true, Endpoint: url, AccessKeyID: ossKey, AccessKeySecret: ossSecret, Stall: stall}
 		if n%2 == 0 {
 			c.Region = ossRegion // signs the newer way
 		}

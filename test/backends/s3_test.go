@@ -2,8 +2,10 @@ package backends
 
 import (
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -18,7 +20,7 @@ func TestS3(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			want(t, kind.Name)
 			server := start(t, kind)
-			record(run{"s3", kind.Name, "none", s3Contract(server, server.URL).Run(t)})
+			runContract(t, "s3", kind.Name, server.URL, s3Refusal, func(url string, stall time.Duration) blobtest.Contract { return s3Contract(server, url, stall) })
 		})
 	}
 }
@@ -37,13 +39,22 @@ func start(t *testing.T, kind servers.Kind) *servers.Server {
 // buckets numbers the buckets of all tests: each store is empty because its bucket is new.
 var buckets atomic.Int32
 
-func s3Contract(server *servers.Server, url string) blobtest.Contract {
+// s3Refusal is how S3 says that it is busy or broken.
+func s3Refusal(status int) string {
+	code := "SlowDown"
+	if status == http.StatusInternalServerError {
+		code = "InternalError"
+	}
+	return "<Error><Code>" + code + "</Code><Message>injected</Message></Error>"
+}
+
+func s3Contract(server *servers.Server, url string, stall time.Duration) blobtest.Contract {
 	return blobtest.Contract{Open: func(t *testing.T) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		s, err := s3.Open(t.Context(), s3.Config{
 			Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), CreateBucket: true, Endpoint: url, PathStyle: true,
-			AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey,
+			AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey, Stall: stall,
 		}, log)
 		if err != nil {
 			t.Fatal(err)

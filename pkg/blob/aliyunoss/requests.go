@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 
@@ -53,7 +52,7 @@ func (s *Store) makeBucket(ctx context.Context) error {
 // shouldRetry says whether an error may pass: the service's own trouble, and all trouble on the way to it.
 func shouldRetry(err error) bool {
 	var refused oss.ServiceError
-	var body bodyError
+	var body remote.BodyError
 	switch {
 	case err == nil, errors.As(err, &body), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
@@ -94,20 +93,4 @@ func (s *Store) explain(err error, permission string) error {
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	}
 	return err
-}
-
-// bodyError is that of a body that cannot be read: sending it again does not help.
-type bodyError struct{ error }
-
-func (e bodyError) Unwrap() error { return e.error }
-
-// bodyReader marks the errors of a body.
-type bodyReader struct{ io.Reader }
-
-func (r bodyReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = bodyError{err}
-	}
-	return n, err
 }

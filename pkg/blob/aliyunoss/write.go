@@ -75,12 +75,13 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size
 
 // put stores the body by one request, sent as often as attempts says.
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error) {
+	body = remote.Body(body)
 	err = s.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
 		attempts++
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
-			return bodyError{err}
+			return err
 		}
-		return s.bucket.PutObject(key, &io.LimitedReader{R: bodyReader{body}, N: size}, append(options, oss.ForbidOverWrite(absent))...)
+		return s.bucket.PutObject(key, &io.LimitedReader{R: body, N: size}, append(options, oss.ForbidOverWrite(absent))...)
 	})
 	return attempts, err
 }

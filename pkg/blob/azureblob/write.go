@@ -71,7 +71,7 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, abse
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(onceReader{body}), &blockblob.UploadOptions{AccessConditions: condition(absent)})
+		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), &blockblob.UploadOptions{AccessConditions: condition(absent)})
 		return err
 	})
 	err = s.explain(err, permissionCreate)
@@ -87,24 +87,6 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, abse
 	}
 	return err
 }
-
-// onceReader keeps the SDK from sending a request again because its body cannot be read.
-type onceReader struct{ io.ReadSeeker }
-
-func (r onceReader) Read(p []byte) (int, error) {
-	n, err := r.ReadSeeker.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = bodyError{err}
-	}
-	return n, err
-}
-
-// bodyError implements the SDK's interface of errors that a retry does not mend.
-type bodyError struct{ error }
-
-func (bodyError) NonRetriable() {}
-
-func (e bodyError) Unwrap() error { return e.error }
 
 // holds says whether the blob under key has this size and content.
 func (s *Store) holds(ctx context.Context, key string, size int64, sum []byte) bool {

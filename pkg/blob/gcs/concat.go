@@ -42,7 +42,8 @@ func (s *Store) concatenate(ctx context.Context, key string, sources []blob.Obje
 		}
 	}
 	if len(parts) == 0 {
-		return s.upload(ctx, s.bucket.Object(key), strings.NewReader(""))
+		_, err := s.upload(ctx, s.bucket.Object(key), strings.NewReader(""))
+		return err
 	}
 	var temporary []string
 	defer func() {
@@ -80,10 +81,13 @@ func (s *Store) compose(ctx context.Context, object *storage.ObjectHandle, parts
 	composer := object.ComposerFrom(parts...)
 	composer.ContentType = "application/octet-stream"
 	composer.Metadata = map[string]string{composedBy: mark}
-	attrs, err := composer.Run(ctx)
-	err = s.explain(err, "storage.objects.create, storage.objects.get and storage.objects.delete")
+	var attrs *storage.ObjectAttrs
+	err := s.do(ctx, "storage.objects.create, storage.objects.get and storage.objects.delete", func() (err error) {
+		attrs, err = composer.Run(ctx)
+		return err
+	})
 	if errors.Is(err, os.ErrExist) || errors.Is(err, os.ErrNotExist) {
-		if attrs, err := object.Attrs(ctx); err == nil && attrs.Metadata[composedBy] == mark {
+		if attrs, err := s.attrs(ctx, object); err == nil && attrs.Metadata[composedBy] == mark {
 			return attrs, nil
 		}
 		return nil, errChanged

@@ -3,8 +3,10 @@ package gcs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -171,22 +173,48 @@ func (s *Store) isNoBucket(err error) bool {
 	return errors.Is(err, storage.ErrBucketNotExist) || (errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound && !errors.Is(err, storage.ErrObjectNotExist))
 }
 
-// withBucket runs an operation; where the bucket is missing and may be made, it makes it and runs the operation again.
-func (s *Store) withBucket(ctx context.Context, operation func() error) error {
-	err := operation()
-	if !s.createBucket || !s.isNoBucket(err) {
-		return err
+// do runs an operation, again while its answers are broken: the SDK repeats requests, but not those whose answer it cannot read. Where
+// the bucket is missing and may be made, it makes it and goes on.
+func (s *Store) do(ctx context.Context, permission string, operation func() error) error {
+	attempt := func() remote.Outcome {
+		err := operation()
+		return remote.Outcome{Err: err, Retry: isBroken(err)}
 	}
-	createErr := s.bucket.Create(ctx, s.project, nil)
+	err := remote.Retry(ctx, attempt)
+	if s.createBucket && s.isNoBucket(err) {
+		if err := s.makeBucket(ctx); err != nil {
+			return err
+		}
+		err = remote.Retry(ctx, attempt)
+	}
+	return s.explain(err, permission)
+}
+
+// isBroken says whether an error is that of an answer that did not arrive whole.
+func isBroken(err error) bool {
+	var body remote.BodyError
+	var netErr net.Error
+	var syntax *json.SyntaxError
+	if err == nil || errors.As(err, &body) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) || errors.As(err, &syntax)
+}
+
+func (s *Store) makeBucket(ctx context.Context) error {
+	err := remote.Retry(ctx, func() remote.Outcome {
+		err := s.bucket.Create(ctx, s.project, nil)
+		return remote.Outcome{Err: err, Retry: isBroken(err)}
+	})
 	var apiErr *googleapi.Error
 	switch {
-	case createErr == nil:
+	case err == nil:
 		s.log.WithField("bucket", s.name).Info("made the bucket")
-	case errors.As(createErr, &apiErr) && apiErr.Code == http.StatusConflict: // by another process, just now
+		return nil
+	case errors.As(err, &apiErr) && apiErr.Code == http.StatusConflict: // by another process, just now
+		return nil
 	case s.project == "":
-		return fmt.Errorf("%w; making it: %w: set --gcs-project", err, createErr)
-	default:
-		return fmt.Errorf("%w; making it: %w", err, s.explain(createErr, "storage.buckets.create"))
+		return fmt.Errorf("bucket %s does not exist; making it: %w: set --gcs-project", s.name, err)
 	}
-	return operation()
+	return fmt.Errorf("bucket %s does not exist; making it: %w", s.name, s.explain(err, "storage.buckets.create"))
 }

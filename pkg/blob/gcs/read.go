@@ -27,13 +27,17 @@ const pageSize = 1000
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	object := s.bucket.Object(key)
 	body, err := remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
-		reader, err := object.ReadCompressed(true).NewRangeReader(ctx, offset, length)
+		var reader *storage.Reader
+		err := s.do(ctx, "storage.objects.get", func() (err error) {
+			reader, err = object.ReadCompressed(true).NewRangeReader(ctx, offset, length)
+			return err
+		})
 		var apiErr *googleapi.Error
 		if errors.As(err, &apiErr) && apiErr.Code == http.StatusRequestedRangeNotSatisfiable {
 			return http.NoBody, 0, nil // it starts at or past the end
 		}
 		if err != nil {
-			return nil, 0, s.explain(err, "storage.objects.get")
+			return nil, 0, err
 		}
 		object = object.Generation(reader.Attrs.Generation) // the same version when it is asked again
 		n := max(reader.Attrs.Size-offset, 0)
@@ -50,11 +54,19 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.R
 
 // Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
-	attrs, err := s.bucket.Object(key).Attrs(ctx)
+	attrs, err := s.attrs(ctx, s.bucket.Object(key))
 	if err != nil {
-		return blob.Object{}, fmt.Errorf("stat %s: %w", key, s.explain(err, "storage.objects.get"))
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
 	}
 	return object(attrs), nil
+}
+
+func (s *Store) attrs(ctx context.Context, object *storage.ObjectHandle) (attrs *storage.ObjectAttrs, err error) {
+	err = s.do(ctx, "storage.objects.get", func() (err error) {
+		attrs, err = object.Attrs(ctx)
+		return err
+	})
+	return attrs, err
 }
 
 // object describes an object or a folder of a listing. The generation, a number that every write makes a new one, serves as ETag.
@@ -102,13 +114,13 @@ func (s *Store) listPage(ctx context.Context, query *storage.Query, token string
 	if err := query.SetAttrSelection([]string{"Name", "Size", "Updated", "Generation", "MD5"}); err != nil {
 		return nil, "", err
 	}
-	err = s.withBucket(ctx, func() (err error) {
+	err = s.do(ctx, "storage.objects.list", func() (err error) {
 		attrs = nil
 		next, err = iterator.NewPager(s.bucket.Objects(ctx, query), pageSize, token).NextPage(&attrs)
 		return err
 	})
 	if err != nil {
-		return nil, "", s.explain(err, "storage.objects.list")
+		return nil, "", err
 	}
 	slices.SortFunc(attrs, func(a, b *storage.ObjectAttrs) int { return strings.Compare(object(a).Key, object(b).Key) })
 	return attrs, next, nil

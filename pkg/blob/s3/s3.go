@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
@@ -117,6 +119,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	}
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { remote.Configure(t, stall) })),
+		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) { log.Debugf("AWS SDK: "+format, v...) })),
 		config.WithRetryer(func() aws.Retryer { return newRetryer() }),
 	}
 	if c.Region != "" {
@@ -197,6 +200,14 @@ func newRetryer() aws.Retryer {
 			retry.RetryableHTTPStatusCode{Codes: map[int]struct{}{http.StatusRequestTimeout: {}, http.StatusTooManyRequests: {}}},
 			// Two conditional writes of one key at the same moment: AWS asks to repeat the later one.
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"ConditionalRequestConflict": {}}},
+			// An answer that was cut short.
+			retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+				var broken *smithy.DeserializationError
+				if errors.As(err, &broken) {
+					return aws.TrueTernary
+				}
+				return aws.UnknownTernary
+			}),
 		)
 	})
 }

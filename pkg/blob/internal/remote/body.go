@@ -2,6 +2,7 @@ package remote
 
 import (
 	"crypto/md5"
+	"errors"
 	"io"
 )
 
@@ -26,4 +27,33 @@ func MD5(body io.ReadSeeker) ([md5.Size]byte, error) {
 		return sum, err
 	}
 	return [md5.Size]byte(hash.Sum(nil)), nil
+}
+
+// BodyError is that of a body that cannot be read: sending the request again does not help.
+type BodyError struct{ error }
+
+// NonRetriable says so to the Azure SDK.
+func (BodyError) NonRetriable() {}
+
+func (e BodyError) Unwrap() error { return e.error }
+
+// Body makes BodyErrors of a body's errors.
+func Body(body io.ReadSeeker) io.ReadSeeker { return markedBody{body} }
+
+type markedBody struct{ body io.ReadSeeker }
+
+func (m markedBody) Read(p []byte) (int, error) {
+	n, err := m.body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = BodyError{err}
+	}
+	return n, err
+}
+
+func (m markedBody) Seek(offset int64, whence int) (int64, error) {
+	position, err := m.body.Seek(offset, whence)
+	if err != nil {
+		err = BodyError{err}
+	}
+	return position, err
 }
