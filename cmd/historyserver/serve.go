@@ -38,6 +38,7 @@ type serveOptions struct {
 	loadTimeout     time.Duration
 	shutdownTimeout time.Duration
 	dashboard       dashboard.Options
+	kubernetes      kubernetesOptions
 	log             logging.Options
 }
 
@@ -59,6 +60,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.dashboard.GrafanaOrgID, "grafana-org-id", "1", "Grafana organization")
 	fs.StringVar(&o.dashboard.GrafanaClusterFilter, "grafana-cluster-filter", "", "value of the cluster filter of Grafana's panels; empty: none")
 	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000, "most rows that one State API request may ask for")
+	o.kubernetes.addFlags(fs)
 	o.log.AddFlags(fs)
 	settings.Bind(fs, map[string][]string{
 		"grafana-host":           {"RAY_GRAFANA_HOST"},
@@ -90,6 +92,9 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	case o.dashboard.MaxLimit < 1:
 		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
 	}
+	if err := o.kubernetes.complete(fs); err != nil {
+		return nil, err
+	}
 	return o.log.New(os.Stderr)
 }
 
@@ -114,9 +119,16 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	sessions := catalog.New(catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Log: log, Registerer: registry})
 	cache := o.newCache(store, sessions, log, registry)
 	defer cache.Close()
+	live, allowed, err := o.kubernetes.open(log)
+	if err != nil {
+		return err
+	}
+	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
+		return err
+	}
 	o.dashboard.Log = log
 	handler, err := server.New(server.Options{
-		Catalog: sessions, Sessions: cache, Routes: dashboard.New(o.dashboard).Routes(), DashboardDir: o.dashboardDir,
+		Catalog: sessions, Live: live, Access: allowed, Sessions: cache, Routes: dashboard.New(o.dashboard).Routes(), DashboardDir: o.dashboardDir,
 		Storage: o.describeStorage(), LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {
@@ -124,6 +136,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	sessions.Start()
 	defer sessions.Close()
+	live.Start()
+	defer live.Close()
 	return o.run(ctx, listener, handler, log)
 }
 
@@ -161,7 +175,7 @@ func (o *serveOptions) describeStorage() string {
 }
 
 // run serves until ctx ends. Answers may take as long as a client reads a log, so there is no limit on writing.
-func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler http.Handler, log logrus.FieldLogger) error {
+func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *server.Server, log logrus.FieldLogger) error {
 	srv := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
@@ -176,6 +190,11 @@ func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler h
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
+	}
+	handler.Drain()
+	if o.kubernetes.shutdownDelay > 0 {
+		log.WithField("delay", o.kubernetes.shutdownDelay).Info("shutting down after a delay")
+		time.Sleep(o.kubernetes.shutdownDelay)
 	}
 	log.Info("shutting down")
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.shutdownTimeout)

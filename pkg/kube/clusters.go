@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -67,6 +68,14 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 	return out, nil
 }
 
+// New follows the RayClusters that an API server tells of, in all namespaces, and reaches their dashboards directly by transport. The client
+// must know the types of AddToScheme.
+func New(mode Mode, writes bool, c client.WithWatch, transport http.RoundTripper, log logrus.FieldLogger) *Clusters {
+	out := &Clusters{mode: mode, writes: writes, log: log}
+	out.add(newSite(c, transport, nil, log), nil)
+	return out
+}
+
 func (c *Clusters) add(s *site, namespaces []string) {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -103,7 +112,12 @@ func (c Config) Client(register func(*runtime.Scheme) error) (client.Client, err
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	return scheme, errors.Join(corev1.AddToScheme(scheme), rayv1.AddToScheme(scheme))
+	return scheme, AddToScheme(scheme)
+}
+
+// AddToScheme makes the types known to a client that this package reads.
+func AddToScheme(s *runtime.Scheme) error {
+	return errors.Join(corev1.AddToScheme(s), rayv1.AddToScheme(s))
 }
 
 func listOptions(resourceVersion string) *metav1.ListOptions {
@@ -167,13 +181,30 @@ func (c *Clusters) List(ctx context.Context) Listing {
 	return l
 }
 
-// Reachable reports whether requests for a cluster are passed on to its dashboard: it exists, runs, and access is by proxy.
-func (c *Clusters) Reachable(namespace, name string) bool {
+// Reachable finds a cluster whose requests are passed on to its dashboard: it exists, runs, and access is by proxy. With kind RayJob or
+// RayService the name may be the owner's, and of its clusters the newest is found.
+func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
 	if c == nil || c.mode != Proxy {
-		return false
+		return Cluster{}, false
 	}
-	_, cluster := c.find(namespace, name)
-	return cluster != nil && unreachable(cluster) == nil
+	if _, cluster := c.find(namespace, name); cluster != nil {
+		return clusterOf(cluster), unreachable(cluster) == nil
+	}
+	if kind != "RayJob" && kind != "RayService" {
+		return Cluster{}, false
+	}
+	var newest Cluster
+	for _, w := range c.watchers {
+		w.mu.Lock()
+		for key, cluster := range w.clusters {
+			found := clusterOf(cluster)
+			if key.Namespace == namespace && found.OwnerKind == kind && found.OwnerName == name && unreachable(cluster) == nil && (newest.Name == "" || found.Created.After(newest.Created)) {
+				newest = found
+			}
+		}
+		w.mu.Unlock()
+	}
+	return newest, newest.Name != ""
 }
 
 // find looks for a cluster among those that are known.

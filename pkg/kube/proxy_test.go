@@ -48,8 +48,7 @@ func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handle
 		return new(net.Dialer).DialContext(ctx, network, dashboard.Listener.Addr().String())
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	clusters := &Clusters{mode: Proxy, writes: writes, log: quiet()}
-	clusters.add(newSite(apiServerWith(t, append(objects, c)...), transport, nil, quiet()), nil)
+	clusters := New(Proxy, writes, apiServerWith(t, append(objects, c)...), transport, quiet())
 	clusters.Start()
 	t.Cleanup(clusters.Close)
 	if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 {

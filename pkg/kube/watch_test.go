@@ -62,6 +62,11 @@ func follow(t *testing.T, c client.WithWatch, namespaces ...string) *Clusters {
 	return clusters
 }
 
+func reachable(c *Clusters, namespace, kind, name string) bool {
+	_, ok := c.Reachable(namespace, kind, name)
+	return ok
+}
+
 func TestClustersAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := apiServerWith(t, rayCluster("b", "two"), rayCluster("a", "one"))
@@ -90,7 +95,7 @@ func TestClustersAreFollowed(t *testing.T) {
 		if got := clusters.List(t.Context()).Clusters[1].State; got != "ready" {
 			t.Errorf("state %q after an update, want ready", got)
 		}
-		if !clusters.Reachable("a", "three") || clusters.Reachable("a", "four") {
+		if !reachable(clusters, "a", "", "three") || reachable(clusters, "a", "", "four") {
 			t.Error("wrong clusters are reachable")
 		}
 
@@ -98,7 +103,7 @@ func TestClustersAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("a/one", "b/two")
-		if clusters.Reachable("a", "three") {
+		if reachable(clusters, "a", "", "three") {
 			t.Error("a deleted cluster is reachable")
 		}
 	})
@@ -109,6 +114,29 @@ func TestOnlyChosenNamespaces(t *testing.T) {
 		clusters := follow(t, apiServerWith(t, rayCluster("a", "one"), rayCluster("b", "two"), rayCluster("c", "three")), "a", "c")
 		if diff := cmp.Diff([]string{"a/one", "c/three"}, names(clusters.List(t.Context()))); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+func TestReachableByOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := func(name string, created time.Time, suspended bool) *rayv1.RayCluster {
+			c := rayCluster("a", name)
+			c.Labels = map[string]string{labelOwnerKind: "RayService", labelOwnerName: "fruit"}
+			c.CreationTimestamp, c.Spec.Suspend = metav1.NewTime(created), suspended
+			return c
+		}
+		day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+		clusters := follow(t, apiServerWith(t, of("fruit-1", day, false), of("fruit-2", day.Add(time.Hour), false), of("fruit-3", day.Add(2*time.Hour), true)))
+		if c, ok := clusters.Reachable("a", "RayService", "fruit"); !ok || c.Name != "fruit-2" {
+			t.Errorf("%+v, %v", c, ok)
+		}
+		if reachable(clusters, "a", "RayJob", "fruit") || reachable(clusters, "a", "", "fruit") || reachable(clusters, "b", "RayService", "fruit") || reachable(clusters, "a", "", "fruit-3") {
+			t.Error("wrong clusters are reachable")
+		}
+		clusters.mode = Storage
+		if reachable(clusters, "a", "", "fruit-1") {
+			t.Error("reachable though access is by storage")
 		}
 	})
 }
@@ -184,7 +212,7 @@ func TestNilClustersAreNone(t *testing.T) {
 	var c *Clusters
 	c.Start()
 	defer c.Close()
-	if l := c.List(t.Context()); len(l.Clusters) != 0 || l.Err != nil || c.Reachable("a", "b") {
+	if l := c.List(t.Context()); len(l.Clusters) != 0 || l.Err != nil || reachable(c, "a", "", "b") {
 		t.Errorf("%+v", l)
 	}
 }

@@ -70,7 +70,7 @@ func cookie(r *http.Request, name string) string {
 
 // load finds and loads a chosen session, waiting at most as long as ctx allows.
 func (s *Server) load(ctx context.Context, c choice) (e catalog.Entry, loaded *session.Session, release func(), err error) {
-	if e, err = s.opts.Catalog.Find(ctx, c.want); err != nil {
+	if e, err = s.sessions.find(ctx, c.want); err != nil {
 		return e, nil, nil, err
 	}
 	loaded, release, err = s.opts.Sessions.Get(ctx, e.Ref)
@@ -89,6 +89,9 @@ func (s *Server) answer(route dashboard.Route) restful.RouteFunction {
 		c, err := choose(req)
 		if err != nil {
 			s.fail(resp, req.Request, err)
+			return
+		}
+		if s.passOn(req, resp, c) {
 			return
 		}
 		ctx, cancel := context.WithTimeoutCause(req.Request.Context(), s.opts.LoadWait, errWaited)

@@ -28,6 +28,8 @@ type clusterJSON struct {
 	Bytes      int64   `json:"bytes"`
 	Objects    int     `json:"objects"`
 	Nodes      int     `json:"nodes,omitempty"`
+	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
+	LivePath string `json:"livePath,omitempty"`
 	// Path is where the session's dashboard is, relative to the server's root.
 	Path string `json:"path"`
 }
@@ -38,7 +40,7 @@ const timeFormat = "2006-01-02T15:04:05Z"
 func (s *Server) clusters(req *restful.Request, resp *restful.Response) {
 	ctx, cancel := context.WithTimeoutCause(req.Request.Context(), s.opts.LoadWait, errWaited)
 	defer cancel()
-	l := s.opts.Catalog.List(ctx)
+	l := s.sessions.list(ctx)
 	if l.Err != nil && l.At.IsZero() {
 		s.fail(resp, req.Request, l.Err)
 		return
@@ -47,6 +49,7 @@ func (s *Server) clusters(req *restful.Request, resp *restful.Response) {
 	rows := make([]clusterJSON, len(l.Entries))
 	for i, e := range l.Entries {
 		rows[i] = clusterOf(e, now)
+		rows[i].LivePath = s.livePath(e)
 	}
 	if l.Err != nil {
 		resp.Header().Set("Warning", `110 - "the list may be old: the storage could not be listed"`)
@@ -69,6 +72,18 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 		row.EndTime = e.End.UTC().Format(timeFormat)
 	}
 	return row
+}
+
+// livePath is the path prefix of the running cluster that an entry's session is of; empty if its dashboard cannot be reached.
+func (s *Server) livePath(e catalog.Entry) string {
+	if !e.Running {
+		return ""
+	}
+	if _, ok := s.opts.Live.Reachable(e.Ref.Namespace, "", e.Ref.Cluster); !ok {
+		return ""
+	}
+	e.Ref.Name = catalog.Live
+	return sessionPath(e)
 }
 
 // sessionPath is the path prefix of a session, relative to the server's root. Its parts have passed layout's check: none needs escaping.

@@ -21,18 +21,32 @@ func (s *Server) enter(req *restful.Request, resp *restful.Response) {
 	want := wantOf(req.PathParameters())
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
 	defer cancel()
-	e, err := s.opts.Catalog.Find(ctx, want)
-	if err != nil {
-		s.fail(resp, r, err)
-		return
-	}
 	version := r.URL.Query().Get("dashboard")
 	if version != "" && !s.builds.has(version) {
 		s.fail(resp, r, s.missingBuild(version))
 		return
 	}
-	s.setCookies(resp, r, e, version)
 	resp.Header().Set("Cache-Control", "no-store")
+	cluster, live, err := s.sessions.running(ctx, want)
+	if err != nil {
+		s.fail(resp, r, err)
+		return
+	}
+	if live {
+		if !s.elsewhere(resp, r, liveEntry(cluster)) {
+			s.enterLive(resp, r, cluster, version)
+		}
+		return
+	}
+	e, err := s.sessions.find(ctx, want)
+	if err != nil {
+		s.fail(resp, r, err)
+		return
+	}
+	if s.elsewhere(resp, r, e) {
+		return
+	}
+	s.setCookies(resp, r, e, version)
 	if r.URL.Query().Get("open") == "dashboard" {
 		s.opts.Sessions.Begin(e.Ref)
 		s.loadingPage(resp, r, e, base(r))
@@ -49,6 +63,17 @@ func (s *Server) enter(req *restful.Request, resp *restful.Response) {
 		return
 	}
 	writeJSON(resp, http.StatusOK, answer)
+}
+
+// elsewhere answers a request that another site had the browser make: it must not change what the browser has chosen, so it is sent on to
+// the session's path.
+func (s *Server) elsewhere(resp *restful.Response, r *http.Request, e catalog.Entry) bool {
+	if r.Header.Get("Sec-Fetch-Site") != "cross-site" {
+		return false
+	}
+	resp.Header().Set("Location", base(r)+sessionPath(e))
+	resp.WriteHeader(http.StatusSeeOther)
+	return true
 }
 
 // wantOf tells the forms of the path apart: a kind is one of three words, and the session's name starts with session_.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,13 +200,8 @@ func cookies(namespace, cluster, session string) string {
 func (f *fixture) waitDescribed(t *testing.T) {
 	t.Helper()
 	for {
-		described := 0
-		for _, e := range f.catalog.List(t.Context()).Entries {
-			if e.Described {
-				described++
-			}
-		}
-		if described == 2 {
+		entries := f.catalog.List(t.Context()).Entries
+		if len(entries) > 0 && !slices.ContainsFunc(entries, func(e catalog.Entry) bool { return !e.Described }) {
 			return
 		}
 		time.Sleep(time.Millisecond)

@@ -27,7 +27,7 @@ func (s *Server) homepage(req *restful.Request, resp *restful.Response) {
 	q := parseListQuery(r.URL.Query())
 	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, errWaited)
 	defer cancel()
-	l := s.opts.Catalog.List(ctx)
+	l := s.sessions.list(ctx)
 	page := web.Home{Base: base(r), Storage: s.opts.Storage, Query: q.view(), At: l.At}
 	status := http.StatusOK
 	switch {
@@ -39,6 +39,9 @@ func (s *Server) homepage(req *restful.Request, resp *restful.Response) {
 		fallthrough
 	default:
 		page.Trouble, page.Advice = sentence(l.Err), storageAdvice(s.opts.Storage)
+	}
+	if l.LiveErr != nil {
+		page.LiveTrouble = sentence(l.LiveErr)
 	}
 	now := time.Now()
 	page.Count(l.Entries)
@@ -58,7 +61,7 @@ func (s *Server) homepage(req *restful.Request, resp *restful.Response) {
 }
 
 func (s *Server) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
-	row := web.Row{Entry: e, Duration: e.Duration(now), Path: sessionPath(e), Nearest: s.builds.nearest(e.RayVersion)}
+	row := web.Row{Entry: e, Duration: e.Duration(now), Path: sessionPath(e), LivePath: s.livePath(e), Nearest: s.builds.nearest(e.RayVersion)}
 	if st, ok := loads[e.Ref]; ok {
 		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone, Total: st.Progress.BytesTotal}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 
+	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/web"
@@ -79,6 +80,18 @@ func (s *Server) problemOf(err error) *problem {
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.Is(err, access.ErrForbidden):
+		return &problem{
+			Status: http.StatusForbidden, Title: "Not allowed", Detail: sentence(err),
+			Advice: "Ask for the right to get rayclusters in that namespace, or sign in as somebody who has it at /login.",
+		}
+	case errors.Is(err, access.ErrUnauthenticated):
+		return &problem{Status: http.StatusUnauthorized, Title: "Not signed in", Detail: sentence(err), Advice: "Sign in at /login, or send a token."}
+	case errors.Is(err, access.ErrUnavailable):
+		return &problem{
+			Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Kubernetes does not answer", Detail: sentence(err),
+			Advice: "Nothing is shown that it has not allowed. Try again in a few seconds.",
+		}
 	case errors.Is(err, catalog.ErrNoSession):
 		// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
 		return &problem{

@@ -8,6 +8,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/emicklei/go-restful/v3"
@@ -15,8 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
@@ -24,6 +27,8 @@ import (
 // Options of a Server.
 type Options struct {
 	Catalog  *catalog.Catalog
+	Live     *kube.Clusters // running clusters; nil: none are asked for
+	Access   *access.Access // nil: everybody sees everything
 	Sessions *sessioncache.Cache[*session.Session]
 	Routes   []dashboard.Route
 	// DashboardDir holds builds of the Ray Dashboard's frontend, one in each folder v{Ray version}.
@@ -39,9 +44,12 @@ type Options struct {
 
 // Server answers all requests.
 type Server struct {
-	opts    Options
-	builds  *builds
-	handler http.Handler
+	opts      Options
+	sessions  visible
+	builds    *builds
+	container *restful.Container
+	handler   http.Handler
+	draining  atomic.Bool
 }
 
 // Path parameters that choose a session. Their names are none that the dashboard's routes use.
@@ -65,11 +73,19 @@ func New(opts Options) (*Server, error) {
 	if opts.LoadWait == 0 {
 		opts.LoadWait = 20 * time.Second
 	}
-	s := &Server{opts: opts, builds: &builds{dir: opts.DashboardDir}}
+	if opts.Access == nil {
+		var err error
+		if opts.Access, err = access.New(access.Config{}, nil, opts.Log); err != nil {
+			return nil, fmt.Errorf("make the server: %w", err)
+		}
+	}
+	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, builds: &builds{dir: opts.DashboardDir}}
 	container := restful.NewContainer()
+	s.container = container
 	container.DoNotRecover(true) // the middleware does, and does not show the stack to the client
 	container.ServiceErrorHandler(s.routingError)
 	container.Filter(noteRoute)
+	container.Filter(s.authorize)
 	for _, prefix := range []string{"", sessionPrefix, atPrefix} {
 		// What is answered does not depend on Accept: without this, one that is not a wildcard gets 406.
 		ws := new(restful.WebService).Path(prefix).Produces("*/*").Consumes("*/*")
@@ -79,7 +95,7 @@ func New(opts Options) (*Server, error) {
 		}
 		container.Add(ws)
 	}
-	handler, err := s.middleware(http.HandlerFunc(container.Dispatch))
+	handler, err := s.middleware(opts.Access.Handler(http.HandlerFunc(container.Dispatch)))
 	if err != nil {
 		return nil, fmt.Errorf("make the server: %w", err)
 	}
@@ -111,6 +127,9 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	get(ws, "/", s.index)
 	get(ws, "/session_status", s.sessionStatus)
 	get(ws, "/{"+paramPath+":*}", s.file)
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		ws.Route(ws.Method(method).Path("/{" + paramPath + ":*}").To(s.other))
+	}
 }
 
 // addOwn adds what only the history server has.
@@ -136,9 +155,14 @@ func (s *Server) healthy(_ *restful.Request, resp *restful.Response) {
 	writeText(resp, http.StatusOK, "ok\n")
 }
 
+// Drain has /readyz say that no further requests should be sent here; those that come are answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
 // ready says whether the store could be listed since the start.
 func (s *Server) ready(req *restful.Request, resp *restful.Response) {
 	switch l := s.opts.Catalog.Known(); {
+	case s.draining.Load():
+		writeText(resp, http.StatusServiceUnavailable, "the server is shutting down\n")
 	case l.At.IsZero() && l.Err == nil:
 		writeText(resp, http.StatusServiceUnavailable, "the stored sessions are being listed for the first time\n")
 	case l.At.IsZero():

@@ -40,6 +40,20 @@ func (s *Server) index(req *restful.Request, resp *restful.Response) {
 		resp.WriteHeader(http.StatusFound)
 		return
 	}
+	cluster, live, err := s.sessions.running(r.Context(), c.want)
+	if err != nil {
+		s.fail(resp, r, err)
+		return
+	}
+	if live && c.at == 0 {
+		// The pages are this server's where it has any; only data is the running cluster's.
+		if len(s.builds.all()) == 0 {
+			s.forward(req, resp, c, cluster)
+			return
+		}
+		s.dashboardPage(resp, r, liveEntry(cluster))
+		return
+	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), min(indexWait, s.opts.LoadWait), errWaited)
 	defer cancel()
 	e, _, release, err := s.load(ctx, c)
@@ -106,6 +120,9 @@ func (s *Server) file(req *restful.Request, resp *restful.Response) {
 		if err == nil {
 			_ = f.Close()
 		}
+		if c, err := choose(req); err == nil && s.passOn(req, resp, c) {
+			return
+		}
 		s.routingError(restful.ServiceError{Code: http.StatusNotFound}, req, resp)
 		return
 	}
@@ -127,7 +144,7 @@ func (s *Server) sessionStatus(req *restful.Request, resp *restful.Response) {
 	}
 	ctx, cancel := context.WithTimeoutCause(req.Request.Context(), s.opts.LoadWait, errWaited)
 	defer cancel()
-	e, err := s.opts.Catalog.Find(ctx, c.want)
+	e, err := s.sessions.find(ctx, c.want)
 	if err != nil {
 		s.fail(resp, req.Request, err)
 		return

@@ -22,6 +22,7 @@ type Home struct {
 	At                          time.Time
 	Waiting                     bool   // for the first listing
 	Trouble, Advice             string // why the list cannot be made, or is old
+	LiveTrouble                 string // why running clusters may be missing
 
 	Versions     []string // of the frontend's builds, newest first
 	DashboardDir string
@@ -48,6 +49,7 @@ type Row struct {
 	catalog.Entry
 	Duration time.Duration
 	Path     string // of its dashboard, relative to the server's root
+	LivePath string // of the running cluster's own dashboard; "" if it cannot be reached
 	Nearest  string // the frontend's version that is shown if none is chosen; "" if there are no builds
 	Load     *Load  // if it is being loaded
 	// Warnings say what of the session could not be read; known of sessions in memory only.

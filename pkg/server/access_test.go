@@ -1,0 +1,286 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emicklei/go-restful/v3"
+	"github.com/sirupsen/logrus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/rayhistory/historyserver/pkg/access"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/kube"
+	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+func silent() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// kubernetes is an API server that holds objects, knows the tokens ann and bob, and lets ann get RayClusters in namespace default and bob
+// in namespace secret.
+func kubernetes(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{kube.AddToScheme, access.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	namespaces := map[string]string{"ann": "default", "bob": "secret"}
+	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			switch review := obj.(type) {
+			case *authenticationv1.TokenReview:
+				_, known := namespaces[review.Spec.Token]
+				review.Status = authenticationv1.TokenReviewStatus{Authenticated: known, User: authenticationv1.UserInfo{Username: review.Spec.Token}}
+				return nil
+			case *authorizationv1.SubjectAccessReview:
+				review.Status.Allowed = review.Spec.ResourceAttributes.Namespace == namespaces[review.Spec.User]
+				return nil
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+	})
+}
+
+// runningCluster is a RayCluster and its head's service.
+func runningCluster(namespace, name string) []client.Object {
+	c := &rayv1.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)}}
+	c.CreationTimestamp = metav1.NewTime(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
+	c.Spec.RayVersion = "2.55.1"
+	return []client.Object{c, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-head-svc", OwnerReferences: []metav1.OwnerReference{{UID: c.UID}}},
+		Spec:       corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "dashboard", Port: 8265}}},
+	}}
+}
+
+// withRunningClusters has the server know clusters whose dashboards all are handler.
+func withRunningClusters(t *testing.T, o *Options, writes bool, api client.WithWatch, handler http.Handler) {
+	t.Helper()
+	head := httptest.NewServer(handler)
+	t.Cleanup(head.Close)
+	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true}
+	front, err := url.Parse(head.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport.Proxy = func(*http.Request) (*url.URL, error) { return front, nil } // every address leads to the stub
+	o.Live = kube.New(kube.Proxy, writes, api, transport, silent())
+	o.Live.Start()
+	t.Cleanup(o.Live.Close)
+}
+
+// guarded is a server with a stored and a running cluster in each of two namespaces, default and secret, for the users ann and bob.
+func guarded(t *testing.T) (*fixture, *Server) {
+	t.Helper()
+	api := kubernetes(t, append(runningCluster("secret", "classified"), runningCluster("default", "shown")...)...)
+	var server *Server
+	f := start(t, func(o *Options, store *gatedStore) {
+		ref := layout.Session{Namespace: "secret", Cluster: "classified", Name: name}
+		put(t, store, layout.MetaKey(root, ref), "")
+		put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "classified.log"), "classified content\n")
+		withRunningClusters(t, o, true, api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
+		a, err := access.New(access.Config{Auth: access.Kubernetes, CacheFor: time.Minute}, api, silent())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Access = a
+		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{Log: silent(), MaxLimit: 10000}).Routes()...)
+	})
+	server = f.Config.Handler.(*Server)
+	f.waitDescribed(t)
+	return f, server
+}
+
+var pathParameter = regexp.MustCompile(`\{[^}]*\}`)
+
+// Every route that the router has, so that none can be forgotten, as the wrong user, as the right one and as nobody.
+func TestNoRouteLeaks(t *testing.T) {
+	f, server := guarded(t)
+	fill := func(template string) string {
+		return pathParameter.ReplaceAllStringFunc(template, func(p string) string {
+			p, _, _ = strings.Cut(strings.Trim(p, "{}"), ":")
+			switch p {
+			case paramNamespace:
+				return "secret"
+			case paramCluster:
+				return "classified"
+			case paramKind:
+				return "raycluster"
+			case paramAt:
+				return "2026-11-20T23:20:00Z"
+			}
+			return "x"
+		})
+	}
+	var routes []restful.Route
+	for _, ws := range server.container.RegisteredWebServices() {
+		routes = append(routes, ws.Routes()...)
+	}
+	if len(routes) < 200 {
+		t.Fatalf("the router has %d routes only", len(routes))
+	}
+	public := []string{"/healthz", "/livez", "/readyz", "/metrics"}
+	asked := 0
+	for _, route := range routes {
+		for _, session := range []string{name, "latest", "live"} {
+			path := strings.ReplaceAll(fill(strings.ReplaceAll(route.Path, "{"+paramSession+"}", session)), "//", "/")
+			for _, who := range []string{"ann", ""} {
+				headers := []string{asProgram, cookies("secret", "classified", session)}
+				if who != "" {
+					headers = append(headers, "Authorization: Bearer "+who)
+				}
+				asked++
+				got := f.ask(t, route.Method, path, headers...)
+				// Whoever may not see it learns no more than what the path itself says.
+				body := strings.ReplaceAll(strings.ReplaceAll(got.body, path, ""), "namespace secret", "")
+				if strings.Contains(body, "classified") {
+					t.Errorf("%s %s as %q: %d %.200s", route.Method, path, who, got.status, got.body)
+				}
+				switch about := strings.Contains(route.Path, paramNamespace); {
+				case who == "" && !slices.Contains(public, path) && got.status != http.StatusUnauthorized:
+					t.Errorf("%s %s as nobody: %d, want 401", route.Method, path, got.status)
+				case who != "" && about && got.status != http.StatusForbidden:
+					t.Errorf("%s %s as %s: %d %.200s, want 403", route.Method, path, who, got.status, got.body)
+				}
+			}
+		}
+	}
+	t.Logf("%d routes, %d requests", len(routes), asked)
+}
+
+func TestPeopleSeeTheirNamespaces(t *testing.T) {
+	f, _ := guarded(t)
+	ann, bob := "Authorization: Bearer ann", "Authorization: Bearer bob"
+	for _, tc := range []struct {
+		path, who string
+		status    int
+		holds     string
+		lacks     string
+	}{
+		{"/clusters", ann, 200, `"lab"`, "classified"},
+		{"/clusters", ann, 200, `"shown"`, "classified"},
+		{"/clusters", bob, 200, `"classified"`, "shown"},
+		{"/homepage", ann, 200, "lab", "classified"},
+		{"/homepage", bob, 200, "classified", ">lab<"},
+		{"/enter_cluster/secret/classified/latest", ann, 403, "rayclusters.ray.io in namespace secret", "result\":\"success"},
+		{"/enter_cluster/secret/classified/live", ann, 403, "rayclusters.ray.io in namespace secret", "result\":\"success"},
+		{"/enter_cluster/secret/classified/latest", bob, 200, "success", ""},
+		{"/namespaces/secret/clusters/classified/sessions/latest/api/jobs/a", bob, 200, "secret/classified", ""},
+		{"/namespaces/secret/clusters/classified/sessions/live/api/jobs/a", bob, 200, "classified live", ""},
+		// Whether something is there is not told either.
+		{"/namespaces/secret/clusters/none/sessions/latest/api/jobs/a", ann, 403, "", "no such session"},
+		{"/namespaces/secret/clusters/none/sessions/latest/api/jobs/a", bob, 410, "", ""},
+	} {
+		got := f.ask(t, http.MethodGet, tc.path, asProgram, tc.who)
+		if got.status != tc.status || !strings.Contains(got.body, tc.holds) || tc.lacks != "" && strings.Contains(strings.ToLower(got.body), tc.lacks) {
+			t.Errorf("%s, %s: %d %.300s; want %d with %q, without %q", tc.path, tc.who, got.status, got.body, tc.status, tc.holds, tc.lacks)
+		}
+	}
+	// What a running cluster's dashboard sends must not act here for the people who look at it.
+	if got := f.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/live/page.html", bob); got.header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" {
+		t.Errorf("headers %v", got.header)
+	}
+}
+
+func TestRunningClusters(t *testing.T) {
+	api := kubernetes(t, append(runningCluster("default", "lab"), runningCluster("default", "new")...)...)
+	var asked []string
+	f := start(t, func(o *Options, _ *gatedStore) {
+		withRunningClusters(t, o, false, api, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.Method+" "+r.URL.RequestURI())
+			fmt.Fprint(w, "live answer")
+		}))
+	})
+	f.waitDescribed(t)
+	live := "/namespaces/default/clusters/lab/sessions/live/"
+	for _, tc := range []struct {
+		method, path, cookies string
+		status                int
+		holds                 string
+	}{
+		{"GET", live + "api/jobs/a?x=1", "", 200, "live answer"},
+		{"GET", live + "api/unknown%2Fthing", "", 200, "live answer"},
+		{"GET", "/api/jobs/a", cookies("default", "lab", "live"), 200, "live answer"},
+		{"GET", live, "", 200, "<html>dashboard 2.55.1"}, // the page is this server's own, for the cluster's version
+		{"GET", live + "static/js/main.2.55.1.js", "", 200, "js of 2.55.1"},
+		{"GET", live + "static/js/other.js", "", 200, "live answer"},
+		{"POST", live + "api/jobs/", "", 405, "--live-writes"},
+		{"GET", live + "at/2026-11-20T23:20:00Z/api/jobs/a", "", 200, "default/lab/" + name}, // a moment is only stored
+		{"GET", lab + "latest/api/jobs/a", "", 200, "default/lab/" + name},
+		{"GET", lab + name + "/api/jobs/a", "", 200, "default/lab/" + name},
+		{"GET", "/namespaces/default/clusters/none/sessions/live/api/jobs/a", "", 410, "No such session is stored"},
+		{"GET", live + "..%2f..%2fx", "", 400, "dots or escapes"},
+		{"GET", "/clusters", "", 200, `"name":"new","namespace":"default","sessionName":"live"`},
+		{"GET", "/clusters", "", 200, `"livePath":"namespaces/default/clusters/new/sessions/live/"`},
+	} {
+		headers := []string{asProgram}
+		if tc.cookies != "" {
+			headers = append(headers, tc.cookies)
+		}
+		if got := f.ask(t, tc.method, tc.path, headers...); got.status != tc.status || !strings.Contains(got.body, tc.holds) {
+			t.Errorf("%s %s: %d %.300s; want %d %s", tc.method, tc.path, got.status, got.body, tc.status, tc.holds)
+		}
+	}
+	want := []string{"GET /api/jobs/a?x=1", "GET /api/unknown%2Fthing", "GET /api/jobs/a", "GET /static/js/other.js"}
+	if !slices.Equal(asked, want) {
+		t.Errorf("the dashboard was asked %q, want %q", asked, want)
+	}
+
+	got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/live")
+	if got.status != 200 || !strings.Contains(got.body, `"session":"live"`) || !strings.Contains(strings.Join(got.header.Values("Set-Cookie"), " "), "session_name=live") {
+		t.Errorf("enter: %d %s %v", got.status, got.body, got.header.Values("Set-Cookie"))
+	}
+
+	// The cluster goes: the same link shows what is stored.
+	if err := api.Delete(t.Context(), runningCluster("default", "lab")[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if _, ok := f.Config.Handler.(*Server).opts.Live.Reachable("default", "", "lab"); !ok {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := f.ask(t, http.MethodGet, live+"api/jobs/a"); got.status != 200 || !strings.Contains(got.body, "default/lab/"+name) {
+		t.Errorf("after the cluster: %d %s", got.status, got.body)
+	}
+}
+
+func TestOtherSitesCannotChooseASession(t *testing.T) {
+	f := start(t, nil)
+	got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name+"?open=dashboard", "Sec-Fetch-Site: cross-site", asBrowser)
+	if got.status != http.StatusSeeOther || len(got.header.Values("Set-Cookie")) != 0 {
+		t.Errorf("%d, cookies %v", got.status, got.header.Values("Set-Cookie"))
+	}
+	to, err := url.Parse("http://h/enter_cluster/default/lab/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, err = to.Parse(got.header.Get("Location")); err != nil || to.Path != lab+name+"/" {
+		t.Errorf("sent to %v, %v", to, err)
+	}
+}
