@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 )
 
@@ -17,132 +16,181 @@ type anchor struct {
 	from, at int64
 }
 
-// anchors keeps the streams' anchors on disk: a file of fixed slots, added to and now and then rewritten. An anchor is on disk before the
-// first byte that is shipped by it, so that after a crash the end of what is stored tells what of a stream that is. A slot that is
-// lost costs shipping a stream's pieces a second time.
+// saved is a generation's anchor, and the end of the chunk from there that was tried last: the chunk [from, until) may be stored or not.
+// until is not above from if none was tried.
+type saved struct {
+	generation uint64
+	anchor     anchor
+	until      int64
+}
+
+// anchors keeps the streams' anchors on disk, so that after a crash the end of what is stored tells what of a stream that is. They are
+// there before a byte is shipped by them, and moved behind pieces before these are deleted.
+//
+// The file is slots, of which the newest of each generation counts. A new anchor takes a free slot, and then the one before is free: a
+// slot is never overwritten while it counts, and where many streams come and go the file does not grow. A slot that is lost costs
+// shipping a stream's pieces a second time.
 type anchors struct {
 	disk disk
 	path string
 
-	mu     sync.Mutex
-	live   map[uint64]anchor // by the streams' generations
-	file   file
-	slots  int64
-	broken bool // the file may end with half a slot
+	mu       sync.Mutex
+	file     file
+	live     map[uint64]slot // by generation
+	free     []int64
+	slots    int64
+	sequence uint32
 }
 
-// A slot is generation uint64, from int64, at int64, checksum uint32, 4 bytes of zero.
-const slotBytes = 32
+type slot struct {
+	saved saved
+	index int64
+}
 
-func encodeSlot(b []byte, generation uint64, a anchor) []byte {
+const (
+	// A slot is generation uint64, from int64, at int64, until int64, sequence uint32, checksum uint32.
+	slotBytes = 40
+	// reservedSlots are written when the file is made, so that a disk which fills up later has room for them.
+	reservedSlots = 128
+)
+
+func encodeSlot(b []byte, s saved, sequence uint32) []byte {
 	start := len(b)
-	b = binary.LittleEndian.AppendUint64(b, generation)
-	b = binary.LittleEndian.AppendUint64(b, uint64(a.from))
-	b = binary.LittleEndian.AppendUint64(b, uint64(a.at))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
-	return append(b, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, s.generation)
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.anchor.from))
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.anchor.at))
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.until))
+	b = binary.LittleEndian.AppendUint32(b, sequence)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-func decodeSlot(b []byte) (generation uint64, a anchor, ok bool) {
-	if crc32.Checksum(b[:24], castagnoli) != binary.LittleEndian.Uint32(b[24:]) {
-		return 0, anchor{}, false
+func decodeSlot(b []byte) (s saved, sequence uint32, ok bool) {
+	s = saved{
+		generation: binary.LittleEndian.Uint64(b),
+		anchor:     anchor{from: int64(binary.LittleEndian.Uint64(b[8:])), at: int64(binary.LittleEndian.Uint64(b[16:]))},
+		until:      int64(binary.LittleEndian.Uint64(b[24:])),
 	}
-	a = anchor{from: int64(binary.LittleEndian.Uint64(b[8:])), at: int64(binary.LittleEndian.Uint64(b[16:]))}
-	return binary.LittleEndian.Uint64(b), a, a.from >= 0 && a.from <= maxOffset && a.at >= -maxOffset && a.at <= maxOffset
+	ok = crc32.Checksum(b[:36], castagnoli) == binary.LittleEndian.Uint32(b[36:]) &&
+		s.anchor.from >= 0 && s.anchor.from <= maxOffset && s.anchor.at >= -maxOffset && s.anchor.at <= maxOffset
+	return s, binary.LittleEndian.Uint32(b[32:]), ok
 }
 
-// readAnchors reads the file that an earlier process left. Slots that can't be read are skipped.
-func readAnchors(path string) (map[uint64]anchor, error) {
-	b, err := os.ReadFile(path)
+// load reads the file that an earlier process left. Slots that can't be read are free.
+func (k *anchors) load() error {
+	b, err := os.ReadFile(k.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read anchors: %w", err)
+		return fmt.Errorf("read anchors: %w", err)
 	}
-	all := make(map[uint64]anchor)
+	newest := make(map[uint64]uint32)
 	for ; len(b) >= slotBytes; b = b[slotBytes:] {
-		if generation, a, ok := decodeSlot(b); ok {
-			all[generation] = a
+		index := k.slots
+		k.slots++
+		s, sequence, ok := decodeSlot(b)
+		if before, known := k.live[s.generation]; ok && known {
+			if sequence < newest[s.generation] {
+				ok = false
+			} else {
+				k.free = append(k.free, before.index)
+			}
 		}
+		if !ok {
+			k.free = append(k.free, index)
+			continue
+		}
+		k.live[s.generation], newest[s.generation] = slot{s, index}, sequence
+		k.sequence = max(k.sequence, sequence+1)
 	}
-	return all, nil
+	return nil
 }
 
-// save puts a stream's anchor on disk. A stream's first anchor may also stay in memory, if the disk has no room for it: what fills the
-// disk can only go by being shipped.
-func (k *anchors) save(generation uint64, a anchor) error {
+// save puts anchors on disk.
+func (k *anchors) save(list []saved) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before, had := k.live[generation]
-	if had && before == a {
-		return nil
+	var taken []slot
+	var fresh []saved
+	var err error
+	for _, s := range list {
+		if before, ok := k.live[s.generation]; ok && before.saved == s {
+			continue
+		}
+		var index int64
+		if index, err = k.write(s); err != nil {
+			break
+		}
+		taken, fresh = append(taken, slot{s, index}), append(fresh, s)
 	}
-	k.live[generation] = a
-	err := k.add(generation, a)
-	if err == nil {
-		return nil
+	if err == nil && len(taken) > 0 {
+		err = k.file.Sync()
 	}
-	k.broken = true // the next save writes all of them
-	if !had && diskFull(err) {
-		return nil
+	if err != nil {
+		// What was written may be read back after a crash. It is what was to be, so that does no harm.
+		for _, s := range taken {
+			k.free = append(k.free, s.index)
+		}
+		return fmt.Errorf("save anchors: %w", err)
 	}
-	if delete(k.live, generation); had {
-		k.live[generation] = before
+	for i, s := range fresh {
+		if before, ok := k.live[s.generation]; ok {
+			k.free = append(k.free, before.index)
+		}
+		k.live[s.generation] = taken[i]
 	}
-	return fmt.Errorf("save anchor: %w", err)
-}
-
-func (k *anchors) add(generation uint64, a anchor) error {
-	if k.file == nil || k.broken || k.slots > 4*int64(len(k.live))+1024 {
-		return k.rewrite()
-	}
-	if _, err := k.file.WriteAt(encodeSlot(nil, generation, a), k.slots*slotBytes); err != nil {
-		return err
-	}
-	if err := k.file.Sync(); err != nil {
-		return err
-	}
-	k.slots++
 	return nil
 }
 
-// rewrite replaces the file by one of the live anchors only.
-func (k *anchors) rewrite() error {
+// write puts an anchor into a free slot.
+func (k *anchors) write(s saved) (index int64, err error) {
+	if err := k.open(); err != nil {
+		return 0, err
+	}
+	index = k.slots
+	if n := len(k.free); n > 0 {
+		index = k.free[n-1]
+	}
+	if _, err := k.file.WriteAt(encodeSlot(nil, s, k.sequence), index*slotBytes); err != nil {
+		return 0, err
+	}
+	if n := len(k.free); n > 0 {
+		k.free = k.free[:n-1]
+	} else {
+		k.slots++
+	}
+	k.sequence++
+	return index, nil
+}
+
+// open opens the file, and makes it if there is none.
+func (k *anchors) open() error {
 	if k.file != nil {
-		_ = k.file.Close() // what it holds is written anew
-		k.file = nil
+		return nil
 	}
-	var b []byte
-	for generation, a := range k.live {
-		b = encodeSlot(b, generation, a)
-	}
-	temp := k.path + ".tmp"
-	if err := k.disk.remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := k.disk.create(temp)
+	f, err := k.disk.update(k.path)
 	if err != nil {
 		return err
 	}
-	if _, err = f.WriteAt(b, 0); err == nil {
-		err = f.Sync()
+	if k.slots < reservedSlots {
+		if _, err := f.WriteAt(make([]byte, (reservedSlots-k.slots)*slotBytes), k.slots*slotBytes); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		for ; k.slots < reservedSlots; k.slots++ {
+			k.free = append(k.free, k.slots)
+		}
 	}
-	if err == nil {
-		err = k.disk.rename(temp, k.path)
-	}
-	if err == nil {
-		err = k.disk.syncDir(filepath.Dir(k.path))
-	}
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	k.file, k.slots, k.broken = f, int64(len(k.live)), false
+	k.file = f
 	return nil
 }
 
-// forget drops the anchor of a stream that is no more; its slot goes with the next rewrite.
-func (k *anchors) forget(generation uint64) {
+// forget frees the slots of generations that are no more.
+func (k *anchors) forget(generations []uint64) {
 	k.mu.Lock()
-	delete(k.live, generation)
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	for _, generation := range generations {
+		if s, ok := k.live[generation]; ok {
+			k.free = append(k.free, s.index)
+			delete(k.live, generation)
+		}
+	}
 }
 
 func (k *anchors) close() error {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
+	"sync"
 	"time"
 )
 
@@ -23,7 +25,9 @@ type chunk struct {
 	parts    [][]byte
 	n        int64
 	checksum uint32
-	start    int64 // its place in the stream, once it is written
+	// Once it is written:
+	stream *Stream
+	start  int64 // in the stream
 }
 
 const writeBytes = 256 << 10
@@ -37,12 +41,13 @@ func (s *Spool) Append(ctx context.Context, pieces []Piece) error {
 	if len(pieces) == 0 {
 		return nil
 	}
-	chunks, err := split(pieces)
-	if err != nil {
+	p := plans.Get().(*plan)
+	defer p.free()
+	if err := p.split(pieces); err != nil {
 		return fmt.Errorf("append to spool: %w", err)
 	}
 	s.mu.Lock()
-	c, err := s.append(ctx, chunks)
+	c, err := s.append(ctx, p.chunks)
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -58,32 +63,59 @@ func (s *Spool) Append(ctx context.Context, pieces []Piece) error {
 	return nil
 }
 
+// plan is a batch as it will be written. Plans are used again.
+type plan struct {
+	chunks []chunk
+}
+
+var plans = sync.Pool{New: func() any { return new(plan) }}
+
+// free gives the plan back; it must not hold on to anybody's data.
+func (p *plan) free() {
+	for i := range p.chunks {
+		c := &p.chunks[i]
+		clear(c.parts)
+		*c = chunk{parts: c.parts[:0]}
+	}
+	p.chunks = p.chunks[:0]
+	plans.Put(p)
+}
+
+// begin adds a chunk.
+func (p *plan) begin(whole string) {
+	if len(p.chunks) < cap(p.chunks) {
+		p.chunks = p.chunks[:len(p.chunks)+1]
+	} else {
+		p.chunks = append(p.chunks, chunk{})
+	}
+	p.chunks[len(p.chunks)-1].whole = whole
+}
+
 // split cuts pieces into chunks of at most extentBytes or one line, and sums them.
-func split(pieces []Piece) ([]chunk, error) {
-	var chunks []chunk
-	for _, p := range pieces {
-		if p.Whole == "" || len(p.Whole) > maxKeyBytes {
-			return nil, fmt.Errorf("piece of %d bytes has a key of %d", len(p.Data), len(p.Whole))
+func (p *plan) split(pieces []Piece) error {
+	for _, piece := range pieces {
+		if piece.Whole == "" || len(piece.Whole) > maxKeyBytes {
+			return fmt.Errorf("piece of %d bytes has a key of %d", len(piece.Data), len(piece.Whole))
 		}
-		if len(p.Data) == 0 || p.Data[len(p.Data)-1] != '\n' {
-			return nil, fmt.Errorf("piece of %s does not end with its line", p.Whole)
+		if len(piece.Data) == 0 || piece.Data[len(piece.Data)-1] != '\n' {
+			return fmt.Errorf("piece of %s does not end with its line", piece.Whole)
 		}
-		for data := p.Data; len(data) > 0; {
+		for data := piece.Data; len(data) > 0; {
 			part := data[:lineCut(data)]
 			data = data[len(part):]
 			if int64(len(part)) > math.MaxUint32 {
-				return nil, fmt.Errorf("line of %d bytes: %w", len(part), ErrTooLarge)
+				return fmt.Errorf("line of %d bytes: %w", len(part), ErrTooLarge)
 			}
-			if n := len(chunks); n == 0 || chunks[n-1].whole != p.Whole || chunks[n-1].n+int64(len(part)) > extentBytes {
-				chunks = append(chunks, chunk{whole: p.Whole})
+			if n := len(p.chunks); n == 0 || p.chunks[n-1].whole != piece.Whole || p.chunks[n-1].n+int64(len(part)) > extentBytes {
+				p.begin(piece.Whole)
 			}
-			c := &chunks[len(chunks)-1]
+			c := &p.chunks[len(p.chunks)-1]
 			c.parts = append(c.parts, part)
 			c.n += int64(len(part))
 			c.checksum = crc32.Update(c.checksum, castagnoli, part)
 		}
 	}
-	return chunks, nil
+	return nil
 }
 
 // lineCut is the length of as many whole lines of data as fit an extent, at least one.
@@ -142,6 +174,9 @@ func full(err error) error {
 // writeRecord appends a record of size bytes to the active segment. A stream's offsets are used up even if the write fails: no two
 // pieces ever have the same.
 func (s *Spool) writeRecord(chunks []chunk, size int64, now time.Time) error {
+	if len(s.streams)+len(chunks) > maxStreams {
+		maps.DeleteFunc(s.streams, func(_ string, st *Stream) bool { return st.segments == 0 })
+	}
 	seg := s.active
 	s.table = s.table[:0]
 	var data int64
@@ -149,13 +184,12 @@ func (s *Spool) writeRecord(chunks []chunk, size int64, now time.Time) error {
 		c := &chunks[i]
 		st := s.stream(c.whole)
 		if st == nil {
-			s.forgetUnused(chunks)
 			return fmt.Errorf("%d different wholes wait: %w", maxStreams, ErrFull)
 		}
-		c.start = st.next
+		c.stream, c.start = st, st.next
 		st.next += c.n
 		data += c.n
-		s.table = appendExtent(s.table, extent{whole: []byte(c.whole), generation: st.generation, start: c.start, n: c.n, checksum: c.checksum})
+		s.table = appendExtent(s.table, extent{generation: st.generation, start: c.start, n: c.n, checksum: c.checksum}, c.whole)
 	}
 	w := writer{file: seg.file, at: seg.size, buf: s.buf[:0]}
 	w.buf = appendHeader(w.buf, s.table, data, now.UnixNano())
@@ -175,7 +209,6 @@ func (s *Spool) writeRecord(chunks []chunk, size int64, now time.Time) error {
 			s.seal()
 			err = errors.Join(err, fmt.Errorf("cut segment: %w", cut))
 		}
-		s.forgetUnused(chunks)
 		return err
 	}
 	at := seg.size
@@ -183,7 +216,7 @@ func (s *Spool) writeRecord(chunks []chunk, size int64, now time.Time) error {
 	s.used += size
 	for i := range chunks {
 		c := &chunks[i]
-		st := s.streams[c.whole]
+		st := c.stream
 		seg.live += c.n
 		if _, ok := seg.streams[st]; !ok {
 			seg.streams[st] = struct{}{}
@@ -198,15 +231,6 @@ func (s *Spool) writeRecord(chunks []chunk, size int64, now time.Time) error {
 	}
 	s.commit.dirty(seg)
 	return nil
-}
-
-// forgetUnused drops streams that a failed write made.
-func (s *Spool) forgetUnused(chunks []chunk) {
-	for _, c := range chunks {
-		if st := s.streams[c.whole]; st != nil && st.segments == 0 {
-			delete(s.streams, c.whole)
-		}
-	}
 }
 
 // writer gathers small writes; large ones go past the buffer.

@@ -72,9 +72,9 @@ func (s *Spool) finish(c *commit) error {
 		}
 		s.complete(c, nil)
 	}
-	dead := s.done()
+	s.collect()
 	s.mu.Unlock()
-	s.drop(dead)
+	s.drop()
 	return err
 }
 

@@ -15,6 +15,8 @@ type disk interface {
 	// create makes a file that must not exist, to read and write.
 	create(path string) (file, error)
 	open(path string) (file, error) // to read
+	// update opens a file to read and write, and makes it if there is none.
+	update(path string) (file, error)
 	truncate(path string, size int64) error
 	rename(from, to string) error
 	remove(path string) error
@@ -42,6 +44,14 @@ func (osDisk) create(path string) (file, error) {
 
 func (osDisk) open(path string) (file, error) {
 	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (osDisk) update(path string) (file, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

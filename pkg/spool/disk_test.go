@@ -16,7 +16,8 @@ type faultyDisk struct {
 	osDisk
 
 	mu sync.Mutex
-	// fail is asked before each operation that changes the disk: write, sync, truncate, create, rename, remove, syncDir.
+	// fail is asked before each operation that changes the disk: write, grow (a write behind a file's end), sync, truncate, create,
+	// rename, remove, syncDir.
 	fail   func(operation string) error
 	syncs  int
 	synced map[string]int64 // bytes of a file that survive a power loss
@@ -55,6 +56,24 @@ func (d *faultyDisk) create(path string) (file, error) {
 	}
 	d.mu.Lock()
 	d.synced[path], d.named[path] = 0, false
+	d.mu.Unlock()
+	return &faultyFile{file: f, disk: d, path: path}, nil
+}
+
+func (d *faultyDisk) update(path string) (file, error) {
+	if err := d.try("create"); err != nil {
+		return nil, err
+	}
+	f, err := d.osDisk.update(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.synced[path], d.named[path] = info.Size(), true
 	d.mu.Unlock()
 	return &faultyFile{file: f, disk: d, path: path}, nil
 }
@@ -130,7 +149,11 @@ type faultyFile struct {
 
 // WriteAt writes half of p before it fails, as a disk that fills up does.
 func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
-	if err := f.disk.try("write"); err != nil {
+	err := f.disk.try("write")
+	if info, statErr := os.Stat(f.path); err == nil && statErr == nil && offset+int64(len(p)) > info.Size() {
+		err = f.disk.try("grow")
+	}
+	if err != nil {
 		n, _ := f.file.WriteAt(p[:len(p)/2], offset)
 		return n, err
 	}
@@ -171,5 +194,20 @@ func failing(err error, operations ...string) func(string) error {
 
 var (
 	readOnly = failing(syscall.EROFS, "write", "sync", "truncate", "create", "rename", "remove", "syncDir")
-	noSpace  = failing(syscall.ENOSPC, "write", "create")
+	noSpace  = failing(syscall.ENOSPC, "grow", "create")
 )
+
+// fastDisk does not wait for the disk.
+type fastDisk struct{ osDisk }
+
+type fastFile struct{ file }
+
+func (fastFile) Sync() error          { return nil }
+func (fastDisk) syncDir(string) error { return nil }
+
+func (d fastDisk) create(path string) (file, error) {
+	f, err := d.osDisk.create(path)
+	return fastFile{f}, err
+}
+
+func (fastDisk) truncate(path string, size int64) error { return os.Truncate(path, size) }

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 )
 
 // load reads what an earlier process left: every record of every segment, checked.
 func (s *Spool) load() error {
-	anchored, err := readAnchors(s.anchors.path)
-	if err != nil {
+	if err := s.anchors.load(); err != nil {
 		return err
 	}
 	files, err := s.disk.list(s.dir)
@@ -41,19 +41,25 @@ func (s *Spool) load() error {
 			s.report("set segment aside", s.quarantine(path))
 		}
 	}
+	stale := maps.Clone(s.anchors.live)
 	for whole, st := range s.streams {
 		if st.segments == 0 { // only a torn batch named it
 			delete(s.streams, whole)
 			continue
 		}
 		st.next += restartGap
-		if a, ok := anchored[st.generation]; ok {
-			st.anchor, st.anchored = a, true
-			s.anchors.live[st.generation] = a
-			st.release(a.from)
+		if a, ok := s.anchors.live[st.generation]; ok {
+			delete(stale, st.generation)
+			st.anchor, st.anchored = a.saved.anchor, true
+			if a.saved.until > a.saved.anchor.from {
+				st.attempts = []int64{a.saved.until}
+			}
+			st.release(a.saved.anchor.from)
 		}
 	}
-	s.drop(s.done())
+	s.anchors.forget(slices.Collect(maps.Keys(stale)))
+	s.collect()
+	s.drop()
 	if len(segments) > 0 {
 		s.log.Infof("spool: %d segments with %d bytes of events wait from before", len(s.segments), s.used)
 	}

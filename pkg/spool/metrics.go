@@ -51,7 +51,7 @@ func newMetrics(s *Spool) *metrics {
 			newGauge("bytes", "Bytes of all segments.", func(s *Spool) float64 { return float64(s.used) }),
 			newGauge("max_bytes", "Limit of the bytes of all segments.", func(s *Spool) float64 { return float64(s.opts.MaxBytes) }),
 			newGauge("segments", "Segment files.", func(s *Spool) float64 { return float64(len(s.segments)) }),
-			newGauge("streams", "Wholes that the spool holds pieces of.", func(s *Spool) float64 { return float64(len(s.streams)) }),
+			newGauge("streams", "Wholes that the spool holds or lately held pieces of.", func(s *Spool) float64 { return float64(len(s.streams)) }),
 		},
 	}
 }

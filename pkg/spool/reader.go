@@ -122,9 +122,9 @@ func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
 	s.log.WithField("key", st.whole).Errorf("spool: %d bytes of events in %s are damaged and lost; the file is set aside", n, seg.path)
 	s.mu.Lock()
 	st.remove(start, n)
-	dead := s.done()
+	s.collect()
 	s.mu.Unlock()
-	s.drop(dead)
+	s.drop()
 }
 
 // walk goes over the extents of one stream in one segment.
@@ -179,33 +179,6 @@ func (w *walk) next() (extent, int64, error) {
 	w.found = w.found[1:]
 	w.passed = l.extent.start + l.extent.n
 	return l.extent, l.at, nil
-}
-
-// boundary tells whether an extent of the stream ends at the offset.
-func (s *Spool) boundary(st *Stream, entries []entry, offset int64) (bool, error) {
-	for _, e := range entries {
-		if offset == e.end() || offset == e.start {
-			return true, nil
-		}
-		if offset < e.start || offset > e.end() {
-			continue
-		}
-		w, err := s.walk(e.segment, st, e.at)
-		if err != nil {
-			return false, err
-		}
-		defer func() { s.report("close segment", w.file.Close()) }()
-		for {
-			ext, _, err := w.next()
-			if err != nil {
-				return false, noEOF(err)
-			}
-			if end := ext.start + ext.n; end >= offset {
-				return end == offset, nil
-			}
-		}
-	}
-	return false, nil
 }
 
 func noEOF(err error) error {

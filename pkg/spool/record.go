@@ -41,13 +41,14 @@ type extent struct {
 	checksum   uint32
 }
 
-func appendExtent(table []byte, e extent) []byte {
+// appendExtent adds an entry to a table; the key is given apart from the extent, as a string.
+func appendExtent(table []byte, e extent, whole string) []byte {
 	table = binary.LittleEndian.AppendUint64(table, e.generation)
 	table = binary.LittleEndian.AppendUint64(table, uint64(e.start))
 	table = binary.LittleEndian.AppendUint32(table, uint32(e.n))
 	table = binary.LittleEndian.AppendUint32(table, e.checksum)
-	table = binary.LittleEndian.AppendUint16(table, uint16(len(e.whole)))
-	return append(table, e.whole...)
+	table = binary.LittleEndian.AppendUint16(table, uint16(len(whole)))
+	return append(table, whole...)
 }
 
 func appendHeader(b, table []byte, dataBytes, arrived int64) []byte {

@@ -22,6 +22,7 @@ type segment struct {
 	damaged bool
 	skip    map[int64]int64
 	streams map[*Stream]struct{} // that have pieces in it
+	ended   []uint64             // generations of which it held the last pieces
 }
 
 const (
@@ -51,7 +52,7 @@ func (s *Spool) newSegment() (*segment, error) {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("create segment: %w", err), f.Close())
 		if s.disk.remove(path) != nil {
-			s.segments[&segment{path: path, sealed: true}] = struct{}{} // the next drop tries again
+			s.dead = append(s.dead, &segment{path: path}) // drop tries again
 		}
 		return nil, err
 	}
@@ -80,8 +81,8 @@ func (g *segment) closeFile() error {
 	return err
 }
 
-// done collects the segments of which nothing is left to ship. An active one is sealed for it: a spool at rest is empty.
-func (s *Spool) done() (dead []*segment) {
+// collect finds the segments of which nothing is left to ship, for drop. An active one is sealed for it: a spool at rest is empty.
+func (s *Spool) collect() {
 	for seg := range s.segments {
 		if seg.live > 0 || seg.synced < seg.size {
 			continue
@@ -89,41 +90,55 @@ func (s *Spool) done() (dead []*segment) {
 		if seg == s.active {
 			s.seal()
 		}
-		dead = append(dead, seg)
 		delete(s.segments, seg)
+		s.dead = append(s.dead, seg)
+		for st := range seg.streams {
+			if st.segments--; st.segments == 0 {
+				seg.ended = append(seg.ended, st.rest())
+			}
+		}
 	}
-	return dead
 }
 
-// drop deletes dead segments, or sets them aside if they were damaged, and forgets streams that have pieces nowhere else.
-func (s *Spool) drop(dead []*segment) {
+// drop deletes dead segments, or sets them aside if they were damaged. Those it can't delete are dropped again later.
+func (s *Spool) drop() {
+	s.mu.Lock()
+	dead := s.dead
+	s.dead = nil
+	var moved []saved
+	for _, seg := range dead {
+		for st := range seg.streams {
+			if st.segments > 0 && st.anchored {
+				moved = append(moved, st.place())
+			}
+		}
+	}
+	s.mu.Unlock()
 	if len(dead) == 0 {
 		return
 	}
-	var kept []*segment
-	for _, seg := range dead {
-		if err := s.discard(seg); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.report("delete segment", err)
-			kept = append(kept, seg)
+	// Behind an anchor there must be no piece missing that was shipped: it would be taken for lost.
+	err := s.anchors.save(moved)
+	kept := dead
+	if err == nil {
+		kept = nil
+		for _, seg := range dead {
+			if failed := s.discard(seg); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+				err = failed
+				kept = append(kept, seg)
+			}
 		}
+		// A segment that came back after a power loss would be shipped twice.
+		s.report("delete segments", s.disk.syncDir(s.dir))
 	}
-	// A segment that came back after a power loss would be shipped twice.
-	s.report("delete segments", s.disk.syncDir(s.dir))
+	s.report("delete segments", err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, seg := range kept {
-		s.segments[seg] = struct{}{} // the next drop tries again
-	}
+	s.dead = append(s.dead, kept...)
 	for _, seg := range dead {
-		if slices.Contains(kept, seg) {
-			continue
-		}
-		s.used -= seg.size
-		for st := range seg.streams {
-			if st.segments--; st.segments == 0 {
-				delete(s.streams, st.whole)
-				s.anchors.forget(st.generation)
-			}
+		if !slices.Contains(kept, seg) {
+			s.used -= seg.size
+			s.anchors.forget(seg.ended)
 		}
 	}
 }

@@ -90,9 +90,10 @@ type Spool struct {
 	mu       sync.Mutex
 	streams  map[string]*Stream
 	segments map[*segment]struct{}
-	active   *segment // appended to; nil: the next batch begins one
-	sequence uint64   // of the next segment
-	used     int64    // bytes of all segments
+	dead     []*segment // shipped, to be deleted
+	active   *segment   // appended to; nil: the next batch begins one
+	sequence uint64     // of the next segment
+	used     int64      // bytes of all segments
 	commit   *commit
 	table    []byte // scratch of append
 	buf      []byte // scratch of write
@@ -123,7 +124,7 @@ func Open(dir string, opts Options) (*Spool, error) {
 		commit:   &commit{},
 		buf:      make([]byte, 0, writeBytes),
 	}
-	s.anchors = &anchors{disk: s.disk, path: filepath.Join(dir, "anchors"), live: make(map[uint64]anchor)}
+	s.anchors = &anchors{disk: s.disk, path: filepath.Join(dir, "anchors"), live: make(map[uint64]slot)}
 	if err := os.MkdirAll(filepath.Join(dir, quarantineDir), 0o700); err != nil {
 		return nil, fmt.Errorf("create spool: %w; give the collector a folder that it may write to", err)
 	}
@@ -194,11 +195,14 @@ func (s *Spool) Streams() []*Stream {
 
 // stream finds or makes the stream of a whole; nil if there are too many.
 func (s *Spool) stream(whole string) *Stream {
-	st := s.streams[whole]
-	if st == nil && len(s.streams) < maxStreams {
-		st = &Stream{spool: s, whole: whole, generation: rand.Uint64()}
-		s.streams[whole] = st
+	if st := s.streams[whole]; st != nil {
+		return st
 	}
+	if len(s.streams) >= maxStreams {
+		return nil
+	}
+	st := &Stream{spool: s, whole: whole, generation: rand.Uint64()}
+	s.streams[whole] = st
 	return st
 }
 

@@ -70,12 +70,14 @@ func TestAppendAndShip(t *testing.T) {
 	if got := string(b.chunks["a"][0]); got != line("a", 1)+line("a", 2)+line("a", 3) {
 		t.Errorf("a is %q", got)
 	}
-	if left := segments(t, dir); len(left) > 0 || s.used != 0 || len(s.streams) > 0 {
-		t.Errorf("a spool at rest holds %v, %d bytes, %d streams", left, s.used, len(s.streams))
+	if left := segments(t, dir); len(left) > 0 || s.used != 0 || s.Streams() != nil {
+		t.Errorf("a spool at rest holds %v, %d bytes", left, s.used)
 	}
-	// The whole goes on where it ended.
+	// The whole goes on where it ended, without another listing.
 	mustAppend(t, s, line("a", 4))
-	drain(t, s, b, 1<<20)
+	if shipped, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{"a": true}, kept); !shipped || err != nil {
+		t.Fatal(shipped, err)
+	}
 	if end := int64(len(line("a", 1)) * 3); string(b.chunks["a"][end]) != line("a", 4) {
 		t.Errorf("a is %v", b.chunks["a"])
 	}
@@ -245,8 +247,8 @@ func TestTooManyWholes(t *testing.T) {
 	if err := s.Append(t.Context(), list); !errors.Is(err, ErrFull) {
 		t.Fatalf("%v, want ErrFull", err)
 	}
-	if len(s.streams) != 0 {
-		t.Fatalf("%d streams of a refused batch are left", len(s.streams))
+	if s.Streams() != nil {
+		t.Fatal("a part of a refused batch is kept")
 	}
 	mustAppend(t, s, line("a", 1))
 }

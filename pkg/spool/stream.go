@@ -3,6 +3,7 @@ package spool
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -13,7 +14,8 @@ import (
 // do, gaps are where a batch failed, damage took something, or the process was restarted. The stream's anchor maps its offsets to the
 // whole's. A gap that shipping reaches is closed: the anchor is moved to its end.
 //
-// A generation begins with the first piece of a whole that the spool holds nothing of, so everything of an earlier one was shipped.
+// A generation begins with the first piece of a whole that the spool holds nothing of, so everything of an earlier one was shipped. A
+// stream of which nothing is left is at rest: it is remembered, for what it would go on with, until there are too many.
 type Stream struct {
 	spool      *Spool
 	whole      string
@@ -28,10 +30,9 @@ type Stream struct {
 
 	anchor   anchor
 	anchored bool
-	// attempts are the ends of reads from shipped on: where the stored end may stand after an answer was lost.
+	// attempts are the ends of chunks that were tried from shipped on, the last one last: where the stored end may stand after an answer
+	// was lost.
 	attempts []int64
-	// resumed: the stored end was compared with what the spool holds since the process started.
-	resumed bool
 }
 
 // entry is a run of extents within one segment, of consecutive offsets.
@@ -117,6 +118,21 @@ func (st *Stream) remove(start, n int64) {
 	st.advance()
 }
 
+// place is the stream's anchor from what is shipped on, and the last chunk that was tried.
+func (st *Stream) place() saved {
+	p := saved{generation: st.generation, anchor: anchor{from: st.shipped, at: st.wholeOffset(st.shipped)}}
+	if n := len(st.attempts); n > 0 {
+		p.until = st.attempts[n-1]
+	}
+	return p
+}
+
+// rest ends a generation, of which nothing is left, and begins the next. Where that goes is known.
+func (st *Stream) rest() (ended uint64) {
+	ended, st.generation = st.generation, rand.Uint64()
+	return ended
+}
+
 // Whole is the key of the whole.
 func (st *Stream) Whole() string { return st.whole }
 
@@ -141,41 +157,23 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 func (st *Stream) Resume(stored int64) error {
 	s := st.spool
 	s.mu.Lock()
-	if !st.anchored {
-		// The first bytes of this stream go behind whatever is there.
-		st.anchor, st.anchored, st.resumed = anchor{from: st.shipped, at: stored}, true, true
-		s.mu.Unlock()
-		return nil
-	}
 	got := stored - st.anchor.at + st.anchor.from
-	if got == st.shipped {
-		st.resumed = true
-		s.mu.Unlock()
-		return nil
-	}
-	// After a restart it is not known what was tried, but every chunk ended between extents.
-	ours, checked := slices.Contains(st.attempts, got), st.resumed
-	entries := slices.Clone(st.entries)
-	s.mu.Unlock()
-	if !ours && !checked {
-		var err error
-		if ours, err = s.boundary(st, entries, got); err != nil {
-			return fmt.Errorf("resume %s: %w", st.whole, err)
-		}
-	}
-	s.mu.Lock()
-	st.resumed = true
-	if ours {
+	switch {
+	case !st.anchored:
+		// The first bytes of this stream go behind whatever is there.
+		st.anchor, st.anchored = anchor{from: st.shipped, at: stored}, true
+	case got == st.shipped:
+	case slices.Contains(st.attempts, got):
 		st.release(got)
-	} else {
+	default:
 		s.metrics.rebased.Inc()
 		s.log.WithField("key", st.whole).Warnf("spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were deleted: going on at the end",
 			stored, st.wholeOffset(st.shipped))
 		st.anchor, st.attempts = anchor{from: st.shipped, at: stored}, nil
 	}
-	dead := s.done()
+	s.collect()
 	s.mu.Unlock()
-	s.drop(dead)
+	s.drop()
 	return nil
 }
 
@@ -204,14 +202,15 @@ func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 		s.mu.Unlock()
 		return nil, fmt.Errorf("open %s: the spool does not hold bytes %d to %d", st.whole, offset, offset+n)
 	}
-	if start == st.shipped && !slices.Contains(st.attempts, start+n) && len(st.attempts) < maxAttempts {
-		st.attempts = append(st.attempts, start+n)
-	}
-	a := st.anchor
-	s.mu.Unlock()
-	// The anchor is on disk before a byte is in the store.
-	if err := s.anchors.save(st.generation, a); err != nil {
-		return nil, fmt.Errorf("open %s: %w", st.whole, err)
+	if start == st.shipped {
+		st.attempts = slices.DeleteFunc(st.attempts, func(end int64) bool { return end == start+n })
+		st.attempts = append(st.attempts[max(0, len(st.attempts)-maxAttempts):], start+n)
+		place := st.place()
+		s.mu.Unlock()
+		// A chunk that is not noted may be stored twice after a crash. That is better than not to be stored for want of a good disk.
+		s.report("note what is shipped", s.anchors.save([]saved{place}))
+	} else {
+		s.mu.Unlock()
 	}
 	return r, nil
 }
@@ -221,9 +220,9 @@ func (st *Stream) Shipped(end int64) {
 	s := st.spool
 	s.mu.Lock()
 	st.release(min(end-st.anchor.at+st.anchor.from, st.lastEnd()))
-	dead := s.done()
+	s.collect()
 	s.mu.Unlock()
-	s.drop(dead)
+	s.drop()
 }
 
 // lastEnd is the end of what may be shipped.

@@ -1,0 +1,150 @@
+package spool
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// batchOf is n events of 895 bytes, the mean of Ray 2.60's, of eight jobs.
+func batchOf(n int) []Piece {
+	var list []Piece
+	event := append(bytes.Repeat([]byte("x"), 894), '\n')
+	for i := range n {
+		list = append(list, Piece{Whole: fmt.Sprintf("log/lab_default/session/job_events/AAAAA%d==/node-2026-11-20-23", i*8/n), Data: event})
+	}
+	return list
+}
+
+// BenchmarkAppend appends batches of 1,000 events to a spool on the disk of the test's folder, from one and from several goroutines.
+func BenchmarkAppend(b *testing.B) {
+	for _, bench := range []struct {
+		name       string
+		interval   time.Duration
+		goroutines int
+	}{{"always", 0, 1}, {"always", 0, 8}, {"interval", time.Second, 1}} {
+		b.Run(fmt.Sprintf("fsync=%s/%d", bench.name, bench.goroutines), func(b *testing.B) {
+			opts := testOptions()
+			opts.MaxBytes, opts.FsyncInterval, opts.Registerer = restartGap-1, bench.interval, prometheus.NewRegistry()
+			s, err := Open(b.TempDir(), opts)
+			if err != nil {
+				b.Fatal(err)
+			}
+			batch := batchOf(1000)
+			b.SetBytes(895_000)
+			b.ReportAllocs()
+			b.SetParallelism(bench.goroutines)
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go discard(s, stop, stopped)
+			b.ResetTimer()
+			if bench.goroutines == 1 {
+				for b.Loop() {
+					if err := s.Append(b.Context(), batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+			} else {
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						if err := s.Append(b.Context(), batch); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			b.StopTimer()
+			close(stop)
+			<-stopped
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// discard keeps the disk from filling up.
+func discard(s *Spool, stop, stopped chan struct{}) {
+	defer close(stopped)
+	for {
+		select {
+		case <-stop:
+			return
+		case <-s.Notify():
+		}
+		for _, st := range s.Streams() {
+			if offset, n, _ := st.Pending(1 << 40); n > 64<<20 {
+				st.Shipped(offset + n)
+			}
+		}
+	}
+}
+
+// BenchmarkRead reads chunks of 8 MiB of one of eight streams, as shipping does.
+func BenchmarkRead(b *testing.B) {
+	opts := testOptions()
+	s, err := Open(b.TempDir(), opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := batchOf(1000)
+	for range 100 {
+		if err := s.Append(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	st := s.Streams()[0]
+	if err := st.Resume(0); err != nil {
+		b.Fatal(err)
+	}
+	offset, n, _ := st.Pending(8 << 20)
+	b.SetBytes(n)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := st.Open(offset, n)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if got, err := io.Copy(io.Discard, r); got != n || err != nil {
+			b.Fatal(got, err)
+		}
+		if err := r.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkOpen opens a spool of 100 batches, 90 MB: what a restart after an outage costs.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	s, err := Open(dir, testOptions())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range 100 {
+		if err := s.Append(b.Context(), batchOf(1000)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(s.used)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		if s, err = Open(dir, testOptions()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

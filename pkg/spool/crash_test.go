@@ -1,0 +1,394 @@
+package spool
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// die leaves a spool as a killed process does: the folder's lock goes, nothing is written any more.
+func (s *Spool) die() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	close(s.stop)
+	s.syncer.Wait()
+	_ = s.anchors.close()
+	_ = s.lock.Close()
+}
+
+// world is a spool, its disk and its store, driven by chance.
+type world struct {
+	t        *testing.T
+	random   *rand.Rand
+	dir      string
+	opts     Options
+	disk     *faultyDisk
+	spool    *Spool
+	store    *store
+	known    map[string]bool
+	next     int
+	answered []string // lines of batches that were kept
+	refused  map[string]bool
+	foreign  int
+	length   int // of a line
+}
+
+func newWorld(t *testing.T, seed uint64, interval time.Duration) *world {
+	w := &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), disk: newFaultyDisk(), store: newStore(),
+		refused: make(map[string]bool), opts: testOptions(), length: 100,
+	}
+	w.opts.disk, w.opts.segmentBytes, w.opts.FsyncInterval = w.disk, 600, interval
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	w.spool = reopen(w.t, w.dir, w.opts)
+	w.known = make(map[string]bool)
+}
+
+func (w *world) append() {
+	var lines []string
+	for range 1 + w.random.IntN(4) {
+		w.next++
+		lines = append(lines, w.line(string(rune('a'+w.random.IntN(4))), "event", w.next))
+	}
+	if err := w.spool.Append(w.t.Context(), pieces(lines...)); err == nil {
+		w.answered = append(w.answered, lines...)
+		return
+	}
+	for _, l := range lines {
+		w.refused[l] = true
+	}
+}
+
+func (w *world) ship(put answer) {
+	streams := w.spool.Streams()
+	if len(streams) == 0 {
+		return
+	}
+	// By name, for streams are listed in no order.
+	st := streams[0]
+	pick := w.random.IntN(4)
+	for _, other := range streams {
+		if (int(other.Whole()[0])+pick)%4 < (int(st.Whole()[0])+pick)%4 {
+			st = other
+		}
+	}
+	_, _ = shipOne(st, w.store, 1+w.random.Int64N(400), w.known, put)
+}
+
+// line is a line of w.length bytes. That two collectors' chunks, which are some lines each, never are of one length is what tells them
+// apart when an answer is lost.
+func (w *world) line(whole, kind string, i int) string {
+	l := fmt.Sprintf("{\"whole\": %q, %q: %d", whole, kind, i)
+	return l + strings.Repeat(" ", w.length-len(l)-2) + "}\n"
+}
+
+// intrude is another collector that writes into one of the wholes.
+func (w *world) intrude() {
+	whole := string(rune('a' + w.random.IntN(4)))
+	w.foreign++
+	other := world{length: w.length + 1}
+	l := other.line(whole, "foreign", w.foreign)
+	if err := w.store.create(whole, w.store.stored(whole), []byte(l)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// check ships the rest and compares.
+func (w *world) check(most int) {
+	w.disk.setFail(nil)
+	drain(w.t, w.spool, w.store, 1<<20)
+	stored := w.store.lines()
+	doubled := 0
+	for _, l := range w.answered {
+		key := pieces(l)[0].Whole + ": " + l
+		switch n := stored[key]; {
+		case n == 0:
+			w.t.Errorf("lost %q", l)
+		case n > most:
+			w.t.Errorf("stored %d times: %q", n, l)
+		case n > 1:
+			doubled++
+		}
+		delete(stored, key)
+	}
+	unanswered := 0
+	for key := range stored {
+		_, l, _ := strings.Cut(key, ": ")
+		switch {
+		case strings.Contains(l, "foreign"):
+		case w.refused[l]:
+			unanswered++
+		default:
+			w.t.Errorf("stored but never sent: %q", l)
+		}
+	}
+	w.t.Logf("%d lines kept, all stored, %d twice; %d of %d refused lines stored", len(w.answered), doubled, unanswered, len(w.refused))
+}
+
+// TestChance: random appends, shipping with refused puts and lost answers, crashes, power losses, disk faults and a second collector that
+// writes into the same wholes. Nothing that was answered for is lost; without a second collector and faults nothing is stored twice.
+func TestChance(t *testing.T) {
+	type mix struct{ crash, powerLoss, faults, intruder int } // in a thousand steps
+	for name, test := range map[string]struct {
+		mix      mix
+		interval time.Duration
+		most     int
+	}{
+		"crashes":              {mix{crash: 50}, 0, 1},
+		"power losses":         {mix{crash: 20, powerLoss: 50}, 0, 1},
+		"disk faults":          {mix{faults: 100}, 0, 1},
+		"second collector":     {mix{crash: 20, intruder: 50}, 0, 1 << 20},
+		"everything":           {mix{20, 20, 100, 50}, 0, 1 << 20},
+		"crashes, no waiting":  {mix{crash: 50}, time.Hour, 1},
+		"faults, no waiting":   {mix{crash: 50, faults: 100}, time.Hour, 1 << 20},
+		"intruder, no waiting": {mix{crash: 50, intruder: 50}, time.Hour, 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(5) {
+				w := newWorld(t, seed, test.interval)
+				for range 400 {
+					w.step(test.mix.crash, test.mix.powerLoss, test.mix.faults, test.mix.intruder)
+				}
+				w.check(test.most)
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+		})
+	}
+}
+
+func (w *world) step(crash, powerLoss, faults, intruder int) {
+	w.disk.setFail(nil)
+	if w.random.IntN(1000) < faults {
+		left := w.random.IntN(3)
+		err := []error{syscall.ENOSPC, syscall.EIO}[w.random.IntN(2)]
+		w.disk.setFail(func(operation string) error {
+			if left--; left == 0 {
+				return err
+			}
+			return nil
+		})
+	}
+	switch chance := w.random.IntN(1000); {
+	case chance < crash:
+		w.disk.setFail(nil)
+		w.spool.die()
+		w.open()
+	case chance < crash+powerLoss:
+		w.disk.setFail(nil)
+		w.spool.die()
+		w.disk.losePower(w.t, w.random)
+		w.open()
+	case chance < crash+powerLoss+intruder:
+		w.intrude()
+	case chance < 600:
+		w.append()
+	default:
+		w.ship(answer(w.random.IntN(3)))
+	}
+}
+
+// TestTwoCollectors: two collectors with a spool each write the same wholes.
+func TestTwoCollectors(t *testing.T) {
+	one := newWorld(t, 1, 0)
+	other := newWorld(t, 2, 0)
+	other.store, other.next, other.length = one.store, 1_000_000, 101
+	for range 300 {
+		for _, w := range []*world{one, other} {
+			w.step(30, 0, 0, 0)
+		}
+	}
+	drain(t, other.spool, one.store, 1<<20)
+	both := append(one.answered, other.answered...)
+	drain(t, one.spool, one.store, 1<<20)
+	checkStored(t, one.store, both, 1<<20)
+}
+
+// The process that TestKill kills is this test's binary, told so by its environment.
+const killedEnv = "SPOOL_TEST_KILLED"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killedEnv); dir != "" {
+		fmt.Fprintln(os.Stderr, appendUntilKilled(dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// appendUntilKilled appends from several goroutines, says what was kept on standard output, and ships into a folder.
+func appendUntilKilled(dir string) error {
+	opts := testOptions()
+	opts.segmentBytes = 20_000
+	s, err := Open(filepath.Join(dir, "spool"), opts)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error)
+	first, err := strconv.Atoi(os.Getenv(killedEnv + "_FIRST"))
+	if err != nil {
+		return err
+	}
+	for worker := range 4 {
+		go func() {
+			for i := first + worker; ; i += 4 {
+				lines := []string{line("a", i), line(string(rune('b'+i%3)), i)}
+				if err := s.Append(context.Background(), pieces(lines...)); err != nil {
+					failed <- err
+				}
+				if _, err := fmt.Println(i); err != nil {
+					failed <- err
+				}
+			}
+		}()
+	}
+	go func() {
+		known := make(map[string]bool)
+		for {
+			for _, st := range s.Streams() {
+				if err := shipToFolder(st, filepath.Join(dir, "store"), known); err != nil {
+					failed <- err
+				}
+			}
+		}
+	}()
+	return <-failed
+}
+
+// shipToFolder ships a chunk as a file, whole or not at all.
+func shipToFolder(st *Stream, dir string, known map[string]bool) error {
+	b, err := readFolder(dir)
+	if err != nil {
+		return err
+	}
+	offset, before := b.stored(st.Whole()), b.stored(st.Whole())
+	if _, err := shipOne(st, b, 2000, known, lost); err != nil {
+		return err
+	}
+	body, ok := b.chunks[st.Whole()][offset]
+	if !ok || b.stored(st.Whole()) == before {
+		return nil
+	}
+	temp := filepath.Join(dir, ".temp")
+	if err := os.WriteFile(temp, body, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, filepath.Join(dir, fmt.Sprintf("%s.%d", st.Whole(), offset))); err != nil {
+		return err
+	}
+	st.Shipped(offset + int64(len(body)))
+	return nil
+}
+
+func readFolder(dir string) (*store, error) {
+	b := newStore()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		whole, digits, _ := strings.Cut(e.Name(), ".")
+		offset, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			continue // the temporary file
+		}
+		body, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if err := b.create(whole, offset, body); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// TestKill kills a process that appends and ships, again and again, at random instants. Everything it was told is kept is stored, once.
+func TestKill(t *testing.T) {
+	rounds := 100
+	if testing.Short() {
+		rounds = 10
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "store"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(4, 2))
+	answered := make(map[int]bool)
+	for round := range rounds {
+		child := exec.CommandContext(t.Context(), os.Args[0])
+		child.Env = append(os.Environ(), killedEnv+"="+dir, fmt.Sprintf("%s_FIRST=%d", killedEnv, round*1_000_000))
+		var stderr strings.Builder
+		child.Stderr = &stderr
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// It lives for a number of answers, and a moment: so it is killed at any instant of what it does, on machines of any speed.
+		var kill sync.Once
+		stop := func() { kill.Do(func() { _ = child.Process.Kill() }) }
+		left, moment := random.IntN(40), time.Duration(random.IntN(3000))*time.Microsecond
+		r := bufio.NewReader(out)
+		for {
+			text, err := r.ReadString('\n')
+			if errors.Is(err, io.EOF) {
+				break // an unfinished line was not read by anybody
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := strconv.Atoi(strings.TrimSpace(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answered[i] = true
+			if left--; left < 0 {
+				go func() { time.Sleep(moment); stop() }()
+			}
+		}
+		stop()
+		if err := child.Wait(); stderr.Len() > 0 || err == nil {
+			t.Fatalf("round %d ended by itself: %v %s", round, err, stderr.String())
+		}
+	}
+	b, err := readFolder(filepath.Join(dir, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := reopen(t, filepath.Join(dir, "spool"), testOptions())
+	drain(t, s, b, 1<<20)
+	stored := b.lines()
+	for i := range answered {
+		for _, l := range []string{line("a", i), line(string(rune('b'+i%3)), i)} {
+			if n := stored[pieces(l)[0].Whole+": "+l]; n != 1 {
+				t.Errorf("event %d is stored %d times", i, n)
+			}
+		}
+	}
+	for l, n := range stored {
+		if n > 1 {
+			t.Errorf("%d times stored: %s", n, l)
+		}
+	}
+	t.Logf("killed %d times: %d batches answered for, %d lines stored, none lost, none twice", rounds, len(answered), len(stored))
+}

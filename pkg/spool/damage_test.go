@@ -1,0 +1,400 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// written is a segment with a few batches, and where each of them ends.
+type written struct {
+	name  string
+	bytes []byte
+	lines [][]string // of each batch
+	ends  []int
+}
+
+func writeSegment(t *testing.T, batches ...[]string) written {
+	t.Helper()
+	dir := t.TempDir()
+	s := reopen(t, dir, testOptions())
+	var w written
+	for _, lines := range batches {
+		mustAppend(t, s, lines...)
+		w.ends = append(w.ends, int(s.active.size))
+	}
+	w.lines = batches
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := segments(t, dir)[0]
+	var err error
+	if w.bytes, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	w.name = filepath.Base(path)
+	return w
+}
+
+func threeBatches(t *testing.T) written {
+	return writeSegment(t,
+		[]string{line("a", 1), line("a", 2), line("b", 3)},
+		[]string{line("b", 4)},
+		[]string{line("a", 5), line("c", 6)},
+	)
+}
+
+// openWith opens a spool that holds the bytes as its only segment.
+func openWith(t *testing.T, name string, b []byte) (string, *Spool) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opts := testOptions()
+	opts.disk = fastDisk{}
+	return dir, reopen(t, dir, opts)
+}
+
+func quarantined(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, quarantineDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestTornTail: wherever the process was killed, the batches before are there, whole, and nothing of the torn one.
+func TestTornTail(t *testing.T) {
+	w := threeBatches(t)
+	for size := range w.bytes {
+		dir, s := openWith(t, w.name, w.bytes[:size])
+		var want []string
+		whole := size == 0 || size == len(segmentMagic)
+		for i, end := range w.ends {
+			if end <= size {
+				want = append(want, w.lines[i]...)
+			}
+			whole = whole || end == size
+		}
+		if n := count(s.metrics.torn); n != map[bool]float64{true: 0, false: 1}[whole] {
+			t.Errorf("cut at %d: %v torn segments", size, n)
+		}
+		// What comes next is not disturbed by what was cut off.
+		mustAppend(t, s, line("a", 100))
+		b := newStore()
+		drain(t, s, b, 1<<20)
+		checkStored(t, b, append(want, line("a", 100)), 1)
+		if n := count(s.metrics.damaged); n != 0 {
+			t.Errorf("cut at %d: taken for damage", size)
+		}
+		if tails := quarantined(t, dir); len(tails) > 0 == whole {
+			t.Errorf("cut at %d: set aside %v", size, tails)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestFlippedBits: whichever byte is damaged, only pieces of its own batch are lost, the damage is counted and the file set aside.
+func TestFlippedBits(t *testing.T) {
+	w := threeBatches(t)
+	for at := range w.bytes {
+		damaged := bytes.Clone(w.bytes)
+		damaged[at] ^= 1 << (at % 8)
+		dir, s := openWith(t, w.name, damaged)
+		b := newStore()
+		drain(t, s, b, 1<<20)
+		stored := b.lines()
+		for i, lines := range w.lines {
+			hurt := at < w.ends[i] && (i == 0 && at >= len(segmentMagic) || i > 0 && at >= w.ends[i-1])
+			lost := 0
+			for _, l := range lines {
+				key := pieces(l)[0].Whole + ": " + l
+				if stored[key] == 0 {
+					lost++
+				} else if stored[key] > 1 {
+					t.Errorf("byte %d: %q is stored %d times", at, l, stored[key])
+				}
+				delete(stored, key)
+			}
+			if hurt != (lost > 0) {
+				t.Errorf("byte %d: batch %d lost %d lines", at, i, lost)
+			}
+		}
+		if len(stored) > 0 {
+			t.Errorf("byte %d: stored %v", at, stored)
+		}
+		if n := count(s.metrics.damaged) + count(s.metrics.torn); n != 1 {
+			t.Errorf("byte %d: counted %v", at, n)
+		}
+		if names := quarantined(t, dir); len(names) != 1 {
+			t.Errorf("byte %d: set aside %v", at, names)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDamageWhileRunning: what is found damaged when it is shipped is lost, but holds up nothing.
+func TestDamageWhileRunning(t *testing.T) {
+	dir := t.TempDir()
+	s := reopen(t, dir, testOptions())
+	for i := range 3 {
+		mustAppend(t, s, line("a", i), line("b", i))
+	}
+	path := segments(t, dir)[0]
+	damage(t, path, line("a", 1))
+	b := newStore()
+	known := make(map[string]bool)
+	for _, st := range s.Streams() {
+		if st.Whole() != "a" {
+			continue
+		}
+		if _, err := shipOne(st, b, 1<<20, known, kept); !errors.Is(err, errDamaged) {
+			t.Fatalf("%v, want damage", err)
+		}
+		if _, n, _ := st.Pending(1 << 20); n != int64(len(line("a", 0))) {
+			t.Errorf("%d bytes are pending before the damage", n)
+		}
+	}
+	drain(t, s, b, 1<<20)
+	checkStored(t, b, []string{line("a", 0), line("a", 2), line("b", 0), line("b", 1), line("b", 2)}, 1)
+	if n := count(s.metrics.damaged); n != 1 {
+		t.Errorf("counted %v", n)
+	}
+	if names := quarantined(t, dir); len(names) != 1 || len(segments(t, dir)) != 0 {
+		t.Errorf("set aside %v, left %v", names, segments(t, dir))
+	}
+}
+
+func damage(t *testing.T, path, what string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := bytes.Index(b, []byte(what))
+	if i < 0 {
+		t.Fatalf("%q is not in %s", what, path)
+	}
+	b[i+3] ^= 0x10
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnreadableSegment: a file that is no segment at all does not keep the spool from opening.
+func TestUnreadableSegment(t *testing.T) {
+	for name, content := range map[string]string{"empty": "", "short": "RHS", "text": strings.Repeat("not a segment\n", 100), "zeros": strings.Repeat("\x00", 5000)} {
+		t.Run(name, func(t *testing.T) {
+			_, s := openWith(t, segmentName(7), []byte(content))
+			mustAppend(t, s, line("a", 1))
+			if got := segments(t, s.dir); len(got) != 1 || filepath.Base(got[0]) != segmentName(8) {
+				t.Errorf("segments %v", got)
+			}
+			b := newStore()
+			drain(t, s, b, 1<<20)
+			checkStored(t, b, []string{line("a", 1)}, 1)
+		})
+	}
+}
+
+func TestQuarantineIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	s := reopen(t, dir, testOptions())
+	for i := range 12 {
+		path := filepath.Join(dir, segmentName(uint64(i)))
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, quarantineBytes/8); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.quarantine(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := quarantined(t, dir)
+	if len(names) != 8 || filepath.Base(names[0]) != segmentName(4) {
+		t.Errorf("kept %v", names)
+	}
+}
+
+// TestDamagedAnchors: without its anchors a spool ships again what it holds, behind what is stored; nothing is lost.
+func TestDamagedAnchors(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"gone":    os.Remove,
+		"garbage": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("?", 100)), 0o600) },
+		"torn":    func(path string) error { return os.Truncate(path, slotBytes-1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := reopen(t, dir, testOptions())
+			b := newStore()
+			mustAppend(t, s, line("a", 1))
+			if _, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{}, lost); err != nil {
+				t.Fatal(err)
+			}
+			mustAppend(t, s, line("a", 2))
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := change(filepath.Join(dir, "anchors")); err != nil {
+				t.Fatal(err)
+			}
+			s = reopen(t, dir, testOptions())
+			drain(t, s, b, 1<<20)
+			checkStored(t, b, []string{line("a", 1), line("a", 2)}, 2)
+		})
+	}
+}
+
+// FuzzLoader: from any bytes the loader takes extents that lie within them, do not overlap and have the right checksums, and says where
+// to go on behind what it skips.
+func FuzzLoader(f *testing.F) {
+	for _, seed := range someSegments() {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = sealed(b)
+		s := &Spool{streams: make(map[string]*Stream)}
+		seg := &segment{skip: make(map[int64]int64)}
+		l := loader{spool: s, segment: seg, window: newWindow(bytes.NewReader(b), int64(len(b))), buf: make([]byte, 64)}
+		end, err := l.run()
+		if err != nil || end > int64(len(b)) {
+			t.Fatalf("end %d of %d, %v", end, len(b), err)
+		}
+		var last int64
+		for _, e := range l.entries {
+			if e.entry.n <= 0 || e.entry.at < last || e.entry.at+headerBytes+e.entry.n > end || e.stream == nil {
+				t.Fatalf("%+v behind byte %d, the segment ends at %d", e.entry, last, end)
+			}
+			last = e.entry.at
+		}
+		for from, to := range seg.skip {
+			if to <= from || to > end || !seg.damaged {
+				t.Fatalf("skips from %d to %d of %d, damaged %v", from, to, end, seg.damaged)
+			}
+		}
+	})
+}
+
+func someSegments() [][]byte {
+	var list [][]byte
+	for _, table := range [][]extent{
+		{{whole: []byte("a"), generation: 1, n: 2}},
+		{{whole: []byte("a"), generation: 1, start: 5, n: 1}, {whole: []byte("b"), generation: 2, start: maxOffset, n: 1}},
+	} {
+		var encoded []byte
+		for _, e := range table {
+			e.checksum = crc32.Checksum([]byte("x\n")[:e.n], castagnoli)
+			encoded = appendExtent(encoded, e, string(e.whole))
+		}
+		record := string(appendHeader(nil, encoded, 2, 0)) + string(encoded) + "x\n"
+		list = append(list, []byte(segmentMagic+record+"garbage"+record), []byte(segmentMagic+record+record[:20]))
+	}
+	return list
+}
+
+// FuzzSegment: whatever a segment file and the anchors hold, the spool opens, ships what is good of it and is usable.
+func FuzzSegment(f *testing.F) {
+	for _, seed := range someSegments() {
+		f.Add(seed, encodeSlot(nil, saved{1, anchor{0, 100}, 1}, 1))
+	}
+	f.Fuzz(func(t *testing.T, segment, anchorFile []byte) {
+		dir := t.TempDir()
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, segmentName(1)), sealed(segment), 0o600),
+			os.WriteFile(filepath.Join(dir, "anchors"), anchorFile, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		opts := testOptions()
+		opts.disk = fastDisk{}
+		s := reopen(t, dir, opts)
+		known, b := make(map[string]bool), newStore()
+		for rounds := 0; len(s.Streams()) > 0; rounds++ {
+			if rounds > 10_000 {
+				t.Fatal("never empty")
+			}
+			for _, st := range s.Streams() {
+				// Data that are no lines are none of the spool's own; they are read all the same.
+				_, _ = shipOne(st, b, 1<<20, known, kept)
+				if offset, n, _ := st.Pending(1 << 20); n > 0 {
+					st.Shipped(offset + n)
+				}
+			}
+		}
+		mustAppend(t, s, line("new", 1))
+		drain(t, s, b, 1<<20)
+		if b.lines()["new: "+line("new", 1)] != 1 {
+			t.Fatal("what was appended is not stored")
+		}
+		if len(segments(t, dir)) > 0 {
+			t.Fatalf("left %v", segments(t, dir))
+		}
+	})
+}
+
+// sealed makes checksums of a fuzzed segment's records right, so that the fuzzer gets behind them. Bytes that say where they are not
+// meant to be right keep them.
+func sealed(segment []byte) []byte {
+	b := bytes.Clone(segment)
+	for i := 0; i+headerBytes <= len(b); i++ {
+		if string(b[i:i+4]) != recordMagic {
+			continue
+		}
+		n := int(b[i+4]) | int(b[i+5])<<8
+		if i+headerBytes+n > len(b) {
+			continue
+		}
+		table := b[i+headerBytes : i+headerBytes+n]
+		header := appendHeader(nil, table, int64(b[i+8]), 0)
+		copy(b[i:], header)
+	}
+	return b
+}
+
+// FuzzDamage: a valid segment that is flipped at one place and cut at another loses nothing but what stood there.
+func FuzzDamage(f *testing.F) {
+	f.Add(uint16(40), uint8(1), uint16(0))
+	f.Add(uint16(0), uint8(0), uint16(300))
+	f.Fuzz(func(t *testing.T, at uint16, flip uint8, cut uint16) {
+		w := threeBatches(t)
+		size := len(w.bytes)
+		if cut > 0 {
+			size = int(cut) % size
+		}
+		damaged := bytes.Clone(w.bytes[:size])
+		if int(at) < size {
+			damaged[at] ^= flip
+		}
+		_, s := openWith(t, w.name, damaged)
+		b := newStore()
+		drain(t, s, b, 1<<20)
+		stored := b.lines()
+		start := len(segmentMagic)
+		for i, lines := range w.lines {
+			if good := w.ends[i] <= size && (flip == 0 || int(at) >= w.ends[i] || int(at) < start); good {
+				for _, l := range lines {
+					if stored[pieces(l)[0].Whole+": "+l] != 1 {
+						t.Fatalf("%q of an undamaged batch is lost", l)
+					}
+				}
+			}
+			for _, l := range lines {
+				delete(stored, pieces(l)[0].Whole+": "+l)
+			}
+			start = w.ends[i]
+		}
+		if len(stored) > 0 {
+			t.Fatalf("stored what was never appended: %v", stored)
+		}
+	})
+}
