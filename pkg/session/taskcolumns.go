@@ -47,7 +47,8 @@ func (b *Blobs) add(s []byte) {
 	b.Ends = append(b.Ends, uint32(len(b.Data)))
 }
 
-func (b *Blobs) at(i int) []byte {
+// At gives the i-th one.
+func (b *Blobs) At(i int) []byte {
 	var from uint32
 	if i > 0 {
 		from = b.Ends[i-1]
@@ -264,7 +265,7 @@ func (l limits) fillCells(pages []taskPage, columns *TaskColumns) error {
 }
 
 func (l limits) fillBlobs(cells *taskCells, i int, arenas *taskArenas, blobs []Blobs, n int) error {
-	for later := blobs[0].at(n); len(later) > 0; {
+	for later := blobs[0].At(n); len(later) > 0; {
 		time, size := binary.Varint(later[1:])
 		if size <= 0 || int(later[0]) >= l.states {
 			return fmt.Errorf("%w: a transition cannot be read", errDamaged)
@@ -272,7 +273,7 @@ func (l limits) fillBlobs(cells *taskCells, i int, arenas *taskArenas, blobs []B
 		cells.rest[i] = uint32(arenas.transitions.add(laterTransition{time: time, next: cells.rest[i], state: taskState(later[0])})) + 1
 		later = later[1+size:]
 	}
-	if failed := blobs[1].at(n); len(failed) > 0 {
+	if failed := blobs[1].At(n); len(failed) > 0 {
 		kind, size := binary.Uvarint(failed)
 		if size <= 0 || kind >= uint64(l.texts) {
 			return fmt.Errorf("%w: an error cannot be read", errDamaged)
@@ -280,7 +281,7 @@ func (l limits) fillBlobs(cells *taskCells, i int, arenas *taskArenas, blobs []B
 		text := failed[size:]
 		cells.failure[i] = uint32(arenas.failures.add(failure{kind: textID(kind), text: arenas.bytes.put(text), length: uint32(len(text))})) + 1
 	}
-	if profile := blobs[2].at(n); len(profile) > 0 {
+	if profile := blobs[2].At(n); len(profile) > 0 {
 		cells.profile[i] = arenas.putProfile(0, profile)
 	}
 	return nil

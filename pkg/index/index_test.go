@@ -1,0 +1,220 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// stored is a session in a folder.
+type stored struct {
+	t     testing.TB
+	store *local.Store
+	ref   layout.Session
+	log   *logrus.Logger
+	said  bytes.Buffer
+}
+
+func open(t testing.TB, dir string, ref layout.Session) *stored {
+	t.Helper()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stored{t: t, store: store, ref: ref, log: logrus.New()}
+	s.log.SetOutput(&s.said)
+	return s
+}
+
+func generated(t testing.TB, tasks int) *stored {
+	t.Helper()
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: tasks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir, stats.Session)
+}
+
+// load loads the session from its events.
+func (s *stored) load() *session.Session {
+	s.t.Helper()
+	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{Log: s.log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return loaded
+}
+
+// neverReplays is an Index that fails the test if it has none.
+type neverReplays struct {
+	t testing.TB
+	o *Opener
+}
+
+func (n neverReplays) Open(ctx context.Context, ref layout.Session, sources session.Sources) (*session.Tables, error) {
+	tables, err := n.o.Open(ctx, ref, sources)
+	if tables == nil {
+		n.t.Errorf("no index: %v", err)
+	}
+	return tables, err
+}
+
+func (s *stored) opener() *Opener {
+	return &Opener{Store: s.store, Root: layout.DefaultRoot, Log: s.log}
+}
+
+// indexed writes an index and loads the session from it.
+func (s *stored) indexed(from *session.Session) *session.Session {
+	s.t.Helper()
+	s.write(from)
+	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{Log: s.log, Index: neverReplays{s.t, s.opener()}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.said.Len() > 0 {
+		s.t.Error(s.said.String())
+	}
+	return loaded
+}
+
+func (s *stored) write(from *session.Session) {
+	s.t.Helper()
+	if err := Write(s.t.Context(), s.store, s.store, layout.DefaultRoot, from, nil); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+var parameter = regexp.MustCompile(`\{(\w+)\}`)
+
+// handler answers a dashboard's requests about one session, as of a moment.
+func handler(s *session.Session, at int64) http.Handler {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	mux := http.NewServeMux()
+	for _, route := range dashboard.New(dashboard.Options{Log: log}).Routes() {
+		pattern := route.Path
+		if strings.HasSuffix(pattern, "/") {
+			pattern += "{$}"
+		}
+		names := parameter.FindAllStringSubmatch(route.Path, -1)
+		mux.HandleFunc(route.Method+" "+pattern, func(w http.ResponseWriter, r *http.Request) {
+			params := map[string]string{}
+			for _, n := range names {
+				params[n[1]] = r.PathValue(n[1])
+			}
+			route.Serve(w, &dashboard.Request{Request: r, Session: s, At: at, Params: params})
+		})
+	}
+	return mux
+}
+
+// sameAnswers asks both sessions the same, at several moments.
+func sameAnswers(t *testing.T, want, got *session.Session, urls []string) {
+	t.Helper()
+	for _, at := range []int64{0, want.Start + (want.End-want.Start)/3, want.End - 1} {
+		a, b := handler(want, at), handler(got, at)
+		for _, url := range urls {
+			x, y := httptest.NewRecorder(), httptest.NewRecorder()
+			a.ServeHTTP(x, httptest.NewRequest(http.MethodGet, url, nil))
+			b.ServeHTTP(y, httptest.NewRequest(http.MethodGet, url, nil))
+			if x.Code != y.Code || !bytes.Equal(x.Body.Bytes(), y.Body.Bytes()) {
+				t.Errorf("%s at %d: %d and %d bytes from events, %d and %d bytes from the index: %s", url, at, x.Code, x.Body.Len(), y.Code, y.Body.Len(),
+					difference(x.Body.Bytes(), y.Body.Bytes()))
+			}
+		}
+	}
+	if err := got.Tasks.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func difference(a, b []byte) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	part := func(s []byte) []byte { return s[max(0, n-200):min(len(s), n+200)] }
+	return fmt.Sprintf("\n%s\n%s", part(a), part(b))
+}
+
+// taskURLs are requests about all tasks and some.
+func taskURLs(s *session.Session) []string {
+	urls := []string{
+		"/api/v0/tasks", "/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?limit=3", "/api/v0/tasks?exclude_driver=false&limit=10000&detail=1",
+		"/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=failed&limit=10000&detail=1",
+		"/api/v0/tasks?filter_keys=error_type&filter_predicates=%3D&filter_values=WORKER_DIED",
+		"/api/v0/tasks?filter_keys=nonsense&filter_predicates=%3D&filter_values=1",
+		"/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/tasks/timeline", "/logical/actors", "/api/v0/actors?detail=1&limit=10000",
+		"/api/jobs/", "/api/v0/jobs", "/nodes?view=summary", "/api/v0/nodes?detail=1", "/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1",
+	}
+	filter := func(key, value string) {
+		urls = append(urls, fmt.Sprintf("/api/v0/tasks?filter_keys=%s&filter_predicates=%%3D&filter_values=%s&detail=1&limit=10000", key, value),
+			fmt.Sprintf("/api/v0/tasks?filter_keys=%s&filter_predicates=!%%3D&filter_values=%s&limit=7", key, value),
+			fmt.Sprintf("/api/v0/tasks/summarize?filter_keys=%s&filter_predicates=%%3D&filter_values=%s", key, value))
+	}
+	for _, j := range s.Jobs {
+		filter("job_id", j.ID.String())
+		urls = append(urls, "/api/v0/tasks/timeline?job_id="+j.ID.String())
+	}
+	for _, n := range s.Nodes {
+		filter("node_id", n.ID.String())
+	}
+	for n := 0; n < s.Tasks.Len(); n += 1 + s.Tasks.Len()/20 {
+		r := s.Tasks.Row(n, 0)
+		filter("task_id", r.ID().String())
+		filter("name", string(r.Name()))
+		filter("actor_id", fmt.Sprintf("%x", r.Actor()))
+	}
+	filter("task_id", strings.Repeat("00", 24))
+	filter("task_id", strings.Repeat("ff", 24))
+	return urls
+}
+
+// TestSameAnswers: what is answered from an index is what is answered from events, byte by byte.
+func TestSameAnswers(t *testing.T) {
+	names, err := recording.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			r := recording.OpenNamed(t, name)
+			archive, err := recording.Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref, err := archive.Session()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, r.Store(), ref)
+			events := s.load()
+			urls := taskURLs(events)
+			for _, a := range r.Golden() {
+				urls = append(urls, a.URL)
+			}
+			sameAnswers(t, events, s.indexed(events), urls)
+		})
+	}
+	t.Run("generated", func(t *testing.T) {
+		s := generated(t, session.GroupRows+300) // more than a row group
+		events := s.load()
+		sameAnswers(t, events, s.indexed(events), taskURLs(events))
+	})
+}

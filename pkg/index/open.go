@@ -1,0 +1,153 @@
+package index
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Opener finds the indexes of sessions. It implements session.Index.
+type Opener struct {
+	Store blob.Reader
+	// Cache, if set, is looked into as well: indexes that could not be put into Store.
+	Cache *Cache
+	Root  string
+	Log   logrus.FieldLogger
+}
+
+// Open implements session.Index. What is damaged or of another version is told in the log and not used.
+func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources) (*session.Tables, error) {
+	stored := make(map[string]int64, len(sources.Index))
+	for _, object := range sources.Index {
+		stored[object.Key] = object.Size
+	}
+	tables, err := o.openIn(ctx, o.Store, ref, sources.Fingerprint, stored)
+	if tables == nil && err == nil && o.Cache != nil {
+		if stored, err = o.Cache.list(ctx, o.Root, ref); err == nil {
+			tables, err = o.openIn(ctx, o.Cache.store, ref, sources.Fingerprint, stored)
+		}
+	}
+	return tables, err
+}
+
+// openIn opens the index that one store holds; nil if there is none that can be used.
+func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Session, fingerprint string, stored map[string]int64) (*session.Tables, error) {
+	if stored[layout.IndexKey(o.Root, ref, metaTable)] == 0 {
+		return nil, nil
+	}
+	tables, err := openTables(ctx, store, o.Root, ref, fingerprint, stored)
+	log := o.Log.WithField("session", ref.String())
+	switch {
+	case err == nil:
+		return tables, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, errStale):
+		log.Debug("a session's index is not one of what is stored now")
+	default:
+		log.WithError(err).Warn("cannot use a session's index; its events are replayed")
+	}
+	return nil, nil
+}
+
+// openTables reads all but the rows, which are read when they are asked for.
+func openTables(ctx context.Context, store blob.Reader, root string, ref layout.Session, fingerprint string, stored map[string]int64) (*session.Tables, error) {
+	f, err := readFacts(ctx, store, root, ref, fingerprint, stored)
+	if err != nil {
+		return nil, err
+	}
+	out := &session.Tables{Rows: f.Rows, First: f.First, States: f.States, Start: f.Start, End: f.End, Warnings: f.Warnings}
+	r := &tableReader{store: store, root: root, ref: ref, facts: f}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		rows, err := openRows(ctx, r.object(rowsTableName), f)
+		out.Source = rows
+		return err
+	})
+	g.Go(func() error {
+		texts, err := readTable[text](ctx, r, textsTable)
+		for i := range texts {
+			out.Texts = append(out.Texts, texts[i].Text)
+		}
+		return err
+	})
+	g.Go(func() (err error) {
+		out.Definitions, err = readTable[session.Definition](ctx, r, definitionsTable)
+		return err
+	})
+	g.Go(func() (err error) {
+		out.Profilers, err = readTable[session.Profiler](ctx, r, profilersTable)
+		return err
+	})
+	g.Go(func() error { return readEntities[actorRow](ctx, r, actorsTable, &out.Actors) })
+	g.Go(func() error { return readEntities[nodeRow](ctx, r, nodesTable, &out.Nodes) })
+	g.Go(func() error { return readEntities[jobRow](ctx, r, jobsTable, &out.Jobs) })
+	g.Go(func() error { return readEntities[submissionRow](ctx, r, submissionsTable, &out.Submissions) })
+	g.Go(func() error { return readEntities[workerRow](ctx, r, workersTable, &out.Workers) })
+	g.Go(func() error { return readEntities[groupRow](ctx, r, groupsTable, &out.PlacementGroups) })
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// tableReader reads the tables of one index.
+type tableReader struct {
+	store blob.Reader
+	root  string
+	ref   layout.Session
+	facts *facts
+}
+
+func (r *tableReader) object(table string) *object {
+	return &object{store: r.store, key: layout.IndexKey(r.root, r.ref, table), size: r.facts.Tables[table]}
+}
+
+// readTable reads all rows of a table.
+func readTable[T any](ctx context.Context, r *tableReader, table string) ([]T, error) {
+	o := r.object(table)
+	file, err := o.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.facts.belongs(file, o.key); err != nil {
+		return nil, err
+	}
+	in := parquet.NewGenericReader[T](file)
+	defer func() { _ = in.Close() }()
+	all := make([]T, file.NumRows())
+	for n := 0; n < len(all); {
+		m, err := in.Read(all[n:])
+		n += m
+		if err != nil && (n < len(all) || !errors.Is(err, io.EOF)) {
+			return nil, fmt.Errorf("read %s: %w", o.key, err)
+		}
+	}
+	return all, nil
+}
+
+// readEntities reads a small table: of each row the column that holds all of it.
+func readEntities[R interface{ whole() string }, E any](ctx context.Context, r *tableReader, table string, into *[]E) error {
+	rows, err := readTable[R](ctx, r, table)
+	if err != nil {
+		return err
+	}
+	all := make([]E, len(rows))
+	for i := range rows {
+		if err := json.Unmarshal([]byte(rows[i].whole()), &all[i]); err != nil {
+			return fmt.Errorf("read row %d of %s: %w", i, table, err)
+		}
+	}
+	*into = all
+	return nil
+}

@@ -1,0 +1,206 @@
+package index
+
+import (
+	"cmp"
+	"encoding/hex"
+	"io"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// The names of the large tables for analysis.
+const (
+	tasksTable      = "tasks"
+	taskEventsTable = "task_events"
+	profileTable    = "profile"
+)
+
+// taskRow is one attempt of a task. Times are when states were entered; text is NULL where Ray's State API answers null.
+type taskRow struct {
+	owner
+	JobID             string  `parquet:"job_id,dict"`
+	TaskID            string  `parquet:"task_id,zstd"`
+	AttemptNumber     int32   `parquet:"attempt_number,delta"`
+	Name              string  `parquet:"name,dict"`
+	FuncOrClassName   string  `parquet:"func_or_class_name,dict"`
+	Type              string  `parquet:"type,dict"`
+	State             string  `parquet:"state,dict"`
+	CreationTime      int64   `parquet:"creation_time,optional,timestamp(microsecond),delta"`
+	StartTime         int64   `parquet:"start_time,optional,timestamp(microsecond),delta"`
+	EndTime           int64   `parquet:"end_time,optional,timestamp(microsecond),delta"`
+	QueuedMs          float64 `parquet:"queued_ms,optional"`   // from creation to start
+	DurationMs        float64 `parquet:"duration_ms,optional"` // from start to end
+	NodeID            string  `parquet:"node_id,dict,optional"`
+	WorkerID          string  `parquet:"worker_id,dict,optional"`
+	WorkerPID         int32   `parquet:"worker_pid,dict,optional"`
+	ActorID           string  `parquet:"actor_id,dict,optional"`
+	ParentTaskID      string  `parquet:"parent_task_id,dict,optional"`
+	PlacementGroupID  string  `parquet:"placement_group_id,dict,optional"`
+	ErrorType         string  `parquet:"error_type,dict,optional"`
+	ErrorMessage      string  `parquet:"error_message,zstd,optional"`
+	Language          string  `parquet:"language,dict"`
+	RequiredResources string  `parquet:"required_resources,dict,optional"`
+	LabelSelector     string  `parquet:"label_selector,dict,optional"`
+	RuntimeEnv        string  `parquet:"runtime_env,dict,optional"`
+	CallSite          string  `parquet:"call_site,dict,optional"`
+}
+
+// taskEventRow is a state that an attempt entered.
+type taskEventRow struct {
+	owner
+	JobID         string `parquet:"job_id,dict"`
+	TaskID        string `parquet:"task_id,dict,zstd"`
+	AttemptNumber int32  `parquet:"attempt_number,delta"`
+	State         string `parquet:"state,dict"`
+	Time          int64  `parquet:"time,timestamp(microsecond),delta"`
+}
+
+// profileRow is a span of time that an attempt's process measured.
+type profileRow struct {
+	owner
+	JobID         string  `parquet:"job_id,dict"`
+	TaskID        string  `parquet:"task_id,dict,zstd"`
+	AttemptNumber int32   `parquet:"attempt_number,delta"`
+	ComponentType string  `parquet:"component_type,dict"`
+	ComponentID   string  `parquet:"component_id,dict"`
+	NodeIP        string  `parquet:"node_ip,dict"`
+	EventName     string  `parquet:"event_name,dict"`
+	StartTime     int64   `parquet:"start_time,timestamp(microsecond),delta"`
+	DurationMs    float64 `parquet:"duration_ms"`
+	ExtraData     string  `parquet:"extra_data,dict,zstd,json"`
+}
+
+// analysisGroupRows is how many tasks a row group of the tables for analysis holds. Their columns are read whole by engines that run on
+// many cores, a row group each.
+const analysisGroupRows = 64 << 10
+
+// taskWriter writes the three tables about tasks.
+type taskWriter struct {
+	owner  owner
+	tasks  *parquet.GenericWriter[taskRow]
+	events *parquet.GenericWriter[taskEventRow]
+	spans  *parquet.GenericWriter[profileRow]
+
+	// Of one attempt, used again.
+	states  []session.StateTime
+	profile session.Profile
+	event   []taskEventRow
+	span    []profileRow
+}
+
+func newTaskWriter(o owner, generation string, tasks, events, spans io.Writer) *taskWriter {
+	sorted := parquet.SortingWriterConfig(parquet.SortingColumns(
+		parquet.Ascending("job_id"), parquet.Ascending("task_id"), parquet.Descending("attempt_number")))
+	options := append(writerOptions(generation, 0), sorted)
+	return &taskWriter{
+		owner: o, tasks: parquet.NewGenericWriter[taskRow](tasks, options...), events: parquet.NewGenericWriter[taskEventRow](events, options...),
+		spans: parquet.NewGenericWriter[profileRow](spans, options...),
+	}
+}
+
+// write writes all attempts, by job, task and the last attempt first.
+func (w *taskWriter) write(tasks *session.Tasks, done func(rows int)) error {
+	order := make([]int32, tasks.Len())
+	for n := range order {
+		order[n] = int32(n)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		x, y := tasks.Row(int(a), 0).Job(), tasks.Row(int(b), 0).Job()
+		return cmp.Compare(string(x[:]), string(y[:]))
+	})
+	for i, n := range order {
+		if err := w.attempt(tasks.Row(int(n), 0)); err != nil {
+			return err
+		}
+		if (i+1)%analysisGroupRows == 0 {
+			if err := w.flush(); err != nil {
+				return err
+			}
+			done(analysisGroupRows)
+		}
+	}
+	done(len(order) % analysisGroupRows)
+	return w.close()
+}
+
+func (w *taskWriter) flush() error {
+	for _, flush := range []func() error{w.tasks.Flush, w.events.Flush, w.spans.Flush} {
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *taskWriter) close() error {
+	for _, end := range []func() error{w.tasks.Close, w.events.Close, w.spans.Close} {
+		if err := end(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *taskWriter) attempt(r session.Row) error {
+	job, id, attempt := r.Job().String(), r.ID().String(), r.Attempt()
+	row := taskRow{
+		owner: w.owner, JobID: job, TaskID: id, AttemptNumber: attempt, Name: string(r.Name()), FuncOrClassName: string(r.Function()),
+		Type: string(r.Type()), State: r.State(), NodeID: hex.EncodeToString(r.Node()), WorkerID: hex.EncodeToString(r.Worker()),
+		WorkerPID: r.PID(), ActorID: hex.EncodeToString(r.Actor()), ParentTaskID: hex.EncodeToString(r.Parent()),
+		PlacementGroupID: hex.EncodeToString(r.PlacementGroup()), Language: string(r.Language()), RequiredResources: string(r.Resources()),
+		LabelSelector: string(r.Labels()), RuntimeEnv: string(r.RuntimeEnv()),
+	}
+	site, _ := r.CallSite()
+	kind, message, _ := r.Failure()
+	row.CallSite, row.ErrorType, row.ErrorMessage = string(site), string(kind), string(message)
+	w.states = r.States(w.states[:0])
+	row.times(w.states)
+	if _, err := w.tasks.Write([]taskRow{row}); err != nil {
+		return err
+	}
+	w.event = w.event[:0]
+	for _, s := range w.states {
+		w.event = append(w.event, taskEventRow{w.owner, job, id, attempt, s.State, micros(s.Time)})
+	}
+	if _, err := w.events.Write(w.event); err != nil {
+		return err
+	}
+	w.span = w.span[:0]
+	if r.Profile(&w.profile) {
+		kind, component, ip := string(w.profile.Kind), hex.EncodeToString(w.profile.ID), string(w.profile.IP)
+		for _, e := range w.profile.Events {
+			w.span = append(w.span, profileRow{
+				w.owner, job, id, attempt, kind, component, ip, string(e.Name), micros(e.Start), millis(e.End - e.Start), string(e.Extra),
+			})
+		}
+	}
+	_, err := w.spans.Write(w.span)
+	return err
+}
+
+// times fills in what the states tell.
+func (r *taskRow) times(states []session.StateTime) {
+	var created, started, ended int64 // ns
+	for _, s := range states {
+		switch s.State {
+		case session.StateCreated:
+			created = s.Time
+		case session.StateRunning:
+			started = s.Time
+		case session.StateFinished, session.StateFailed:
+			ended = s.Time
+		}
+	}
+	r.CreationTime, r.StartTime, r.EndTime = micros(created), micros(started), micros(ended)
+	if created != 0 && started != 0 {
+		r.QueuedMs = millis(started - created)
+	}
+	if started != 0 && ended != 0 {
+		r.DurationMs = millis(ended - started)
+	}
+}
+
+func millis(ns int64) float64 { return float64(ns) / 1e6 }

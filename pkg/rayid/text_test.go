@@ -1,0 +1,32 @@
+package rayid
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestJSON(t *testing.T) {
+	type all struct {
+		Job    Job
+		Actor  Actor
+		Group  PlacementGroup
+		Task   Task
+		Nodes  map[int32]Node
+		Worker map[Worker]bool
+	}
+	in := all{Job: Job{1}, Actor: Actor{2}, Group: PlacementGroup{3}, Task: Task{4}, Nodes: map[int32]Node{1: {5}}, Worker: map[Worker]bool{{6}: true}}
+	text, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out all
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.Job != in.Job || out.Actor != in.Actor || out.Group != in.Group || out.Task != in.Task || out.Nodes[1] != in.Nodes[1] || !out.Worker[Worker{6}] {
+		t.Errorf("%s became %+v", text, out)
+	}
+	if err := json.Unmarshal([]byte(`{"Job":"xyz"}`), &out); err == nil {
+		t.Error("xyz is no job")
+	}
+}
