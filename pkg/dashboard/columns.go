@@ -8,7 +8,7 @@ func filterable(name string) column       { return column{name: name, filterable
 func detail(name string) column           { return column{name: name, detail: true} }
 func filterableDetail(name string) column { return column{name: name, filterable: true, detail: true} }
 func (c column) of(k kind) column         { c.kind = k; return c }
-func (c column) since(newer bool) column  { c.newer = newer; return c }
+func (c column) notIn255() column         { c.newer = true; return c }
 
 var actorColumns = []column{
 	filterable("actor_id"), filterable("class_name"), filterable("state"), filterable("job_id"), filterable("name"),
@@ -22,7 +22,7 @@ var actorColumns = []column{
 var placementGroupColumns = []column{
 	filterable("placement_group_id"), filterable("name"), filterable("creator_job_id"), filterable("state"),
 	detail("bundles"), filterableDetail("is_detached"), detail("stats"),
-	detail("topology_strategy").since(true), detail("topology_assignments").since(true),
+	detail("topology_strategy").notIn255(), detail("topology_assignments").notIn255(),
 }
 
 var nodeColumns = []column{

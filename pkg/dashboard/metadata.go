@@ -25,8 +25,8 @@ func (d *Dashboard) savedRoutes() map[string]handler {
 			build, err := d.rayBuild(r)
 			return success("", pyjson.Obj("rayVersion", build.version, "pythonVersion", build.python, "rayInitCluster", false)), err
 		}),
-		"/api/v0/runtime_env_redaction": d.since256("/api/v0/runtime_env_redaction", success("", pyjson.Obj("redactionEnabled", true))),
-		"/api/profiling_enabled":        d.since256("/api/profiling_enabled", profilingOff()),
+		"/api/v0/runtime_env_redaction": d.after255("/api/v0/runtime_env_redaction", success("", pyjson.Obj("redactionEnabled", true))),
+		"/api/profiling_enabled":        d.after255("/api/profiling_enabled", profilingOff()),
 		"/api/authentication_mode":      authenticationMode,
 		"/api/serve/applications/":      serveApplications,
 		"/api/data/datasets/{job_id}":   datasets,
@@ -74,8 +74,8 @@ func savedOrText(url string, status int, text string) handler {
 // noSuchRoute is what Ray answers to a path it does not have.
 const noSuchRoute = "404: Not Found"
 
-// since256 is savedOr for a request that Ray 2.55 does not have.
-func (d *Dashboard) since256(url string, otherwise any) handler {
+// after255 is savedOr for a request that Ray 2.55 does not have.
+func (d *Dashboard) after255(url string, otherwise any) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		old, err := d.ray255(r)
 		if err != nil {

@@ -148,7 +148,8 @@ func setNodeState(raylet *pyjson.Object, s *nodeState) {
 	}
 }
 
-// newNode makes the summary of a node of which there is no snapshot. Hardware figures that nobody recorded are zeros.
+// newNode makes the summary of a node of which there is no snapshot. Hardware figures that nobody recorded are zeros, or left out where
+// Ray's frontend would draw a full bar for them.
 func newNode(s *session.Session, n *session.Node, state *nodeState) *pyjson.Object {
 	tmp := "/tmp/ray/" + s.Ref.Name
 	raylet := pyjson.Obj(
@@ -164,7 +165,7 @@ func newNode(s *session.Session, n *session.Node, state *nodeState) *pyjson.Obje
 	cpus := int64(state.resources["CPU"])
 	return pyjson.Obj(
 		"now", float64(toMs(n.Start))/float64(msPerSecond), "hostname", n.Hostname, "ip", n.IP, "cpu", 0.0, "cpus", []any{cpus, cpus},
-		"mem", []any{0, 0, 0.0, 0}, "shm", 0, "raylet", raylet, "agent", pyjson.Obj(), "bootTime", 0.0,
+		"shm", 0, "raylet", raylet, "agent", pyjson.Obj(), "bootTime", float64(toMs(n.Start))/float64(msPerSecond), // the machine's own is not known
 		"loadAvg", []any{[]any{0.0, 0.0, 0.0}, []any{0.0, 0.0, 0.0}}, "disk", pyjson.Obj(), "diskIo", []any{0, 0, 0, 0},
 		"diskIoSpeed", []any{0.0, 0.0, 0.0, 0.0}, "gpus", []any{}, "tpus", []any{}, "network", []any{0, 0},
 		"networkSpeed", []any{0.0, 0.0}, "cmdline", []any{}, "gcs", nil,

@@ -99,7 +99,7 @@ func TestMalformedSnapshot(t *testing.T) {
 // TestSnapshotsHeld: parsed once while there is room, forgotten when there is not.
 func TestSnapshotsHeld(t *testing.T) {
 	bodies := map[string]string{}
-	big := `"` + strings.Repeat("x", maxHeldBytes/8/3) + `"`
+	big := `"` + strings.Repeat("x", maxHeldBytes/8/6) + `"`
 	var urls []string
 	for i := range 9 { // one more than fit
 		url := fmt.Sprintf("/nodes/%d", i)
