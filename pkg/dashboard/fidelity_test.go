@@ -33,7 +33,7 @@ var ray255 = with(wholeSession, atLeast{"api/v0/workers": 0.97})
 // before 1.7 also placement groups, Serve and Data.
 var (
 	kuberay17 = with(wholeSession, atLeast{
-		"nodes?view=summary": 0.04, "nodes/{id}": 0.02, "logical/actors": 0.04, "logical/actors/{id}": 0.04,
+		"nodes?view=summary": 0.03, "nodes/{id}": 0.01, "logical/actors": 0.03, "logical/actors/{id}": 0.03,
 		"api/v0/objects": 0.01, "api/v0/objects/summarize": 0.19, "api/v0/runtime_envs": 0.5, "api/prometheus/sd": 0,
 		"api/cluster_status":      0.95, // the autoscaler's text and process are in no log; the rest is what the nodes were
 		"api/v0/workers":          0.99, // that Ray's own drivers ended, and why
