@@ -94,11 +94,11 @@ class Scenario:
         """What the live cluster tells of itself: rows by entity, Ray's command line output, and every URL of golden.py."""
         folder = self.work / "golden"
         folder.mkdir()
-        rows = {e: checks.rows(lab.dashboard, e) for e in ("tasks", "actors", "nodes")}
-        rows["jobs"] = lab.api("/api/jobs/")
         golden.Recorder(lab.dashboard, str(folder)).record()
         commands = [record.ray(lab, *c) for c in record.COMMANDS if c[:2] != ["list", "objects"]]
         commands.append(record.ray(lab, "job", "list"))
+        rows = {e: checks.rows(lab.dashboard, e) for e in ("tasks", "actors", "nodes")}
+        rows["jobs"] = lab.api("/api/jobs/")
         return {"rows": rows, "commands": commands, "golden": folder}
 
     def start_server(self, stack, store):
