@@ -9,17 +9,34 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 RAY_VERSION ?= 2.60.0
 PORT        ?= 8080
 FUZZTIME    ?= 20s
+# Images: what builds them, their tag, and the Ray versions whose dashboards the history server's holds.
+ENGINE       ?= docker
+IMAGE_TAG    ?= v0.1.0
+RAY_VERSIONS ?= 2.60.0 2.55.1
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The test module brings its servers (MinIO, fake GCS …) and so does not weigh on those who import this one.
 MODULES     := . test
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## both binaries, into build/
 	$(GO) build -ldflags "-X main.version=$(VERSION)" -o $(BUILD)/ ./cmd/...
+
+.PHONY: localimage-build localimage-collector localimage-historyserver
+localimage-build: localimage-collector localimage-historyserver ## both images (ENGINE=docker|podman, IMAGE_TAG=…)
+
+localimage-collector: ## the image collector:v0.1.0
+	$(ENGINE) build -f Dockerfile.collector -t collector:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) .
+
+localimage-historyserver: ## the image historyserver:v0.1.0, with the dashboards of RAY_VERSIONS
+	$(ENGINE) build -f Dockerfile.historyserver -t historyserver:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) --build-arg RAY_VERSIONS="$(RAY_VERSIONS)" .
+
+.PHONY: manifests
+manifests: build ## the manifests in config/ that are made of others (needs kubectl)
+	scripts/render-config.sh $(BUILD)/collector
 
 .PHONY: demo
 demo: build dashboard ## a recorded Ray session, collected, then shown at http://localhost:8080 (PORT=…)
