@@ -62,6 +62,8 @@ func child() error {
 	}
 	log := logrus.New()
 	log.SetOutput(os.Stderr)
+	log.SetLevel(logrus.DebugLevel)
+	log.SetFormatter(&logrus.TextFormatter{TimestampFormat: time.RFC3339Nano})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o := collector.Options{

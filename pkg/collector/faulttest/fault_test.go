@@ -172,6 +172,7 @@ func (r *rig) verify(e *events, w *writers) {
 			at := difference(got.Bytes(), want.Bytes())
 			r.t.Errorf("log %s: %d bytes stored, %d written, the first difference at %d: stored %.200q, written %.200q", path, got.Len(), want.Len(), at,
 				got.Bytes()[max(0, at-100):], want.Bytes()[max(0, at-100):])
+			r.explain(path, w)
 		}
 	}
 	stored, lines := r.storedEvents()
@@ -186,6 +187,24 @@ func (r *rig) verify(e *events, w *writers) {
 	}
 	r.t.Logf("%d events answered 200, %d found (%d lines), %d lost; %d logs with %d bytes, %d rotations, %d logs not equal",
 		len(e.sent), len(stored), lines, missing, len(w.written), bytesWritten, w.rotated, lost)
+}
+
+// explain prints what happened to a log.
+func (r *rig) explain(path string, w *writers) {
+	for _, line := range w.history {
+		if strings.Contains(line, " "+path+",") {
+			r.t.Log(line)
+		}
+	}
+	data, err := os.ReadFile(r.log.Name())
+	if err != nil {
+		r.t.Error(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, "log="+path+" ") || strings.Contains(line, "log="+path+"\n") || strings.Contains(line, "msg=collecting") {
+			r.t.Log(strings.TrimSpace(line))
+		}
+	}
 }
 
 func difference(a, b []byte) int {

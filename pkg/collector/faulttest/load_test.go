@@ -90,6 +90,7 @@ type writers struct {
 	mu      sync.Mutex
 	written map[string]*bytes.Buffer // everything written to a path
 	rotated int
+	history []string // of rotations
 }
 
 func (w *writers) run(ctx context.Context, t *testing.T, seed uint64) {
@@ -148,6 +149,7 @@ func (w *writers) append(path, text string) error {
 // rotate moves a log away, by name as Ray does or by copying as logrotate's copytruncate does.
 func (w *writers) rotate(path string, byCopy bool) error {
 	w.rotated++
+	w.history = append(w.history, fmt.Sprintf("%s rotated %s, by copy: %t, %d bytes so far", time.Now().Format(time.RFC3339Nano), path, byCopy, w.written[path].Len()))
 	full := filepath.Join(w.dir, path)
 	if byCopy {
 		data, err := os.ReadFile(full)

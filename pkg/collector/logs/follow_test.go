@@ -62,7 +62,8 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) restart() {
-	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, Node: r.node, Log: r.log, Registerer: prometheus.NewRegistry()})
+	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key,
+		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log, Registerer: prometheus.NewRegistry()})
 	var err error
 	r.shipper, err = ship.New(ship.Options{
 		Store:        r.store,
@@ -141,9 +142,9 @@ func (r *rig) shipAll() {
 	}
 }
 
-func (r *rig) joined(name string) string {
+func (r *rig) joined(node rayid.Node, name string) string {
 	r.t.Helper()
-	data, err := r.store.Joined(key(session, nodeID, name), func(k string) (string, int64) {
+	data, err := r.store.Joined(key(session, node, name), func(k string) (string, int64) {
 		whole, offset, _ := ship.LogNames.Parse(k)
 		return whole, offset
 	})
@@ -155,7 +156,12 @@ func (r *rig) joined(name string) string {
 
 func (r *rig) want(name, data string) {
 	r.t.Helper()
-	if got := r.joined(name); got != data {
+	r.wantOf(nodeID, name, data)
+}
+
+func (r *rig) wantOf(node rayid.Node, name, data string) {
+	r.t.Helper()
+	if got := r.joined(node, name); got != data {
 		r.t.Errorf("%s: stored %d bytes %.200q, want %d bytes %.200q", name, len(got), got, len(data), data)
 	}
 }
@@ -542,6 +548,93 @@ func TestNoFolder(t *testing.T) {
 	if s, running, err := r.tailer.Sessions(); err != nil || running != "" || s != nil {
 		t.Errorf("%v, %s, %v", s, running, err)
 	}
+}
+
+// TestNodeRestartsInItsPod: the raylet has a new ID, and goes on in the same session's folder.
+func TestNodeRestartsInItsPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		a, b, c := first("a"), first("b"), first("c")
+		r.write("raylet.out", a)
+		r.write("worker.err", "")
+		r.shipAll()
+		second := rayid.Node{0x22}
+		r.node = func(context.Context, string) (rayid.Node, error) { return second, nil }
+		r.scan()
+		r.write("raylet.out", b)
+		r.write("worker-2.out", c)
+		r.shipAll()
+		r.restart()
+		r.shipAll()
+		r.rename("raylet.out", "raylet.out.1")
+		r.write("raylet.out", c)
+		r.shipAll()
+		r.wantOf(nodeID, "raylet.out", a)
+		r.wantOf(second, "raylet.out", b+c)
+		r.wantOf(second, "worker-2.out", c)
+		if r.store.Object(key(session, nodeID, "worker.err")) == nil || r.store.Object(key(session, second, "worker.err")) != nil {
+			t.Errorf("stored %v", r.store.Keys())
+		}
+	})
+}
+
+// TestLogsMovedByManifest: KubeRay's manifests move a container's logs away when the next one starts.
+func TestLogsMovedByManifest(t *testing.T) {
+	for name, restart := range map[string]func(*rig){"collector lives on": func(*rig) {}, "collector restarts too": (*rig).restart} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				a, b := first("a"), first("b")
+				r.write("raylet.out", a)
+				r.shipAll()
+				r.write("raylet.out", "the last words\n")
+				r.write("never-seen.log", b)
+				to := filepath.Join(r.tmp, "prev-logs", session, nodeID.String())
+				if err := os.MkdirAll(to, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(r.path("."), filepath.Join(to, "logs")); err != nil {
+					t.Fatal(err)
+				}
+				r.mkdir(".")
+				second := rayid.Node{0x22}
+				r.node = func(context.Context, string) (rayid.Node, error) { return second, nil }
+				restart(r)
+				r.write("raylet.out", b)
+				r.shipAll()
+				r.wantOf(nodeID, "raylet.out", a+"the last words\n")
+				r.wantOf(nodeID, "never-seen.log", b)
+				r.wantOf(second, "raylet.out", b)
+				// Without the state the moved logs are found by the folder they lie in.
+				r.state = t.TempDir()
+				r.restart()
+				r.shipAll()
+				r.wantOf(nodeID, "raylet.out", a+"the last words\n")
+				r.wantOf(second, "raylet.out", b)
+			})
+		})
+	}
+}
+
+// TestRenamedBeforeItIsRead: generations keep their order though the older was renamed after the scan that saw it.
+func TestRenamedBeforeItIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.write("x.out", first("a"))
+		r.shipAll()
+		r.write("x.out", "tail\n")
+		r.rename("x.out", "x.out.1")
+		r.write("x.out", first("b"))
+		r.scan()
+		time.Sleep(5 * time.Second)
+		r.rename("x.out.1", "x.out.2")
+		r.rename("x.out", "x.out.1")
+		r.write("x.out", first("c"))
+		_, _, _ = r.shipper.ShipOnce(t.Context())
+		_, _, _ = r.shipper.ShipOnce(t.Context())
+		r.shipAll()
+		r.want("x.out", first("a")+"tail\n"+first("b")+first("c"))
+	})
 }
 
 func TestEmptyLogs(t *testing.T) {

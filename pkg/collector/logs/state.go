@@ -28,6 +28,7 @@ type stateWhole struct {
 }
 
 type stateEntry struct {
+	Dir  string `json:"dir"`
 	Name string `json:"name"`
 	Dev  uint64 `json:"dev"`
 	Ino  uint64 `json:"ino"`
@@ -35,6 +36,8 @@ type stateEntry struct {
 	N    int64  `json:"n,omitempty"`
 	Sum  uint64 `json:"sum,omitempty"`
 	Read int64  `json:"read,omitempty"`
+	// Limit is where the file's part of the whole ends, 0 if it does not.
+	Limit int64 `json:"limit,omitempty"`
 }
 
 // save writes the state; the tree's lock is held.
@@ -43,7 +46,7 @@ func (t *tree) save() error {
 	for _, w := range t.wholes {
 		sw := stateWhole{Path: w.path, Node: w.node.String(), Base: w.base, From: w.from, Cur: slices.Index(w.files, w.cur)}
 		for _, f := range w.files {
-			sw.Files = append(sw.Files, stateEntry{Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.print.n, Sum: f.print.sum, Read: f.read})
+			sw.Files = append(sw.Files, stateEntry{Dir: f.dir, Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.print.n, Sum: f.print.sum, Read: f.read, Limit: f.limit})
 		}
 		s.Wholes = append(s.Wholes, sw)
 	}
@@ -80,7 +83,7 @@ func (t *tree) load() error {
 		}
 		w := &whole{tree: t, path: sw.Path, node: node, key: t.keyOf(node, keyPath(sw.Path)), base: sw.Base, from: sw.From, pos: sw.Base}
 		for i, e := range sw.Files {
-			f := &file{id: fileID{e.Dev, e.Ino}, name: e.Name, print: print{e.N, e.Sum}, read: e.Read, size: e.Read, whole: w}
+			f := &file{id: fileID{e.Dev, e.Ino}, dir: e.Dir, name: e.Name, limit: e.Limit, print: print{e.N, e.Sum}, read: e.Read, size: e.Read, whole: w}
 			if i == sw.Cur {
 				f.size = sw.From
 			}
@@ -88,7 +91,7 @@ func (t *tree) load() error {
 			t.files[f.id] = f
 		}
 		w.cur = w.files[min(max(sw.Cur, 0), len(w.files)-1)]
-		t.wholes[w.path] = w
+		t.wholes[wholeID{node, w.path}] = w
 	}
 	return nil
 }

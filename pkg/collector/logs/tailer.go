@@ -144,9 +144,7 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 			t.nodeUnknown(session, err)
 			continue
 		}
-		for _, dir := range tree.scan(root, time.Now(), t.isDraining()) {
-			dirs = append(dirs, path.Join(tree.dir, dir))
-		}
+		dirs = append(dirs, tree.scan(root, time.Now(), t.isDraining())...)
 	}
 	t.dropTrees(present)
 	if t.opts.DeleteShipped {
@@ -202,7 +200,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		state: filepath.Join(t.opts.StateDir, session+".json"),
 		keyOf: func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		wake:  t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics,
-		files: make(map[fileID]*file), wholes: make(map[string]*whole), held: make(map[fileID]*heldFile), reported: make(map[string]bool),
+		files: make(map[fileID]*file), wholes: make(map[wholeID]*whole), held: make(map[fileID]*heldFile), reported: make(map[string]bool),
 	}
 	if err := made.load(); err != nil {
 		return nil, err
@@ -303,7 +301,7 @@ func (t *Tailer) sweep(root *os.Root, sessions []string) {
 		}
 		tree.lock.Lock()
 		for _, f := range tree.files {
-			if err := root.Remove(path.Join(tree.dir, f.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := root.Remove(f.full()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				tree.report(f.name, err)
 			}
 		}

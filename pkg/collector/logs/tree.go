@@ -1,16 +1,15 @@
 package logs
 
 import (
-	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -18,7 +17,7 @@ import (
 type tree struct {
 	tmp     string // Ray's temporary folder
 	session string
-	dir     string // of the logs, below tmp
+	dir     string // where logs are written, below tmp
 	state   string // path of the state file
 	node    rayid.Node
 	keyOf   func(node rayid.Node, logPath string) string
@@ -30,14 +29,21 @@ type tree struct {
 	seen   map[fileID]found // of the last scan
 
 	lock   sync.Mutex
-	root   *os.Root // Ray's temporary folder, during a scan
+	root   *os.Root              // Ray's temporary folder, during a scan
+	nodes  map[string]rayid.Node // whose logs a folder holds, where that is not the session's own
 	files  map[fileID]*file
-	wholes map[string]*whole // by path
+	wholes map[wholeID]*whole
 	held   map[fileID]*heldFile
 	dirty  bool // something that the state file should know changed
 	// draining: nothing more will be written, so nothing waits for what may still come.
 	draining bool
 	reported map[string]bool // paths of which an error was logged
+}
+
+// wholeID tells the wholes of a session apart.
+type wholeID struct {
+	node rayid.Node
+	path string // below the logs folder
 }
 
 // heldFile is a new file that begins as a known log does and is named after it: likely the copy that a rotation by copying makes before
@@ -60,15 +66,17 @@ const (
 // scan looks at every file and brings the wholes up to date. It returns the folders of logs.
 func (t *tree) scan(root *os.Root, now time.Time, draining bool) (dirs []string) {
 	w := &t.walked
-	w.walk(root, t.dir)
+	moved, nodes := movedLogs(root, t.session)
+	w.walk(root, append(moved, t.dir))
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	t.root, t.draining = root, draining
+	t.root, t.nodes, t.draining = root, nodes, draining
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
 	}
 	t.reconcile(now, w)
+	t.handOver()
 	if t.dirty {
 		if err := t.save(); err != nil {
 			t.log.WithError(err).Warn("could not write which log is which: a log that is rotated while the collector is restarted could be stored twice")
@@ -77,250 +85,9 @@ func (t *tree) scan(root *os.Root, now time.Time, draining bool) (dirs []string)
 	return w.dirs
 }
 
-// reconcile compares what a walk found with what is known.
-func (t *tree) reconcile(now time.Time, w *walkResult) {
-	seen := t.pick(w.files)
-	if !w.partial {
-		for id, f := range t.files {
-			if _, ok := seen[id]; ok {
-				f.missed = false
-			} else if f.missed || t.draining {
-				t.retire(f)
-			} else {
-				f.missed = true // a walk can miss a file that is renamed under it: only the next one is sure
-				t.wake()
-			}
-		}
-		for id := range t.held {
-			if _, ok := seen[id]; !ok {
-				delete(t.held, id)
-			}
-		}
-	}
-	var fresh, begun []found // not known; known by inode, but with another beginning
-	for id, s := range seen {
-		f := t.files[id]
-		if f == nil {
-			fresh = append(fresh, s)
-			continue
-		}
-		was := f.print
-		same, err := f.recognise(t.root, t.dir, s)
-		if was.n < copyPrint && f.print != was {
-			t.dirty = true
-		}
-		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanged):
-			t.wake() // it moved since the walk
-		case err != nil:
-			f.look(now, s)
-			t.unreadable(f, now, err)
-		case same:
-			t.still(f, now, s)
-		default:
-			begun = append(begun, s)
-		}
-	}
-	slices.SortFunc(begun, byGeneration)
-	for _, s := range begun {
-		f := t.files[s.id]
-		delete(t.files, s.id)
-		i := t.copyOf(f, fresh)
-		if i >= 0 {
-			t.adopt(f, now, fresh[i])
-			fresh = slices.Delete(fresh, i, i+1)
-		} else {
-			t.retire(f)
-		}
-		if i >= 0 || s.path == f.name || s.path == f.whole.path {
-			t.enter(now, s, f.whole) // truncated, and perhaps renamed since
-		} else {
-			fresh = append(fresh, s) // its inode was given to another file
-		}
-	}
-	slices.SortFunc(fresh, byGeneration)
-	moved := t.movedAway(seen)
-	for _, s := range fresh {
-		if t.hold(now, s) {
-			continue
-		}
-		if base, _, ok := rotation(s.path); ok && moved[base] {
-			// Rotated more than once since the last scan: a generation that was never seen under the log's own name.
-			t.enter(now, s, t.wholes[base])
-			continue
-		}
-		t.enter(now, s, t.wholes[s.path])
-	}
-}
-
-// pick chooses one name for each file: where a file has several, the one it is known by.
-func (t *tree) pick(files []found) map[fileID]found {
-	if t.seen == nil {
-		t.seen = make(map[fileID]found, len(files))
-	}
-	seen := t.seen
-	clear(seen)
-	for _, s := range files {
-		before, twice := seen[s.id]
-		if f := t.files[s.id]; twice && (f == nil || f.name == before.path) {
-			continue
-		}
-		if t.files[s.id] == nil {
-			if err := layout.CheckLogPath(keyPath(s.path)); err != nil {
-				t.report(s.path, err)
-				continue
-			}
-		}
-		seen[s.id] = s
-	}
-	return seen
-}
-
-// byGeneration sorts rotated files before the newer generations of the same log.
-func byGeneration(a, b found) int {
-	aBase, aNumber, aRotated := rotation(a.path)
-	bBase, bNumber, bRotated := rotation(b.path)
-	if aRotated && bRotated && aBase == bBase {
-		return bNumber - aNumber
-	}
-	if aRotated != bRotated {
-		if aRotated {
-			return -1
-		}
-		return 1
-	}
-	if a.path < b.path {
-		return -1
-	}
-	return 1
-}
-
-// still takes over what was seen of a file that is the one it was.
-func (t *tree) still(f *file, now time.Time, s found) {
-	if f.name != s.path {
-		t.dirty = true
-	}
-	grew := s.size > f.size
-	f.look(now, s)
-	if f.unreadable && (grew || !now.Before(f.retry)) {
-		f.unreadable = false
-	}
-}
-
-// enter makes a new file known, as the next generation of w or, where that is nil, of a whole of its own.
-func (t *tree) enter(now time.Time, s found, w *whole) {
-	f := &file{id: s.id, grown: now}
-	f.look(now, s)
-	if changed := time.Unix(0, s.changed); changed.Before(now) && s.size > 0 {
-		f.oldest = changed // it lay here before it was seen
-	}
-	if s.size > 0 {
-		if opened, _, err := open(t.root, t.dir+"/"+s.path, s.id); err != nil {
-			t.unreadable(f, now, err)
-		} else {
-			f.print, err = printOf(opened, printBytes)
-			_ = opened.Close()
-			if err != nil {
-				t.unreadable(f, now, err)
-			}
-		}
-	}
-	if w == nil {
-		w = &whole{tree: t, path: s.path, node: t.node, key: t.keyOf(t.node, keyPath(s.path))}
-		t.wholes[s.path] = w
-	}
-	w.add(f)
-	t.files[s.id] = f
-	delete(t.held, s.id)
-	t.dirty = true
-}
-
-// movedAway says of which known logs the newest generation is no longer under the log's own name.
-func (t *tree) movedAway(seen map[fileID]found) map[string]bool {
-	moved := make(map[string]bool)
-	for path, w := range t.wholes {
-		newest := w.files[len(w.files)-1]
-		if s, ok := seen[newest.id]; newest.gone || !ok || s.path != path {
-			moved[path] = true
-		}
-	}
-	return moved
-}
-
-// retire forgets a file that is gone. What was not read of it is lost.
-func (t *tree) retire(f *file) {
-	f.gone = true
-	if t.files[f.id] == f {
-		delete(t.files, f.id)
-	}
-	w := f.whole
-	if lost := f.size - w.consumed(f); lost > 0 && (w.resumed || f != w.cur) {
-		t.metrics.lost.Add(float64(lost))
-		t.log.WithField("log", f.name).Warnf("a log was removed before its last %d bytes were stored: they are lost", lost)
-	}
-	if f != w.cur {
-		w.files = slices.DeleteFunc(w.files, func(g *file) bool { return g == f })
-	}
-	t.dirty = true
-}
-
-// copyOf finds the copy of a log that was truncated, which has the bytes of it that were not read before; -1 if there is none.
-func (t *tree) copyOf(f *file, fresh []found) int {
-	return slices.IndexFunc(fresh, func(s found) bool {
-		return mayCopy(s.path, f.whole.path) && s.size >= f.whole.consumed(f) && f.print.n >= copyPrint && t.begins(s, f.print)
-	})
-}
-
-// adopt makes the copy what f is read from.
-func (t *tree) adopt(f *file, now time.Time, copied found) {
-	f.id = copied.id
-	f.look(now, copied)
-	t.files[f.id] = f
-	delete(t.held, f.id)
-	t.dirty = true
-}
-
-// begins says whether the file begins with what p is the print of.
-func (t *tree) begins(s found, p print) bool {
-	opened, _, err := open(t.root, t.dir+"/"+s.path, s.id)
-	if err != nil {
-		return false
-	}
-	defer opened.Close()
-	is, err := printOf(opened, p.n)
-	return err == nil && is == p
-}
-
-// hold says whether a new file is to wait as the supposed copy of a log.
-func (t *tree) hold(now time.Time, s found) bool {
-	h := t.held[s.id]
-	if h == nil {
-		for path, w := range t.wholes {
-			if !mayCopy(s.path, path) {
-				continue
-			}
-			for _, f := range w.files {
-				if !f.gone && f.print.n >= copyPrint && t.begins(s, f.print) {
-					h = &heldFile{of: f, since: now}
-				}
-			}
-		}
-	}
-	if h == nil || t.draining || h.of.gone || now.Sub(h.since) > holdTime {
-		return false
-	}
-	h.found = s
-	t.held[s.id] = h
-	return true
-}
-
 // unreadable takes a file out of what is pending; the reason is logged once.
 func (t *tree) unreadable(f *file, now time.Time, err error) {
 	f.unreadable, f.retry = true, now.Add(retryTime)
-	if errors.Is(err, errChanged) || errors.Is(err, fs.ErrNotExist) {
-		f.retry = now // the next scan finds out
-		return
-	}
 	t.report(f.name, err)
 }
 
@@ -338,7 +105,7 @@ func (t *tree) report(about string, err error) {
 
 // refresh asks for a file's size now.
 func (t *tree) refresh(f *file) error {
-	opened, info, err := t.open(f.name, f.id)
+	opened, info, err := t.open(f.full(), f.id)
 	if err != nil {
 		return err
 	}
@@ -346,14 +113,76 @@ func (t *tree) refresh(f *file) error {
 	return opened.Close()
 }
 
-// open opens a log outside of a scan.
+// open opens a log, by its path below Ray's temporary folder, outside of a scan.
 func (t *tree) open(name string, id fileID) (*os.File, fs.FileInfo, error) {
 	root, err := os.OpenRoot(t.tmp)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer root.Close()
-	return open(root, t.dir+"/"+name, id)
+	return open(root, name, id)
+}
+
+// previousLogs is where KubeRay's manifests move the logs of a container that ended, before the next one starts:
+// prev-logs/{session}/{node}/logs.
+const previousLogs = "prev-logs"
+
+// movedLogs finds the folders that a session's logs were moved to, and whose they are.
+func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]rayid.Node) {
+	parent, err := root.Open(path.Join(previousLogs, session))
+	if err != nil {
+		return nil, nil // the usual case: there is none
+	}
+	defer parent.Close()
+	names, err := parent.Readdirnames(-1)
+	if err != nil {
+		return nil, nil
+	}
+	nodes = make(map[string]rayid.Node)
+	for _, name := range names {
+		if node, err := rayid.Parse[rayid.Node](name); err == nil {
+			dir := path.Join(previousLogs, session, name, "logs")
+			dirs = append(dirs, dir)
+			nodes[dir] = node
+		}
+	}
+	return dirs, nodes
+}
+
+// handOver gives logs that are still written to the node that writes to them now: a raylet that was restarted in its pod has a new ID
+// and goes on writing to the same files. What they held until then stays the old node's.
+func (t *tree) handOver() {
+	for _, f := range t.files {
+		w := f.whole
+		if w.node == t.node || !w.home(f) || f.gone {
+			continue
+		}
+		if f.limit == 0 {
+			f.limit, t.dirty = max(f.size, 1), true // a file that is still empty stays with the first node up to its first byte
+			continue
+		}
+		if f.size <= f.limit || !w.resumed || w.flying || w.consumed(f) < f.limit {
+			continue
+		}
+		rest := &file{id: f.id, dir: f.dir, name: f.name, print: f.print, size: f.size, changed: f.changed, read: f.limit, oldest: f.grown, grown: f.grown}
+		f.read, f.size, f.gone = f.limit, f.limit, true
+		if w.cur != f {
+			w.files = slices.DeleteFunc(w.files, func(g *file) bool { return g == f })
+		}
+		t.wholeOf(t.node, w.path).add(rest)
+		t.files[rest.id], t.dirty = rest, true
+	}
+}
+
+// wholeOf is the whole of a node's log, made where there is none.
+func (t *tree) wholeOf(node rayid.Node, logPath string) *whole {
+	id := wholeID{node, logPath}
+	w := t.wholes[id]
+	if w == nil {
+		w = &whole{tree: t, path: logPath, node: node, key: t.keyOf(node, keyPath(logPath))}
+		t.wholes[id] = w
+	}
+	return w
 }
 
 // setNode says whose the logs are that appear from now on.
@@ -369,7 +198,7 @@ func (t *tree) complete(now time.Time) bool {
 	defer t.lock.Unlock()
 	for _, f := range t.files {
 		w := f.whole
-		stored := f.size == 0 || (w.resumed && w.consumed(f) >= f.size)
+		stored := f.size == 0 || (w.resumed && w.consumed(f) >= f.end())
 		if !stored || f.unreadable || now.Sub(time.Unix(0, f.changed)) < sweepAge {
 			return false
 		}

@@ -18,26 +18,32 @@ type fileID struct{ dev, ino uint64 }
 
 // found is one log file as a walk saw it.
 type found struct {
+	dir     string // the logs folder, below Ray's temporary folder
 	path    string // below the logs folder, with slashes
 	id      fileID
 	size    int64
 	changed int64 // modification time, Unix ns
 }
 
-// walkResult is one look at a logs folder. It is used again for the next: with thousands of files that is most of what a look costs.
+// full is the file's path below Ray's temporary folder.
+func (s found) full() string { return s.dir + "/" + s.path }
+
+// walkResult is one look at logs folders. It is used again for the next: with thousands of files that is most of what a look costs.
 type walkResult struct {
 	files []found
-	dirs  []string // all folders, below the logs folder; "." is itself
+	dirs  []string // all folders, below Ray's temporary folder
 	// partial: something could not be read, so that a file that is missing here may exist all the same.
 	partial bool
 	errs    []error
 }
 
-// walk lists the regular files below dir, itself below root. Symbolic links are neither followed nor listed: what they lead to is
-// found where it is, if it is below dir at all.
-func (w *walkResult) walk(root *os.Root, dir string) {
+// walk lists the regular files below logs folders, which are below root. Symbolic links are neither followed nor listed: what they
+// lead to is found where it is, if it is there at all.
+func (w *walkResult) walk(root *os.Root, dirs []string) {
 	*w = walkResult{files: w.files[:0], dirs: w.dirs[:0]}
-	w.folder(root, dir, "")
+	for _, dir := range dirs {
+		w.folder(root, dir, "")
+	}
 }
 
 func (w *walkResult) fail(err error) {
@@ -51,15 +57,15 @@ func (w *walkResult) folder(root *os.Root, dir, below string) {
 		return
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("read log folder %q: %w", below, err))
+		w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
 		return
 	}
 	defer opened.Close()
 	names, err := opened.Readdirnames(-1)
 	if err != nil {
-		w.fail(fmt.Errorf("read log folder %q: %w", below, err))
+		w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
 	}
-	w.dirs = append(w.dirs, path.Join(".", below))
+	w.dirs = append(w.dirs, path.Join(dir, below))
 	fd := int(opened.Fd())
 	for _, name := range names {
 		var stat unix.Stat_t
@@ -82,7 +88,7 @@ func (w *walkResult) folder(root *os.Root, dir, below string) {
 			}
 		case unix.S_IFREG:
 			if !skippedFile(name) {
-				w.files = append(w.files, found{path: p, id: fileID{uint64(stat.Dev), stat.Ino}, size: stat.Size, changed: stat.Mtim.Nano()})
+				w.files = append(w.files, found{dir: dir, path: p, id: fileID{uint64(stat.Dev), stat.Ino}, size: stat.Size, changed: stat.Mtim.Nano()})
 			}
 		}
 	}

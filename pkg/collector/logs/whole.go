@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -55,11 +57,14 @@ func (w *whole) consumed(f *file) int64 {
 	return f.read
 }
 
+// home says whether the file is where its log is written to.
+func (w *whole) home(f *file) bool { return f.name == w.path && f.dir == w.tree.dir }
+
 func (w *whole) unread(f *file) int64 {
-	if f.gone || f.unreadable {
+	if f.gone || f.unreadable || f.astray {
 		return 0
 	}
-	return max(0, f.size-w.consumed(f))
+	return max(0, f.end()-w.consumed(f))
 }
 
 // pending says whether there is something to ship; the tree's lock is held.
@@ -102,7 +107,7 @@ func (w *whole) next(now time.Time) *file {
 			return f
 		}
 		// Newer generations wait until this one surely is complete.
-		if newer && !f.gone && !w.tree.draining && (f.name == w.path || now.Sub(f.grown) < settle) {
+		if newer && (f.astray || (!f.gone && !w.tree.draining && (w.home(f) || now.Sub(f.grown) < settle))) {
 			return nil
 		}
 	}
@@ -156,6 +161,7 @@ func (w *whole) moveTo(next *file) error {
 	w.leave()
 	w.cur, w.base, w.from = next, w.pos, next.read
 	w.tree.metrics.generations.Inc()
+	w.tree.log.WithFields(logrus.Fields{"log": w.path, "file": next.full(), "from": w.from, "at": w.base}).Debug("a log goes on in another file")
 	return w.tree.save()
 }
 
@@ -181,17 +187,17 @@ func (w *whole) Resume(stored int64) error {
 		return w.tree.save()
 	}
 	moved := false
-	for w.pos = stored; !w.cur.gone && w.consumed(w.cur) > w.cur.size; moved = true {
+	for w.pos = stored; !w.cur.gone && w.consumed(w.cur) > w.cur.end(); moved = true {
 		if err := w.tree.refresh(w.cur); err != nil {
 			return err
 		}
-		over := w.consumed(w.cur) - w.cur.size
+		over := w.consumed(w.cur) - w.cur.end()
 		i := slices.Index(w.files, w.cur) + 1
 		switch {
 		case over <= 0:
 		case i < len(w.files):
 			// Another collector was faster, or the state is older than the store: the rest is of the next generation.
-			w.cur.read = w.cur.size
+			w.cur.read = w.cur.end()
 			w.cur = w.files[i]
 			w.from, w.base = w.cur.read, stored-over
 		default:
@@ -218,7 +224,7 @@ func (w *whole) Shipped(end int64) {
 // that is due anyway.
 func (w *whole) shipped() {
 	w.cur.oldest = w.cur.grown
-	if w.consumed(w.cur) >= w.cur.size {
+	if w.consumed(w.cur) >= w.cur.end() {
 		w.cur.oldest = time.Time{}
 	}
 }
@@ -227,7 +233,7 @@ func (w *whole) shipped() {
 func (w *whole) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	w.tree.lock.Lock()
 	f, at := w.cur, w.from+offset-w.base
-	name, id, was := f.name, f.id, f.print
+	name, id, was := f.full(), f.id, f.print
 	w.tree.lock.Unlock()
 	opened, info, err := w.tree.open(name, id)
 	if err == nil {
@@ -260,7 +266,9 @@ func (t *tree) failed(f *file, err error) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if errors.Is(err, errChanged) || errors.Is(err, fs.ErrNotExist) {
+		f.astray = true
 		t.wake()
+		return
 	}
 	t.unreadable(f, time.Now(), err)
 }

@@ -1,21 +1,20 @@
 package snapshot
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
+	"hash/fnv"
 	"io"
+	"strconv"
 )
 
-// digest is a hash of an answer without its volatile parts. It reads the answer once, token by token, so that its memory does not
-// grow with the answer's size. What is not JSON is hashed as it is.
+// digest is a hash of an answer without its volatile parts. The members of an object may come in any order: Ray's do. It reads the
+// answer once, token by token, so that its memory does not grow with the answer's size. What is not JSON is hashed as it is.
 func digest(r io.ReadSeeker, v volatile) (string, error) {
-	d := digester{hash: sha256.New(), volatile: v, in: json.NewDecoder(r)}
+	d := digester{volatile: v, in: json.NewDecoder(r)}
 	d.in.UseNumber()
-	err := d.value()
+	sum, err := d.value()
 	if err == nil {
 		if _, extra := d.in.Token(); extra != io.EOF {
 			err = errNotJSON
@@ -26,79 +25,80 @@ func digest(r io.ReadSeeker, v volatile) (string, error) {
 		if !errors.As(err, &syntax) && !errors.Is(err, errNotJSON) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return "", err
 		}
-		d.hash.Reset()
 		if _, err := r.Seek(0, io.SeekStart); err != nil {
 			return "", err
 		}
-		if _, err := io.Copy(d.hash, r); err != nil {
+		whole := fnv.New64a()
+		if _, err := io.Copy(whole, r); err != nil {
 			return "", err
 		}
+		sum = mix(whole.Sum64(), 1)
 	}
-	return hex.EncodeToString(d.hash.Sum(nil)[:16]), nil
+	return strconv.FormatUint(sum, 16), nil
 }
 
 var errNotJSON = errors.New("not one JSON value")
 
 type digester struct {
-	hash     hash.Hash
 	volatile volatile
 	in       *json.Decoder
-	silent   int // depth of volatile values around
 }
 
 // value hashes the next value.
-func (d *digester) value() error {
+func (d *digester) value() (uint64, error) {
 	token, err := d.in.Token()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	delim, ok := token.(json.Delim)
 	if !ok {
-		d.put(token)
-		return nil
+		return d.leaf(token), nil
 	}
-	d.put(token)
-	for d.in.More() {
-		skipped := false
+	sum := uint64(delim)
+	for n := uint64(1); d.in.More(); n++ {
+		name := ""
 		if delim == '{' {
 			key, err := d.in.Token()
 			if err != nil {
-				return err
+				return 0, err
 			}
-			name, ok := key.(string)
-			if !ok {
-				return errNotJSON
+			if name, ok = key.(string); !ok {
+				return 0, errNotJSON
 			}
-			if skipped = d.volatile.keys[name]; skipped {
-				d.silent++
-			}
-			d.put(json.Delim(':'))
-			d.put(name)
 		}
-		if err := d.value(); err != nil {
-			return err
+		element, err := d.value()
+		if err != nil {
+			return 0, err
 		}
-		if skipped {
-			d.silent--
+		switch {
+		case delim == '[':
+			sum = mix(sum, element)
+		case d.volatile.keys[name]:
+			sum += d.leaf(name)
+		default:
+			sum += mix(d.leaf(name), element) // in any order
 		}
 	}
-	end, err := d.in.Token()
-	if err != nil {
-		return err
+	if _, err := d.in.Token(); err != nil {
+		return 0, err
 	}
-	d.put(end)
-	return nil
+	return mix(sum, uint64(delim)), nil
 }
 
-// put hashes a token with its type and length, so that no two rows of tokens look the same.
-func (d *digester) put(token json.Token) {
-	if d.silent > 0 {
-		return
-	}
+// leaf hashes a token with its type.
+func (d *digester) leaf(token json.Token) uint64 {
 	if s, ok := token.(string); ok && d.volatile.text != nil {
 		token = d.volatile.text(s)
 	}
-	text := fmt.Sprint(token)
-	fmt.Fprintf(d.hash, "%T %d ", token, len(text))
-	_, _ = io.WriteString(d.hash, text)
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%T %v", token, token)
+	return mix(h.Sum64(), 0)
+}
+
+// mix combines two hashes; which is which matters. The constants are those of splitmix64.
+func mix(a, b uint64) uint64 {
+	x := a + 0x9e3779b97f4a7c15 + b*0xbf58476d1ce4e5b9
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

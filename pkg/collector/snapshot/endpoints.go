@@ -85,14 +85,14 @@ var (
 		"cpuPercent", "cpuTimes", "memoryInfo", "memoryFullInfo", "numFds", "cmdline", "processStats", "process_stats",
 		"utilizationGpu", "memoryUsed", "processesPids", "powerMw", "temperatureC", "tensorcoreUtilization", "hbmUtilization", "dutyCycle",
 		"utilization_gpu", "memory_used", "processes_pids", "power_mw", "temperature_c",
-		"storeStats", "objectStoreUsedMemory", "objectStoreAvailableMemory", "idleDurationMs", "nodeActivity", "stateSnapshot",
+		"numWorkers", "storeStats", "objectStoreUsedMemory", "objectStoreAvailableMemory", "idleDurationMs", "nodeActivity", "stateSnapshot",
 		"coreWorkersStats", "coreWorkerStats", "usedResources", "objectRefs", "numPendingTasks", "numObjectRefsInScope", "numLocalObjects",
 		"usedObjectStoreMemory", "numExecutedTasks", "numOwnedObjects", "numOwnedActors", "numRunningTasks", "numInPlasma",
 		"taskQueueLength", "objectsTotal", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
 	)
 	// summaryFigures: which workers a node has is told by each node's own answer.
-	summaryFigures = figures.and("workers", "numWorkers", "nodeLogicalResources")
-	clusterFigures = keys("autoscalingStatus", "gcsRequestTime", "time", "autoscalerUpdateTime", "usage", "usageByNode", "idleTimeMap",
+	summaryFigures = figures.and("workers", "nodeLogicalResources")
+	clusterFigures = keys("autoscalingStatus", "gcsRequestTime", "time", "autoscalerUpdateTime", "nonTerminatedNodesTime", "usage", "usageByNode", "idleTimeMap",
 		"mostDelayedHeartbeats", "nodeActivities")
 	// datasetFigures are the counters of a running dataset. Its progress and state are none: they end with the dataset.
 	datasetFigures = keys("ray_data_output_rows", "ray_data_spilled_bytes", "ray_data_current_bytes", "ray_data_cpu_usage_cores",

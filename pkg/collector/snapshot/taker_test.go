@@ -434,6 +434,7 @@ func TestDigest(t *testing.T) {
 	v := keys("skip").and("now")
 	same := [][2]string{
 		{`{"a":1,"skip":{"x":[1,2]},"now":1}`, `{"a":1,"skip":7,"now":2}`},
+		{`{"a":1,"b":{"c":[1],"d":2}}`, `{"b":{"d":2,"c":[1]},"a":1}`},
 		{`[{"now":1},"b"]`, "[ {\"now\": {}} , \"b\" ]"},
 	}
 	for _, pair := range same {
@@ -441,7 +442,7 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s and %s differ", pair[0], pair[1])
 		}
 	}
-	different := []string{`{"a":1}`, `{"a":"1"}`, `{"a":[1]}`, `{"a":[[1]]}`, `["a",1]`, `["a","1"]`, `["a1"]`, `{"a":1,"b":null}`, `{"a":1.0}`, `not`, `not json`, `{"a":1} {"a":1}`, ``, `{"a":1`}
+	different := []string{`{"a":1}`, `{"a":"1"}`, `{"a":[1]}`, `{"a":[[1]]}`, `{"a":[1,2]}`, `{"a":[2,1]}`, `{"a":{"b":1}}`, `{"b":{"a":1}}`, `{}`, `[]`, `[{}]`, `{"a":{}}`, `["a",1]`, `["a","1"]`, `["a1"]`, `{"a":1,"b":null}`, `{"a":1.0}`, `not`, `not json`, `{"a":1} {"a":1}`, ``, `{"a":1`}
 	seen := map[string]string{}
 	for _, s := range different {
 		d := sum(t, s, v)
