@@ -51,7 +51,8 @@ type Reader interface {
 type Creator interface {
 	Lister
 	// Create stores an object under a key that is not taken; where it is, os.ErrExist and the stored object is untouched. The body
-	// is read from its start to its end, again for each retry, so it must be seekable. Never is a part of a body visible.
+	// is read from its start to its end, again for each retry, so it must be seekable. Never is a part of a body visible. A retry
+	// that finds this very body under the key counts it as created: the answer to an attempt before it was lost.
 	Create(ctx context.Context, key string, body io.ReadSeeker) error
 }
 

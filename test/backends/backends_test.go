@@ -69,7 +69,7 @@ func runContract(t *testing.T, driver, server, url string, refusal func(status i
 			proxy.Host = strings.TrimPrefix(url, "http://")
 		}
 		c := contract(proxy.URL, stallWithFaults)
-		c.Many = 1500 // more than a page, in less time
+		c.Many, c.Faults = 1500, true // more than a page, in less time
 		results := c.Run(t)
 		requests, counts := proxy.Counts()
 		total := 0

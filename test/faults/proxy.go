@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -189,12 +190,22 @@ func (p *Proxy) forward(r *http.Request) (*http.Response, error) {
 }
 
 func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, response *http.Response, fault Fault) {
-	length := response.ContentLength
+	body, length := io.Reader(response.Body), response.ContentLength
+	if fault != "" && length < 0 && r.Method != http.MethodHead {
+		// Sent in chunks: its length is known when it is here.
+		whole, err := io.ReadAll(body)
+		if err != nil {
+			reset(w)
+			return
+		}
+		body, length = bytes.NewReader(whole), int64(len(whole))
+		response.Header.Set("Content-Length", strconv.FormatInt(length, 10))
+	}
 	send := length
 	switch {
 	case fault == LoseAnswer:
 		p.count(fault)
-		_, _ = io.Copy(io.Discard, response.Body)
+		_, _ = io.Copy(io.Discard, body)
 		reset(w)
 		return
 	case length < 2 || r.Method == http.MethodHead: // nothing to cut, or not known
@@ -210,10 +221,10 @@ func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, response *http.Re
 	}
 	w.WriteHeader(response.StatusCode)
 	if fault == "" {
-		_, _ = io.Copy(w, response.Body)
+		_, _ = io.Copy(w, body)
 		return
 	}
-	_, _ = io.CopyN(w, response.Body, send)
+	_, _ = io.CopyN(w, body, send)
 	switch fault {
 	case ResetAnswer:
 		_ = http.NewResponseController(w).Flush()

@@ -1,6 +1,7 @@
 package azureblob
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -38,16 +39,28 @@ func (s *Store) concatenate(ctx context.Context, key string, sources []blob.Obje
 	for _, source := range sources {
 		size += source.Size
 	}
-	if size <= limits.Sent || s.noCopies.Load() {
-		joined := remote.Join(ctx, s.get, sources)
-		defer joined.Close()
-		return s.upload(ctx, key, joined, false)
+	if size <= limits.Sent {
+		whole, err := remote.ReadAll(ctx, s.get, sources)
+		if err != nil {
+			return err
+		}
+		return s.upload(ctx, key, bytes.NewReader(whole), false)
 	}
 	b := s.newBlocks(key)
-	if err := remote.Assemble(ctx, b, s.get, sources, limits); err != nil {
+	if err := b.join(ctx, size, sources); err != nil {
 		return s.explain(err, permissionCreate)
 	}
 	return b.commit(ctx, size, false)
+}
+
+// join makes blocks of the sources.
+func (b *blocks) join(ctx context.Context, size int64, sources []blob.Object) error {
+	if !b.store.noCopies.Load() {
+		return remote.Assemble(ctx, b, b.store.get, sources, limits)
+	}
+	joined := remote.Join(ctx, b.store.get, sources)
+	defer joined.Close()
+	return remote.SendAll(ctx, b, joined, size, limits)
 }
 
 // Copy implements remote.Upload.

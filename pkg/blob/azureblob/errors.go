@@ -19,6 +19,7 @@ func (s *Store) explain(err error, permission string) error {
 	if !errors.As(err, &response) {
 		return err
 	}
+	err = shortError{response}
 	switch {
 	case bloberror.HasCode(err, bloberror.ContainerNotFound):
 		return fmt.Errorf("container %s does not exist: make it or set --azure-container: %w", s.name, err)
@@ -33,6 +34,13 @@ func (s *Store) explain(err error, permission string) error {
 	}
 	return err
 }
+
+// shortError tells of a refusal in a line; the SDK's text is the whole answer.
+type shortError struct{ *azcore.ResponseError }
+
+func (e shortError) Error() string { return fmt.Sprintf("%s (status %d)", e.ErrorCode, e.StatusCode) }
+
+func (e shortError) Unwrap() error { return e.ResponseError }
 
 // What the service calls the permissions, as in custom roles; the built-in role Storage Blob Data Contributor has all of them.
 const (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -40,7 +41,11 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 		return http.NoBody, s.explain(err, permissionRead)
 	}
 	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
-		options := &azblob.DownloadStreamOptions{Range: azblob.HTTPRange{Offset: offset, Count: max(length, 0)}}
+		count := length
+		if count < 0 {
+			count = toTheEnd
+		}
+		options := &azblob.DownloadStreamOptions{Range: azblob.HTTPRange{Offset: offset, Count: count}}
 		if etag != "" {
 			options.AccessConditions = matches(etag)
 		}
@@ -64,19 +69,17 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 	}, offset, length)
 }
 
-// rangeLength is how many bytes an answer is to have. Content-Range ("bytes 0-9/100") is believed over Content-Length; only an answer
-// with the whole blob has none.
+// toTheEnd is a count that reaches the end of any blob. Without one the SDK asks for the whole blob, and the answer does not say its
+// size but in Content-Length.
+const toTheEnd = 1 << 50
+
+// rangeLength is how many bytes an answer is to have. Content-Range ("bytes 0-9/100") is believed over Content-Length.
 func rangeLength(response azblob.DownloadStreamResponse, offset, length int64) (int64, error) {
-	size := int64(-1)
-	if response.ContentRange == nil {
-		if offset == 0 && response.ContentLength != nil {
-			size = *response.ContentLength
-		}
-	} else if _, total, found := strings.Cut(*response.ContentRange, "/"); found && strings.HasPrefix(*response.ContentRange, fmt.Sprintf("bytes %d-", offset)) {
-		size, _ = strconv.ParseInt(total, 10, 64)
-	}
-	if size < offset {
-		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, deref(response.ContentRange))
+	given := deref(response.ContentRange)
+	_, total, _ := strings.Cut(given, "/")
+	size, err := strconv.ParseInt(total, 10, 64)
+	if err != nil || !strings.HasPrefix(given, fmt.Sprintf("bytes %d-", offset)) {
+		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, given)
 	}
 	if length >= 0 {
 		return min(size-offset, length), nil
@@ -131,26 +134,43 @@ type listed struct {
 // listPage gives a page of a listing in the order of keys: the service lists folders apart from blobs.
 func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed, next *string, err error) {
 	err = s.withContainer(ctx, func() error {
-		page = nil
-		if !delimited {
-			response, err := s.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
-			if err == nil {
-				page, next = objects(response.Segment.BlobItems), response.NextMarker
-			}
-			return err
-		}
-		response, err := s.client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
-		if err != nil {
-			return err
-		}
-		page, next = objects(response.Segment.BlobItems), response.NextMarker
-		for _, folder := range response.Segment.BlobPrefixes {
-			page = append(page, listed{Object: blob.Object{Key: deref(folder.Name), Prefix: true}})
-		}
-		return nil
+		// The SDK repeats requests, but not those whose answer it cannot read.
+		return remote.Retry(ctx, func() remote.Outcome {
+			page, next, err = s.requestPage(ctx, prefix, delimited, marker)
+			return remote.Outcome{Err: err, Retry: isBroken(err)}
+		})
 	})
 	slices.SortFunc(page, func(a, b listed) int { return strings.Compare(a.Key, b.Key) })
 	return page, next, s.explain(err, permissionRead)
+}
+
+func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed, next *string, err error) {
+	if !delimited {
+		response, err := s.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return objects(response.Segment.BlobItems), response.NextMarker, nil
+	}
+	response, err := s.client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	page = objects(response.Segment.BlobItems)
+	for _, folder := range response.Segment.BlobPrefixes {
+		page = append(page, listed{Object: blob.Object{Key: deref(folder.Name), Prefix: true}})
+	}
+	return page, response.NextMarker, nil
+}
+
+// isBroken says whether an error is that of an answer that did not arrive whole: neither a refusal, nor trouble of the connection or of
+// the credentials, which the SDK has dealt with.
+func isBroken(err error) bool {
+	var refused *azcore.ResponseError
+	var netErr net.Error
+	var final interface{ NonRetriable() }
+	return err != nil && !errors.As(err, &refused) && !errors.As(err, &netErr) && !errors.As(err, &final) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 func objects(items []*container.BlobItem) []listed {

@@ -61,7 +61,7 @@ func listing(t *testing.T, s blob.Store) {
 		folded := fold(below, prefix)
 		wantKeys(t, s, prefix, blob.ListOptions{}, below...)
 		wantKeys(t, s, prefix, blob.ListOptions{Delimited: true}, folded...)
-		for _, after := range append(slices.Clone(keys), "0", "a", "a/", "a/b.", "a/c/", "b/y/zz", "z", "\U0001F601") {
+		for _, after := range []string{"0", keys[2], "a", "a/", keys[6], "a/b.", "a/c/", "b/y/zz", keys[len(keys)-1], "\U0001F601"} {
 			opts := blob.ListOptions{StartAfter: after}
 			wantKeys(t, s, prefix, opts, greater(below, after)...)
 			opts.Delimited = true

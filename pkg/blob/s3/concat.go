@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -22,9 +23,11 @@ func (s *Store) concatenate(ctx context.Context, key string, sources []blob.Obje
 		size += source.Size
 	}
 	if size <= limits.Sent {
-		joined := remote.Join(ctx, s.get, sources)
-		defer joined.Close()
-		return s.upload(ctx, key, joined, size, false)
+		whole, err := remote.ReadAll(ctx, s.get, sources)
+		if err != nil {
+			return err
+		}
+		return s.upload(ctx, key, bytes.NewReader(whole), size, false)
 	}
 	m, err := s.startMultipart(ctx, key, size)
 	if err != nil {

@@ -82,6 +82,14 @@ func Assemble(ctx context.Context, upload Upload, get Get, sources []blob.Object
 	return nil
 }
 
+// ReadAll reads the sources into memory. Small ones are joined so: a body that is read while it is sent could not be sent again after a
+// lost answer, where what it replaced is one of its sources.
+func ReadAll(ctx context.Context, get Get, sources []blob.Object) ([]byte, error) {
+	joined := Join(ctx, get, sources)
+	defer joined.Close()
+	return io.ReadAll(joined)
+}
+
 // part is one of a whole that is made of sources.
 type part struct {
 	position, size int64 // in the whole
