@@ -75,6 +75,10 @@ func (n neverReplays) Open(ctx context.Context, ref layout.Session, sources sess
 	return tables, err
 }
 
+func (n neverReplays) Reject(ref layout.Session, _ string, reason error) {
+	n.t.Errorf("%s: %v", ref, reason)
+}
+
 func (s *stored) opener() *Opener {
 	return &Opener{Store: s.store, Root: layout.DefaultRoot, Log: s.log}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // object is a stored table.
@@ -86,7 +87,7 @@ func (o *object) part(ctx context.Context, file *parquet.File, group, columns in
 		from, to = min(from, start), max(to, start+m.TotalCompressedSize)
 	}
 	if from < 0 || to > o.size || from >= to {
-		return nil, fmt.Errorf("%s: row group %d lies outside of the file", o.key, group)
+		return nil, fmt.Errorf("%w: row group %d of %s lies outside of the file", session.ErrDamaged, group, o.key)
 	}
 	data, err := o.read(ctx, from, to-from)
 	return &window{from: from, data: data}, err

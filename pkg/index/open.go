@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/sirupsen/logrus"
@@ -23,10 +24,40 @@ type Opener struct {
 	Cache *Cache
 	Root  string
 	Log   logrus.FieldLogger
+
+	mu       sync.Mutex
+	rejected map[layout.Session]string // fingerprint of the sources that the damaged index was made of
+}
+
+// Reject implements session.Index.
+func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rejected == nil {
+		o.rejected = make(map[layout.Session]string)
+	}
+	o.rejected[ref] = fingerprint
+	o.Log.WithError(reason).WithField("session", ref.String()).Warn("a session's index is damaged; its events are replayed")
+}
+
+// Accept takes back Reject: the session's index was made anew.
+func (o *Opener) Accept(ref layout.Session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.rejected, ref)
+}
+
+func (o *Opener) isRejected(ref layout.Session, fingerprint string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rejected[ref] == fingerprint
 }
 
 // Open implements session.Index. What is damaged or of another version is told in the log and not used.
 func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources) (*session.Tables, error) {
+	if o.isRejected(ref, sources.Fingerprint) {
+		return nil, nil
+	}
 	stored := make(map[string]int64, len(sources.Index))
 	for _, object := range sources.Index {
 		stored[object.Key] = object.Size

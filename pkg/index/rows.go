@@ -144,19 +144,27 @@ func openRows(ctx context.Context, o *object, f *facts) (*rowsTable, error) {
 func (t *rowsTable) Columns(g int, all bool) (*session.TaskColumns, error) {
 	groups := t.file.RowGroups()
 	if g >= len(groups) {
-		return nil, fmt.Errorf("%s has no row group %d", t.object.key, g)
+		return nil, fmt.Errorf("%w: %s has no row group %d", session.ErrDamaged, t.object.key, g)
 	}
 	chunks := groups[g].ColumnChunks()
-	scan := len(session.ScanColumns)
 	if !all {
-		chunks = chunks[:scan]
+		chunks = chunks[:len(session.ScanColumns)]
 	}
 	part, err := t.object.part(context.Background(), t.file, g, len(chunks))
 	if err != nil {
 		return nil, err
 	}
-	rows := int(groups[g].NumRows())
-	out := &session.TaskColumns{}
+	out, err := readColumns(chunks, part, int(groups[g].NumRows()), all)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", session.ErrDamaged, t.object.key, err)
+	}
+	return out, nil
+}
+
+// readColumns decodes the columns of a row group: those that scans look at, or all.
+func readColumns(chunks []parquet.ColumnChunk, part io.ReaderAt, rows int, all bool) (out *session.TaskColumns, err error) {
+	scan := len(session.ScanColumns)
+	out = &session.TaskColumns{}
 	if out.Scan, err = readInts(chunks[:scan], part, rows); err != nil || !all {
 		return out, err
 	}

@@ -76,8 +76,8 @@ func (s *source) loadIndex(ctx context.Context, ref layout.Session, inv *invento
 		return nil, err
 	}
 	out, err := s.fromTables(ctx, ref, inv, tables)
-	if errors.Is(err, errDamaged) {
-		s.opts.Log.WithError(err).WithField("session", ref.String()).Warn("cannot use a session's index; its events are replayed")
+	if errors.Is(err, ErrDamaged) {
+		s.opts.Index.Reject(ref, inv.sources.Fingerprint, err)
 		return nil, nil
 	}
 	return out, err

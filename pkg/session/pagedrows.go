@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -29,7 +30,9 @@ type pagedRows struct {
 	rows   int
 	first  []rayid.Task // the first task of each group
 	limits limits
-	groups []pagedGroup
+	// damaged is told that rows are damaged.
+	damaged func(reason error)
+	groups  []pagedGroup
 
 	mu   sync.Mutex
 	held int64 // bytes of cells
@@ -78,9 +81,13 @@ func (r *pagedRows) page(k int, cells bool) *taskPage {
 
 func (r *pagedRows) fail(err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
+	first := r.err == nil
+	if first {
 		r.err = err
+	}
+	r.mu.Unlock()
+	if first && errors.Is(err, ErrDamaged) {
+		r.damaged(err)
 	}
 }
 
@@ -103,7 +110,11 @@ func (r *pagedRows) readScans(from, to int) error {
 			})
 		}
 	}
-	return wait.Wait()
+	err := wait.Wait()
+	if err != nil {
+		r.fail(err)
+	}
+	return err
 }
 
 // read reads group n; at the same time nobody else does.
@@ -124,7 +135,7 @@ func (r *pagedRows) read(n int, cells bool) ([]taskPage, error) {
 	rows := min(GroupRows, r.rows-n*GroupRows)
 	for _, c := range slices.Concat(columns.Scan, columns.Cells) {
 		if len(c) != rows {
-			return nil, fmt.Errorf("%w: a column of %d values, want %d", errDamaged, len(c), rows)
+			return nil, fmt.Errorf("%w: a column of %d values, want %d", ErrDamaged, len(c), rows)
 		}
 	}
 	pages := make([]taskPage, (rows+pageRows-1)/pageRows)

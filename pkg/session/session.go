@@ -59,6 +59,9 @@ type Progress struct {
 	BytesTotal, BytesDone     atomic.Int64 // of them, as stored
 }
 
+// Broken says that rows of the session can no longer be read, see Tasks.Err: it is to be loaded again.
+func (s *Session) Broken() bool { return s.Tasks.Err() != nil }
+
 // MemoryBytes estimates the memory the session holds.
 func (s *Session) MemoryBytes() int64 {
 	const each = 1 << 10 // about what a row of a small table holds, with its transitions

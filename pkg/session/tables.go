@@ -15,6 +15,8 @@ type Index interface {
 	// Open gives the tables of a session if they were made of just these sources; nil if there are none. Indexes that cannot be used are
 	// none; errors are ctx's only.
 	Open(ctx context.Context, ref layout.Session, sources Sources) (*Tables, error)
+	// Reject tells that tables that Open gave turned out to be damaged: it does not give them again.
+	Reject(ref layout.Session, fingerprint string, reason error)
 }
 
 // Sources are the stored objects that a session's tables were made of.
@@ -119,6 +121,7 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, inv *invent
 		states: int(numTaskStates) + len(from.States),
 	}
 	out.Tasks.n, out.Tasks.paged = from.Rows, newPagedRows(from.Source, from.Rows, from.First, l)
+	out.Tasks.paged.damaged = func(reason error) { s.opts.Index.Reject(ref, out.fingerprint, reason) }
 	s.seal, s.indexed = inv.seal, true
 	return out, nil
 }
@@ -126,19 +129,19 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, inv *invent
 // interned puts what rows refer to back under the same numbers.
 func (t *Tables) interned() (*taskTables, error) {
 	if len(t.First) != (t.Rows+GroupRows-1)/GroupRows || len(t.States) > maxNewStates {
-		return nil, fmt.Errorf("%w: %d groups of %d rows", errDamaged, len(t.First), t.Rows)
+		return nil, fmt.Errorf("%w: %d groups of %d rows", ErrDamaged, len(t.First), t.Rows)
 	}
 	out := newTaskTables()
 	for i, text := range t.Texts {
 		if int(out.texts.intern(text)) != i+1 {
-			return nil, fmt.Errorf("%w: text %d is not new", errDamaged, i+1)
+			return nil, fmt.Errorf("%w: text %d is not new", ErrDamaged, i+1)
 		}
 	}
 	out.states.more = t.States
 	for i, d := range t.Definitions {
 		for _, ref := range []uint32{d.Kind, d.Language, d.Name, d.Function, d.Resources, d.Labels, d.Fallback, d.RuntimeEnv, d.CallSite, d.Group} {
 			if int(ref) > len(t.Texts) {
-				return nil, fmt.Errorf("%w: definition %d", errDamaged, i+1)
+				return nil, fmt.Errorf("%w: definition %d", ErrDamaged, i+1)
 			}
 		}
 		id := out.defs.intern(definition{
@@ -147,20 +150,20 @@ func (t *Tables) interned() (*taskTables, error) {
 			hasCallSite: d.HasCallSite, group: textID(d.Group),
 		})
 		if int(id) != i+1 {
-			return nil, fmt.Errorf("%w: definition %d is not new", errDamaged, i+1)
+			return nil, fmt.Errorf("%w: definition %d is not new", ErrDamaged, i+1)
 		}
 	}
 	for i, p := range t.Profilers {
 		if max(int(p.Kind), int(p.ID), int(p.IP)) > len(t.Texts) {
-			return nil, fmt.Errorf("%w: profiler %d", errDamaged, i+1)
+			return nil, fmt.Errorf("%w: profiler %d", ErrDamaged, i+1)
 		}
 		if id := out.profilers.intern(profiler{kind: textID(p.Kind), id: textID(p.ID), ip: textID(p.IP)}); int(id) != i+1 {
-			return nil, fmt.Errorf("%w: profiler %d is not new", errDamaged, i+1)
+			return nil, fmt.Errorf("%w: profiler %d is not new", ErrDamaged, i+1)
 		}
 	}
 	for i := 1; i < len(t.First); i++ {
 		if bytes.Compare(t.First[i-1][:], t.First[i][:]) > 0 {
-			return nil, fmt.Errorf("%w: its groups are not in order", errDamaged)
+			return nil, fmt.Errorf("%w: its groups are not in order", ErrDamaged)
 		}
 	}
 	return out, nil

@@ -190,8 +190,8 @@ func (r Row) appendProfile(b []byte) []byte {
 	return b
 }
 
-// errDamaged is an index whose tables contradict each other.
-var errDamaged = errors.New("the index is damaged")
+// ErrDamaged is an index that cannot be read or whose tables contradict each other.
+var ErrDamaged = errors.New("the index is damaged")
 
 // limits are how many values there are of what columns refer to.
 type limits struct {
@@ -215,13 +215,13 @@ func (l limits) of(k refKind) int {
 // fill copies scan columns into pages, or, if columns has no others, the cells as well.
 func (l limits) fill(pages []taskPage, columns []intColumn, values [][]int32) error {
 	if len(values) != len(columns) {
-		return fmt.Errorf("%w: %d columns, want %d", errDamaged, len(values), len(columns))
+		return fmt.Errorf("%w: %d columns, want %d", ErrDamaged, len(values), len(columns))
 	}
 	for c := range columns {
 		limit := l.of(columns[c].kind)
 		for _, v := range values[c] {
 			if columns[c].kind != noRef && int(uint32(v)) >= limit {
-				return fmt.Errorf("%w: %s %d of %d", errDamaged, columns[c].name, v, limit)
+				return fmt.Errorf("%w: %s %d of %d", ErrDamaged, columns[c].name, v, limit)
 			}
 		}
 		for p := range pages {
@@ -240,7 +240,7 @@ func chunkOf[T any](values []T, page int) []T {
 func (l limits) fillCells(pages []taskPage, columns *TaskColumns) error {
 	rows := len(columns.Scan[0])
 	if len(columns.IDs) != rows*rayid.TaskSize || len(columns.Times) != len(TimeColumns) || len(columns.Blobs) != len(BlobColumns) {
-		return fmt.Errorf("%w: columns are missing", errDamaged)
+		return fmt.Errorf("%w: columns are missing", ErrDamaged)
 	}
 	cells := make([]taskCells, len(pages))
 	arenas := new(taskArenas)
@@ -268,7 +268,7 @@ func (l limits) fillBlobs(cells *taskCells, i int, arenas *taskArenas, blobs []B
 	for later := blobs[0].At(n); len(later) > 0; {
 		time, size := binary.Varint(later[1:])
 		if size <= 0 || int(later[0]) >= l.states {
-			return fmt.Errorf("%w: a transition cannot be read", errDamaged)
+			return fmt.Errorf("%w: a transition cannot be read", ErrDamaged)
 		}
 		cells.rest[i] = uint32(arenas.transitions.add(laterTransition{time: time, next: cells.rest[i], state: taskState(later[0])})) + 1
 		later = later[1+size:]
@@ -276,7 +276,7 @@ func (l limits) fillBlobs(cells *taskCells, i int, arenas *taskArenas, blobs []B
 	if failed := blobs[1].At(n); len(failed) > 0 {
 		kind, size := binary.Uvarint(failed)
 		if size <= 0 || kind >= uint64(l.texts) {
-			return fmt.Errorf("%w: an error cannot be read", errDamaged)
+			return fmt.Errorf("%w: an error cannot be read", ErrDamaged)
 		}
 		text := failed[size:]
 		cells.failure[i] = uint32(arenas.failures.add(failure{kind: textID(kind), text: arenas.bytes.put(text), length: uint32(len(text))})) + 1

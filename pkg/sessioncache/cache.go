@@ -23,6 +23,8 @@ type Loaded interface {
 	comparable
 	// MemoryBytes is about how much memory the session holds.
 	MemoryBytes() int64
+	// Broken says that the session can no longer answer: whoever comes next loads it again.
+	Broken() bool
 }
 
 // Load is one load of a session, not begun.
@@ -156,6 +158,10 @@ func (c *Cache[S]) join(ref layout.Session) *entry[S] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[ref]
+	if e != nil && !e.ended.IsZero() && e.err == nil && e.session.Broken() {
+		c.drop(e)
+		e = nil
+	}
 	if e == nil {
 		e = c.start(ref)
 	} else {
@@ -197,6 +203,16 @@ func (c *Cache[S]) abandon(e *entry[S]) {
 	c.opts.Log.WithField("session", e.ref.String()).Info("cancelled the load of a session that nobody waits for")
 	e.cancel(fmt.Errorf("load session %s: nobody waited for it for %s", e.ref, c.opts.Linger))
 	// Whoever comes next starts anew instead of getting the cancellation.
+	c.forget(e)
+}
+
+// drop takes an entry that is ready out of the cache; c.mu must be held.
+func (c *Cache[S]) drop(e *entry[S]) {
+	if e.place != nil {
+		c.recent.Remove(e.place)
+		e.place = nil
+		c.bytes -= e.bytes
+	}
 	c.forget(e)
 }
 
@@ -257,10 +273,7 @@ func (c *Cache[S]) evict() {
 		if e.users > 0 || e.waiters > 0 {
 			continue
 		}
-		c.recent.Remove(e.place)
-		e.place = nil
-		c.bytes -= e.bytes
-		c.forget(e)
+		c.drop(e)
 		c.metrics.evictions.Inc()
 		c.opts.Log.WithFields(logrus.Fields{"session": e.ref.String(), "bytes": e.bytes}).Debug("let a session go, for others need its memory")
 	}

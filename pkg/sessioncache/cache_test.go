@@ -18,11 +18,13 @@ import (
 
 // stubSession is as large as it says.
 type stubSession struct {
-	ref   layout.Session
-	bytes int64
+	ref    layout.Session
+	bytes  int64
+	broken bool
 }
 
 func (s *stubSession) MemoryBytes() int64 { return s.bytes }
+func (s *stubSession) Broken() bool       { return s.broken }
 
 // stubLoader loads stubSessions, each in a second of the test's clock.
 type stubLoader struct {
