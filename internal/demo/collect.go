@@ -21,7 +21,16 @@ import (
 const shutdown = 30 * time.Second
 
 // collect runs a collector per recorded node until all of the recording is stored below data.
-func collect(ctx context.Context, archive *recording.Archive, binary, work, data string) error {
+func collect(ctx context.Context, name, binary, work, data string) error {
+	archive, err := recording.Find(name)
+	if err != nil {
+		return err
+	}
+	session, err := archive.Session()
+	if err != nil {
+		return err
+	}
+	say("%s of cluster %s (%s)", session.Name, session.Cluster, name)
 	answers, err := archive.ReadGolden()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Demo shows the whole way on one machine, without Ray: it replays a recorded Ray session into a collector per recorded node, ends the
+// Demo shows the whole way on one machine, without Ray: it replays recorded Ray sessions into a collector per recorded node, ends the
 // collectors as Kubernetes ends a pod, and leaves a history server running over what they stored.
 //
 // `make demo` builds the binaries, gets the Ray Dashboard's build and runs it.
@@ -24,11 +24,11 @@ func main() {
 	bin := pflag.String("bin", "build", "folder of the binaries collector and historyserver")
 	dashboards := pflag.String("dashboard-dir", "build/dashboard", "folder of the Ray Dashboard's builds")
 	port := pflag.Int("port", 8080, "port of the history server on localhost")
-	name := pflag.String("recording", recording.Default, "recording to replay, a folder of test/testdata")
+	names := pflag.StringSlice("recording", nil, "recordings to replay, folders of test/testdata (default: all)")
 	pflag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *bin, *dashboards, *port, *name)
+	err := run(ctx, *bin, *dashboards, *port, *names)
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -36,14 +36,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, bin, dashboards string, port int, name string) (err error) {
+func run(ctx context.Context, bin, dashboards string, port int, names []string) (err error) {
 	listen := net.JoinHostPort("localhost", strconv.Itoa(port))
 	if err := checkFree(listen); err != nil {
 		return err
 	}
-	archive, err := recording.Find(name)
-	if err != nil {
-		return err
+	if len(names) == 0 {
+		if names, err = recording.Names(); err != nil {
+			return err
+		}
 	}
 	work, err := os.MkdirTemp("", "rayhistory-demo-")
 	if err != nil {
@@ -52,12 +53,10 @@ func run(ctx context.Context, bin, dashboards string, port int, name string) (er
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	data := filepath.Join(work, "data")
 
-	if err := collect(ctx, archive, filepath.Join(bin, "collector"), work, data); err != nil {
-		return err
-	}
-	session, err := archive.Session()
-	if err != nil {
-		return err
+	for _, name := range names {
+		if err := collect(ctx, name, filepath.Join(bin, "collector"), filepath.Join(work, name), data); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	say("history server over %s", data)
 	server, err := start(filepath.Join(work, "historyserver.log"), filepath.Join(bin, "historyserver"),
@@ -67,6 +66,7 @@ func run(ctx context.Context, bin, dashboards string, port int, name string) (er
 	}
 	defer func() { err = errors.Join(err, server.stop(10*time.Second)) }()
 	base := "http://" + listen
+	latest := fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/latest", base, recording.Namespace, recording.Cluster)
 	if err := server.waitReady(ctx, base+"/readyz", 30*time.Second); err != nil {
 		return err
 	}
@@ -74,11 +74,11 @@ func run(ctx context.Context, bin, dashboards string, port int, name string) (er
   The cluster %q is gone; its history is not:
 
     all sessions        %s/
-    this one            %s/namespaces/%s/clusters/%s/sessions/%s/
-    with Ray's own CLI  ray list tasks --address %s/namespaces/%s/clusters/%s/sessions/latest
+    the latest          %s/
+    with Ray's own CLI  ray list tasks --address %s
 
   Ctrl-C ends the demo.
-`, session.Cluster, base, base, session.Namespace, session.Cluster, session.Name, base, session.Namespace, session.Cluster)
+`, recording.Cluster, base, latest, latest)
 	select {
 	case <-ctx.Done():
 		fmt.Println()
