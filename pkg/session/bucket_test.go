@@ -26,7 +26,6 @@ type bucket struct {
 	objects map[string][]byte
 	gone    map[string]bool  // listed, but no longer there
 	broken  map[string]error // what reading them fails with, halfway
-	gets    int
 }
 
 func newBucket() *bucket {

@@ -315,7 +315,8 @@ func (u *taskUpdate) dropUnsetOffsets() {
 func (d *decoder) taskProfile(c *cursor) subject {
 	u := &d.update
 	u.reset()
-	var id, events []byte
+	d.profiledLast = 0
+	var id, unread []byte
 	var attempt int64
 	var by profiler
 	c.object()
@@ -328,7 +329,8 @@ func (d *decoder) taskProfile(c *cursor) subject {
 		case "jobId", "job_id":
 			u.job = idOf[rayid.Job](c.rawString())
 		case "profileEvents", "profile_events":
-			by, events = d.profileEvents(c)
+			// Extra data may hold the task's ID, so events are read when that is known.
+			by, unread = d.profileEvents(c, d.task(id, 0) == ofTask)
 		default:
 			c.skip()
 		}
@@ -337,21 +339,18 @@ func (d *decoder) taskProfile(c *cursor) subject {
 		return unidentified
 	}
 	about := d.task(id, attempt)
-	if about == ofTask && by != (profiler{}) {
-		u.profiler = d.tables.profilers.intern(by)
-		// Extra data may hold the task's ID, so they are read when that is known.
-		in := cursor{b: events, whole: true}
-		d.profiledLast = 0
-		for in.list(); in.more(); {
-			d.profileEvent(&in)
-		}
+	if about != ofTask || by == (profiler{}) {
+		return about
+	}
+	u.profiler = d.tables.profilers.intern(by)
+	if len(unread) > 0 {
+		d.profileList(&cursor{b: unread, whole: true})
 	}
 	return about
 }
 
-// profileEvents reads a ProfileEvents but for its list, of which it gives the text.
-func (d *decoder) profileEvents(c *cursor) (by profiler, events []byte) {
-	events = []byte("[]")
+// profileEvents reads a ProfileEvents; its list only if that is wanted now, otherwise it gives the list's text.
+func (d *decoder) profileEvents(c *cursor, now bool) (by profiler, unread []byte) {
 	c.object()
 	for c.next() {
 		switch string(c.key) {
@@ -362,14 +361,22 @@ func (d *decoder) profileEvents(c *cursor) (by profiler, events []byte) {
 		case "nodeIpAddress", "node_ip_address":
 			by.ip = d.text(c.rawString())
 		case "events":
-			if list := c.value(); list != nil {
-				events = list
+			if now {
+				d.profileList(c)
+			} else {
+				unread = c.value()
 			}
 		default:
 			c.skip()
 		}
 	}
-	return by, events
+	return by, unread
+}
+
+func (d *decoder) profileList(c *cursor) {
+	for c.list(); c.more(); {
+		d.profileEvent(c)
+	}
 }
 
 func (d *decoder) profileEvent(c *cursor) {

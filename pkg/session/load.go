@@ -154,6 +154,7 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventor
 	out.Tasks = tables.freeze()
 	out.Tasks.deriveLogs(ref.Name, inv.logs)
 	out.Tasks.jobEnds, out.Tasks.deaths = jobs, deaths
+	out.Tasks.workOutFinal()
 	out.Warnings = s.warnings.all(s.counts)
 	s.seal = inv.seal
 	return out, nil

@@ -91,6 +91,16 @@ func (r Row) state() (s taskState, began bool) {
 	return s, began
 }
 
+// workOutFinal notes the rows' states at the end, which most queries ask for.
+func (t *Tasks) workOutFinal() {
+	for n := range t.n {
+		r := t.Row(n, 0)
+		if s, began := r.state(); began {
+			r.p.final[r.i] = s + 1
+		}
+	}
+}
+
 // State is the attempt's state; NIL where no event told of any.
 func (r Row) State() string {
 	s, _ := r.state()

@@ -51,9 +51,8 @@ type taskColumn struct {
 	id       func(Row) []byte
 	width    int
 	sourceID bool
-	// text gives a text; missing says that the row does not have the column at all: then no filter keeps it. source gives what Ray's own
-	// store filters by, if it does.
-	text, source func(Row) (text []byte, missing bool)
+	// text gives a text; source gives what Ray's own store filters by, if it does.
+	text, source *textOf
 	// other makes the predicate of a column of another type.
 	other func(Filter) (predicate, error)
 	// scanned says that the scan columns tell, see taskPage.
@@ -68,24 +67,51 @@ var taskColumns = map[string]taskColumn{
 	"node_id":            {id: Row.Node, width: rayid.NodeSize},
 	"worker_id":          {id: Row.Worker, width: rayid.WorkerSize},
 	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize, scanned: true},
-	"name":               {text: present(Row.Name), source: present(Row.GivenName), scanned: true},
-	"state":              {text: present(Row.stateName), source: present(Row.stateName), scanned: true},
-	"type":               {text: present(Row.Type), scanned: true},
-	"func_or_class_name": {text: present(Row.Function), scanned: true},
-	"language":           {text: present(Row.Language), scanned: true},
-	"error_type": {text: func(r Row) ([]byte, bool) {
-		kind, _, ok := r.Failure()
-		return kind, !ok
-	}},
+	"name":               {text: &textOf{read: Row.Name, like: likeName}, source: &textOf{read: Row.GivenName, like: likeDefinition}, scanned: true},
+	"state":              {text: stateText, source: stateText, scanned: true},
+	"type":               {text: &textOf{read: Row.Type, like: likeDefinition}, scanned: true},
+	"func_or_class_name": {text: &textOf{read: Row.Function, like: likeDefinition}, scanned: true},
+	"language":           {text: &textOf{read: Row.Language, like: likeDefinition}, scanned: true},
+	"error_type":         {text: &textOf{read: Row.errorType, optional: true, like: func(Row) int { return -1 }}},
 	"attempt_number":     {other: attemptPredicate},
 	"worker_pid":         {other: pidPredicate},
 	"is_debugger_paused": {other: pausedPredicate},
 }
 
-func (r Row) stateName() []byte { return []byte(r.State()) }
+// textOf reads a text of a row.
+type textOf struct {
+	read func(Row) []byte
+	// optional says that nil is a column that the row does not have at all, which no filter keeps.
+	optional bool
+	// like gives a small number that rows with the same text share, so that the text need not be looked at again; -1 if there is none.
+	like func(Row) int
+}
 
-func present(text func(Row) []byte) func(Row) ([]byte, bool) {
-	return func(r Row) ([]byte, bool) { return text(r), false }
+var stateText = &textOf{
+	read: func(r Row) []byte { return []byte(r.State()) },
+	like: func(r Row) int {
+		s, _ := r.state()
+		return int(s)
+	},
+}
+
+func likeDefinition(r Row) int { return int(r.p.def[r.i]) }
+
+// likeName: an actor's own way to show itself may change the names of its methods.
+func likeName(r Row) int {
+	if r.p.reprName[r.i] != 0 {
+		return -1
+	}
+	return likeDefinition(r)
+}
+
+// errorType is nil if there is no error.
+func (r Row) errorType() []byte {
+	kind, _, ok := r.Failure()
+	if ok && kind == nil {
+		kind = []byte{}
+	}
+	return kind
 }
 
 // idPredicate compares binary IDs. Ray's own store refuses values that are none; elsewhere such a value is just no row's.
@@ -120,11 +146,25 @@ func checkID(value string, id []byte, err error, width int) error {
 	return nil
 }
 
-func textPredicate(f Filter, text func(Row) ([]byte, bool)) predicate {
+func textPredicate(f Filter, column *textOf) predicate {
 	want := []byte(f.Value)
+	const yes, no = 1, 2
+	var known []byte // verdicts, by what column.like gives
 	return func(r Row) (bool, error) {
-		value, missing := text(r)
-		return !missing && bytes.EqualFold(value, want) != f.Not, nil
+		like := column.like(r)
+		if like >= 0 && like < len(known) && known[like] != 0 {
+			return known[like] == yes, nil
+		}
+		value := column.read(r)
+		keep := (value != nil || !column.optional) && bytes.EqualFold(value, want) != f.Not
+		if like >= 0 {
+			known = append(known, make([]byte, max(0, like+1-len(known)))...)
+			known[like] = no
+			if keep {
+				known[like] = yes
+			}
+		}
+		return keep, nil
 	}
 }
 

@@ -37,113 +37,190 @@ type Lineage struct {
 // If there are more rows than q's limit, no group shows more than maxChildren of its children; counts are of all. Ray itself looks at no
 // more rows than that.
 func (t *Tasks) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren int) (*Lineage, error) {
-	b := lineage{
-		tasks: make(map[rayid.Task]Row), groups: make(map[rayid.Task]*Nest), creators: make(map[rayid.Actor]rayid.Task),
-		actors: make(map[rayid.Actor]*Nest), actorName: actorName,
+	b := lineageBuilder{
+		t: t, names: make(map[string]int32), kin: make(map[kin]int32), creators: make(map[rayid.Actor]int32), actors: make(map[rayid.Actor]int32),
+		actorName: actorName,
 	}
-	var rows []Row
-	listed, err := t.each(q, true, func(_ int, r Row) {
-		rows = append(rows, r)
-		id := r.ID()
-		b.tasks[id] = r // of several attempts the last one listed counts, which is the first one made
-		if string(r.Type()) == "ACTOR_CREATION_TASK" {
-			b.creators[actorOf(r)] = id
-		}
-	})
-	if err != nil {
+	out := &Lineage{}
+	var err error
+	if out.Listed, err = t.each(q, true, func(_ int, r Row) {
+		out.Matching++
+		out.TaskCounts.add(r.Type(), 1)
+		b.add(r)
+	}); err != nil {
 		return nil, err
 	}
-	out := &Lineage{Listed: listed, Matching: len(rows)}
-	for _, r := range rows {
-		b.current = r
-		if n := b.task(r.ID()); n != nil {
-			n.States = countState(n.States, r.State(), 1)
-			out.TaskCounts.add(r.Type())
-		}
+	for i := range int32(len(b.nodes)) {
+		b.current = i
+		b.place(i)
 	}
-	nests, _ := mergeSiblings(b.top)
-	for _, n := range nests {
-		n.total()
+	top, _ := b.merge(b.top)
+	for _, i := range top {
+		b.total(i)
 	}
-	sortNests(nests)
-	out.Nests = nests
-	if len(rows) > q.Limit {
-		for _, n := range nests {
-			out.Cut = n.cut(maxChildren) || out.Cut
-		}
+	b.sort(top)
+	if out.Matching <= q.Limit {
+		maxChildren = math.MaxInt
+	}
+	for _, i := range top {
+		out.Nests = append(out.Nests, b.nest(i, maxChildren, &out.Cut))
 	}
 	return out, nil
 }
 
-// lineage builds the tree.
-type lineage struct {
-	tasks     map[rayid.Task]Row
-	groups    map[rayid.Task]*Nest
-	creators  map[rayid.Actor]rayid.Task
-	actors    map[rayid.Actor]*Nest
+// lineageBuilder builds the tree. Nodes are numbers, because there may be as many as there are tasks.
+type lineageBuilder struct {
+	t         *Tasks
+	nodes     []lineageNode // of tasks first, in the order of their IDs; then of actors and groups
+	tasks     int32         // how many are tasks
+	counts    []numberCount // where nodes' first counts lie
+	name      []string
+	names     map[string]int32
+	kin       map[kin]int32
+	creators  map[rayid.Actor]int32 // actor → the task that created it
+	actors    map[rayid.Actor]int32 // actor → its node
 	actorName func(rayid.Actor) string
 
-	current Row // the one the tree is being extended for
-	top     []*Nest
+	current int32 // the task the tree is being extended for
+	top     []int32
+	groups  []int32 // scratch of merge, by name
 }
 
-// task gives a task's node, made and put below its submitter if need be; nil if the task is not known.
-func (b *lineage) task(id rayid.Task) *Nest {
-	if n := b.groups[id]; n != nil {
-		return n
-	}
-	r, known := b.tasks[id]
-	if !known {
-		return nil
-	}
-	n := &Nest{Name: string(r.summaryName(false)), Key: id.String(), Type: string(r.Type()), Time: r.createdMillis(), LinkType: "task", LinkID: id.String()}
-	b.groups[id] = n
-	if n.Type == "ACTOR_TASK" || n.Type == "ACTOR_CREATION_TASK" {
-		if actor := b.actor(actorOf(r)); actor != nil {
-			actor.Children = append(actor.Children, n)
+type lineageNode struct {
+	id       rayid.Task // an actor's own part is its first bytes
+	parent   textID     // task, binary
+	actor    textID     // binary
+	def      defID
+	kind     nodeKind
+	placed   bool
+	name     int32 // index of lineageBuilder.name
+	time     int64 // Unix milliseconds, 0 if not known
+	states   []numberCount
+	children []int32
+}
+
+type nodeKind uint8
+
+const (
+	otherTask nodeKind = iota
+	methodTask
+	creatingTask
+	actorNode
+	groupNode
+)
+
+// add notes a row. Rows of one task follow each other.
+func (b *lineageBuilder) add(r Row) {
+	id := r.ID()
+	state, _ := r.state()
+	if len(b.nodes) == 0 || b.nodes[len(b.nodes)-1].id != id {
+		n := lineageNode{id: id, parent: r.p.parent[r.i], actor: r.p.actor[r.i], def: r.p.def[r.i]}
+		switch string(r.Type()) {
+		case "ACTOR_TASK":
+			n.kind = methodTask
+		case "ACTOR_CREATION_TASK":
+			n.kind = creatingTask
+			b.creators[b.actorOf(&n)] = int32(len(b.nodes))
 		}
-		return n
+		b.counts = append(b.counts, numberCount{state, 1})
+		n.states = b.counts[len(b.counts)-1 : len(b.counts) : len(b.counts)]
+		b.nodes = append(b.nodes, n)
+	} else {
+		n := &b.nodes[len(b.nodes)-1]
+		n.states = addCount(n.states, state, 1)
 	}
-	b.put(n, r)
-	return n
+	// Of several attempts the last one listed counts, which is the first one made.
+	n := &b.nodes[len(b.nodes)-1]
+	n.time, n.name = r.createdMillis(), b.nameOf(r)
+	b.tasks = int32(len(b.nodes))
 }
 
-// put puts n below the submitter of r's task.
-func (b *lineage) put(n *Nest, r Row) {
-	parent := r.Parent()
-	if len(parent) != rayid.TaskSize || bytes.HasPrefix(parent, nilTask[:rayid.TaskSize-rayid.JobSize]) {
-		b.top = append(b.top, n) // a driver's
+func (b *lineageBuilder) nameOf(r Row) int32 {
+	k := kin{r.p.def[r.i], r.p.reprName[r.i]}
+	i, known := b.kin[k]
+	if !known {
+		i = b.intern(string(r.summaryName(false)))
+		b.kin[k] = i
+	}
+	return i
+}
+
+func (b *lineageBuilder) intern(name string) int32 {
+	i, known := b.names[name]
+	if !known {
+		i = int32(len(b.name))
+		b.names[name] = i
+		b.name = append(b.name, name)
+		b.groups = append(b.groups, -1)
+	}
+	return i
+}
+
+func (b *lineageBuilder) actorOf(n *lineageNode) (id rayid.Actor) {
+	copy(id[:], b.t.texts.get(n.actor))
+	return id
+}
+
+// find gives a task's node, -1 if the task is not known.
+func (b *lineageBuilder) find(id []byte) int32 {
+	i, found := slices.BinarySearchFunc(b.nodes[:b.tasks], id, func(n lineageNode, id []byte) int { return bytes.Compare(n.id[:], id) })
+	if !found {
+		return -1
+	}
+	return int32(i)
+}
+
+// place puts a task below its submitter, and that below its own, unless they are already.
+func (b *lineageBuilder) place(i int32) {
+	n := &b.nodes[i]
+	if n.placed {
 		return
 	}
-	if p := b.task(rayid.Task(parent)); p != nil {
-		p.Children = append(p.Children, n)
+	n.placed = true
+	if n.kind == methodTask || n.kind == creatingTask {
+		if actor := b.actor(b.actorOf(n)); actor >= 0 {
+			b.nodes[actor].children = append(b.nodes[actor].children, i)
+		}
+		return
+	}
+	b.putBelow(i, n.parent)
+}
+
+// putBelow puts a node below a task; a driver's own are on top.
+func (b *lineageBuilder) putBelow(i int32, parent textID) {
+	id := b.t.texts.get(parent)
+	if len(id) != rayid.TaskSize || bytes.HasPrefix(id, nilTask[:rayid.TaskSize-rayid.JobSize]) {
+		b.top = append(b.top, i)
+		return
+	}
+	if p := b.find(id); p >= 0 {
+		b.place(p)
+		b.nodes[p].children = append(b.nodes[p].children, i)
 	}
 }
 
-// actor gives an actor's node; nil if the task that created it is not known.
-func (b *lineage) actor(id rayid.Actor) *Nest {
-	if n := b.actors[id]; n != nil {
-		return n
+// actor gives an actor's node; -1 if the task that created it is not known.
+func (b *lineageBuilder) actor(id rayid.Actor) int32 {
+	if i, known := b.actors[id]; known {
+		return i
 	}
-	creator, known := b.tasks[b.creators[id]]
+	creator, known := b.creators[id]
 	if !known {
-		return nil
+		return -1
 	}
 	name := b.actorName(id)
 	if name == "" {
-		class, _, _ := bytes.Cut(creator.Function(), []byte("."))
+		class, _, _ := bytes.Cut(b.t.texts.get(b.t.defs.at(int(b.nodes[creator].def)).function), []byte("."))
 		name = string(class)
 	}
 	// The time is that of the task that led here, which is how Ray has it.
-	n := &Nest{Name: name, Key: "actor:" + id.String(), Type: "ACTOR", Time: b.current.createdMillis(), LinkType: "actor", LinkID: id.String()}
-	b.actors[id] = n
-	b.put(n, creator)
-	return n
-}
-
-func actorOf(r Row) (id rayid.Actor) {
-	copy(id[:], r.Actor())
-	return id
+	n := lineageNode{kind: actorNode, name: b.intern(name), time: b.nodes[b.current].time}
+	copy(n.id[:], id[:])
+	i := int32(len(b.nodes))
+	b.nodes = append(b.nodes, n)
+	b.actors[id] = i
+	b.putBelow(i, b.nodes[creator].parent)
+	return i
 }
 
 // createdMillis is when the attempt was submitted, Unix milliseconds; 0 if that is not known.
@@ -155,36 +232,44 @@ func (r Row) createdMillis() int64 {
 	return int64(float64(r.p.times[c][r.i])) / 1_000_000
 }
 
-// mergeSiblings puts siblings of one name into a group, at every level, and gives the earliest time among those groups.
-func mergeSiblings(siblings []*Nest) (merged []*Nest, earliest int64) {
-	groups := make(map[string]*Nest, len(siblings))
-	var order []*Nest
-	for _, child := range siblings {
+// merge puts siblings of one name into a group, at every level, and gives the earliest time among those groups.
+func (b *lineageBuilder) merge(siblings []int32) (merged []int32, earliest int64) {
+	for _, i := range siblings {
+		if len(b.nodes[i].children) == 0 {
+			continue
+		}
 		var inner int64
-		child.Children, inner = mergeSiblings(child.Children)
-		if inner != 0 && inner < orLast(child.Time) {
-			child.Time = inner
+		b.nodes[i].children, inner = b.merge(b.nodes[i].children)
+		if inner != 0 && inner < orLast(b.nodes[i].time) {
+			b.nodes[i].time = inner
 		}
-		g := groups[child.Name]
-		if g == nil {
-			g = &Nest{Name: child.Name, Key: child.Name, Type: "GROUP"}
-			groups[child.Name] = g
-			order = append(order, g)
+	}
+	first := int32(len(b.nodes)) // of these siblings' groups
+	for _, i := range siblings {
+		name, time := b.nodes[i].name, b.nodes[i].time
+		g := b.groups[name]
+		if g < first {
+			g = int32(len(b.nodes))
+			b.groups[name] = g
+			b.nodes = append(b.nodes, lineageNode{kind: groupNode, name: name})
 		}
-		g.Children = append(g.Children, child)
-		if child.Time != 0 && child.Time < orLast(g.Time) {
-			g.Time = child.Time
-			if child.Time < orLast(earliest) {
-				earliest = child.Time
+		group := &b.nodes[g]
+		group.children = append(group.children, i)
+		if time != 0 && time < orLast(group.time) {
+			group.time = time
+			if time < orLast(earliest) {
+				earliest = time
 			}
 		}
 	}
-	for i, g := range order {
-		if len(g.Children) == 1 {
-			order[i] = g.Children[0]
+	for g := first; g < int32(len(b.nodes)); g++ {
+		if children := b.nodes[g].children; len(children) == 1 {
+			merged = append(merged, children[0])
+		} else {
+			merged = append(merged, g)
 		}
 	}
-	return order, earliest
+	return merged, earliest
 }
 
 // orLast puts an unknown time after all others.
@@ -195,55 +280,106 @@ func orLast(t int64) int64 {
 	return t
 }
 
-// total adds the counts of all below n to its own, and sorts them.
-func (n *Nest) total() {
-	for _, child := range n.Children {
-		child.total()
-		for _, s := range child.States {
-			n.States = countState(n.States, s.State, s.Count)
+// addCount adds n attempts in a state; there are few different states.
+func addCount(states []numberCount, state taskState, n int) []numberCount {
+	for i := range states {
+		if states[i].state == state {
+			states[i].rows += n
+			return states
 		}
 	}
-	sortNests(n.Children)
+	return append(states, numberCount{state, n})
 }
 
-// sortNests puts what runs first, then what waits, then what failed, then what is older; an actor's creation before others of its time.
-func sortNests(nests []*Nest) {
-	slices.SortStableFunc(nests, func(a, b *Nest) int {
-		return cmp.Or(
-			cmp.Compare(b.in("RUNNING", "RUNNING_IN_RAY_GET", "RUNNING_IN_RAY_WAIT"), a.in("RUNNING", "RUNNING_IN_RAY_GET", "RUNNING_IN_RAY_WAIT")),
-			cmp.Compare(b.in(pending...), a.in(pending...)),
-			cmp.Compare(b.in(StateFailed), a.in(StateFailed)),
-			cmp.Compare(orLast(a.Time), orLast(b.Time)),
-			cmp.Compare(notCreation(a), notCreation(b)))
-	})
-}
-
-var pending = []string{"PENDING_ARGS_AVAIL", "PENDING_NODE_ASSIGNMENT", "PENDING_OBJ_STORE_MEM_AVAIL", "PENDING_ARGS_FETCH"}
-
-// in counts the attempts in the given states.
-func (n *Nest) in(states ...string) (count int) {
-	for _, s := range n.States {
-		if slices.Contains(states, s.State) {
-			count += s.Count
+// total adds the counts of all below a node to its own, and sorts them.
+func (b *lineageBuilder) total(i int32) {
+	n := &b.nodes[i]
+	for _, child := range n.children {
+		b.total(child)
+		for _, c := range b.nodes[child].states {
+			n.states = addCount(n.states, c.state, c.rows)
 		}
 	}
-	return count
+	b.sort(n.children)
 }
 
-func notCreation(n *Nest) int {
-	if n.Type == "ACTOR_CREATION_TASK" {
-		return 0
-	}
-	return 1
+// lineageRank is what siblings are sorted by.
+type lineageRank struct {
+	running, pending, failed int
+	time                     int64
+	creates                  bool
+	place                    int // before sorting
+	node                     int32
 }
 
-// cut leaves groups at most so many children, at every level, and says whether any had more.
-func (n *Nest) cut(limit int) (cut bool) {
-	if n.Type == "GROUP" && len(n.Children) > limit {
-		n.Children, cut = n.Children[:limit], true
+// sort puts what runs first, then what waits, then what failed, then what is older; an actor's creation before others of its time.
+func (b *lineageBuilder) sort(siblings []int32) {
+	if len(siblings) < 2 {
+		return
 	}
-	for _, child := range n.Children {
-		cut = child.cut(limit) || cut
+	ranks := make([]lineageRank, len(siblings))
+	for place, i := range siblings {
+		n := &b.nodes[i]
+		rank := lineageRank{time: orLast(n.time), creates: n.kind == creatingTask, place: place, node: i}
+		for _, c := range n.states {
+			switch c.state {
+			case stateRunning, stateRunningInRayGet, stateRunningInRayWait:
+				rank.running += c.rows
+			case statePendingArgsAvail, statePendingNodeAssignment, statePendingObjStoreMemAvail, statePendingArgsFetch:
+				rank.pending += c.rows
+			case stateFailed:
+				rank.failed += c.rows
+			}
+		}
+		ranks[place] = rank
 	}
-	return cut
+	slices.SortFunc(ranks, compareRanks)
+	for place, rank := range ranks {
+		siblings[place] = rank.node
+	}
+}
+
+func compareRanks(x, y lineageRank) int {
+	switch {
+	case x.running != y.running:
+		return y.running - x.running
+	case x.pending != y.pending:
+		return y.pending - x.pending
+	case x.failed != y.failed:
+		return y.failed - x.failed
+	case x.time != y.time:
+		return cmp.Compare(x.time, y.time)
+	case x.creates != y.creates:
+		if x.creates {
+			return -1
+		}
+		return 1
+	}
+	return x.place - y.place
+}
+
+// nest gives a node as it is answered; a group with at most so many children.
+func (b *lineageBuilder) nest(i int32, maxChildren int, cut *bool) *Nest {
+	n := &b.nodes[i]
+	out := &Nest{Name: b.name[n.name], Time: n.time}
+	switch n.kind {
+	case groupNode:
+		out.Type, out.Key = "GROUP", out.Name
+		if len(n.children) > maxChildren {
+			n.children, *cut = n.children[:maxChildren], true
+		}
+	case actorNode:
+		out.Type, out.LinkType, out.LinkID = "ACTOR", "actor", rayid.Actor(n.id[:rayid.ActorSize]).String()
+		out.Key = "actor:" + out.LinkID
+	default:
+		out.Type, out.LinkType, out.LinkID = string(b.t.texts.get(b.t.defs.at(int(n.def)).kind)), "task", n.id.String()
+		out.Key = out.LinkID
+	}
+	for _, c := range n.states {
+		out.States = append(out.States, StateCount{State: b.t.states.name(c.state), Count: c.rows})
+	}
+	for _, child := range n.children {
+		out.Children = append(out.Children, b.nest(child, maxChildren, cut))
+	}
+	return out
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -169,11 +170,25 @@ func decompress(r io.ReadCloser, c layout.Compression) (io.ReadCloser, error) {
 		}
 		return z, nil
 	case layout.Zstd:
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
-		if err != nil {
-			return nil, err
-		}
-		return z.IOReadCloser(), nil
+		z := zstdReaders.Get().(*zstd.Decoder)
+		return &zstdReader{z}, z.Reset(r)
 	}
 	return io.NopCloser(r), nil
+}
+
+// zstdReaders are used again: each holds a window of up to some megabytes.
+var zstdReaders = sync.Pool{New: func() any {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(64<<20))
+	if err != nil {
+		panic(err) // these options are valid
+	}
+	return z
+}}
+
+type zstdReader struct{ *zstd.Decoder }
+
+func (r *zstdReader) Close() error {
+	err := r.Reset(nil) // lets go of the object
+	zstdReaders.Put(r.Decoder)
+	return err
 }
