@@ -45,5 +45,6 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
+	cmd.AddCommand(webhookCommand())
 	return cmd
 }

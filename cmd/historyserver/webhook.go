@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/pkg/inject"
+	"github.com/rayhistory/historyserver/pkg/inject/admission"
+	"github.com/rayhistory/historyserver/pkg/kube"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// webhookOptions are the settings of `historyserver webhook`.
+type webhookOptions struct {
+	admission.Options
+	kube kube.Config
+	log  logging.Options
+}
+
+func webhookCommand() *cobra.Command {
+	o := webhookOptions{Options: admission.Options{Inject: inject.Default()}}
+	cmd := &cobra.Command{
+		Use:   "webhook",
+		Short: "Admission webhook that adds the collector to objects of KubeRay's labelled ray.io/history: \"true\"",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(cmd.Flags(), os.Environ()); err != nil {
+				return err
+			}
+			var err error
+			if o.Log, err = o.log.New(os.Stderr); err != nil {
+				return err
+			}
+			return admission.Run(cmd.Context(), o.Options)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
+	o.Inject.AddFlags(fs)
+	fs.StringVar(&o.Listen, "webhook-listen", ":9443", "address to serve on, with HTTPS")
+	fs.StringVar(&o.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key, as from cert-manager; empty: the webhook makes its certificate itself")
+	fs.StringVar(&o.Namespace, "webhook-namespace", "default", "namespace of the webhook")
+	fs.StringVar(&o.Service, "webhook-service", "ray-history-webhook", "service of the webhook, which the certificate is for")
+	fs.StringVar(&o.Secret, "webhook-secret", "ray-history-webhook", "Secret that holds the certificate")
+	fs.StringVar(&o.Config, "webhook-configuration", "ray-history-webhook", "MutatingWebhookConfiguration that is told the certificate's authority")
+	fs.StringSliceVar(&o.kube.Kubeconfigs, "kubeconfigs", nil, "kubeconfig file; by default the pod's account is used")
+	o.log.AddFlags(fs)
+	settings.Bind(fs, map[string][]string{"webhook-namespace": {"POD_NAMESPACE"}})
+}
+
+func (o *webhookOptions) complete(fs *pflag.FlagSet, environ []string) error {
+	if err := settings.Load(fs, environ); err != nil {
+		return err
+	}
+	if err := o.Inject.Check(); err != nil {
+		return err
+	}
+	if len(o.kube.Kubeconfigs) > 1 {
+		return errors.New("--kubeconfigs: a webhook is for one Kubernetes cluster")
+	}
+	if o.CertDir != "" {
+		return nil
+	}
+	var err error
+	o.Client, err = o.kube.Client(admission.AddToScheme)
+	return err
+}
