@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,15 +67,7 @@ func (a *Archive) WriteStore(dir string) error {
 	if err := w.facts(answers, len(nodes), first, last); err != nil {
 		return err
 	}
-	for _, answer := range answers {
-		if !isSnapshot(answer) {
-			continue
-		}
-		if err := w.put(layout.SnapshotKey(layout.DefaultRoot, session, answer.URL), answer.Body); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.snapshots(answers)
 }
 
 type storeWriter struct {
@@ -206,28 +202,43 @@ func (a *Archive) writeLogs(w storeWriter, node string, id rayid.Node) (err erro
 	})
 }
 
-// snapshotURLs are the questions whose answers a head's collector saves. An entry that ends in "/*" stands for everything one level below.
+// snapshotURLs are the questions whose answers a head's collector saves.
 var snapshotURLs = []string{
 	"/api/version", "/api/ray/version", "/timezone", "/cluster_id", "/usage_stats_enabled", "/api/authentication_mode",
 	"/api/profiling_enabled", "/api/v0/cluster_metadata", "/api/v0/runtime_env_redaction", "/api/prometheus/sd",
-	"/api/cluster_status", "/api/cluster_status?format=1", "/nodes?view=summary", "/nodes/*", "/api/v0/nodes?detail=1",
-	"/api/jobs/", "/api/v0/jobs?detail=1", "/logical/actors", "/api/v0/actors?detail=1", "/api/v0/workers?detail=1",
-	"/api/v0/placement_groups?detail=1&limit=10000", "/api/v0/objects?detail=1", "/api/v0/runtime_envs?detail=1",
-	"/api/serve/applications/", "/api/data/datasets/*", "/api/train/v2/runs/v1", "/api/v0/platform_events", "/events", "/api/component_activities",
+	"/api/cluster_status", "/api/cluster_status?format=1", "/nodes?view=summary", "/nodes?view=hostNameList",
+	"/api/jobs/", "/logical/actors", "/api/serve/applications/", "/api/train/v2/runs/v1", "/events", "/api/component_activities",
+	"/api/v0/nodes?detail=1&limit=10000", "/api/v0/jobs?detail=1&limit=10000", "/api/v0/actors?detail=1&limit=10000",
+	"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1&limit=10000", "/api/v0/objects?detail=1&limit=10000",
+	"/api/v0/objects/summarize", "/api/v0/runtime_envs?detail=1&limit=10000", "/api/v0/platform_events?detail=1&limit=10000",
 }
 
-func isSnapshot(a Answer) bool {
-	if a.Status != 200 {
-		return false
-	}
-	for _, u := range snapshotURLs {
-		if folder, ok := strings.CutSuffix(u, "*"); ok {
-			if rest, ok := strings.CutPrefix(a.URL, folder); ok && rest != "" && !strings.ContainsAny(rest, "/?") {
-				return true
+// snapshotFolders are asked for each node and each job.
+var snapshotFolders = []string{"/nodes/", "/api/data/datasets/"}
+
+var hexID = regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{56})$`)
+
+// snapshots asks the recorded dashboard what a collector asks, and stores what was answered with 200.
+func (w storeWriter) snapshots(answers []Answer) error {
+	urls := slices.Clone(snapshotURLs)
+	for _, a := range answers {
+		for _, folder := range snapshotFolders {
+			// Recordings also ask for nodes that there are not.
+			if name, ok := strings.CutPrefix(a.URL, folder); ok && hexID.MatchString(name) {
+				urls = append(urls, a.URL)
 			}
-		} else if a.URL == u {
-			return true
 		}
 	}
-	return false
+	dashboard := Dashboard(answers)
+	for _, u := range urls {
+		answer := httptest.NewRecorder()
+		dashboard.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, u, nil))
+		if answer.Code != http.StatusOK {
+			continue
+		}
+		if err := w.put(layout.SnapshotKey(layout.DefaultRoot, w.session, u), answer.Body.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
