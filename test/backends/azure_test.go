@@ -2,7 +2,6 @@ package backends
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -20,13 +19,9 @@ func TestAzure(t *testing.T) {
 	runContract(t, "azureblob", servers.Azurite.Name, server.URL, azureRefusal, azureContract)
 }
 
-// azureRefusal is how Azure Storage says that it is busy or broken.
+// azureRefusal is how Azure Storage says that it is busy or broken, or that something is not allowed.
 func azureRefusal(status int) string {
-	code := "ServerBusy"
-	if status == http.StatusInternalServerError {
-		code = "InternalError"
-	}
-	return "<Error><Code>" + code + "</Code><Message>injected</Message></Error>"
+	return xmlRefusal(status, "ServerBusy", "AuthorizationPermissionMismatch")
 }
 
 func azureContract(url string, stall time.Duration) blobtest.Contract {

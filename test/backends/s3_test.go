@@ -39,11 +39,16 @@ func start(t *testing.T, kind servers.Kind) *servers.Server {
 // buckets numbers the buckets of all tests: each store is empty because its bucket is new.
 var buckets atomic.Int32
 
-// s3Refusal is how S3 says that it is busy or broken.
-func s3Refusal(status int) string {
-	code := "SlowDown"
-	if status == http.StatusInternalServerError {
+// s3Refusal is how S3 says that it is busy or broken, or that something is not allowed.
+func s3Refusal(status int) string { return xmlRefusal(status, "SlowDown", "AccessDenied") }
+
+func xmlRefusal(status int, busy, denied string) string {
+	code := busy
+	switch status {
+	case http.StatusInternalServerError:
 		code = "InternalError"
+	case http.StatusForbidden:
+		code = denied
 	}
 	return "<Error><Code>" + code + "</Code><Message>injected</Message></Error>"
 }

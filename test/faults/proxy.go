@@ -52,6 +52,8 @@ type Proxy struct {
 	URL string
 	// Refusal gives the body of a refusal as the protocol at hand wants it.
 	Refusal func(status int) string
+	// Deny says which requests are refused with 403, before any fault.
+	Deny func(*http.Request) bool
 	// Host replaces the host that requests name, for servers that insist on their own; empty passes it on, since it may be signed.
 	Host string
 
@@ -76,6 +78,7 @@ func New(target string, share float64, seed uint64) (*Proxy, error) {
 	}
 	p := &Proxy{
 		Refusal: func(int) string { return "" },
+		Deny:    func(*http.Request) bool { return false },
 		target:  u, client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}, stop: make(chan struct{}),
 		random: rand.New(rand.NewPCG(seed, seed)), share: share, row: map[string]int{}, counts: map[Fault]int{},
 	}
@@ -132,6 +135,10 @@ func (p *Proxy) count(fault Fault) {
 }
 
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.Deny(r) {
+		p.refuse(w, r, http.StatusForbidden)
+		return
+	}
 	fault := p.draw(r)
 	switch fault {
 	case Stall:
@@ -149,7 +156,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case Refuse429, Refuse500, Refuse503:
 		p.count(fault)
-		p.refuse(w, r, fault)
+		status, _ := strconv.Atoi(string(fault))
+		p.refuse(w, r, status)
 		return
 	}
 	response, err := p.forward(r)
@@ -161,11 +169,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, response, fault)
 }
 
-func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, fault Fault) {
-	status, _ := strconv.Atoi(string(fault))
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, status int) {
 	// A server that refuses a large body does not read it all.
 	_, _ = io.CopyN(io.Discard, r.Body, 64<<10)
-	if status != http.StatusInternalServerError {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Content-Type", "application/xml")
