@@ -126,6 +126,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	}
 	get(ws, "/", s.index)
 	get(ws, "/session_status", s.sessionStatus)
+	get(ws, "/session_activity", s.activity)
 	get(ws, "/{"+paramPath+":*}", s.file)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		ws.Route(ws.Method(method).Path("/{" + paramPath + ":*}").To(s.other))

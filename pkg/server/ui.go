@@ -79,14 +79,14 @@ func (s *Server) dashboardPage(w http.ResponseWriter, r *http.Request, e catalog
 			version = s.builds.nearest(e.RayVersion)
 		}
 	}
-	f, info, err := s.builds.open(version, "index.html")
+	f, _, err := s.builds.open(version, "index.html")
 	if version == "" || err != nil {
 		s.fail(w, r, s.missingBuild(firstOf(version, e.RayVersion)))
 		return
 	}
 	defer func() { _ = f.Close() }()
 	w.Header().Set("Cache-Control", "no-store")
-	http.ServeContent(w, r, "index.html", info.ModTime(), f)
+	s.withBar(w, r, f, e)
 }
 
 func firstOf(a, b string) string {

@@ -1,0 +1,52 @@
+package session
+
+// Activity counts task attempts over time, in slices of equal length.
+type Activity struct {
+	// From and To bound the time, Unix nanoseconds.
+	From, To int64
+	// Running counts, for each slice, the attempts that ran at some moment of it; Failed those that failed in it.
+	Running, Failed []int
+}
+
+// Activity counts the attempts that ran and that failed, in so many slices of the time between the session's first and last event. An
+// attempt that nothing ended ran to the end. A session without times has no slices.
+func (s *Session) Activity(slices int) (Activity, error) {
+	a := Activity{From: s.Start, To: s.End}
+	if s.Start == 0 || s.End <= s.Start || slices <= 0 {
+		return a, nil
+	}
+	at := func(time int64) int {
+		time = min(max(time, s.Start), s.End)
+		return min(int(float64(time-s.Start)/float64(s.End-s.Start)*float64(slices)), slices-1)
+	}
+	// changes holds how many attempts begin to run in a slice, less those that ended in the slice before.
+	changes := make([]int, slices+1)
+	a.Failed = make([]int, slices)
+	var states []StateTime
+	for n := range s.Tasks.Len() {
+		began, ended := int64(0), s.End
+		states = s.Tasks.Row(n, 0).States(states[:0])
+		for _, st := range states {
+			switch st.State {
+			case StateRunning:
+				began = st.Time
+			case StateFailed:
+				a.Failed[at(st.Time)]++
+				ended = st.Time
+			case StateFinished:
+				ended = st.Time
+			}
+		}
+		if began != 0 && ended >= began {
+			changes[at(began)]++
+			changes[at(ended)+1]--
+		}
+	}
+	a.Running = make([]int, slices)
+	running := 0
+	for i := range a.Running {
+		running += changes[i]
+		a.Running[i] = running
+	}
+	return a, s.Tasks.Err()
+}

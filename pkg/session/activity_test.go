@@ -1,0 +1,48 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+func TestActivity(t *testing.T) {
+	rec := recording.Open(t)
+	b := newBucket()
+	b.objects[layout.JobEventsKey(layout.DefaultRoot, rec.Session, layoutJob(1), testNode, testHour)] = []byte(strings.Join(recordedEvents(t, rec), "\n") + "\n")
+	s, err := Load(t.Context(), b, layout.DefaultRoot, rec.Session, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, slices := range []int{1, 7, 240} {
+		a, err := s.Activity(slices)
+		if err != nil || len(a.Running) != slices || len(a.Failed) != slices || a.From != s.Start || a.To != s.End {
+			t.Fatalf("%d slices: %+v, %v", slices, a, err)
+		}
+		failed, most := 0, 0
+		for i := range a.Running {
+			failed += a.Failed[i]
+			most = max(most, a.Running[i])
+		}
+		want, ran := 0, 0
+		for n := range s.Tasks.Len() {
+			for _, st := range s.Tasks.Row(n, 0).States(nil) {
+				switch st.State {
+				case StateFailed:
+					want++
+				case StateRunning:
+					ran++
+				}
+			}
+		}
+		if failed != want || want == 0 {
+			t.Errorf("%d slices: %d failures, want %d", slices, failed, want)
+		}
+		// In one slice everything that ran is counted; finer slices cannot show more at once.
+		if slices == 1 && most != ran || most > ran {
+			t.Errorf("%d slices: at most %d run, %d ran", slices, most, ran)
+		}
+	}
+}
