@@ -45,6 +45,7 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
-	cmd.AddCommand(webhookCommand())
+	cmd.AddCommand(indexCommand(cmd.Flags()), webhookCommand())
+	cmd.AddCommand(operatorCommands(cmd.Flags())...)
 	return cmd
 }

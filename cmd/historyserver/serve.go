@@ -15,14 +15,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/logging"
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server"
-	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
@@ -34,6 +30,8 @@ type serveOptions struct {
 	catalogInterval time.Duration
 	cacheMemory     settings.Bytes
 	cacheLoads      int
+	indexMode       string
+	index           indexOptions
 	cacheRefresh    time.Duration
 	loadTimeout     time.Duration
 	shutdownTimeout time.Duration
@@ -51,6 +49,8 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.cacheMemory, "session-cache-max-memory", "memory that loaded sessions may take, as 512MiB")
 	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "sessions that are loaded at a time")
 	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "shortest time between two looks for what a running session has added")
+	fs.StringVar(&o.indexMode, "index", "auto", "auto: indexes of ended sessions are used, and written in the background after a session's first load; off: neither")
+	o.index.addFlags(fs)
 	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second, "how long a request waits for its session before it is told to come back; at most 25s, for Ray's proxying dashboard waits 30s")
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 10*time.Second, "how long requests may take to end after SIGTERM")
 	fs.StringVar(&o.dashboard.GrafanaHost, "grafana-host", "", "URL of Grafana as this server reaches it, for the dashboard's metrics; empty: none")
@@ -81,6 +81,8 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	switch {
 	case o.cacheLoads < 1:
 		return nil, fmt.Errorf("--session-cache-max-loads=%d: want at least 1", o.cacheLoads)
+	case o.indexMode != "auto" && o.indexMode != "off":
+		return nil, fmt.Errorf("--index=%q: want auto or off", o.indexMode)
 	case o.catalogInterval < time.Second:
 		return nil, fmt.Errorf("--catalog-interval=%s: want at least 1s", o.catalogInterval)
 	case o.cacheRefresh <= 0:
@@ -117,8 +119,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	sessions := catalog.New(catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Log: log, Registerer: registry})
-	cache := o.newCache(store, sessions, log, registry)
-	defer cache.Close()
+	cache, closeCache := o.newCache(store, sessions, log, registry)
+	defer closeCache()
 	live, allowed, err := o.kubernetes.open(log)
 	if err != nil {
 		return err
@@ -139,32 +141,6 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	live.Start()
 	defer live.Close()
 	return o.run(ctx, listener, handler, log)
-}
-
-// newCache makes the cache that loads sessions from the store.
-func (o *serveOptions) newCache(store blob.Reader, sessions *catalog.Catalog, log logrus.FieldLogger, registry prometheus.Registerer) *sessioncache.Cache[*session.Session] {
-	return sessioncache.New(sessioncache.Options[*session.Session]{
-		NewLoad: func(ref layout.Session) sessioncache.Load[*session.Session] {
-			var p session.Progress
-			return sessioncache.Load[*session.Session]{
-				Run: func(ctx context.Context) (*session.Session, error) {
-					return session.Load(ctx, store, o.storage.Root, ref, session.Options{Progress: &p, Log: log})
-				},
-				Progress: func() sessioncache.Progress {
-					return sessioncache.Progress{
-						BytesDone: p.BytesDone.Load(), BytesTotal: p.BytesTotal.Load(), ObjectsDone: p.ObjectsDone.Load(), ObjectsTotal: p.ObjectsTotal.Load(),
-					}
-				},
-			}
-		},
-		Refresh:      func(ctx context.Context, s *session.Session) (*session.Session, error) { return s.Refresh(ctx) },
-		Growing:      sessions.Growing,
-		MaxBytes:     int64(o.cacheMemory),
-		MaxLoads:     o.cacheLoads,
-		RefreshEvery: o.cacheRefresh,
-		Log:          log,
-		Registerer:   registry,
-	})
 }
 
 func (o *serveOptions) describeStorage() string {

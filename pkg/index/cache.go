@@ -2,9 +2,12 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -12,38 +15,66 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Cache is a folder of indexes whose sessions' store may not be written to. It may be used by several goroutines and processes.
+// Cache is a folder of indexes whose sessions' store may not be written to. It may be used by several goroutines and processes. The folder
+// is made when the first index is put there.
 type Cache struct {
-	store    *local.Store
+	dir      string
 	maxBytes int64
+
+	mu    sync.Mutex
+	store *local.Store // nil until it was needed
 }
 
-// OpenCache opens the folder dir, which is made if need be. Indexes are let go, the oldest first, when all take more than maxBytes.
-func OpenCache(dir string, maxBytes int64) (*Cache, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// NewCache keeps indexes in the folder dir. The oldest go when all take more than maxBytes.
+func NewCache(dir string, maxBytes int64) *Cache { return &Cache{dir: dir, maxBytes: maxBytes} }
+
+// open gives the folder as a store; nil if it does not exist and is not to be made.
+func (c *Cache) open(create bool) (*local.Store, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.store != nil {
+		return c.store, nil
+	}
+	if _, err := os.Stat(c.dir); errors.Is(err, os.ErrNotExist) && !create {
+		return nil, nil
+	}
+	var err error
+	if c.store, err = local.Open(c.dir); err != nil {
 		return nil, fmt.Errorf("open the folder of indexes: %w", err)
 	}
-	store, err := local.Open(dir)
+	return c.store, nil
+}
+
+func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
+	store, err := c.open(true)
 	if err != nil {
-		return nil, fmt.Errorf("open the folder of indexes: %w", err)
+		return err
 	}
-	return &Cache{store: store, maxBytes: maxBytes}, nil
+	return store.Put(ctx, key, body)
 }
 
-// list gives the sizes of a session's tables by key.
-func (c *Cache) list(ctx context.Context, root string, ref layout.Session) (map[string]int64, error) {
-	sizes := make(map[string]int64)
-	for o, err := range c.store.List(ctx, layout.Prefix(root, ref)+"index/", blob.ListOptions{}) {
+// list gives the sizes of a session's tables by key; no store if there is no folder.
+func (c *Cache) list(ctx context.Context, root string, ref layout.Session) (store *local.Store, sizes map[string]int64, err error) {
+	store, err = c.open(false)
+	if err != nil || store == nil {
+		return nil, nil, err
+	}
+	sizes = make(map[string]int64)
+	for o, err := range store.List(ctx, layout.Prefix(root, ref)+"index/", blob.ListOptions{}) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		sizes[o.Key] = o.Size
 	}
-	return sizes, nil
+	return store, sizes, nil
 }
 
 // trim lets indexes go until the rest is within the bound; the one written last stays.
 func (c *Cache) trim(ctx context.Context, root string) error {
+	store, err := c.open(false)
+	if err != nil || store == nil {
+		return err
+	}
 	type kept struct {
 		keys  []string // meta first, so that what is left of an index that was deleted in part is none
 		bytes int64
@@ -51,7 +82,7 @@ func (c *Cache) trim(ctx context.Context, root string) error {
 	}
 	var total int64
 	bySession := make(map[string]*kept)
-	for o, err := range c.store.List(ctx, root+"/", blob.ListOptions{}) {
+	for o, err := range store.List(ctx, root+"/", blob.ListOptions{}) {
 		if err != nil {
 			return err
 		}
@@ -79,7 +110,7 @@ func (c *Cache) trim(ctx context.Context, root string) error {
 	slices.SortFunc(all, func(a, b *kept) int { return a.last.Compare(b.last) })
 	for i := 0; i < len(all)-1 && total > c.maxBytes; i++ {
 		for _, key := range all[i].keys {
-			if err := c.store.Delete(ctx, key); err != nil {
+			if err := store.Delete(ctx, key); err != nil {
 				return err
 			}
 		}

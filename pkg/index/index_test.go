@@ -97,9 +97,13 @@ func (s *stored) indexed(from *session.Session) *session.Session {
 	return loaded
 }
 
+func (s *stored) target() *Target {
+	return &Target{Store: s.store, Root: layout.DefaultRoot, Log: s.log}
+}
+
 func (s *stored) write(from *session.Session) {
 	s.t.Helper()
-	if err := Write(s.t.Context(), s.store, s.store, layout.DefaultRoot, from, nil); err != nil {
+	if err := Write(s.t.Context(), s.store, s.target(), from, nil); err != nil {
 		s.t.Fatal(err)
 	}
 }

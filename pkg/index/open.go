@@ -64,8 +64,14 @@ func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.S
 	}
 	tables, err := o.openIn(ctx, o.Store, ref, sources.Fingerprint, stored)
 	if tables == nil && err == nil && o.Cache != nil {
-		if stored, err = o.Cache.list(ctx, o.Root, ref); err == nil {
-			tables, err = o.openIn(ctx, o.Cache.store, ref, sources.Fingerprint, stored)
+		store, stored, err := o.Cache.list(ctx, o.Root, ref)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			o.Log.WithError(err).Warn("cannot look for a session's index in --index-cache-dir")
+		case store != nil:
+			return o.openIn(ctx, store, ref, sources.Fingerprint, stored)
 		}
 	}
 	return tables, err

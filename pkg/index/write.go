@@ -26,28 +26,22 @@ type text struct {
 // ErrChanged is a session that was changed while its index was made, or before.
 var ErrChanged = errors.New("the session has changed meanwhile")
 
-// Put is what an index is written with.
-type Put interface {
-	Put(ctx context.Context, key string, body io.ReadSeeker) error
-	Delete(ctx context.Context, key string) error
-}
-
-// Write stores the index of a session that was read from store, into the same store or another one. rows, if set, is told of the rows
-// written: two for each attempt. The session must be as it was loaded, not refreshed; one that has changed since is ErrChanged.
+// Write stores the index of a session that was read from store. rows, if set, is told of the rows written: two for each attempt. The
+// session must be as it was loaded, not refreshed; one that has changed since is ErrChanged.
 //
-// Tables are made in temporary files. An older index is taken away first and the table meta written last, so what is there at any instant
-// is a whole index or none.
-func Write(ctx context.Context, store blob.Reader, to Put, root string, s *session.Session, rows func(n int)) error {
+// Tables are made in temporary files. Their names for each other change with each index and meta is written last, so what is there at any
+// instant is a whole index or none.
+func Write(ctx context.Context, store blob.Reader, to *Target, s *session.Session, rows func(n int)) error {
 	if rows == nil {
 		rows = func(int) {}
 	}
-	if err := write(ctx, store, to, root, s, rows); err != nil {
+	if err := write(ctx, store, to, s, rows); err != nil {
 		return fmt.Errorf("index session %s: %w", s.Ref, err)
 	}
 	return nil
 }
 
-func write(ctx context.Context, store blob.Reader, to Put, root string, s *session.Session, rows func(n int)) error {
+func write(ctx context.Context, store blob.Reader, to *Target, s *session.Session, rows func(n int)) error {
 	dir, err := os.MkdirTemp("", "rayhistory-index-")
 	if err != nil {
 		return err
@@ -61,7 +55,7 @@ func write(ctx context.Context, store blob.Reader, to Put, root string, s *sessi
 	if err := s.Tasks.Err(); err != nil {
 		return err
 	}
-	fingerprint, objects, err := session.ListSources(ctx, store, root, s.Ref)
+	fingerprint, objects, err := session.ListSources(ctx, store, to.Root, s.Ref)
 	if err != nil {
 		return err
 	}
@@ -69,12 +63,8 @@ func write(ctx context.Context, store blob.Reader, to Put, root string, s *sessi
 		return ErrChanged
 	}
 	f := factsOf(b.tables, fingerprint, b.generation)
-	metaKey := layout.IndexKey(root, s.Ref, metaTable)
-	if err := to.Delete(ctx, metaKey); err != nil {
-		return err
-	}
 	for _, table := range b.written {
-		if f.Tables[table], err = putFile(ctx, to, layout.IndexKey(root, s.Ref, table), b.path(table)); err != nil {
+		if f.Tables[table], err = putFile(ctx, to, layout.IndexKey(to.Root, s.Ref, table), b.path(table)); err != nil {
 			return err
 		}
 	}
@@ -82,11 +72,14 @@ func write(ctx context.Context, store blob.Reader, to Put, root string, s *sessi
 	if err != nil {
 		return err
 	}
-	return to.Put(ctx, metaKey, bytes.NewReader(meta))
+	if err := to.put(ctx, layout.IndexKey(to.Root, s.Ref, metaTable), bytes.NewReader(meta)); err != nil {
+		return err
+	}
+	return to.done(ctx)
 }
 
 // putFile stores a file and gives its size.
-func putFile(ctx context.Context, to Put, key, path string) (int64, error) {
+func putFile(ctx context.Context, to *Target, key, path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -96,7 +89,7 @@ func putFile(ctx context.Context, to Put, key, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return info.Size(), to.Put(ctx, key, f)
+	return info.Size(), to.put(ctx, key, f)
 }
 
 // writerOptions are those of all tables; groupRows 0 leaves it to the caller where row groups end.

@@ -175,3 +175,6 @@ func (t *taskStates) newer() []string {
 	defer t.mu.RUnlock()
 	return append([]string(nil), t.more...)
 }
+
+// Indexed says that the tables come from an index.
+func (s *Session) Indexed() bool { return s.Tasks.paged != nil }
