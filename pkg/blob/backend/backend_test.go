@@ -1,10 +1,17 @@
 package backend
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/pkg/settings"
@@ -54,5 +61,53 @@ func TestOpen(t *testing.T) {
 	c.Backend = "ftp"
 	if _, err := Open(t.Context(), c, logrus.New()); err == nil || !strings.Contains(err.Error(), `"ftp": want one of`) {
 		t.Errorf("unknown backend: %v", err)
+	}
+}
+
+// TestKubeRayFile: a ConfigMap as KubeRay's documentation shows it, booleans in quotes, together with its environment variables.
+func TestKubeRayFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "data")
+	const content = `{"s3Bucket":"history","s3Endpoint":"minio:9000","s3Region":"eu-west-1","s3ForcePathStyle":"true","s3DisableSSL":"true",
+		"gcsBucket":"g","azureContainer":"a","azureAccountURL":"https://a.example.com","azureAuthMode":"default","ossBucket":"o","ossEndpoint":"e","ossRegion":"r"}`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, []string{"--runtime-class-name=s3", "--runtime-class-config-path=" + file},
+		[]string{"AWS_S3ID=id", "AWS_S3SECRET=secret", "AWS_S3TOKEN=token", "S3_REGION=eu-west-2", "GCP_PROJECT_ID=p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.S3.Bucket != "history" || c.S3.Endpoint != "minio:9000" || c.S3.Region != "eu-west-2" || !c.S3.PathStyle || !c.S3.DisableSSL ||
+		c.S3.AccessKeyID != "id" || c.S3.SecretAccessKey != "secret" || c.S3.SessionToken != "token" {
+		t.Errorf("S3: %+v", c.S3)
+	}
+	if c.GCS.Bucket != "g" || c.GCS.Project != "p" || c.Azure.Container != "a" || c.Azure.AccountURL != "https://a.example.com" || c.Azure.AuthMode != "default" ||
+		c.OSS.Bucket != "o" || c.OSS.Endpoint != "e" || c.OSS.Region != "r" {
+		t.Errorf("GCS: %+v, Azure: %+v, OSS: %+v", c.GCS, c.Azure, c.OSS)
+	}
+}
+
+// TestUnreachableStoreIsAWarning: a collector whose store is away takes what it is sent.
+func TestUnreachableStoreIsAWarning(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, []string{"--storage-backend=s3", "--s3-endpoint=http://" + address, "--s3-access-key-id=id", "--s3-secret-access-key=hush", "--storage-prefix=team/"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, hook := test.NewNullLogger()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := Open(ctx, c, log); err != nil {
+		t.Fatal(err)
+	}
+	if entry := hook.LastEntry(); entry == nil || entry.Level != logrus.WarnLevel || strings.Contains(fmt.Sprint(entry.Data), "hush") {
+		t.Errorf("logged %+v", entry)
 	}
 }

@@ -1,0 +1,95 @@
+package aliyunoss
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+func TestEndpoint(t *testing.T) {
+	for _, test := range []struct {
+		config           Config
+		endpoint, region string
+		err              string
+	}{
+		{Config{Region: "cn-hangzhou"}, "https://oss-cn-hangzhou.aliyuncs.com", "cn-hangzhou", ""},
+		{Config{Region: "cn-hangzhou", Internal: true}, "https://oss-cn-hangzhou-internal.aliyuncs.com", "cn-hangzhou", ""},
+		{Config{Endpoint: "oss-cn-hangzhou-internal.aliyuncs.com"}, "https://oss-cn-hangzhou-internal.aliyuncs.com", "cn-hangzhou", ""},
+		{Config{Endpoint: "http://oss-eu-central-1.aliyuncs.com"}, "http://oss-eu-central-1.aliyuncs.com", "eu-central-1", ""},
+		{Config{Endpoint: "https://oss-accelerate.aliyuncs.com"}, "https://oss-accelerate.aliyuncs.com", "", ""},
+		{Config{Endpoint: "http://127.0.0.1:80"}, "http://127.0.0.1:80", "", ""},
+		{Config{Endpoint: "http://127.0.0.1:80", Region: "r"}, "http://127.0.0.1:80", "r", ""},
+		{Config{}, "", "", "--oss-endpoint"},
+		{Config{Endpoint: "ftp://x"}, "", "", "--oss-endpoint"},
+		{Config{Endpoint: "oss-cn-hangzhou.aliyuncs.com", Internal: true}, "", "", "--oss-internal"},
+		{Config{Endpoint: "oss-cn-hangzhou.aliyuncs.com", Region: "cn-beijing"}, "", "", "--oss-region"},
+	} {
+		endpoint, region, err := test.config.endpoint()
+		if endpoint != test.endpoint || region != test.region || (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
+			t.Errorf("%+v: %q, %q, %v", test.config, endpoint, region, err)
+		}
+	}
+}
+
+func TestCredentialsAreChecked(t *testing.T) {
+	for name, c := range map[string]Config{
+		"none":          {},
+		"half a key":    {AccessKeyID: "id"},
+		"half a role":   {Role: Role{ARN: "acs:ram::1:role/r"}},
+		"a bad bucket":  {Bucket: "B", AccessKeyID: "id", AccessKeySecret: "hush"},
+		"without a key": {AccessKeySecret: "hush"},
+	} {
+		if c.Bucket == "" {
+			c.Bucket = "bucket"
+		}
+		c.Region = "cn-hangzhou"
+		if _, err := Open(c, logrus.New()); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRole: a role's keys are asked for with the service account's token, kept while they are valid, and renewed before they expire.
+func TestRole(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("jwt\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	requests, valid, broken := 0, time.Hour, false
+	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		if broken || r.FormValue("Action") != "AssumeRoleWithOIDC" || r.FormValue("RoleArn") != "role" || r.FormValue("OIDCProviderArn") != "provider" || r.FormValue("OIDCToken") != "jwt" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"Code":"AuthenticationFail.NoPermission","Message":"no"}`)
+			return
+		}
+		fmt.Fprintf(w, `{"Credentials":{"AccessKeyId":"id%d","AccessKeySecret":"secret","SecurityToken":"token","Expiration":%q}}`, requests, time.Now().Add(valid).UTC().Format(time.RFC3339))
+	}))
+	defer sts.Close()
+	a := &assumed{role: Role{ARN: "role", Provider: "provider", TokenFile: token, Endpoint: sts.URL}, client: http.DefaultClient}
+	want := func(id string, asked int) {
+		t.Helper()
+		got, err := a.GetCredentialsE()
+		if err != nil || got.GetAccessKeyID() != id || got.GetSecurityToken() != "token" || requests != asked {
+			t.Errorf("got %v, %v after %d requests; want %s after %d", got, err, requests, id, asked)
+		}
+	}
+	valid = time.Minute // to be renewed at once
+	want("id1", 1)
+	valid = time.Hour
+	want("id2", 2)
+	want("id2", 2)
+	broken, a.expires = true, time.Now().Add(time.Minute)
+	want("id2", 3) // still valid, though it could not be renewed
+	a.expires = time.Now().Add(-time.Minute)
+	if _, err := a.GetCredentialsE(); err == nil || !strings.Contains(err.Error(), "AuthenticationFail.NoPermission") {
+		t.Errorf("expired: %v", err)
+	}
+}

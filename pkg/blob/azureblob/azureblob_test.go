@@ -1,0 +1,51 @@
+package azureblob
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+)
+
+// key is base64, as account keys are.
+const key = "aHVzaA=="
+
+func TestConfig(t *testing.T) {
+	const connection = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=" + key + ";BlobEndpoint=http://127.0.0.1:1/a;"
+	for name, test := range map[string]struct {
+		config Config
+		url    string // of the container
+		err    string
+	}{
+		"connection string":   {Config{Container: "c", ConnectionString: connection}, "http://127.0.0.1:1/a/c", ""},
+		"by account and key":  {Config{Container: "c", Account: "a", AccountKey: key}, "https://a.blob.core.windows.net/c", ""},
+		"by URL and key":      {Config{Container: "c", Account: "a", AccountKey: key, AccountURL: "http://127.0.0.1:1/a/"}, "http://127.0.0.1:1/a/c", ""},
+		"signed URL":          {Config{Container: "c", AccountURL: "https://a.example.com/?sv=1&sig=2"}, "https://a.example.com/c?sv=1&sig=2", ""},
+		"default credentials": {Config{Container: "c", AccountURL: "https://a.example.com"}, "https://a.example.com/c", ""},
+		"KubeRay's mode":      {Config{Container: "c", AuthMode: "Default", Account: "a"}, "https://a.blob.core.windows.net/c", ""},
+		"no container":        {Config{ConnectionString: connection}, "", "--azure-container"},
+		"no account":          {Config{Container: "c"}, "", "--azure-account-url"},
+		"no key":              {Config{Container: "c", Account: "a", AuthMode: "account_key"}, "", "--azure-account-key"},
+		"bad key":             {Config{Container: "c", Account: "a", AccountKey: "hush!"}, "", "--azure-account-key"},
+		"bad URL":             {Config{Container: "c", AccountURL: "hush"}, "", "--azure-account-url"},
+		"bad string":          {Config{Container: "c", ConnectionString: "hush"}, "", "--azure-connection-string"},
+		"no string":           {Config{Container: "c", Account: "a", AuthMode: "connection_string"}, "", "--azure-connection-string"},
+		"unknown mode":        {Config{Container: "c", Account: "a", AuthMode: "magic"}, "", `--azure-auth-mode="magic"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(test.config, logrus.New())
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "hush") {
+					t.Errorf("got %v, want an error with %q and no secret", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.client.URL(); got != test.url {
+				t.Errorf("container at %s, want %s", got, test.url)
+			}
+		})
+	}
+}

@@ -1,0 +1,145 @@
+package s3
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Setenv("AWS_REGION", "")
+	t.Setenv("AWS_DEFAULT_REGION", "")
+	t.Setenv("AWS_CONFIG_FILE", "/nonexistent")
+	good := Config{Bucket: "b", Endpoint: "minio:9000", AccessKeyID: "id", SecretAccessKey: "hush"}
+	for name, test := range map[string]struct {
+		change func(*Config)
+		err    string
+	}{
+		"good":                  {func(*Config) {}, ""},
+		"no bucket":             {func(c *Config) { c.Bucket = "" }, "--s3-bucket"},
+		"no region":             {func(c *Config) { c.Endpoint = "" }, "--s3-region"},
+		"half a key":            {func(c *Config) { c.SecretAccessKey = "" }, "--s3-secret-access-key"},
+		"key and profile":       {func(c *Config) { c.Profile = "p" }, "--s3-profile"},
+		"not a URL":             {func(c *Config) { c.Endpoint = "ftp://x" }, "--s3-endpoint"},
+		"account in the URL":    {func(c *Config) { c.Endpoint = "http://id:hush@minio:9000" }, "--s3-endpoint"},
+		"SSL off over https://": {func(c *Config) { c.Endpoint, c.DisableSSL = "https://minio:9000", true }, "--s3-disable-ssl"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := good
+			test.change(&c)
+			_, err := Open(t.Context(), c, logrus.New())
+			if (err == nil) != (test.err == "") || (err != nil && (!strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "hush"))) {
+				t.Errorf("got %v, want an error with %q", err, test.err)
+			}
+		})
+	}
+}
+
+func TestEndpoint(t *testing.T) {
+	for _, test := range []struct {
+		endpoint   string
+		disableSSL bool
+		want       string
+	}{
+		{"", true, ""},
+		{"minio:9000", false, "https://minio:9000"},
+		{"minio:9000", true, "http://minio:9000"},
+		{"http://minio:9000", false, "http://minio:9000"},
+		{"https://s3.example.com/base", false, "https://s3.example.com/base"},
+	} {
+		c := Config{Endpoint: test.endpoint, DisableSSL: test.disableSSL}
+		if got, err := c.endpoint(); err != nil || got != test.want {
+			t.Errorf("%q, SSL off %v: %q, %v; want %q", test.endpoint, test.disableSSL, got, err, test.want)
+		}
+	}
+}
+
+// oldServer is an S3 server from before conditional writes: it overwrites, or with refuse set does not know the header.
+type oldServer struct {
+	refuse  bool
+	objects map[string]string
+	puts    int
+}
+
+func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key := strings.TrimPrefix(r.URL.Path, "/bucket/")
+	if r.Method == http.MethodPut {
+		s.puts++
+		if s.refuse && r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotImplemented)
+			_, _ = io.WriteString(w, "<Error><Code>NotImplemented</Code></Error>")
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		s.objects[key] = string(body)
+		return
+	}
+	prefix := r.URL.Query().Get("prefix")
+	_, _ = io.WriteString(w, "<ListBucketResult>")
+	if _, ok := s.objects[prefix]; ok {
+		_, _ = io.WriteString(w, "<Contents><Key>"+prefix+"</Key></Contents>")
+	}
+	_, _ = io.WriteString(w, "</ListBucketResult>")
+}
+
+func TestServersThatIgnoreConditions(t *testing.T) {
+	for name, refuse := range map[string]bool{"overwrites": false, "refuses": true} {
+		t.Run(name, func(t *testing.T) {
+			server := &oldServer{refuse: refuse, objects: map[string]string{}}
+			web := httptest.NewServer(server)
+			defer web.Close()
+			log, hook := test.NewNullLogger()
+			s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id", SecretAccessKey: "secret"}, log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range []string{"a", "b", "c"} {
+				if err := s.Create(t.Context(), key, strings.NewReader("first")); err != nil {
+					t.Error(err)
+				}
+				if err := s.Create(t.Context(), key, strings.NewReader("second")); err == nil {
+					t.Errorf("%s was created twice", key)
+				}
+				if server.objects[key] != "first" {
+					t.Errorf("%s holds %q", key, server.objects[key])
+				}
+			}
+			if server.puts != 4 || len(hook.Entries) != 1 || !strings.Contains(hook.LastEntry().Message, "If-None-Match") {
+				t.Errorf("%d puts, warnings %v; want one put for each key, one to learn and one warning", server.puts, hook.Entries)
+			}
+		})
+	}
+}
+
+func TestErrorsNameThePermission(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "<Error><Code>AccessDenied</Code></Error>")
+	}))
+	defer web.Close()
+	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id", SecretAccessKey: "hush"}, logrus.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, getErr := s.Get(t.Context(), "key", 0, -1)
+	var listErr error
+	for _, err := range s.List(t.Context(), "", blob.ListOptions{}) {
+		listErr = err
+	}
+	for permission, err := range map[string]error{
+		"s3:GetObject": getErr, "s3:ListBucket": listErr,
+		"s3:PutObject":    s.Put(t.Context(), "key", strings.NewReader("x")),
+		"s3:DeleteObject": s.Delete(t.Context(), "key"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "permission denied: grant "+permission+" on bucket bucket") || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", permission, err)
+		}
+	}
+}
