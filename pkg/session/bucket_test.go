@@ -26,6 +26,7 @@ type bucket struct {
 	objects map[string][]byte
 	gone    map[string]bool  // listed, but no longer there
 	broken  map[string]error // what reading them fails with, halfway
+	delay   time.Duration    // of each Get
 }
 
 func newBucket() *bucket {
@@ -50,7 +51,14 @@ func (b *bucket) Stat(_ context.Context, key string) (blob.Object, error) {
 	return b.object(key), nil
 }
 
-func (b *bucket) Get(_ context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if b.delay > 0 {
+		select {
+		case <-time.After(b.delay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	body, ok := b.objects[key]
 	if !ok || b.gone[key] {
 		return nil, fmt.Errorf("get %s: %w", key, os.ErrNotExist)

@@ -19,6 +19,8 @@ type source struct {
 	store blob.Reader
 	root  string
 	opts  Options
+	// fetches are the slots of ahead.
+	fetches chan struct{}
 
 	refreshing sync.Mutex
 	latest     *Session
@@ -52,7 +54,7 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
 	}
-	s := &source{store: store, root: root, opts: opts, entities: newEntityTables(), done: make(map[string]progressOf)}
+	s := &source{store: store, root: root, opts: opts, entities: newEntityTables(), done: make(map[string]progressOf), fetches: make(chan struct{}, maxFetches)}
 	inv, err := takeInventory(ctx, store, root, ref, opts.Progress)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -219,7 +221,7 @@ func TestLoadLongLines(t *testing.T) {
 // TestLoadLargeWhole: what is replayed in parts is replayed whole, in each form and with chunks cut anywhere.
 func TestLoadLargeWhole(t *testing.T) {
 	pad := `"message":"` + strings.Repeat(`{\"eventId\":`, 4000) + `",`
-	const tasks = 700
+	const tasks = 350
 	var events []string
 	for n := range tasks {
 		events = append(events, definitionEvent(n), strings.Replace(finishedEvent(n), `{"eventId":"AA==",`, `{"eventId":"AA==",`+pad, 1))
@@ -232,7 +234,7 @@ func TestLoadLargeWhole(t *testing.T) {
 			if len(tt.text) < 2*unitBytes {
 				t.Fatalf("the text has %d bytes, which is not enough to be divided", len(tt.text))
 			}
-			for _, cuts := range [][]int{{0}, {0, 1 << 20, 17<<20 + 3, 30 << 20}} {
+			for _, cuts := range [][]int{{0}, {0, 1 << 20, 9<<20 + 3, 15 << 20}} {
 				b := newBucket()
 				for i, from := range cuts {
 					to := len(tt.text)
@@ -251,6 +253,50 @@ func TestLoadLargeWhole(t *testing.T) {
 				if got, want := s.source.counts.events, int64(2*tasks); got != want {
 					t.Errorf("%d chunks: %d events read, want %d", len(cuts), got, want)
 				}
+			}
+		})
+	}
+}
+
+// manyChunks stores the tasks' events as a chunk each, of one file.
+func manyChunks(tasks int) *bucket {
+	b := newBucket()
+	at := 0
+	for n := range tasks {
+		for _, e := range []string{definitionEvent(n) + "\n", finishedEvent(n) + "\n"} {
+			b.objects[layout.ChunkKey(testWhole, int64(at), layout.Plain)] = []byte(e)
+			at += len(e)
+		}
+	}
+	return b
+}
+
+// TestLoadManySmallChunks: small chunks are fetched several at a time, and read in order.
+func TestLoadManySmallChunks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := manyChunks(1000)
+		b.delay = 10 * time.Millisecond
+		began := time.Now()
+		s := loadBucket(t, b)
+		if got := finished(s); len(got) != 1000 || len(s.Warnings) > 0 {
+			t.Errorf("%d tasks finished, warnings %q", len(got), s.Warnings)
+		}
+		if took, most := time.Since(began), 2000*b.delay/(aheadChunks/2); took > most {
+			t.Errorf("took %v, want at most %v", took, most)
+		}
+	})
+}
+
+// TestLoadCancelled: nothing of a load that is given up goes on. The test ends only when all goroutines have.
+func TestLoadCancelled(t *testing.T) {
+	for after := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			b := manyChunks(100)
+			b.delay = 10 * time.Millisecond
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(after)*7*time.Millisecond/2)
+			defer cancel()
+			if _, err := Load(ctx, b, layout.DefaultRoot, testSession, Options{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
 			}
 		})
 	}

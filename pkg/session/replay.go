@@ -10,7 +10,7 @@ import (
 const (
 	blockBytes = 512 << 10 // read at a time
 	// maxEventBytes bounds one event. What is longer is skipped.
-	maxEventBytes = 32 << 20
+	maxEventBytes = 16 << 20
 )
 
 // replayer replays one whole after the other. Each goroutine that replays has its own.
@@ -43,6 +43,7 @@ type replayed struct {
 
 // replay reads all events of a unit.
 func (r *replayer) replay(ctx context.Context, w *wholeReader, u unit) (out replayed, err error) {
+	defer w.ahead.stop()
 	defer w.close()
 	if r.buf == nil {
 		r.buf = make([]byte, blockBytes)

@@ -24,7 +24,7 @@ type unit struct {
 const (
 	toEnd = math.MaxInt64
 	// unitBytes is about how large the parts are that large wholes are replayed in.
-	unitBytes = 16 << 20
+	unitBytes = 8 << 20
 )
 
 // units makes units of wholes, the largest first.
@@ -92,7 +92,7 @@ func (s *source) reader(ctx context.Context, u unit) *wholeReader {
 		first++
 	}
 	r := &wholeReader{
-		ctx: ctx, store: s.store, chunks: slices.Clone(u.whole.chunks[first:]), pos: u.from,
+		ctx: ctx, store: s.store, chunks: slices.Clone(u.whole.chunks[first:]), pos: u.from, ahead: newAhead(ctx, s.store, s.fetches),
 		progress: s.opts.Progress, warn: s.warnings.add,
 	}
 	if u.to != toEnd {

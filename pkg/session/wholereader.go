@@ -24,6 +24,7 @@ type wholeReader struct {
 	ctx      context.Context
 	store    blob.Reader
 	chunks   []chunk // those not begun
+	ahead    *ahead
 	progress *Progress
 	warn     func(format string, args ...any)
 
@@ -95,6 +96,7 @@ func (w *wholeReader) open() error {
 		w.pos = next.offset
 		return errGap
 	}
+	w.ahead.fill(w.chunks)
 	w.chunks = w.chunks[1:]
 	w.current = next
 	skip := w.pos - next.offset
@@ -104,11 +106,14 @@ func (w *wholeReader) open() error {
 		if from, skip = skip, 0; from > 0 && from >= next.object.Size {
 			return nil // all of it was read before
 		}
-		if w.enough > w.pos && w.enough-w.pos < next.object.Size-from {
+		if next.object.Size > smallChunk && w.enough > w.pos && w.enough-w.pos < next.object.Size-from {
 			w.part, length = true, w.enough-w.pos
 		}
 	}
-	body, err := w.store.Get(w.ctx, next.object.Key, from, length)
+	body, fetched, err := w.ahead.take(next.object, from)
+	if !fetched {
+		body, err = w.store.Get(w.ctx, next.object.Key, from, length)
+	}
 	if err != nil {
 		return w.failed(err)
 	}
