@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -48,6 +49,10 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 	if err != nil || mode == Off {
 		return nil, err
 	}
+	selector, err := labels.Parse(c.Selector)
+	if err != nil {
+		return nil, err
+	}
 	configs, err := c.restConfigs()
 	if err != nil {
 		return nil, err
@@ -63,7 +68,7 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 		if err != nil {
 			return nil, fmt.Errorf("connect to Kubernetes at %s: %w", rc.Host, err)
 		}
-		out.add(newSite(cl, transport, apiServer(rc, c.UseKubernetesProxy), log), c.Namespaces)
+		out.add(newSite(cl, transport, apiServer(rc, c.UseKubernetesProxy), log), c.Namespaces, selector)
 	}
 	return out, nil
 }
@@ -72,17 +77,17 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 // must know the types of AddToScheme.
 func New(mode Mode, writes bool, c client.WithWatch, transport http.RoundTripper, log logrus.FieldLogger) *Clusters {
 	out := &Clusters{mode: mode, writes: writes, log: log}
-	out.add(newSite(c, transport, nil, log), nil)
+	out.add(newSite(c, transport, nil, log), nil, labels.Everything())
 	return out
 }
 
-func (c *Clusters) add(s *site, namespaces []string) {
+func (c *Clusters) add(s *site, namespaces []string, selector labels.Selector) {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	c.sites = append(c.sites, s)
 	for _, ns := range namespaces {
-		w := newWatcher(s.client, ns, c.log)
+		w := newWatcher(s.client, ns, selector, c.log)
 		s.watchers = append(s.watchers, w)
 		c.watchers = append(c.watchers, w)
 	}

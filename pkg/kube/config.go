@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -32,6 +33,7 @@ type Config struct {
 	Kubeconfigs        []string
 	UseKubernetesProxy bool
 	Namespaces         []string
+	Selector           string
 	AllowWrites        bool
 }
 
@@ -42,6 +44,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.Kubeconfigs, "kubeconfigs", nil, "kubeconfig files of the Kubernetes clusters to look for RayClusters in; by default the one this runs in")
 	fs.BoolVar(&c.UseKubernetesProxy, "use-kubernetes-proxy", false, "reach dashboards through the Kubernetes API server, as from a laptop")
 	fs.StringSliceVar(&c.Namespaces, "live-namespaces", nil, "namespaces to look for RayClusters in; by default all")
+	fs.StringVar(&c.Selector, "live-selector", "", "labels of the RayClusters to look for, as in team=a,stage!=test; by default all")
 	fs.BoolVar(&c.AllowWrites, "live-writes", false, "pass on requests that change a running cluster, such as submitting a job")
 }
 
@@ -51,6 +54,9 @@ func (c Config) resolve() (Mode, error) {
 		if problems := validation.IsDNS1123Label(ns); len(problems) > 0 {
 			return "", fmt.Errorf("--live-namespaces=%s: %s", ns, strings.Join(problems, "; "))
 		}
+	}
+	if _, err := labels.Parse(c.Selector); err != nil {
+		return "", fmt.Errorf("--live-selector=%q: %w", c.Selector, err)
 	}
 	told := len(c.Kubeconfigs) > 0 || c.UseKubernetesProxy
 	switch c.Live {

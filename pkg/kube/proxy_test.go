@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -344,7 +345,7 @@ func TestHead(t *testing.T) {
 
 func TestForwardUnknownCluster(t *testing.T) {
 	clusters := &Clusters{mode: Proxy, log: quiet()}
-	clusters.add(newSite(apiServerWith(t), nil, nil, quiet()), nil)
+	clusters.add(newSite(apiServerWith(t), nil, nil, quiet()), nil, labels.Everything())
 	var got error
 	clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b", "/", func(err error) { got = err })
 	if !errors.Is(got, ErrNoCluster) {

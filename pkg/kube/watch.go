@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,6 +23,7 @@ import (
 type watcher struct {
 	client    client.WithWatch
 	namespace string // empty: all
+	selector  labels.Selector
 	log       logrus.FieldLogger
 
 	mu       sync.Mutex
@@ -32,8 +34,8 @@ type watcher struct {
 	tried    bool
 }
 
-func newWatcher(c client.WithWatch, namespace string, log logrus.FieldLogger) *watcher {
-	return &watcher{client: c, namespace: namespace, log: log, first: make(chan struct{})}
+func newWatcher(c client.WithWatch, namespace string, selector labels.Selector, log logrus.FieldLogger) *watcher {
+	return &watcher{client: c, namespace: namespace, selector: selector, log: log, first: make(chan struct{})}
 }
 
 // run follows the clusters until ctx ends. A watch that ends is begun anew with a listing; after errors ever more rarely.
@@ -57,11 +59,11 @@ func (w *watcher) run(ctx context.Context) {
 // followOnce lists the clusters and follows what happens to them until the API server ends the watch.
 func (w *watcher) followOnce(ctx context.Context) error {
 	var list rayv1.RayClusterList
-	if err := w.client.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
+	if err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector}); err != nil {
 		return fmt.Errorf("list RayClusters: %w", explain(err))
 	}
 	w.replace(list.Items)
-	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace),
+	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector},
 		&client.ListOptions{Raw: listOptions(list.ResourceVersion)})
 	if err != nil {
 		return fmt.Errorf("watch RayClusters: %w", explain(err))

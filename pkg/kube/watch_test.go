@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,8 +55,13 @@ func names(l Listing) []string {
 // follow makes Clusters over an API server, started, within a synctest bubble.
 func follow(t *testing.T, c client.WithWatch, namespaces ...string) *Clusters {
 	t.Helper()
+	return followSelected(t, c, labels.Everything(), namespaces...)
+}
+
+func followSelected(t *testing.T, c client.WithWatch, selector labels.Selector, namespaces ...string) *Clusters {
+	t.Helper()
 	clusters := &Clusters{mode: Proxy, log: quiet()}
-	clusters.add(newSite(c, nil, nil, quiet()), namespaces)
+	clusters.add(newSite(c, nil, nil, quiet()), namespaces, selector)
 	clusters.Start()
 	t.Cleanup(clusters.Close)
 	synctest.Wait()
@@ -137,6 +143,21 @@ func TestReachableByOwner(t *testing.T) {
 		clusters.mode = Storage
 		if reachable(clusters, "a", "", "fruit-1") {
 			t.Error("reachable though access is by storage")
+		}
+	})
+}
+
+func TestOnlySelected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine := rayCluster("a", "mine")
+		mine.Labels = map[string]string{"team": "a"}
+		selector, err := labels.Parse("team=a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		clusters := followSelected(t, apiServerWith(t, rayCluster("a", "other"), mine), selector)
+		if diff := cmp.Diff([]string{"a/mine"}, names(clusters.List(t.Context()))); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
@@ -269,6 +290,7 @@ func TestConfigResolves(t *testing.T) {
 		"off":                 {Config{Live: Off}, true, Off, ""},
 		"off and kubeconfigs": {Config{Live: Off, Kubeconfigs: []string{"x"}}, false, "", "contradicts"},
 		"unknown":             {Config{Live: "on"}, false, "", "--live=on: want proxy, storage, off or auto"},
+		"selector":            {Config{Live: Auto, Selector: "a=b=c"}, false, "", "--live-selector"},
 		"namespace":           {Config{Live: Auto, Namespaces: []string{"A B"}}, false, "", "--live-namespaces=A B"},
 	}
 	for name, tt := range tests {
