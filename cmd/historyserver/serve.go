@@ -131,7 +131,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	o.dashboard.Log = log
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed, Sessions: cache, Routes: dashboard.New(o.dashboard).Routes(), DashboardDir: o.dashboardDir,
-		Storage: o.describeStorage(), LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
+		Storage: o.describeStorage(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {
 		return err

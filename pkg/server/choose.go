@@ -102,6 +102,14 @@ func (s *Server) answer(route dashboard.Route) restful.RouteFunction {
 			return
 		}
 		defer release()
-		route.Serve(resp.ResponseWriter, &dashboard.Request{Request: req.Request, Session: loaded, At: c.at, Params: req.PathParameters()})
+		w := resp.ResponseWriter
+		if etag := s.etag(req.Request, loaded, route.Path); matches(req.Request, etag) {
+			w.Header().Set("ETag", etag)
+			w.WriteHeader(http.StatusNotModified)
+			return
+		} else if etag != "" {
+			w = &tagged{ResponseWriter: w, etag: etag}
+		}
+		route.Serve(w, &dashboard.Request{Request: req.Request, Session: loaded, At: c.at, Params: req.PathParameters()})
 	}
 }

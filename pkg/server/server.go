@@ -35,6 +35,8 @@ type Options struct {
 	DashboardDir string
 	// Storage says in a few words where sessions are stored, for pages that tell of trouble with it.
 	Storage string
+	// Version is that of the program: answers that clients keep are asked for again after an update.
+	Version string
 	// LoadWait is how long a request waits for its session; 20 s if 0. Ray's proxying dashboard gives up after 30 s.
 	LoadWait   time.Duration
 	Log        logrus.FieldLogger
