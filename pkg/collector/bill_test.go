@@ -66,7 +66,7 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 		Node: func(context.Context, string) (rayid.Node, error) { return node, nil },
 	})
 	var err error
-	if h.spool, err = spool.Open(t.TempDir(), spool.Options{Log: log, Registerer: prometheus.NewRegistry()}); err != nil {
+	if h.spool, err = spool.Open(t.TempDir(), spool.Options{FsyncInterval: time.Hour, Log: log, Registerer: prometheus.NewRegistry()}); err != nil {
 		t.Fatal(err)
 	}
 	c := Collector{spool: h.spool}
@@ -135,10 +135,10 @@ func (h *hour) events(n int) {
 	h.written += int64((n + 1) * len(line))
 }
 
-// run lets seconds pass, in which work is done, and stores what is due whenever the collector would.
-func (h *hour) run(seconds int, work func(second int)) {
+// run lets seconds pass, in which work is done every step seconds, and stores what is due whenever the collector would.
+func (h *hour) run(seconds, step int, work func(second int)) {
 	h.t.Helper()
-	for second := range seconds {
+	for second := 0; second < seconds; second += step {
 		work(second)
 		if _, err := h.tailer.Scan(h.t.Context()); err != nil {
 			h.t.Fatal(err)
@@ -152,7 +152,14 @@ func (h *hour) run(seconds int, work func(second int)) {
 				break
 			}
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Duration(step) * time.Second)
+	}
+}
+
+func (h *hour) close() {
+	h.t.Helper()
+	if err := h.spool.Close(); err != nil {
+		h.t.Error(err)
 	}
 }
 
@@ -166,20 +173,20 @@ func (h *hour) flush() {
 // TestBill counts what a node costs, second by second.
 func TestBill(t *testing.T) {
 	for name, test := range map[string]struct {
-		seconds int
-		work    func(h *hour, second int)
-		maxPuts int64
+		seconds, step int
+		work          func(h *hour, second int)
+		maxPuts       int64
 	}{
-		"quiet: 30 logs, nothing happens": {3600, func(*hour, int) {}, 0},
-		"usual: 30 logs grow slowly, 5 events a second": {3600, func(h *hour, second int) {
+		"quiet: 30 logs, nothing happens": {3600, 10, func(*hour, int) {}, 0},
+		"usual: 30 logs grow slowly, 5 events a second": {1200, 1, func(h *hour, second int) {
 			h.events(5)
 			for i := range 30 {
 				if (second+i)%10 == 0 {
 					h.log(fmt.Sprintf("worker-%d.out", i), strings.Repeat("y", 100)+"\n")
 				}
 			}
-		}, 2000},
-		"chatty: 200 logs, one of them 1 MB a second, 100 events a second": {600, func(h *hour, second int) {
+		}, 700},
+		"chatty: 200 logs, one of them 1 MB a second, 100 events a second": {300, 1, func(h *hour, second int) {
 			h.events(100)
 			h.grow("busy.out", 1<<20)
 			for i := range 200 {
@@ -187,19 +194,20 @@ func TestBill(t *testing.T) {
 					h.log(fmt.Sprintf("worker-%d.out", i), strings.Repeat("y", 1000)+"\n")
 				}
 			}
-		}, 2200},
+		}, 1200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHour(t, layout.Plain)
+				defer h.close()
 				for i := range 30 {
 					h.log(fmt.Sprintf("worker-%d.out", i), "the first line\n")
 				}
-				h.run(120, func(int) {}) // in which the first lines are stored
+				h.run(120, 10, func(int) {}) // in which the first lines are stored
 				h.flush()
 				puts, lists, bytes := h.store.puts.Load(), h.store.lists.Load(), h.store.bytes.Load()
 				h.written = 0
-				h.run(test.seconds, func(second int) { test.work(h, second) })
+				h.run(test.seconds, test.step, func(second int) { test.work(h, second) })
 				puts, lists, bytes = h.store.puts.Load()-puts, h.store.lists.Load()-lists, h.store.bytes.Load()-bytes
 				t.Logf("%s: %d puts, %d listings, %d bytes in %d s, of %d written", name, puts, lists, bytes, test.seconds, h.written)
 				if puts > test.maxPuts || lists > 20 {
@@ -215,10 +223,11 @@ func TestLogOfAGigabyte(t *testing.T) {
 	for _, compression := range []layout.Compression{layout.Plain, layout.Zstd} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHour(t, compression)
+			defer h.close()
 			const steps, step = 10_000, 100_000
 			done, peak := 0, uint64(0)
-			h.run(3600, func(second int) {
-				for ; done < steps*(second+1)/3600; done++ {
+			h.run(3600, 4, func(second int) {
+				for ; done < steps*(second+4)/3600; done++ {
 					h.grow("busy.out", step)
 				}
 				var m runtime.MemStats
