@@ -41,7 +41,7 @@ type operator struct {
 // operatorCommands are the commands that look after what is stored. server are the flags of the server, whose environment they share.
 func operatorCommands(server *pflag.FlagSet) []*cobra.Command {
 	return []*cobra.Command{
-		listCommand(server), showCommand(server), usageCommand(server),
+		listCommand(server), showCommand(server), usageCommand(server), exportCommand(server), importCommand(server),
 	}
 }
 

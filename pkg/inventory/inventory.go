@@ -6,9 +6,7 @@ package inventory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -61,15 +59,13 @@ type Session struct {
 	Wholes  []*Whole // in order of their keys
 	Singles []Single // snapshots, facts and tables of the index
 	Foreign []blob.Object
-	// Marker is the session's marker, nil if it is not there.
-	Marker *blob.Object
-	// LastWrite is when the last object was stored. An index and the marker do not count.
+	// LastWrite is when the last object was stored. An index does not count.
 	LastWrite time.Time
 	// Ended says that session/end.json is there.
 	Ended bool
 }
 
-// List lists a session. One of which nothing is stored is os.ErrNotExist.
+// List lists a session.
 func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
 	s := &Session{Ref: ref}
 	wholes := make(map[string]*Whole)
@@ -79,15 +75,6 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 		}
 		s.add(root, wholes, object)
 	}
-	marker, err := store.Stat(ctx, layout.MetaKey(root, ref))
-	switch {
-	case err == nil:
-		s.Marker = &marker
-	case !errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("look for the marker of session %s: %w", ref, err)
-	case s.empty():
-		return nil, fmt.Errorf("session %s: %w", ref, os.ErrNotExist)
-	}
 	for _, w := range s.Wholes {
 		slices.SortFunc(w.Chunks, func(a, b Chunk) int {
 			return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Compression, b.Compression), cmp.Compare(a.Object.Key, b.Object.Key))
@@ -96,8 +83,6 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	slices.SortFunc(s.Wholes, func(a, b *Whole) int { return cmp.Compare(a.Key, b.Key) })
 	return s, nil
 }
-
-func (s *Session) empty() bool { return len(s.Wholes)+len(s.Singles)+len(s.Foreign) == 0 }
 
 func (s *Session) add(root string, wholes map[string]*Whole, object blob.Object) {
 	o, err := layout.ParseObject(root, s.Ref, object.Key)
@@ -123,7 +108,7 @@ func (s *Session) add(root string, wholes map[string]*Whole, object blob.Object)
 	}
 }
 
-// Objects are all objects of the session in order of their keys, the marker last: with it the session is complete.
+// Objects are all objects of the session but its marker, in order of their keys.
 func (s *Session) Objects() []blob.Object {
 	objects := slices.Clone(s.Foreign)
 	for _, w := range s.Wholes {
@@ -135,9 +120,6 @@ func (s *Session) Objects() []blob.Object {
 		objects = append(objects, o.Object)
 	}
 	slices.SortFunc(objects, func(a, b blob.Object) int { return cmp.Compare(a.Key, b.Key) })
-	if s.Marker != nil {
-		objects = append(objects, *s.Marker)
-	}
 	return objects
 }
 

@@ -1,0 +1,108 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/inventory"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Export writes an archive of what is stored of a session now. An object that is removed meanwhile, as compaction does, is an error
+// that inventory.Changed tells; then the export is to be tried again.
+func Export(ctx context.Context, store blob.Reader, root string, ref layout.Session, w io.Writer, p *inventory.Progress) error {
+	s, err := inventory.List(ctx, store, root, ref)
+	if err != nil {
+		return err
+	}
+	objects := s.Objects()
+	m := manifest{Format: format, Session: newSession(ref), Objects: len(objects) + 1}
+	for _, o := range objects {
+		m.Bytes += o.Size
+	}
+	p.Expect(m.Objects, m.Bytes)
+	z, err := zstd.NewWriter(w)
+	if err != nil {
+		return err
+	}
+	e := exporter{ctx: ctx, store: store, out: tar.NewWriter(z), p: p}
+	if err := e.manifest(m); err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := e.object(o, layout.DefaultRoot+o.Key[len(root):]); err != nil {
+			return fmt.Errorf("export %s: %w", o.Key, err)
+		}
+	}
+	// Of a marker only the key counts, so it is written even where it was stored in another way.
+	name, err := local.FileName(layout.MetaKey(layout.DefaultRoot, ref))
+	if err != nil {
+		return err
+	}
+	if err := e.begin(name, 0, s.LastWrite); err != nil {
+		return err
+	}
+	p.Did(1, 0)
+	return errors.Join(e.out.Close(), z.Close())
+}
+
+type exporter struct {
+	ctx   context.Context
+	store blob.Reader
+	out   *tar.Writer
+	p     *inventory.Progress
+}
+
+func (e *exporter) manifest(m manifest) error {
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := e.begin(manifestName, int64(len(data)), time.Time{}); err != nil {
+		return err
+	}
+	_, err = e.out.Write(data)
+	return err
+}
+
+func (e *exporter) object(o blob.Object, key string) error {
+	name, err := local.FileName(key)
+	if err != nil {
+		return err
+	}
+	if err := e.begin(name, o.Size, o.ModTime); err != nil {
+		return err
+	}
+	body := blob.Join(e.ctx, e.store, []blob.Object{o})
+	_, err = io.Copy(e.out, counted{body, e.p})
+	if err := errors.Join(err, body.Close()); err != nil {
+		return err
+	}
+	e.p.Did(1, 0)
+	return nil
+}
+
+func (e *exporter) begin(name string, size int64, written time.Time) error {
+	return e.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: written.Truncate(time.Second), Format: tar.FormatPAX})
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+	p *inventory.Progress
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.p.Did(0, int64(n))
+	return n, err
+}
