@@ -1,0 +1,220 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// eventStore writes a session of nothing but events, each into one of the files that path names for it.
+func eventStore(t *testing.T, events []string, path func(i int) string) string {
+	t.Helper()
+	files := map[string]*bytes.Buffer{}
+	for i, e := range events {
+		key := path(i)
+		if files[key] == nil {
+			files[key] = &bytes.Buffer{}
+		}
+		files[key].WriteString(e + "\n")
+	}
+	dir := t.TempDir()
+	for key, lines := range files {
+		body := lines.Bytes()
+		if strings.HasSuffix(key, ".gz") {
+			var z bytes.Buffer
+			w := gzip.NewWriter(&z)
+			if _, err := w.Write(body); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			body = z.Bytes()
+		}
+		file := filepath.Join(dir, filepath.FromSlash(key))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// eventAnswers are requests that events alone answer.
+var eventAnswers = []string{
+	"/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?detail=1&limit=10000&exclude_driver=false", "/api/v0/tasks?limit=7",
+	"/api/v0/tasks?filter_keys=state&filter_predicates=!%3D&filter_values=FINISHED&detail=1",
+	"/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/tasks/timeline",
+	"/api/v0/actors?detail=1&limit=10000", "/logical/actors", "/api/v0/workers?detail=1&limit=10000", "/api/v0/nodes?detail=1", "/api/jobs/",
+}
+
+// TestAnswersDoNotDependOnStorage: the same events, in another order, some twice, in the other layout, compressed, in other files, answer the
+// same to the byte.
+func TestAnswersDoNotDependOnStorage(t *testing.T) {
+	rec := recording.OpenNamed(t, "ray-2.60-wide")
+	var events []string
+	for _, node := range rec.Nodes() {
+		for _, post := range rec.Posts(node) {
+			for _, e := range post.Body {
+				events = append(events, string(e))
+			}
+		}
+	}
+	v16, v17 := rec.Session, rec.Session
+	v17.Version, v17.OwnerKind = layout.V17, "raycluster"
+	node := rayid.Node{1}.String()
+	v16Path := func(int) string { return layout.Prefix("log", v16) + "job_events/AQAAAA==/" + node + "-2026-11-20-23" }
+	want := newAsker(t, load(t, eventStore(t, events, v16Path), v16), Options{})
+
+	random := rand.New(rand.NewPCG(5, 6))
+	mixed := append(slices.Clone(events), events[:len(events)/2]...)
+	random.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+	for name, a := range map[string]*asker{
+		"mixed, V16": newAsker(t, load(t, eventStore(t, mixed, func(i int) string {
+			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", v16), node, i%7)
+		}), v16), Options{}),
+		"mixed, V17, gzip": newAsker(t, load(t, eventStore(t, mixed, func(i int) string {
+			return fmt.Sprintf("%s%s/job_events/%02x000000/%s-2026-11-20-23-%d.jsonl.gz", layout.Prefix("log", v17), node, i%5+1, node, i%3)
+		}), v17), Options{}),
+	} {
+		for _, url := range eventAnswers {
+			got, want := a.get(url), want.get(url)
+			if got.Code != http.StatusOK || !bytes.Equal(got.Body.Bytes(), want.Body.Bytes()) {
+				at := 0
+				for at < min(got.Body.Len(), want.Body.Len()) && got.Body.Bytes()[at] == want.Body.Bytes()[at] {
+					at++
+				}
+				t.Errorf("%s: %s: status %d; byte %d differs:\n got …%.200s\nwant …%.200s", name, url, got.Code, at,
+					got.Body.Bytes()[max(0, at-80):], want.Body.Bytes()[max(0, at-80):])
+			}
+		}
+	}
+}
+
+// TestTasksRefuse: what Ray refuses is refused in its words.
+func TestTasksRefuse(t *testing.T) {
+	a := recorded(t)
+	filter := func(key, predicate, value string) string {
+		return "filter_keys=" + key + "&filter_predicates=" + predicate + "&filter_values=" + value
+	}
+	for _, tt := range []struct{ url, want string }{
+		{"/api/v0/tasks?limit=-1", "Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize."},
+		{"/api/v0/tasks?limit=abc", "invalid literal for int() with base 10: 'abc'"},
+		{"/api/v0/tasks?limit=20000", "Given limit 20000 exceeds the supported limit 10000."},
+		{"/api/v0/tasks?detail=maybe", "Failed to convert a value maybe of type <class 'str'> to <class 'bool'>"},
+		{"/api/v0/tasks?" + filter("bogus", "%3D", "x"), "The given filter column bogus is not supported."},
+		{"/api/v0/tasks?" + filter("state", "%3E", "x"), "Unsupported filter predicate > is given. Available predicates: =, !=."},
+		{"/api/v0/tasks?" + filter("job_id", "%3D", "zz"), "Non-hexadecimal digit found"},
+		{"/api/v0/tasks?" + filter("attempt_number", "%3D", "x"), "Invalid filter `--filter attempt_number x` for a int type column."},
+		{"/api/v0/tasks/summarize?summary_by=colour", `summary_by must be one of "func_name", "task_name", or "lineage".`},
+		{"/api/v0/tasks/summarize?" + filter("bogus", "%3D", "x"), "The given filter column bogus is not supported."},
+		{"/api/v0/tasks/timeline?job_id=0", "Odd-length string"},
+		{"/api/v0/tasks/timeline?limit=-2", "limit=-2: want a number of task attempts, 0 or more"},
+	} {
+		w := a.get(tt.url)
+		var reply struct {
+			Result bool
+			Msg    string
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &reply); err != nil || w.Code != http.StatusBadRequest || reply.Result || !strings.Contains(reply.Msg, tt.want) {
+			t.Errorf("%s: status %d, %s; want 400 and %q", tt.url, w.Code, w.Body, tt.want)
+		}
+	}
+}
+
+func TestTimelineDownload(t *testing.T) {
+	a := recorded(t)
+	for url, want := range map[string]string{
+		"/api/v0/tasks/timeline?download=1":                 `attachment; filename="timeline-None-`,
+		"/api/v0/tasks/timeline?download=1&job_id=02000000": `attachment; filename="timeline-02000000-`,
+		"/api/v0/tasks/timeline":                            "",
+	} {
+		if got := a.get(url).Header().Get("Content-Disposition"); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: Content-Disposition %q, want %q", url, got, want)
+		}
+	}
+	var few, all []any
+	for url, into := range map[string]*[]any{"/api/v0/tasks/timeline?limit=1": &few, "/api/v0/tasks/timeline?limit=100000": &all} {
+		if err := json.Unmarshal(a.get(url).Body.Bytes(), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(few) == 0 || len(few) > 10 || len(all) < 1000 {
+		t.Errorf("%d events of one task, %d of all", len(few), len(all))
+	}
+}
+
+func TestRuntimeEnvInfo(t *testing.T) {
+	for env, want := range map[string]string{
+		"":   `{"serialized_runtime_env": ""}`,
+		"{}": `{"serialized_runtime_env": "{}", "runtime_env_config": {"setup_timeout_seconds": 600, "eager_install": true, "log_files": []}}`,
+		`{"working_dir":"gcs://a.zip"}`: `{"serialized_runtime_env": "{\"working_dir\":\"gcs://a.zip\"}", "uris": {"working_dir_uri": "gcs://a.zip", ` +
+			`"py_modules_uris": []}, "runtime_env_config": {"setup_timeout_seconds": 600, "eager_install": true, "log_files": []}}`,
+		`{"py_modules":["gcs://b.zip"],"config":{"setup_timeout_seconds":-1,"eager_install":false,"other":1}}`: `{"serialized_runtime_env": ` +
+			`"{\"py_modules\":[\"gcs://b.zip\"],\"config\":{\"setup_timeout_seconds\":-1,\"eager_install\":false,\"other\":1}}", ` +
+			`"uris": {"working_dir_uri": "", "py_modules_uris": ["gcs://b.zip"]}, ` +
+			`"runtime_env_config": {"setup_timeout_seconds": -1, "eager_install": false, "log_files": []}}`,
+		"broken": `{"serialized_runtime_env": "broken"}`,
+	} {
+		if got := string((&taskEncoder{}).appendRuntimeEnv(nil, []byte(env))); got != want {
+			t.Errorf("%q:\n got %s\nwant %s", env, got, want)
+		}
+	}
+}
+
+// BenchmarkTasks are requests about a session of 100,000 tasks.
+func BenchmarkTasks(b *testing.B) {
+	dir := b.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 100_000, Hours: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := newAsker(b, load(b, dir, stats.Session), Options{})
+	for name, url := range map[string]string{
+		"list all columns of 10000": "/api/v0/tasks?detail=1&limit=10000",
+		"list 100":                  "/api/v0/tasks",
+		"list 100 failed":           "/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=FAILED",
+		"summary of a job":          "/api/v0/tasks/summarize?filter_keys=job_id&filter_predicates=%3D&filter_values=01000000",
+		"lineage of a job":          "/api/v0/tasks/summarize?summary_by=lineage&filter_keys=job_id&filter_predicates=%3D&filter_values=01000000",
+		"timeline":                  "/api/v0/tasks/timeline",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w := &discard{header: http.Header{}}
+				a.mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
+				b.SetBytes(w.size)
+			}
+		})
+	}
+}
+
+// discard is a client that counts what it gets.
+type discard struct {
+	header http.Header
+	size   int64
+}
+
+func (d *discard) Header() http.Header { return d.header }
+func (d *discard) WriteHeader(int)     {}
+func (d *discard) Write(b []byte) (int, error) {
+	d.size += int64(len(b))
+	return io.Discard.Write(b)
+}
