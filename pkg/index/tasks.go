@@ -79,10 +79,11 @@ const analysisGroupRows = 64 << 10
 
 // taskWriter writes the three tables about tasks.
 type taskWriter struct {
-	owner  owner
-	tasks  *parquet.GenericWriter[taskRow]
-	events *parquet.GenericWriter[taskEventRow]
-	spans  *parquet.GenericWriter[profileRow]
+	owner     owner
+	groupRows int
+	tasks     *parquet.GenericWriter[taskRow]
+	events    *parquet.GenericWriter[taskEventRow]
+	spans     *parquet.GenericWriter[profileRow]
 
 	// Of one attempt, used again.
 	states  []session.StateTime
@@ -96,7 +97,7 @@ func newTaskWriter(o owner, generation string, tasks, events, spans io.Writer) *
 		parquet.Ascending("job_id"), parquet.Ascending("task_id"), parquet.Descending("attempt_number")))
 	options := append(writerOptions(generation, 0), sorted)
 	return &taskWriter{
-		owner: o, tasks: parquet.NewGenericWriter[taskRow](tasks, options...), events: parquet.NewGenericWriter[taskEventRow](events, options...),
+		owner: o, groupRows: analysisGroupRows, tasks: parquet.NewGenericWriter[taskRow](tasks, options...), events: parquet.NewGenericWriter[taskEventRow](events, options...),
 		spans: parquet.NewGenericWriter[profileRow](spans, options...),
 	}
 }
@@ -115,14 +116,14 @@ func (w *taskWriter) write(tasks *session.Tasks, done func(rows int)) error {
 		if err := w.attempt(tasks.Row(int(n), 0)); err != nil {
 			return err
 		}
-		if (i+1)%analysisGroupRows == 0 {
+		if (i+1)%w.groupRows == 0 {
 			if err := w.flush(); err != nil {
 				return err
 			}
-			done(analysisGroupRows)
+			done(w.groupRows)
 		}
 	}
-	done(len(order) % analysisGroupRows)
+	done(len(order) % w.groupRows)
 	return w.close()
 }
 

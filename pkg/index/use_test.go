@@ -1,0 +1,282 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// loadAuto loads the session from its index or, if it has none, from its events.
+func (s *stored) loadAuto(o *Opener) *session.Session {
+	s.t.Helper()
+	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{Log: s.log, Index: o})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return loaded
+}
+
+func (s *stored) key(table string) string { return layout.IndexKey(layout.DefaultRoot, s.ref, table) }
+
+func (s *stored) read(key string) []byte {
+	s.t.Helper()
+	r, err := s.store.Get(s.t.Context(), key, 0, -1)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return data
+}
+
+func (s *stored) put(key string, data []byte) {
+	s.t.Helper()
+	if err := s.store.Put(s.t.Context(), key, strings.NewReader(string(data))); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// list answers a list of all tasks.
+func list(s *session.Session) (int, error) {
+	picked, err := s.Tasks.Select(session.Query{Limit: 10_000})
+	if err != nil {
+		return 0, err
+	}
+	for i := range picked.Rows {
+		picked.Row(i).States(nil)
+	}
+	return picked.Matching, s.Tasks.Err()
+}
+
+// TestAddedEventsMakeAnIndexStale: whatever is stored later is shown.
+func TestAddedEventsMakeAnIndexStale(t *testing.T) {
+	s := generated(t, 100)
+	s.write(s.load())
+	o := s.opener()
+	if !s.loadAuto(o).Indexed() {
+		t.Fatal("the index is not used")
+	}
+	s.put(layout.Prefix(layout.DefaultRoot, s.ref)+"session/end.json", []byte("{}"))
+	after := s.loadAuto(o)
+	if after.Indexed() || !after.Ended {
+		t.Errorf("indexed %v, ended %v after something was stored", after.Indexed(), after.Ended)
+	}
+	s.write(after)
+	if !s.loadAuto(o).Indexed() {
+		t.Error("the new index is not used")
+	}
+}
+
+// TestRefreshOfAnIndexedSession: what was loaded from an index is told of what is added.
+func TestRefreshOfAnIndexedSession(t *testing.T) {
+	s := generated(t, 100)
+	s.write(s.load())
+	first := s.loadAuto(s.opener())
+	same, err := first.Refresh(t.Context())
+	if err != nil || same != first {
+		t.Fatalf("refreshed to another session: %v", err)
+	}
+	s.put(layout.Prefix(layout.DefaultRoot, s.ref)+"session/end.json", []byte("{}"))
+	next, err := first.Refresh(t.Context())
+	if err != nil || !next.Ended || next.Indexed() {
+		t.Errorf("ended %v, indexed %v: %v", next.Ended, next.Indexed(), err)
+	}
+}
+
+// TestDamage: an index with any table missing, cut, of another index or with a byte changed is never answered from.
+func TestDamage(t *testing.T) {
+	s := generated(t, 300)
+	events := s.load()
+	want, err := list(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := generated(t, 301)
+	other.write(other.load())
+	s.write(events)
+	damages := map[string]func(table string, data []byte) []byte{
+		"missing": func(string, []byte) []byte { return nil },
+		"cut":     func(_ string, data []byte) []byte { return data[:len(data)/2] },
+		"changed": func(_ string, data []byte) []byte {
+			data = slices.Clone(data)
+			for i := 4; i < len(data); i += 7 {
+				data[i] ^= 0x55
+			}
+			return data
+		},
+		"foreign": func(table string, _ []byte) []byte { return other.read(other.key(table)) },
+	}
+	for _, table := range []string{metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, actorsTable, jobsTable} {
+		whole := s.read(s.key(table))
+		for name, damage := range damages {
+			t.Run(table+" "+name, func(t *testing.T) {
+				damaged := damage(table, whole)
+				if err := s.store.Delete(t.Context(), s.key(table)); err != nil {
+					t.Fatal(err)
+				}
+				if damaged != nil {
+					s.put(s.key(table), damaged)
+				}
+				o := s.opener()
+				loaded := s.loadAuto(o)
+				got, err := list(loaded)
+				if err != nil {
+					// Only reading the rows showed it: the next load knows.
+					if !loaded.Broken() {
+						t.Error("an error, and yet the session is not broken")
+					}
+					loaded = s.loadAuto(o)
+					if got, err = list(loaded); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got != want || loaded.Indexed() {
+					t.Errorf("%d rows, want %d; indexed %v", got, want, loaded.Indexed())
+				}
+			})
+		}
+		s.put(s.key(table), whole)
+	}
+	if !s.loadAuto(s.opener()).Indexed() {
+		t.Error("the mended index is not used")
+	}
+}
+
+// denied is a store that may only be read.
+type denied struct{ blob.Store }
+
+func (denied) Put(_ context.Context, key string, _ io.ReadSeeker) error {
+	return fmt.Errorf("put %s: %w", key, blob.ErrPermission)
+}
+
+func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
+	s := generated(t, 100)
+	events := s.load()
+	if err := Write(t.Context(), s.store, &Target{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}, events, nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
+		t.Errorf("without a folder: %v", err)
+	}
+	cache := NewCache(filepath.Join(t.TempDir(), "cache"), 1<<30)
+	o := &Opener{Store: s.store, Cache: cache, Root: layout.DefaultRoot, Log: s.log}
+	if s.loadAuto(o).Indexed() {
+		t.Error("an index before there is one")
+	}
+	if err := Write(t.Context(), s.store, &Target{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}, events, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !s.loadAuto(o).Indexed() {
+		t.Error("the index in the folder is not used")
+	}
+}
+
+// TestCacheIsBounded: the index written last stays, the oldest go.
+func TestCacheIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	cache := NewCache(dir, 1) // less than any index takes
+	for _, tasks := range []int{50, 60} {
+		s := generated(t, tasks)
+		target := &Target{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}
+		if err := Write(t.Context(), s.store, target, s.load(), nil); err != nil {
+			t.Fatal(err)
+		}
+		found, err := filepath.Glob(filepath.Join(dir, "log/*/*/index/meta.parquet"))
+		if err != nil || len(found) != 1 || !strings.Contains(found[0], s.ref.Name) {
+			t.Errorf("indexes kept: %v, %v", found, err)
+		}
+		old := time.Now().Add(-time.Hour)
+		for _, path := range found {
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestBackground: a session that was loaded from events has an index soon, and whoever loads it next uses it.
+func TestBackground(t *testing.T) {
+	s := generated(t, minRows)
+	o := s.opener()
+	b := NewBackground(s.store, o, s.target(), s.log)
+	loaded := s.loadAuto(o)
+	for !s.loadAuto(o).Indexed() {
+		b.Offer(loaded)
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("no index")
+		}
+	}
+	b.Close()
+	if small := generated(t, 10).load(); small.Tasks.Len() > 0 {
+		b.Offer(small) // nobody takes it, and nobody waits
+	}
+}
+
+// TestLookupsTouchFewRowGroups: by their statistics, a job's rows are in few of the row groups of the tables for analysis, and a task's
+// in one.
+func TestLookupsTouchFewRowGroups(t *testing.T) {
+	s := generated(t, 2000)
+	events := s.load()
+	var tasks bytes.Buffer
+	w := newTaskWriter(owner{}, "", &tasks, io.Discard, io.Discard)
+	w.groupRows = 100
+	if err := w.write(events.Tasks, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	file, err := parquet.OpenFile(bytes.NewReader(tasks.Bytes()), int64(tasks.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := func(g parquet.RowGroup, column, value string) bool {
+		leaf, ok := file.Schema().Lookup(column)
+		if !ok {
+			t.Fatalf("no column %s", column)
+		}
+		least, most, ok := g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk).Bounds()
+		if !ok {
+			t.Fatalf("no statistics of %s", column)
+		}
+		return string(least.ByteArray()) <= value && value <= string(most.ByteArray())
+	}
+	for _, job := range events.Jobs {
+		picked, err := events.Tasks.Select(session.Query{Limit: 1 << 20, Filters: []session.Filter{{Key: "job_id", Value: job.ID.String()}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := 0
+		for _, g := range file.RowGroups() {
+			if within(g, "job_id", job.ID.String()) {
+				groups++
+			}
+		}
+		if most := picked.Matching/w.groupRows + 2; groups == 0 || groups > most {
+			t.Errorf("job %s is in %d of %d row groups, want at most %d", job.ID, groups, len(file.RowGroups()), most)
+		}
+		task := picked.Row(0).ID().String()
+		groups = 0
+		for _, g := range file.RowGroups() {
+			if within(g, "job_id", job.ID.String()) && within(g, "task_id", task) {
+				groups++
+			}
+		}
+		// The groups at a job's ends hold another one's tasks as well.
+		if groups == 0 || groups > 3 {
+			t.Errorf("task %s may be in %d of %d row groups", task, groups, len(file.RowGroups()))
+		}
+	}
+}
