@@ -3,6 +3,8 @@ package fidelity
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/recording"
@@ -11,6 +13,8 @@ import (
 // TestRecordingAgainstItself: a dashboard that answers as recorded is wholly faithful.
 func TestRecordingAgainstItself(t *testing.T) {
 	answers := recording.Open(t).Golden()
+	// The recording has the same half megabyte for each task it asked the timeline of.
+	answers = slices.DeleteFunc(answers, func(a recording.Answer) bool { return strings.Contains(a.URL, "timeline?task_id=") })
 	dashboard := recording.Dashboard(answers)
 	report, err := Compare(answers, func(url string) (int, []byte, error) {
 		w := httptest.NewRecorder()
@@ -85,6 +89,27 @@ func TestFamilyOf(t *testing.T) {
 	} {
 		if got := FamilyOf(url); got != want {
 			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}
+
+func TestCompareTables(t *testing.T) {
+	report := func(equal int) Source {
+		return Source{Name: "s", Report: &Report{Families: []*Family{{Name: "a", Requests: 1, RightStatus: 1, Leaves: 100, Equal: equal}}}}
+	}
+	written := table([]Source{report(90)})
+	for _, tt := range []struct {
+		name       string
+		measured   []Source
+		complaints int
+	}{
+		{"as written", []Source{report(90)}, 0},
+		{"better", []Source{report(95)}, 0},
+		{"worse", []Source{report(89)}, 2}, // the route and the mean
+		{"another column", []Source{report(90), report(90)}, 5},
+	} {
+		if got := compareTables(written, table(tt.measured)); len(got) != tt.complaints {
+			t.Errorf("%s: %q", tt.name, got)
 		}
 	}
 }

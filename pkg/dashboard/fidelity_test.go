@@ -55,18 +55,20 @@ func with(a, b atLeast) atLeast {
 }
 
 func TestFidelity(t *testing.T) {
+	var sources []fidelity.Source
 	for _, tt := range []struct {
 		name      string
+		column    string // of the table in docs/compatibility.md
 		recording string
 		bucket    string // written by another collector; empty for our own layout and snapshots
 		floors    atLeast
 		mean      float64
 	}{
-		{name: "ray 2.60", recording: "ray-2.60", floors: wholeSession, mean: 0.97},
-		{name: "ray 2.60 wide", recording: "ray-2.60-wide", floors: wholeSession, mean: 0.97},
-		{name: "ray 2.55", recording: "ray-2.55", floors: ray255, mean: 0.96},
-		{name: "kuberay 1.6", recording: "ray-2.60", bucket: "kuberay-1.6", floors: kuberay16, mean: 0.78},
-		{name: "kuberay 1.7", recording: "ray-2.60", bucket: "kuberay-1.7", floors: kuberay17, mean: 0.85},
+		{name: "ray 2.60", column: "Ray 2.60", recording: "ray-2.60", floors: wholeSession, mean: 0.97},
+		{name: "ray 2.60 wide", column: "2.60, more", recording: "ray-2.60-wide", floors: wholeSession, mean: 0.97},
+		{name: "ray 2.55", column: "2.55, more", recording: "ray-2.55", floors: ray255, mean: 0.96},
+		{name: "kuberay 1.6", column: "KubeRay 1.6", recording: "ray-2.60", bucket: "kuberay-1.6", floors: kuberay16, mean: 0.78},
+		{name: "kuberay 1.7", column: "KubeRay 1.7", recording: "ray-2.60", bucket: "kuberay-1.7", floors: kuberay17, mean: 0.85},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rec := recording.OpenNamed(t, tt.recording)
@@ -94,12 +96,14 @@ func TestFidelity(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Log("\n" + text.String())
+			sources = append(sources, fidelity.Source{Name: tt.column, Report: report})
 			tt.floors.check(t, report)
 			if share := report.MeanShare(); share < tt.mean {
 				t.Errorf("mean family share %.3f, want at least %.3f", share, tt.mean)
 			}
 		})
 	}
+	fidelity.CheckTable(t, "../../docs/compatibility.md", sources)
 }
 
 func (floors atLeast) check(t *testing.T, report *fidelity.Report) {

@@ -1,0 +1,148 @@
+package fidelity
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Source is one column of the table of docs/compatibility.md: where a session comes from, and how its answers compared.
+type Source struct {
+	Name   string
+	Report *Report
+}
+
+// The table lies between these lines of the document.
+const (
+	tableBegin = "<!-- figures: make docs -->"
+	tableEnd   = "<!-- end of figures -->"
+)
+
+// UpdateDocs is the environment variable that has CheckTable write the table instead of checking it.
+const UpdateDocs = "UPDATE_DOCS"
+
+// CheckTable holds a Markdown document's table of routes and sources against what was measured: every route must be in it, and no
+// figure may be above what is so. Better than what the document says is no error.
+func CheckTable(t *testing.T, document string, sources []Source) {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := bytes.Index(text, []byte(tableBegin)), bytes.Index(text, []byte(tableEnd))
+	if begin < 0 || end < begin {
+		t.Fatalf("%s: no lines %q and %q", document, tableBegin, tableEnd)
+	}
+	begin += len(tableBegin)
+	if os.Getenv(UpdateDocs) != "" {
+		updated := slices.Concat(text[:begin], []byte("\n"+table(sources)), text[end:])
+		if err := os.WriteFile(document, updated, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for _, complaint := range compareTables(string(text[begin:end]), table(sources)) {
+		t.Errorf("%s: %s: `make docs` writes the table anew", document, complaint)
+	}
+}
+
+// table is a row per family and a column per source; shares are in percent, rounded down.
+func table(sources []Source) string {
+	b := &strings.Builder{}
+	b.WriteString("| route |")
+	for _, s := range sources {
+		fmt.Fprintf(b, " %s |", s.Name)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(sources)) + "\n")
+	for _, name := range familyNames(sources) {
+		fmt.Fprintf(b, "| `/%s` |", name)
+		for _, s := range sources {
+			if f := s.Report.family(name); f != nil {
+				fmt.Fprintf(b, " %d |", percent(f.Share()))
+			} else {
+				b.WriteString(" |")
+			}
+		}
+		b.WriteString("\n")
+	}
+	writeTotals := func(what string, share func(*Report) float64) {
+		fmt.Fprintf(b, "| **%s** |", what)
+		for _, s := range sources {
+			fmt.Fprintf(b, " **%d** |", percent(share(s.Report)))
+		}
+		b.WriteString("\n")
+	}
+	writeTotals("mean of the routes", (*Report).MeanShare)
+	writeTotals("right status", (*Report).RightStatusShare)
+	return b.String()
+}
+
+// percent rounds down, but not for what floating point lost.
+func percent(share float64) int { return int(math.Floor(100*share + 1e-9)) }
+
+func familyNames(sources []Source) []string {
+	var names []string
+	for _, s := range sources {
+		for _, f := range s.Report.Families {
+			if !slices.Contains(names, f.Name) {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (r *Report) family(name string) *Family {
+	i := slices.IndexFunc(r.Families, func(f *Family) bool { return f.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return r.Families[i]
+}
+
+// compareTables says where the written table promises more than was measured, or leaves out a row or column.
+func compareTables(written, measured string) (complaints []string) {
+	have := rows(written)
+	for route, want := range rows(measured) {
+		got, ok := have[route]
+		if !ok || len(got) != len(want) {
+			complaints = append(complaints, fmt.Sprintf("%s has %d figures, want %d", route, len(got), len(want)))
+			continue
+		}
+		for i := range want {
+			if said, is := figure(got[i]), figure(want[i]); said > is {
+				complaints = append(complaints, fmt.Sprintf("%s: column %d says %d %%, it is %d %%", route, i+1, said, is))
+			}
+		}
+	}
+	return complaints
+}
+
+// rows are a Markdown table's cells by the first of each row.
+func rows(table string) map[string][]string {
+	all := map[string][]string{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) > 1 {
+			all[cells[0]] = cells[1:]
+		}
+	}
+	return all
+}
+
+func figure(cell string) int {
+	n, err := strconv.Atoi(strings.Trim(cell, "*"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
