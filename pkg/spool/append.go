@@ -25,9 +25,10 @@ type chunk struct {
 	parts    [][]byte
 	n        int64
 	checksum uint32
-	// Once it is written:
-	stream *Stream
-	start  int64 // in the stream
+	// Once it has its place:
+	stream     *Stream
+	generation uint64
+	start      int64 // in the stream
 }
 
 const writeBytes = 256 << 10
@@ -134,31 +135,28 @@ func (s *Spool) append(ctx context.Context, chunks []chunk) (*commit, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	size, tableBytes := int64(headerBytes), 0
-	for _, c := range chunks {
-		tableBytes += extentHeadBytes + len(c.whole)
-		size += c.n
-	}
-	size += int64(tableBytes)
-	segmentHead := int64(len(segmentMagic))
-	if size+segmentHead > s.opts.MaxBytes || tableBytes > maxTableBytes {
+	size, tableBytes := recordSize(chunks)
+	switch {
+	case size+segmentHead > s.opts.MaxBytes || tableBytes > maxTableBytes:
 		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
-	}
-	if s.used+size+segmentHead > s.opts.MaxBytes {
+	case s.used+size+segmentHead > s.opts.MaxBytes:
 		return nil, fmt.Errorf("%d of %d bytes: %w", s.used, s.opts.MaxBytes, ErrFull)
 	}
-	if s.active != nil && s.active.size+size > s.opts.segmentBytes && s.active.size > segmentHead {
-		s.seal()
+	if err := s.assign(chunks); err != nil {
+		return nil, err
 	}
-	if s.active == nil {
-		seg, err := s.newSegment()
-		if err != nil {
-			return nil, full(err)
-		}
-		s.active = seg
-	}
-	if err := s.writeRecord(chunks, size, time.Now()); err != nil {
+	now := time.Now().UnixNano()
+	at, err := s.writeRecord(chunks, now)
+	if err != nil {
 		return nil, full(err)
+	}
+	for _, c := range chunks {
+		e := entry{segment: s.active, at: at, last: at, start: c.start, n: c.n, arrived: now}
+		if s.opts.FsyncInterval > 0 {
+			c.stream.publish(e)
+		} else {
+			s.commit.add(c.stream, e)
+		}
 	}
 	return s.commit, nil
 }
@@ -171,28 +169,52 @@ func full(err error) error {
 	return err
 }
 
-// writeRecord appends a record of size bytes to the active segment. A stream's offsets are used up even if the write fails: no two
-// pieces ever have the same.
-func (s *Spool) writeRecord(chunks []chunk, size int64, now time.Time) error {
+func recordSize(chunks []chunk) (size int64, tableBytes int) {
+	size = headerBytes
+	for _, c := range chunks {
+		tableBytes += extentHeadBytes + len(c.whole)
+		size += c.n
+	}
+	return size + int64(tableBytes), tableBytes
+}
+
+// assign gives chunks their places in their streams. They are used up even if the batch then fails: no two pieces ever have the same.
+func (s *Spool) assign(chunks []chunk) error {
 	if len(s.streams)+len(chunks) > maxStreams {
 		maps.DeleteFunc(s.streams, func(_ string, st *Stream) bool { return st.segments == 0 })
 	}
-	seg := s.active
-	s.table = s.table[:0]
-	var data int64
 	for i := range chunks {
 		c := &chunks[i]
 		st := s.stream(c.whole)
 		if st == nil {
 			return fmt.Errorf("%d different wholes wait: %w", maxStreams, ErrFull)
 		}
-		c.stream, c.start = st, st.next
+		c.stream, c.generation, c.start = st, st.generation, st.next
 		st.next += c.n
+	}
+	return nil
+}
+
+// writeRecord appends a record to the active segment, or a new one, and returns where it lies.
+func (s *Spool) writeRecord(chunks []chunk, arrived int64) (at int64, err error) {
+	size, _ := recordSize(chunks)
+	if s.active != nil && s.active.size+size > s.opts.segmentBytes && s.active.size > segmentHead {
+		s.seal()
+	}
+	if s.active == nil {
+		if s.active, err = s.newSegment(); err != nil {
+			return 0, err
+		}
+	}
+	seg := s.active
+	s.table = s.table[:0]
+	var data int64
+	for _, c := range chunks {
 		data += c.n
-		s.table = appendExtent(s.table, extent{generation: st.generation, start: c.start, n: c.n, checksum: c.checksum}, c.whole)
+		s.table = appendExtent(s.table, extent{generation: c.generation, start: c.start, n: c.n, checksum: c.checksum}, c.whole)
 	}
 	w := writer{file: seg.file, at: seg.size, buf: s.buf[:0]}
-	w.buf = appendHeader(w.buf, s.table, data, now.UnixNano())
+	w.buf = appendHeader(w.buf, s.table, data, arrived)
 	w.write(s.table)
 	for _, c := range chunks {
 		for _, part := range c.parts {
@@ -209,28 +231,17 @@ func (s *Spool) writeRecord(chunks []chunk, size int64, now time.Time) error {
 			s.seal()
 			err = errors.Join(err, fmt.Errorf("cut segment: %w", cut))
 		}
-		return err
+		return 0, err
 	}
-	at := seg.size
+	at = seg.size
 	seg.size += size
 	s.used += size
-	for i := range chunks {
-		c := &chunks[i]
-		st := c.stream
-		seg.live += c.n
-		if _, ok := seg.streams[st]; !ok {
-			seg.streams[st] = struct{}{}
-			st.segments++
-		}
-		e := entry{segment: seg, at: at, start: c.start, n: c.n, arrived: now.UnixNano()}
-		if s.opts.FsyncInterval > 0 {
-			st.publish(e)
-		} else {
-			s.commit.add(st, e)
-		}
+	seg.live += data
+	for _, c := range chunks {
+		seg.add(c.stream)
 	}
 	s.commit.dirty(seg)
-	return nil
+	return at, nil
 }
 
 // writer gathers small writes; large ones go past the buffer.

@@ -106,7 +106,7 @@ func (s *Spool) abandon(c *commit, err error) {
 		}
 		seg.sealed = true
 		if s.opts.FsyncInterval == 0 && seg.file != nil {
-			good := max(seg.synced, int64(len(segmentMagic)))
+			good := max(seg.synced, segmentHead)
 			if cut := seg.file.Truncate(good); cut != nil {
 				s.report("cut segment", cut)
 			} else {

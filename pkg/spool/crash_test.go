@@ -51,7 +51,9 @@ func newWorld(t *testing.T, seed uint64, interval time.Duration) *world {
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), disk: newFaultyDisk(), store: newStore(),
 		refused: make(map[string]bool), opts: testOptions(), length: 100,
 	}
-	w.opts.disk, w.opts.segmentBytes, w.opts.FsyncInterval = w.disk, 600, interval
+	w.opts.disk, w.opts.FsyncInterval = w.disk, interval
+	// Small, so that there are many segments, it gets full and is compacted.
+	w.opts.segmentBytes, w.opts.MaxBytes = 400+int64(seed%5)*400, 8_000+int64(seed%4)*4_000
 	w.open()
 	return w
 }

@@ -47,15 +47,18 @@ func (s *Spool) load() error {
 			delete(s.streams, whole)
 			continue
 		}
-		st.next += restartGap
+		st.settle()
 		if a, ok := s.anchors.live[st.generation]; ok {
 			delete(stale, st.generation)
+			// What had the offsets before the anchor may have been deleted.
+			st.next = max(st.next, a.saved.anchor.from)
 			st.anchor, st.anchored = a.saved.anchor, true
 			if a.saved.until > a.saved.anchor.from {
 				st.attempts = []int64{a.saved.until}
 			}
 			st.release(a.saved.anchor.from)
 		}
+		st.next += restartGap
 	}
 	s.anchors.forget(slices.Collect(maps.Keys(stale)))
 	s.collect()
@@ -92,9 +95,7 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	s.segments[seg] = struct{}{}
 	s.used += seg.size
 	for _, e := range l.entries {
-		if !e.stream.restore(e.generation, e.entry) {
-			seg.damaged = true
-		}
+		e.stream.restore(e.generation, e.entry)
 	}
 	if seg.damaged {
 		s.metrics.damaged.Inc()
@@ -125,27 +126,34 @@ func (s *Spool) cutTail(f file, path string, end, size int64) error {
 	return errors.Join(err, s.disk.truncate(path, end))
 }
 
-// restore adds an entry that was found on disk. It can't be placed if pieces of the same offset were found before.
-func (st *Stream) restore(generation uint64, e entry) bool {
+// restore notes an entry that was found on disk, for settle.
+func (st *Stream) restore(generation uint64, e entry) {
 	if st.segments == 0 {
 		st.generation = generation
 	}
 	if generation != st.generation {
 		// Everything of the generation before was shipped when this one began.
-		st.release(st.next)
-		st.generation, st.next, st.shipped = generation, 0, 0
+		st.generation, st.entries = generation, nil
 	}
-	if e.start < st.next {
-		return false
+	e.segment.add(st)
+	st.entries = append(st.entries, e)
+}
+
+// settle puts the entries in order. Those that were being moved (compact) are there twice: the later ones count.
+func (st *Stream) settle() {
+	found := st.entries
+	st.entries = nil
+	slices.SortStableFunc(found, func(a, b entry) int { return cmp.Compare(a.start, b.start) })
+	for i, e := range found {
+		if i+1 < len(found) && found[i+1].start < e.end() {
+			continue
+		}
+		e.segment.live += e.n
+		st.publish(e)
 	}
-	if _, ok := e.segment.streams[st]; !ok {
-		e.segment.streams[st] = struct{}{}
-		st.segments++
+	if n := len(found); n > 0 {
+		st.next = found[n-1].end()
 	}
-	e.segment.live += e.n
-	st.next = e.end()
-	st.publish(e)
-	return true
 }
 
 // loader walks over one segment.
@@ -165,7 +173,7 @@ type loadedEntry struct {
 
 // run collects the good extents and returns where the last whole record ends.
 func (l *loader) run() (end int64, err error) {
-	at := int64(len(segmentMagic))
+	at := segmentHead
 	if l.window.size < at {
 		return 0, nil
 	}
@@ -224,7 +232,7 @@ func (l *loader) record(rec record) (whole bool, err error) {
 		if st == nil {
 			return false, fmt.Errorf("more than %d wholes", maxStreams)
 		}
-		l.entries = append(l.entries, loadedEntry{st, ext.generation, entry{segment: l.segment, at: rec.at, start: ext.start, n: ext.n, arrived: rec.arrived}})
+		l.entries = append(l.entries, loadedEntry{st, ext.generation, entry{segment: l.segment, at: rec.at, last: rec.at, start: ext.start, n: ext.n, arrived: rec.arrived}})
 	}
 	return whole, nil
 }

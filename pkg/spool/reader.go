@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 )
 
 // reader reads a range of a stream. It finds the stream's extents by walking over the segments' records, so it takes the memory of one
 // window whatever its length.
 type reader struct {
 	stream   *Stream
-	entries  []entry // that hold the range
-	start, n int64   // offsets in the stream
-	pos      int64   // read so far
-	err      error   // that ended reading: the range is no longer all there
+	start, n int64 // offsets in the stream
+	pos      int64 // read so far
+	err      error // that ended reading: the range is no longer all there
 
-	walk *walk
+	walk  *walk
+	entry int64 // where the entry starts that the walk is in
 	// The extent being read: from which offset it reaches to which, where that one lies in the file, and its checksum so far. An extent
 	// that is not read from its start can't be checked.
 	ext     extent
@@ -58,32 +59,37 @@ func (r *reader) Read(p []byte) (int, error) {
 
 // seekExtent finds the extent that holds the offset.
 func (r *reader) seekExtent(offset int64) error {
-	for _, e := range r.entries {
-		if offset < e.start || offset >= e.end() {
-			continue
+	e, err := r.stream.entryAt(offset)
+	if err != nil {
+		return err
+	}
+	// The walk goes on within an entry. Another entry of the segment may lie before the one read last, if one of them was moved there.
+	if r.walk == nil || r.walk.segment != e.segment || r.walk.passed > offset || r.entry != e.start && r.walk.read > e.at {
+		if err := r.close(); err != nil {
+			return err
 		}
-		if r.walk == nil || r.walk.segment != e.segment || r.walk.passed > offset {
-			if err := r.close(); err != nil {
-				return err
-			}
-			var err error
-			if r.walk, err = r.stream.spool.walk(e.segment, r.stream, e.at); err != nil {
-				return err
+		if r.walk, err = r.stream.spool.walk(e.segment, r.stream, e.at); errors.Is(err, fs.ErrNotExist) {
+			// The segment was compacted just now.
+			if e, err = r.stream.entryAt(offset); err == nil {
+				r.walk, err = r.stream.spool.walk(e.segment, r.stream, e.at)
 			}
 		}
-		for {
-			ext, at, err := r.walk.next()
-			if err != nil {
-				return noEOF(err)
-			}
-			if ext.start <= offset && offset < ext.start+ext.n {
-				r.ext, r.dataAt, r.done, r.sum = ext, at, offset-ext.start, 0
-				r.checked = r.done == 0
-				return nil
-			}
+		if err != nil {
+			return err
 		}
 	}
-	return fmt.Errorf("offset %d is not there: %w", offset, errDamaged)
+	r.entry = e.start
+	for {
+		ext, at, err := r.walk.next()
+		if err != nil {
+			return noEOF(err)
+		}
+		if ext.start <= offset && offset < ext.start+ext.n {
+			r.ext, r.dataAt, r.done, r.sum = ext, at, offset-ext.start, 0
+			r.checked = r.done == 0
+			return nil
+		}
+	}
 }
 
 // Seek as io.Seeker says.
@@ -129,13 +135,15 @@ func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
 
 // walk goes over the extents of one stream in one segment.
 type walk struct {
-	segment *segment
-	stream  *Stream
-	file    file
-	window  *window
-	at      int64 // of the next record
-	passed  int64 // end of the last extent returned
-	found   []located
+	segment    *segment
+	stream     *Stream
+	generation uint64
+	file       file
+	window     *window
+	at         int64 // of the next record
+	read       int64 // of the last one
+	passed     int64 // end of the last extent returned
+	found      []located
 }
 
 type located struct {
@@ -149,9 +157,9 @@ func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	size := seg.size
+	size, generation := seg.size, st.generation
 	s.mu.Unlock()
-	return &walk{segment: seg, stream: st, file: f, window: newWindow(f, size), at: at}, nil
+	return &walk{segment: seg, stream: st, generation: generation, file: f, window: newWindow(f, size), at: at}, nil
 }
 
 // next is the stream's next extent and where its data lies; io.EOF behind the last one.
@@ -168,12 +176,12 @@ func (w *walk) next() (extent, int64, error) {
 			return extent{}, 0, err
 		}
 		for ext, at := range rec.extents() {
-			if ext.generation == w.stream.generation && string(ext.whole) == w.stream.whole {
+			if ext.generation == w.generation && string(ext.whole) == w.stream.whole {
 				ext.whole = nil // the window's
 				w.found = append(w.found, located{ext, at})
 			}
 		}
-		w.at = rec.end
+		w.read, w.at = rec.at, rec.end
 	}
 	l := w.found[0]
 	w.found = w.found[1:]

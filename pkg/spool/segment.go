@@ -20,6 +20,7 @@ type segment struct {
 	sealed bool  // nothing will be appended
 	// damaged segments are set aside, not deleted. skip tells where a walk goes on behind bytes that are no record.
 	damaged bool
+	stuck   bool // was compacted, as far as it went
 	skip    map[int64]int64
 	streams map[*Stream]struct{} // that have pieces in it
 	ended   []uint64             // generations of which it held the last pieces
@@ -36,6 +37,17 @@ func parseSegmentName(name string) (sequence uint64, ok bool) {
 	digits, ok := strings.CutSuffix(name, segmentSuffix)
 	sequence, err := strconv.ParseUint(digits, 10, 64)
 	return sequence, ok && err == nil && segmentName(sequence) == name
+}
+
+// segmentHead is the bytes before the first record.
+const segmentHead = int64(len(segmentMagic))
+
+// add notes that the stream has pieces in the segment.
+func (g *segment) add(st *Stream) {
+	if _, ok := g.streams[st]; !ok {
+		g.streams[st] = struct{}{}
+		st.segments++
+	}
 }
 
 // newSegment begins a segment. The folder's entry is on disk before anything in the segment counts.
@@ -56,7 +68,7 @@ func (s *Spool) newSegment() (*segment, error) {
 		}
 		return nil, err
 	}
-	seg := &segment{path: path, size: int64(len(segmentMagic)), file: f, streams: make(map[*Stream]struct{})}
+	seg := &segment{path: path, size: segmentHead, file: f, streams: make(map[*Stream]struct{})}
 	s.segments[seg] = struct{}{}
 	s.used += seg.size
 	return seg, nil

@@ -85,7 +85,8 @@ type Spool struct {
 	stop    chan struct{}
 	syncer  sync.WaitGroup
 
-	syncing sync.Mutex // held while a commit is made durable; taken before mu
+	compacting sync.Mutex // held while segments are compacted
+	syncing    sync.Mutex // held while a commit is made durable; taken before mu
 
 	mu       sync.Mutex
 	streams  map[string]*Stream

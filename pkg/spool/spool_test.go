@@ -238,6 +238,44 @@ func TestFullAndAgainNot(t *testing.T) {
 	}
 }
 
+// TestSlowWhole: a whole that is not shipped does not hold on to what is shipped beside it.
+func TestSlowWhole(t *testing.T) {
+	opts := testOptions()
+	opts.MaxBytes, opts.segmentBytes = 200_000, 10_000
+	dir := t.TempDir()
+	s := reopen(t, dir, opts)
+	b, known := newStore(), make(map[string]bool)
+	var lines []string
+	fast := func(i int) string {
+		return fmt.Sprintf("{\"whole\": \"fast\", \"event\": \"%d %s\"}\n", i, strings.Repeat("x", 2000))
+	}
+	for i := range 400 {
+		mustAppend(t, s, line("slow", i), fast(i), line("slower", i))
+		lines = append(lines, line("slow", i), fast(i), line("slower", i))
+		for _, st := range s.Streams() {
+			if st.Whole() == "fast" {
+				if _, err := shipOne(st, b, 1<<20, known, kept); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	// The moved pieces survive a restart, in their order.
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = reopen(t, dir, opts)
+	drain(t, s, b, 1<<20)
+	checkStored(t, b, lines, 1)
+	var slow strings.Builder
+	for i := range 400 {
+		slow.WriteString(line("slow", i))
+	}
+	if string(b.chunks["slow"][0]) != slow.String() {
+		t.Error("the slow whole's lines are not in order")
+	}
+}
+
 func TestTooManyWholes(t *testing.T) {
 	s := reopen(t, t.TempDir(), testOptions())
 	list := make([]Piece, maxStreams+1)

@@ -38,7 +38,7 @@ type Stream struct {
 // entry is a run of extents within one segment, of consecutive offsets.
 type entry struct {
 	segment  *segment
-	at       int64 // file offset of a record at or before the one with start
+	at, last int64 // file offsets of the first and the last record it is in; at may be before that
 	start, n int64 // offsets in the stream
 	arrived  int64 // Unix ns
 }
@@ -55,8 +55,8 @@ const (
 func (st *Stream) publish(e entry) {
 	if n := len(st.entries); n > 0 {
 		last := &st.entries[n-1]
-		if last.segment == e.segment && last.end() == e.start && last.n+e.n <= extentBytes && e.arrived-last.arrived <= mergeWithin {
-			last.n += e.n
+		if last.segment == e.segment && last.end() == e.start && last.last <= e.at && last.n+e.n <= extentBytes && e.arrived-last.arrived <= mergeWithin {
+			last.n, last.last = last.n+e.n, e.last
 			return
 		}
 	}
@@ -187,18 +187,7 @@ func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 		return nil, fmt.Errorf("open %s: not resumed yet", st.whole)
 	}
 	start := offset - st.anchor.at + st.anchor.from
-	r := &reader{stream: st, start: start, n: n}
-	end := start
-	for _, e := range st.entries {
-		if e.start > end || e.start >= start+n {
-			break
-		}
-		if e.end() > start {
-			r.entries = append(r.entries, e)
-			end = e.end()
-		}
-	}
-	if n <= 0 || start < st.shipped || end < start+n {
+	if n <= 0 || start < st.shipped || st.contiguous() < start+n {
 		s.mu.Unlock()
 		return nil, fmt.Errorf("open %s: the spool does not hold bytes %d to %d", st.whole, offset, offset+n)
 	}
@@ -212,7 +201,31 @@ func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	} else {
 		s.mu.Unlock()
 	}
-	return r, nil
+	return &reader{stream: st, start: start, n: n}, nil
+}
+
+// contiguous is the end of what may be shipped without a gap.
+func (st *Stream) contiguous() int64 {
+	end := st.shipped
+	for _, e := range st.entries {
+		if e.start != end {
+			break
+		}
+		end = e.end()
+	}
+	return end
+}
+
+// entryAt is the entry that holds the offset.
+func (st *Stream) entryAt(offset int64) (entry, error) {
+	st.spool.mu.Lock()
+	defer st.spool.mu.Unlock()
+	for _, e := range st.entries {
+		if e.start <= offset && offset < e.end() {
+			return e, nil
+		}
+	}
+	return entry{}, fmt.Errorf("what was to be read is no longer there: %w", errDamaged)
 }
 
 // Shipped says that the bytes of the whole before end are stored.
@@ -223,6 +236,7 @@ func (st *Stream) Shipped(end int64) {
 	s.collect()
 	s.mu.Unlock()
 	s.drop()
+	s.compact()
 }
 
 // lastEnd is the end of what may be shipped.
