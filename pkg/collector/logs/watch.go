@@ -14,8 +14,8 @@ import (
 const (
 	// rescan is the usual time between two scans that no notice asked for: the kernel's notices may get lost.
 	rescan     = 10 * time.Second
-	rescanMost = 30 * time.Second
-	idleShare  = 1000
+	rescanMost = 30 * time.Second // where the kernel tells of changes
+	idleShare  = 500
 	// wokenGap is the shortest time between two scans.
 	wokenGap     = time.Second
 	wokenGapMost = 10 * time.Second
@@ -54,7 +54,11 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 			return
 		}
 		w.drain()
-		if !wait(ctx, min(max(rescan, idleShare*took), rescanMost)-wokenGap, w.events, t.again) {
+		most := rescanMost
+		if w.limited {
+			most = rescan
+		}
+		if !wait(ctx, min(max(rescan, idleShare*took), most)-wokenGap, w.events, t.again) {
 			return
 		}
 	}

@@ -145,8 +145,8 @@ func TestChunksAreCutByAgeAndSize(t *testing.T) {
 		a := &memory{whole: base + "a"}
 		r := newRig(t, func(o *Options) { o.MaxChunk = 10 }, a)
 		a.write("12345")
-		if n, next, err := r.ShipOnce(t.Context()); n != 0 || err != nil || next.Sub(time.Now()) != time.Minute {
-			t.Errorf("shipped %d, %v, next in %v", n, err, next.Sub(time.Now()))
+		if n, next, err := r.ShipOnce(t.Context()); n != 0 || err != nil || time.Until(next) != time.Minute {
+			t.Errorf("shipped %d, %v, next in %v", n, err, time.Until(next))
 		}
 		time.Sleep(time.Minute)
 		r.once(t, 1)
