@@ -62,8 +62,8 @@ ENTITIES = {
 }
 
 
-# Calls that the dashboard itself makes when it is asked for Train's runs: asking changes what is there.
-ASKED = "TrainStateActor.get_train_run"
+# Calls that the dashboard itself makes when it is asked for Train's runs or a job's datasets: asking changes what is there.
+ASKED = ("TrainStateActor.get_", "_StatsActor.get_")
 
 
 def entities(report, live, base):
@@ -141,7 +141,7 @@ def stable(text):
         lines = [json.dumps(row, sort_keys=True) for row in json.loads(text)]
     except ValueError:
         lines = [re.sub(r"\s+", " ", UNSTABLE.sub("", line)).strip() for line in text.splitlines()]
-    return {re.sub(r"^\d+ |^Total.*|^\w+: \d+$|^Stats.*", "", line) for line in lines if ASKED not in line}
+    return {re.sub(r"^\d+ |^Total.*|^\w+: \d+$|^Stats.*", "", line) for line in lines if not any(call in line for call in ASKED)}
 
 
 def fidelity(report, root, folder, base, min_share, min_status):

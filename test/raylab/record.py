@@ -31,13 +31,14 @@ RAY_ENV = {
 }
 # What Ray's command line prints for the session; compared with what it prints for the stored one.
 COMMANDS = [
-    ["list", "tasks"], ["list", "tasks", "--limit", "10", "--format", "json"], ["list", "tasks", "--detail", "--limit", "5", "--format", "yaml"],
-    ["list", "tasks", "--filter", "state=FAILED"], ["list", "tasks", "--filter", "name!=add", "--format", "json", "--limit", "500"],
+    ["list", "tasks", "--limit", "10000"], ["list", "tasks", "--filter", "name=add", "--limit", "10", "--format", "json"],
+    ["list", "tasks", "--filter", "name=flaky", "--detail", "--format", "yaml"], ["list", "tasks", "--filter", "state=FAILED"],
+    ["list", "tasks", "--filter", "name!=add", "--format", "json", "--limit", "10000"],
     ["list", "actors"], ["list", "actors", "--detail", "--format", "json"], ["list", "actors", "--filter", "state=DEAD"],
     ["list", "nodes"], ["list", "nodes", "--detail", "--format", "yaml"], ["list", "jobs"], ["list", "jobs", "--detail", "--format", "json"],
     ["list", "workers"], ["list", "workers", "--detail", "--format", "json"], ["list", "placement-groups"],
     ["list", "placement-groups", "--detail", "--format", "json"], ["list", "objects"], ["list", "runtime-envs"],
-    ["summary", "tasks"], ["summary", "actors"], ["summary", "objects"],
+    ["summary", "tasks"], ["summary", "actors"], ["summary", "objects"], ["job", "list"], ["job", "status", "fail-job"], ["job", "logs", "fail-job"],
 ]  # fmt: skip
 
 

@@ -132,7 +132,7 @@ queued = too_large.options(name="cancelled_queued").remote()
 time.sleep(3)
 for ref, options in ((queued, {}), (waiting, {}), (parent, {"recursive": True}), (forced, {"force": True}), (running, {})):
     ray.cancel(ref, **options)
-print("cancelled", [outcome(r, 15) for r in (queued, waiting, parent, forced, running)])
+print("cancelled", [outcome(r, 5) for r in (queued, waiting, parent, forced, running)])
 
 env = {"env_vars": {"GREETING": "hello", "API_TOKEN": "not-a-real-secret"}}
 print("runtime env", ray.get(add.options(runtime_env=env, name="with_env").remote(1, 2)))
