@@ -161,6 +161,32 @@ func TestTimelineDownload(t *testing.T) {
 	}
 }
 
+// TestDriverRow: a driver's row as Ray 2.60 answers it.
+func TestDriverRow(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	events := []string{
+		`{"taskDefinitionEvent":{"taskId":"//////////////////////////8BAAAA","taskType":"DRIVER_TASK","taskFunc":{},"jobId":"AQAAAA==",` +
+			`"parentTaskId":"////////////////////////////////","placementGroupId":"////////////////////////","taskAttempt":0,"language":"PYTHON",` +
+			`"taskName":"","requiredResources":{},"refIds":{},"serializedRuntimeEnv":"","labelSelector":{},"isDetachedActor":false}}`,
+		`{"taskLifecycleEvent":{"taskId":"//////////////////////////8BAAAA","stateTransitions":[{"state":"RUNNING","timestamp":"2026-11-20T23:20:02.714750204Z"}],` +
+			`"jobId":"AQAAAA==","taskAttempt":0,"nodeId":"","workerId":"","workerPid":0}}`,
+	}
+	a := newAsker(t, load(t, eventStore(t, events, func(int) string {
+		return layout.Prefix("log", ref) + "job_events/AQAAAA==/" + rayid.Node{1}.String() + "-2026-11-20-23"
+	}), ref), Options{})
+	const want = `{"result": true, "msg": "", "data": {"result": {"total": 1, "num_after_truncation": 1, "num_filtered": 1, "result": [{` +
+		`"task_id": "ffffffffffffffffffffffffffffffffffffffff01000000", "attempt_number": 0, "name": "", "state": "RUNNING", "job_id": "01000000", ` +
+		`"actor_id": null, "type": "DRIVER_TASK", "func_or_class_name": "", "parent_task_id": "ffffffffffffffffffffffffffffffffffffffffffffffff", ` +
+		`"node_id": null, "worker_id": null, "worker_pid": null, "error_type": null, "language": "PYTHON", "required_resources": {}, ` +
+		`"runtime_env_info": {"serialized_runtime_env": ""}, "placement_group_id": null, "events": [{"state": "RUNNING", "created_ms": 1795216802714.0}], ` +
+		`"profiling_data": {}, "creation_time_ms": null, "start_time_ms": 1795216802714.0, "end_time_ms": null, "task_log_info": null, ` +
+		`"error_message": null, "is_debugger_paused": null, "call_site": null, "label_selector": {}, "fallback_strategy": null}], ` +
+		`"partial_failure_warning": "", "warnings": null}}}`
+	if got := a.get("/api/v0/tasks?detail=1&exclude_driver=false").Body.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestRuntimeEnvInfo(t *testing.T) {
 	for env, want := range map[string]string{
 		"":   `{"serialized_runtime_env": ""}`,

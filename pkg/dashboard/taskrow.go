@@ -89,6 +89,9 @@ func (e *taskEncoder) appendDetail(b []byte, r session.Row, errorText []byte, fa
 	b = append(b, `, "label_selector": `...)
 	b = appendObjectOr(b, r.Labels(), "{}")
 	b = append(b, `, "fallback_strategy": `...)
+	if string(r.Type()) == "DRIVER_TASK" {
+		return append(b, "null"...) // only what is submitted has one
+	}
 	return appendObjectOr(b, r.Fallback(), `{"options": []}`)
 }
 

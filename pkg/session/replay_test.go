@@ -1,0 +1,41 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// FuzzReplay: no bytes make a load fail, and where chunks are cut changes nothing.
+func FuzzReplay(f *testing.F) {
+	some := lines(0, 3)
+	for _, text := range []string{
+		some, array(0, 3, ""), array(0, 2, "\n"), array(0, 1, "") + array(1, 3, ""), some[:len(some)-30], some[40:], "[" + some, `[{"eventId":"` + some,
+		strings.ReplaceAll(some, `"eventId"`, `"event_id"`), "{}[]{{{\"\\", "", "\x00", strings.Repeat(`{"event`, 20), `{"eventId"`, `,{"eventI`,
+	} {
+		f.Add([]byte(text), uint16(17), uint16(300))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, first, second uint16) {
+		if len(text) > 1<<16 {
+			return
+		}
+		whole := newBucket()
+		whole.objects[testWhole] = text
+		want := loadBucket(t, whole)
+
+		cut := newBucket()
+		at := 0
+		for _, n := range []int{int(first), int(second), 1, 1, len(text)} {
+			n = min(n, len(text)-at)
+			if n > 0 || at == 0 {
+				cut.objects[layout.ChunkKey(testWhole, int64(at), layout.Plain)] = text[at : at+n]
+			}
+			at += n
+		}
+		got := loadBucket(t, cut)
+		if dump(got) != dump(want) || strings.Join(got.Warnings, "\n") != strings.Join(want.Warnings, "\n") {
+			t.Errorf("cut at %d and %d:\n got %s%q\nwant %s%q", first, second, dump(got), got.Warnings, dump(want), want.Warnings)
+		}
+	})
+}
