@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sort"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -118,9 +119,16 @@ func (f *LogFile) ReadRange(ctx context.Context, start, end int64) ([]byte, erro
 // openChunk reads n uncompressed bytes of a chunk from offset.
 func (f *LogFile) openChunk(ctx context.Context, c logChunk, offset, n int64) (io.ReadCloser, error) {
 	if c.compression == layout.Plain {
-		return f.store.Get(ctx, f.key(c), offset, n)
+		r, err := f.store.Get(ctx, f.key(c), offset, n)
+		if errors.Is(err, os.ErrNotExist) {
+			return f.openJoined(ctx, c, offset, n, err)
+		}
+		return r, err
 	}
 	raw, err := f.store.Get(ctx, f.key(c), 0, -1)
+	if errors.Is(err, os.ErrNotExist) {
+		return f.openJoined(ctx, c, offset, n, err)
+	}
 	if err != nil {
 		return nil, err
 	}

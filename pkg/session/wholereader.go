@@ -137,6 +137,10 @@ func (w *wholeReader) open() error {
 // failed handles an error of the store: an object that is gone is a gap.
 func (w *wholeReader) failed(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
+		if found, err := w.joined(); found || err != nil {
+			w.close()
+			return err
+		}
 		w.warn("%s was listed but is gone", w.current.object.Key)
 		return w.abandon()
 	}
