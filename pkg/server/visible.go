@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/emicklei/go-restful/v3"
 
@@ -26,11 +27,16 @@ type listing struct {
 	LiveErr error
 }
 
+// liveWait is how long a list waits for the first word of an API server that does not answer: stored sessions are not concerned by it.
+const liveWait = 2 * time.Second
+
 // list tells of the sessions that the caller may see: those that are stored, and of a running cluster that has none stored one named
 // catalog.Live.
 func (v visible) list(ctx context.Context) listing {
 	l := listing{Listing: v.catalog.List(ctx)}
-	running := v.live.List(ctx)
+	soon, cancel := context.WithTimeout(ctx, liveWait)
+	defer cancel()
+	running := v.live.List(soon)
 	l.LiveErr = running.Err
 	l.Entries = withRunning(l.Entries, running.Clusters)
 	if !v.access.Enabled() {
