@@ -1,0 +1,238 @@
+// Package lab is a Kubernetes API server for tests: the real one, with etcd, RBAC and KubeRay's types, on loopback. There is no kubelet and
+// no controller, so objects stay what tests make them.
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// KubeRay is the version whose types are installed.
+const KubeRay = "v1.6.2"
+
+// Lab is a running API server.
+type Lab struct {
+	Server     string // https://127.0.0.1:…
+	Kubeconfig string // of the administrator
+	dir        string
+	files      int
+}
+
+// Users are the callers the API server knows, besides service accounts: their token is "token-" and their name.
+var Users = []string{"ann", "bob", "eve"}
+
+// Start builds the API server if need be, starts it and installs KubeRay's types. It is stopped when the test ends.
+func Start(t *testing.T) *Lab {
+	t.Helper()
+	bin := build(t)
+	l := &Lab{dir: t.TempDir()}
+	etcd, peer, api := freePort(t), freePort(t), freePort(t)
+	l.Server = "https://127.0.0.1:" + api
+	l.writeKeys(t)
+	l.write(t, "tokens.csv", l.tokens())
+	l.Kubeconfig = l.KubeconfigOf(t, "token-admin")
+
+	l.run(t, filepath.Join(bin, "etcd"), "--data-dir=etcd", "--unsafe-no-fsync",
+		"--listen-client-urls=http://127.0.0.1:"+etcd, "--advertise-client-urls=http://127.0.0.1:"+etcd,
+		"--listen-peer-urls=http://127.0.0.1:"+peer, "--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
+	l.run(t, filepath.Join(bin, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:"+etcd, "--cert-dir=certs", "--bind-address=127.0.0.1", "--secure-port="+api,
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key",
+		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--token-auth-file=tokens.csv",
+		// Without a controller nobody makes a namespace's default account.
+		"--disable-admission-plugins=ServiceAccount")
+	l.waitReady(t)
+	l.Kubectl(t, "", append([]string{"create"}, crds(t)...)...)
+	l.Kubectl(t, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	return l
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "ray-history-kubelab")
+	_, here, _, _ := runtime.Caller(0)
+	cmd := exec.Command(filepath.Join(filepath.Dir(here), "build.sh"), dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the API server: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// crds are the arguments that name KubeRay's types for kubectl.
+func crds(t *testing.T) []string {
+	t.Helper()
+	var args []string
+	for _, name := range []string{"rayclusters", "rayjobs", "rayservices", "raycronjobs"} {
+		args = append(args, "-f", filepath.Join(KubeRayDir(t), "config/crd/bases/ray.io_"+name+".yaml"))
+	}
+	return args
+}
+
+// KubeRayDir is the folder of KubeRay's operator module.
+func KubeRayDir(t *testing.T) string {
+	t.Helper()
+	return moduleDir(t, "github.com/ray-project/kuberay/ray-operator@"+KubeRay)
+}
+
+func moduleDir(t *testing.T, module string) string {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "download", "-json", module)
+	cmd.Dir = t.TempDir() // no module: the version is the one asked for
+	out, err := cmd.Output()
+	var answer struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(out, &answer); jsonErr != nil || answer.Dir == "" {
+		t.Fatalf("download %s: %v %s", module, err, answer.Error)
+	}
+	return answer.Dir
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+func (l *Lab) write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *Lab) writeKeys(t *testing.T) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.write(t, "sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	l.write(t, "sa.pub", string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))
+}
+
+func (l *Lab) tokens() string {
+	lines := "token-admin,admin,0,system:masters\n"
+	for i, u := range Users {
+		lines += fmt.Sprintf("token-%s,%s,%d\n", u, u, i+1)
+	}
+	return lines
+}
+
+// KubeconfigOf writes a kubeconfig for the owner of a token.
+func (l *Lab) KubeconfigOf(t *testing.T, token string) string {
+	t.Helper()
+	l.files++
+	name := fmt.Sprintf("kubeconfig-%d", l.files)
+	l.write(t, name, fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: lab, cluster: {server: %q, insecure-skip-tls-verify: true}}]
+users: [{name: lab, user: {token: %q}}]
+contexts: [{name: lab, context: {cluster: lab, user: lab}}]
+current-context: lab
+`, l.Server, token))
+	return filepath.Join(l.dir, name)
+}
+
+// run starts a process in the lab's folder; it is killed when the test ends, and its log is shown if the test failed.
+func (l *Lab) run(t *testing.T, path string, args ...string) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(l.dir, filepath.Base(path)+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = log.Close()
+		if t.Failed() {
+			tail, _ := exec.Command("tail", "-n", "20", log.Name()).Output()
+			t.Logf("%s:\n%s", filepath.Base(path), tail)
+		}
+	})
+}
+
+func (l *Lab) waitReady(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	for {
+		out, err := l.kubectl(ctx, "", "get", "--raw=/readyz")
+		if err == nil && out == "ok" {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the API server does not become ready: %v %s", err, out)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func (l *Lab) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig=" + l.Kubeconfig}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Kubectl runs kubectl as the administrator; an error ends the test.
+func (l *Lab) Kubectl(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	out, err := l.kubectl(t.Context(), stdin, args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// Try runs kubectl as the administrator and gives its error back.
+func (l *Lab) Try(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	return l.kubectl(t.Context(), stdin, args...)
+}
+
+// TokenOf makes a token of a service account.
+func (l *Lab) TokenOf(t *testing.T, namespace, account string) string {
+	t.Helper()
+	return strings.TrimSpace(l.Kubectl(t, "", "create", "token", "-n", namespace, account))
+}
+
+// Eventually waits for something that takes the API server a moment.
+func Eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}

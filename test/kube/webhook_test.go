@@ -1,0 +1,79 @@
+package kube_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/test/kube/lab"
+)
+
+// The webhook as its manifest installs it: the account's rights, the certificate, the API server's trust in it, what it adds.
+func TestWebhook(t *testing.T) {
+	l := lab.Start(t)
+	l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config/webhook.yaml"))
+	ip := l.Kubectl(t, "", "get", "service", "-n", "ray-history", "ray-history-webhook", "-o", "jsonpath={.spec.clusterIP}")
+	ownAddress(t, ip)
+	var settings struct{ Data map[string]string }
+	if err := json.Unmarshal([]byte(l.Kubectl(t, "", "get", "configmap", "-n", "ray-history", "ray-history-inject", "-o", "json")), &settings); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"POD_NAMESPACE=ray-history"}
+	for k, v := range settings.Data {
+		env = append(env, k+"="+v)
+	}
+	account := l.KubeconfigOf(t, l.TokenOf(t, "ray-history", "ray-history-webhook"))
+	webhook := run(t, env, "historyserver", "webhook", "--kubeconfigs="+account, "--webhook-listen="+ip+":443")
+	lab.Eventually(t, "the API server knows the authority", func() bool {
+		return l.Kubectl(t, "", "get", "mutatingwebhookconfiguration", "ray-history-webhook", "-o", "jsonpath={.webhooks[0].clientConfig.caBundle}") != ""
+	})
+
+	template := `"rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}`
+	cluster := fmt.Sprintf(`{"headGroupSpec":{%s},"workerGroupSpecs":[{"groupName":"cpu","replicas":1,"minReplicas":0,"maxReplicas":1,%s}]}`, template, template)
+	objects := map[string]struct{ spec, at string }{
+		"RayCluster": {cluster, ".spec"},
+		"RayJob":     {`{"entrypoint":"true","rayClusterSpec":` + cluster + `}`, ".spec.rayClusterSpec"},
+		"RayService": {`{"serveConfigV2":"applications: []","rayClusterConfig":` + cluster + `}`, ".spec.rayClusterConfig"},
+		"RayCronJob": {`{"schedule":"0 * * * *","jobTemplate":{"entrypoint":"true","rayClusterSpec":` + cluster + `}}`, ".spec.jobTemplate.rayClusterSpec"},
+	}
+	containers := func(kind, name, at string) string {
+		return l.Kubectl(t, "", "get", strings.ToLower(kind), name, "-o",
+			fmt.Sprintf("jsonpath={%s.headGroupSpec.template.spec.containers[*].name} {%s.workerGroupSpecs[*].template.spec.containers[*].name}", at, at))
+	}
+	for kind, o := range objects {
+		for name, labels := range map[string]string{"with": `{"ray.io/history":"true"}`, "without": `{}`, "other": `{"ray.io/history":"false"}`} {
+			manifest := fmt.Sprintf(`{"apiVersion":"ray.io/v1","kind":%q,"metadata":{"name":%q,"labels":%s},"spec":%s}`, kind, name, labels, o.spec)
+			l.Kubectl(t, manifest, "create", "-f", "-")
+			want := "ray ray"
+			if name == "with" {
+				want = "ray collector ray collector"
+			}
+			if got := containers(kind, name, o.at); got != want {
+				t.Errorf("%s %s has containers %q, want %q", kind, name, got, want)
+			}
+		}
+		// The user's own manifest, which has no collector, is applied again.
+		manifest := fmt.Sprintf(`{"apiVersion":"ray.io/v1","kind":%q,"metadata":{"name":"with","labels":{"ray.io/history":"true"},"annotations":{"again":"yes"}},"spec":%s}`, kind, o.spec)
+		l.Kubectl(t, manifest, "replace", "-f", "-")
+		if got := containers(kind, "with", o.at); got != "ray collector ray collector" {
+			t.Errorf("%s replaced has containers %q", kind, got)
+		}
+	}
+	// Labelled later.
+	l.Kubectl(t, "", "label", "raycluster", "without", "ray.io/history=true")
+	if got := containers("RayCluster", "without", ".spec"); got != "ray collector ray collector" {
+		t.Errorf("labelled later: %q", got)
+	}
+	if out := l.Kubectl(t, "", "get", "raycluster", "with", "-o", "jsonpath={.spec.headGroupSpec.template.spec.containers[1]}"); !strings.Contains(out, "ray-history-storage") || !strings.Contains(out, "--role=Head") {
+		t.Errorf("the collector: %s", out)
+	}
+
+	// Without the webhook clusters are still made.
+	webhook.kill()
+	l.Kubectl(t, fmt.Sprintf(`{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"late","labels":{"ray.io/history":"true"}},"spec":%s}`, cluster), "create", "-f", "-")
+	if got := containers("RayCluster", "late", ".spec"); got != "ray ray" {
+		t.Errorf("without the webhook: %q", got)
+	}
+}
