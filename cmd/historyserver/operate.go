@@ -42,6 +42,7 @@ type operator struct {
 func operatorCommands(server *pflag.FlagSet) []*cobra.Command {
 	return []*cobra.Command{
 		listCommand(server), showCommand(server), usageCommand(server), exportCommand(server), importCommand(server),
+		compactCommand(server), removeCommand(server), verifyCommand(server), copyCommand(server),
 	}
 }
 
