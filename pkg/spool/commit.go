@@ -32,6 +32,7 @@ func (c *commit) dirty(seg *segment) {
 
 // finish returns when the commit is durable. One of those who wait for it does the work; commits are made one after the other.
 func (s *Spool) finish(c *commit) error {
+	defer s.drop() // when the next commit may go on
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
 	s.mu.Lock()
@@ -74,7 +75,6 @@ func (s *Spool) finish(c *commit) error {
 	}
 	s.collect()
 	s.mu.Unlock()
-	s.drop()
 	return err
 }
 
