@@ -266,6 +266,16 @@ func TestGenerations(t *testing.T) {
 			},
 			map[string]string{"x.out": a + b},
 		},
+		"removal while down, and another inode": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "../../kept") // so that its inode is not used again
+				r.write("x.out", b)
+				r.restart()
+			},
+			map[string]string{"x.out": a + b},
+		},
 		"copy and truncate": {
 			func(r *rig) {
 				r.write("x.out", a)

@@ -38,6 +38,7 @@ type stateEntry struct {
 	Read int64  `json:"read,omitempty"`
 	// Limit is where the file's part of the whole ends, 0 if it does not.
 	Limit int64 `json:"limit,omitempty"`
+	Gone  bool  `json:"gone,omitempty"`
 }
 
 // save writes the state; the tree's lock is held.
@@ -46,7 +47,7 @@ func (t *tree) save() error {
 	for _, w := range t.wholes {
 		sw := stateWhole{Path: w.path, Node: w.node.String(), Base: w.base, From: w.from, Cur: slices.Index(w.files, w.cur)}
 		for _, f := range w.files {
-			sw.Files = append(sw.Files, stateEntry{Dir: f.dir, Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.print.n, Sum: f.print.sum, Read: f.read, Limit: f.limit})
+			sw.Files = append(sw.Files, stateEntry{Dir: f.dir, Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.print.n, Sum: f.print.sum, Read: f.read, Limit: f.limit, Gone: f.gone})
 		}
 		s.Wholes = append(s.Wholes, sw)
 	}
@@ -83,12 +84,14 @@ func (t *tree) load() error {
 		}
 		w := &whole{tree: t, path: sw.Path, node: node, key: t.keyOf(node, keyPath(sw.Path)), base: sw.Base, from: sw.From, pos: sw.Base}
 		for i, e := range sw.Files {
-			f := &file{id: fileID{e.Dev, e.Ino}, dir: e.Dir, name: e.Name, limit: e.Limit, print: print{e.N, e.Sum}, read: e.Read, size: e.Read, whole: w}
+			f := &file{id: fileID{e.Dev, e.Ino}, dir: e.Dir, name: e.Name, limit: e.Limit, gone: e.Gone, print: print{e.N, e.Sum}, read: e.Read, size: e.Read, whole: w}
 			if i == sw.Cur {
 				f.size = sw.From
 			}
 			w.files = append(w.files, f)
-			t.files[f.id] = f
+			if !f.gone {
+				t.files[f.id] = f
+			}
 		}
 		w.cur = w.files[min(max(sw.Cur, 0), len(w.files)-1)]
 		t.wholes[wholeID{node, w.path}] = w

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -106,6 +107,10 @@ func (t *tree) report(about string, err error) {
 // refresh asks for a file's size now.
 func (t *tree) refresh(f *file) error {
 	opened, info, err := t.open(f.full(), f.id)
+	if errors.Is(err, errChanged) || errors.Is(err, fs.ErrNotExist) {
+		f.astray = true
+		t.wake()
+	}
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,8 @@ type whole struct {
 	resumed bool
 	// noted: it is stored that the whole exists, though it has no byte.
 	noted bool
+	// shrunk is, plus one, how little the store held when it first told of less than base: one listing is not believed that.
+	shrunk int64
 	// flying: a chunk was opened, and whether it was stored is not known yet.
 	flying bool
 }
@@ -69,6 +71,9 @@ func (w *whole) unread(f *file) int64 {
 
 // pending says whether there is something to ship; the tree's lock is held.
 func (w *whole) pending(now time.Time) bool {
+	if w.cur.astray {
+		return false // until a scan tells where it is
+	}
 	if w.empty() {
 		return true
 	}
@@ -121,6 +126,9 @@ func (w *whole) Whole() string { return w.key }
 func (w *whole) Pending(max int64) (offset, n int64, oldest time.Time) {
 	w.tree.lock.Lock()
 	defer w.tree.lock.Unlock()
+	if w.cur.astray {
+		return w.pos, 0, time.Time{}
+	}
 	if !w.resumed {
 		// Where the whole is to go on is not known yet; that there is something is.
 		for _, f := range w.files {
@@ -177,9 +185,14 @@ func (w *whole) leave() {
 func (w *whole) Resume(stored int64) error {
 	w.tree.lock.Lock()
 	defer w.tree.lock.Unlock()
-	w.resumed, w.flying = true, false
+	w.flying = false
 	if stored < w.base {
+		if w.shrunk != stored+1 {
+			w.shrunk = stored + 1
+			return fmt.Errorf("the store holds %d bytes though %d were stored before: it is asked again", stored, w.base)
+		}
 		// The store has lost what it had, or is another one: everything that is still here is stored again.
+		w.resumed, w.shrunk = true, 0
 		for _, f := range w.files {
 			f.read = 0
 		}
@@ -189,6 +202,7 @@ func (w *whole) Resume(stored int64) error {
 	moved := false
 	for w.pos = stored; !w.cur.gone && w.consumed(w.cur) > w.cur.end(); moved = true {
 		if err := w.tree.refresh(w.cur); err != nil {
+			w.resumed = false
 			return err
 		}
 		over := w.consumed(w.cur) - w.cur.end()
@@ -205,6 +219,7 @@ func (w *whole) Resume(stored int64) error {
 			w.from, w.base = 0, stored
 		}
 	}
+	w.resumed, w.shrunk = true, 0
 	w.shipped()
 	if moved {
 		return w.tree.save()

@@ -91,8 +91,8 @@ func (f *folders) find(ctx context.Context, names Naming, whole string, fresh bo
 		}
 		dir.tails, dir.done = tails, true
 	}
-	if t := dir.tails[whole]; t != nil || !dir.doubted {
-		delete(dir.tails, whole) // from here on the position knows better
+	if t, listed := dir.tails[whole]; t != nil || (!listed && !dir.doubted) {
+		dir.tails[whole] = nil // told once: from here on the position knows better, or the store is asked again
 		return t, nil
 	}
 	tails, err := f.list(ctx, names, whole, whole)

@@ -34,6 +34,7 @@ type memory struct {
 	oldest  time.Time
 	resumed []int64
 	openErr error
+	doubts  int // Resume fails so often
 }
 
 func (m *memory) Whole() string { return m.whole }
@@ -54,6 +55,9 @@ func (m *memory) Resume(stored int64) error {
 		return fmt.Errorf("only %d bytes", len(m.data))
 	}
 	m.resumed = append(m.resumed, stored)
+	if m.doubts--; m.doubts >= 0 {
+		return errors.New("not now")
+	}
 	m.move(stored)
 	return nil
 }
@@ -191,6 +195,25 @@ func TestFolderIsListedOnce(t *testing.T) {
 		}
 		if got := r.store.Object(base + "07.@00000000000000000002"); string(got) != "xt\n" {
 			t.Errorf("went on with %q", got)
+		}
+	})
+}
+
+// TestFailedResume: what a folder's listing told is told again to a source that could not take it the first time.
+func TestFailedResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{whole: base + "a", doubts: 3}
+		a.write("text\n")
+		r := newRig(t, nil, a)
+		if err := r.store.Create(t.Context(), base+"a", strings.NewReader("te")); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.want(t, "a", "a.@00000000000000000002")
+		if fmt.Sprint(a.resumed) != "[2 2 2 2]" {
+			t.Errorf("resumed at %v", a.resumed)
 		}
 	})
 }
