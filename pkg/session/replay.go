@@ -104,14 +104,15 @@ func (r *replayer) block(b *block, out *replayed) {
 				return
 			}
 		}
-		c := cursor{b: b.data, bad: b.data[0] != '{'}
+		text, complete := b.next()
+		c := cursor{b: text, bad: text[0] != '{'}
 		r.d.event(&c)
 		switch {
 		case !c.bad:
 			b.drop(c.i)
-		case c.short && b.mayGoOn():
+		case c.short && !complete && !b.last && len(b.data) < maxEventBytes:
 			return
-		case c.short && b.last:
+		case c.short && !complete && b.last:
 			out.cut = true
 			return
 		default:
@@ -142,9 +143,14 @@ func (b *block) separators() int {
 	return len(b.data)
 }
 
-// mayGoOn says whether the event that b begins with can be complete when more is read.
-func (b *block) mayGoOn() bool {
-	return !b.last && len(b.data) < maxEventBytes && !(b.lines && bytes.IndexByte(b.data, '\n') >= 0)
+// next gives what the next event is to be read from: its line, or everything there is. It is complete if reading more cannot add to it.
+func (b *block) next() (text []byte, complete bool) {
+	if b.lines {
+		if n := bytes.IndexByte(b.data, '\n'); n >= 0 {
+			return b.data[:n], true
+		}
+	}
+	return b.data, false
 }
 
 // How most events begin, in Ray's order of fields and in KubeRay's, which is that of the alphabet. No string holds these, because its quotes
@@ -184,11 +190,15 @@ func indexEvent(data []byte) int {
 // recover moves on to where an event may begin, and says whether there is such a place.
 func (b *block) recover() bool {
 	i := -1
-	if b.strict || !b.lines {
-		i = indexEvent(b.data)
-	}
 	if !b.strict {
-		if n := bytes.IndexByte(b.data, '\n'); n >= 0 && (i < 0 || n < i) {
+		i = bytes.IndexByte(b.data, '\n')
+	}
+	if b.strict || !b.lines {
+		before := b.data
+		if i >= 0 {
+			before = before[:i]
+		}
+		if n := indexEvent(before); n >= 0 {
 			i = n
 		}
 	}
