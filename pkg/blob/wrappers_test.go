@@ -12,7 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 
-func open(t *testing.T) *local.Store {
+func open(t testing.TB) *local.Store {
 	t.Helper()
 	s, err := local.Open(t.TempDir())
 	if err != nil {
@@ -23,7 +23,7 @@ func open(t *testing.T) *local.Store {
 }
 
 func TestPrefixContract(t *testing.T) {
-	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t *testing.T) blob.Store {
+	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
 		whole := open(t)
 		for _, key := range []string{"a", "team/b", "team/x", "z"} {
 			if err := whole.Create(t.Context(), key, strings.NewReader("not below the prefix")); err != nil {

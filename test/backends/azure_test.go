@@ -25,7 +25,7 @@ func azureRefusal(status int) string {
 }
 
 func azureContract(url string, stall time.Duration) blobtest.Contract {
-	return blobtest.Contract{Open: func(t *testing.T) blob.Store {
+	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		s, err := azureblob.Open(azureblob.Config{

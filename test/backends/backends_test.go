@@ -24,6 +24,8 @@ import (
 // all are the servers by name, in the order of the table.
 var all = []string{"local", "versitygw", "minio", "fake-gcs-server", "azurite-blob", "oss"}
 
+var seed = flag.Uint64("seed", 1, "which requests meet which faults")
+
 var selected = flag.String("servers", strings.Join(all, ","), "servers to run the contract against")
 
 // run is one column of the table.
@@ -59,7 +61,7 @@ func runContract(t *testing.T, driver, server, url string, refusal func(status i
 		record(run{driver, server, "none", contract(url, stall).Run(t)})
 	})
 	t.Run("faults", func(t *testing.T) {
-		proxy, err := faults.New(url, faultShare, 1)
+		proxy, err := faults.New(url, faultShare, *seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +84,7 @@ func runContract(t *testing.T, driver, server, url string, refusal func(status i
 }
 
 // want skips a test whose server was not asked for.
-func want(t *testing.T, server string) {
+func want(t testing.TB, server string) {
 	t.Helper()
 	if !slices.Contains(strings.Split(*selected, ","), server) {
 		t.Skipf("-servers is %s", *selected)

@@ -26,7 +26,7 @@ func gcsRefusal(status int) string {
 
 func gcsContract(url string, stall time.Duration) blobtest.Contract {
 	// This server searches all of its objects for each new one, and does not look at the generations to compose.
-	return blobtest.Contract{Many: 2500, AnyVersion: true, Open: func(t *testing.T) blob.Store {
+	return blobtest.Contract{Many: 2500, AnyVersion: true, Open: func(t testing.TB) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		s, err := gcs.Open(t.Context(), gcs.Config{Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), Project: "test", CreateBucket: true, Endpoint: url, Stall: stall}, log)

@@ -10,12 +10,16 @@ import (
 
 func TestLocal(t *testing.T) {
 	want(t, "local")
-	record(run{"local", "local", "none", blobtest.Contract{Open: func(t *testing.T) blob.Store {
+	record(run{"local", "local", "none", localContract().Run(t)})
+}
+
+func localContract() blobtest.Contract {
+	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
 		s, err := local.Open(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
 		return s
-	}}.Run(t)})
+	}}
 }

@@ -25,14 +25,14 @@ func TestOSS(t *testing.T) {
 	runContract(t, "aliyunoss", "oss", server.URL, s3Refusal, ossContract)
 }
 
-func startOSS(t *testing.T) *httptest.Server {
+func startOSS(t testing.TB) *httptest.Server {
 	server := httptest.NewServer(oss.NewServer(t.TempDir(), ossKey, ossSecret, ossRegion))
 	t.Cleanup(server.Close)
 	return server
 }
 
 func ossContract(url string, stall time.Duration) blobtest.Contract {
-	return blobtest.Contract{Open: func(t *testing.T) blob.Store {
+	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		n := buckets.Add(1)

@@ -26,7 +26,7 @@ func TestS3(t *testing.T) {
 }
 
 // start runs a server for the length of a test.
-func start(t *testing.T, kind servers.Kind) *servers.Server {
+func start(t testing.TB, kind servers.Kind) *servers.Server {
 	t.Helper()
 	server, err := kind.Start(t.Context(), "127.0.0.1:0", t.TempDir())
 	if err != nil {
@@ -54,7 +54,7 @@ func xmlRefusal(status int, busy, denied string) string {
 }
 
 func s3Contract(server *servers.Server, url string, stall time.Duration) blobtest.Contract {
-	return blobtest.Contract{Open: func(t *testing.T) blob.Store {
+	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		s, err := s3.Open(t.Context(), s3.Config{

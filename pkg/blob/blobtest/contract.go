@@ -18,7 +18,7 @@ import (
 // Contract is one run of the contract.
 type Contract struct {
 	// Open gives an empty store. It is called once a subtest and cleans up with t.Cleanup.
-	Open func(t *testing.T) blob.Store
+	Open func(t testing.TB) blob.Store
 	// Many is how many keys the test of paged listings stores, 0 for 10,000: ten pages of every store.
 	Many int
 	// AnyVersion is set for servers that join objects in whatever version they are, not in the one that was listed.

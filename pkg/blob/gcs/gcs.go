@@ -190,15 +190,16 @@ func (s *Store) do(ctx context.Context, permission string, operation func() erro
 	return s.explain(err, permission)
 }
 
-// isBroken says whether an error is that of an answer that did not arrive whole.
+// isBroken says whether an error is that of an answer that did not arrive whole, or of an upload that must start over.
 func isBroken(err error) bool {
 	var body remote.BodyError
 	var netErr net.Error
 	var syntax *json.SyntaxError
+	var upload uploadError
 	if err == nil || errors.As(err, &body) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) || errors.As(err, &syntax)
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) || errors.As(err, &syntax) || errors.As(err, &upload)
 }
 
 func (s *Store) makeBucket(ctx context.Context) error {

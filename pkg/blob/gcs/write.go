@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 
 	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
 
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
@@ -78,12 +80,26 @@ func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body i
 		if _, err := io.Copy(w, body); err != nil {
 			cancel(err)
 			_ = w.Close()
-			return err
+			return forgotten(err, size)
 		}
-		return w.Close()
+		return forgotten(w.Close(), size)
 	})
 	return sent, err
 }
+
+// forgotten marks the error of an upload in chunks that is "not found": it may be the upload that is not, since it was completed by an
+// attempt whose answer was lost, or has expired. Then only starting over tells.
+func forgotten(err error, size int64) error {
+	var apiErr *googleapi.Error
+	if size >= chunk && errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound {
+		return uploadError{err}
+	}
+	return err
+}
+
+type uploadError struct{ error }
+
+func (e uploadError) Unwrap() error { return e.error }
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {

@@ -10,7 +10,7 @@ import (
 func TestContract(t *testing.T) {
 	blobtest.Contract{
 		Many: 1000, // a folder is read whole: there are no pages to turn
-		Open: func(t *testing.T) blob.Store {
+		Open: func(t testing.TB) blob.Store {
 			s, _ := open(t)
 			return s
 		},

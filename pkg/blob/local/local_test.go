@@ -12,7 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-func open(t *testing.T) (*Store, string) {
+func open(t testing.TB) (*Store, string) {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := Open(dir)

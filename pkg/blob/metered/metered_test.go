@@ -17,7 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 
-func open(t *testing.T) *local.Store {
+func open(t testing.TB) *local.Store {
 	t.Helper()
 	s, err := local.Open(t.TempDir())
 	if err != nil {
@@ -28,7 +28,7 @@ func open(t *testing.T) *local.Store {
 }
 
 func TestContract(t *testing.T) {
-	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t *testing.T) blob.Store { return New(open(t), prometheus.NewRegistry()) }}.Run(t)
+	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store { return New(open(t), prometheus.NewRegistry()) }}.Run(t)
 }
 
 // failing is a store whose writes fail.
