@@ -68,11 +68,11 @@ func compactCommand(server *pflag.FlagSet) *cobra.Command {
 				return "", err
 			}
 			if dryRun {
-				return wouldCompact(compact.Candidates(s, o.running(s), time.Now())), nil
+				return wouldCompact(compact.Candidates(s, o.quiet, time.Now())), nil
 			}
 			var done inventory.Progress
 			stop := p.follow(following("joining", &done))
-			result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.store, Root: o.storage.Root, Running: o.running(s), Progress: &done})
+			result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Progress: &done})
 			stop()
 			results = append(results, newSessionResult(e.Ref, result))
 			for _, left := range result.Left {

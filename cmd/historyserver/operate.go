@@ -134,11 +134,6 @@ func (o *operator) one(ctx context.Context, name string) (catalog.Entry, error) 
 	return found[0], nil
 }
 
-// running says whether more of a session may be stored.
-func (o *operator) running(s *inventory.Session) bool {
-	return !s.Ended && time.Since(s.LastWrite) < o.quiet
-}
-
 func (o *operator) list(ctx context.Context, ref layout.Session) (*inventory.Session, error) {
 	return inventory.List(ctx, o.store, o.storage.Root, ref)
 }

@@ -32,6 +32,7 @@ type serveOptions struct {
 	cacheLoads      int
 	indexMode       string
 	index           indexOptions
+	upkeep          upkeepOptions
 	cacheRefresh    time.Duration
 	loadTimeout     time.Duration
 	shutdownTimeout time.Duration
@@ -51,6 +52,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "shortest time between two looks for what a running session has added")
 	fs.StringVar(&o.indexMode, "index", "auto", "auto: indexes of ended sessions are used, and written in the background after a session's first load; off: neither")
 	o.index.addFlags(fs)
+	o.upkeep.addFlags(fs)
 	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second, "how long a request waits for its session before it is told to come back; at most 25s, for Ray's proxying dashboard waits 30s")
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 10*time.Second, "how long requests may take to end after SIGTERM")
 	fs.StringVar(&o.dashboard.GrafanaHost, "grafana-host", "", "URL of Grafana as this server reaches it, for the dashboard's metrics; empty: none")
@@ -93,6 +95,9 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 		return nil, fmt.Errorf("--shutdown-timeout=%s: want at least 0", o.shutdownTimeout)
 	case o.dashboard.MaxLimit < 1:
 		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
+	}
+	if err := o.upkeep.complete(); err != nil {
+		return nil, err
 	}
 	if err := o.kubernetes.complete(fs); err != nil {
 		return nil, err
@@ -140,6 +145,12 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	defer sessions.Close()
 	live.Start()
 	defer live.Close()
+	keeper := upkeep{
+		options: &o.upkeep, store: store, root: o.storage.Root, log: log,
+		sessions: func() []catalog.Entry { return sessions.Known().Entries },
+	}
+	keeper.Start()
+	defer keeper.Close()
 	return o.run(ctx, listener, handler, log)
 }
 

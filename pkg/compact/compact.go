@@ -7,9 +7,12 @@
 package compact
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -24,14 +27,17 @@ import (
 type Options struct {
 	Store blob.Store
 	Root  string
-	// Running says that more of the session may be stored: then only hours of events are joined that are over.
-	Running  bool
+	// Quiet is how long a session without an end marker is silent before it may have ended; see Candidates.
+	Quiet    time.Duration
 	Progress *inventory.Progress
 }
 
 // settled is how long after an hour's end its events count as complete: they come late when a node was cut off. An event that comes
 // later still is a chunk of its own.
 const settled = time.Hour
+
+// abandoned is how long a session without an end marker is silent before it counts as over: its head was lost.
+const abandoned = 24 * time.Hour
 
 // concurrency is how many wholes are joined at a time.
 const concurrency = 4
@@ -48,19 +54,26 @@ type Result struct {
 // errLeft is a whole that stays as it is.
 var errLeft = errors.New("left as it is")
 
-// Candidates are the wholes of a session that have chunks to join. While it runs, compressed ones are left: their collector learns from
-// the sizes of chunks how far it has stored them.
-func Candidates(s *inventory.Session, running bool, now time.Time) []*inventory.Whole {
+// Candidates are the wholes of a session that have chunks to join: all once it ended, while it runs the hours of events that are over. A
+// session that is silent for longer than quiet without an end marker may be either, so nothing is joined until it counts as abandoned:
+// what is joined is written anew, and when such a session was last written is all that tells when it ended.
+func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inventory.Whole {
+	silent := now.Sub(s.LastWrite)
+	over := s.Ended || silent > abandoned
+	if !over && silent > quiet {
+		return nil
+	}
 	var found []*inventory.Whole
 	for _, w := range s.Wholes {
-		if len(w.Chunks) < 2 || (running && !closed(w, now)) {
-			continue
+		if len(w.Chunks) > 1 && (over || closed(w, now)) {
+			found = append(found, w)
 		}
-		found = append(found, w)
 	}
 	return found
 }
 
+// closed says whether an hour of a running session is over. One with compressed chunks is left: their collector learns from the sizes of
+// chunks how far it has stored them.
 func closed(w *inventory.Whole, now time.Time) bool {
 	if w.Kind == layout.Log || now.Before(w.Hour.Add(time.Hour+settled)) {
 		return false
@@ -76,7 +89,7 @@ func closed(w *inventory.Whole, now time.Time) bool {
 // Session joins what there is to join of a session. ErrBusy says that another compactor is at it.
 func Session(ctx context.Context, ref layout.Session, opts Options) (result Result, err error) {
 	s, err := inventory.List(ctx, opts.Store, opts.Root, ref)
-	if err != nil || len(Candidates(s, opts.Running, time.Now())) == 0 {
+	if err != nil || len(Candidates(s, opts.Quiet, time.Now())) == 0 {
 		return result, err
 	}
 	ctx, lease, err := acquire(ctx, opts.Store, opts.Root, ref)
@@ -88,7 +101,10 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (result Resu
 	if s, err = inventory.List(ctx, opts.Store, opts.Root, ref); err != nil {
 		return result, err
 	}
-	candidates := Candidates(s, opts.Running, time.Now())
+	candidates := Candidates(s, opts.Quiet, time.Now())
+	if err := keepEnd(ctx, opts, s); err != nil || len(candidates) == 0 {
+		return result, err
+	}
 	for _, w := range candidates {
 		opts.Progress.Expect(len(w.Chunks), w.Bytes())
 	}
@@ -116,4 +132,20 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (result Resu
 		})
 	}
 	return result, g.Wait()
+}
+
+// keepEnd stores when an abandoned session ended, before its objects are written anew.
+func keepEnd(ctx context.Context, opts Options, s *inventory.Session) error {
+	if s.Ended || time.Since(s.LastWrite) <= abandoned {
+		return nil
+	}
+	facts, err := json.Marshal(layout.EndFacts{End: s.LastWrite.UTC()})
+	if err != nil {
+		return err
+	}
+	err = opts.Store.Create(ctx, layout.FactsKey(opts.Root, s.Ref, layout.End), bytes.NewReader(facts))
+	if errors.Is(err, os.ErrExist) {
+		err = nil
+	}
+	return err
 }

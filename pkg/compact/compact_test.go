@@ -3,6 +3,7 @@ package compact
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -133,8 +134,13 @@ func fill(t *testing.T, store blob.Store, whole string, log bool, pieces []piece
 	}
 }
 
+func end(t *testing.T, store blob.Store) {
+	t.Helper()
+	create(t, store, layout.FactsKey("log", ref, layout.End), []byte("{}"))
+}
+
 func options(store blob.Store) Options {
-	return Options{Store: store, Root: "log", Progress: &inventory.Progress{}}
+	return Options{Store: store, Root: "log", Quiet: time.Hour, Progress: &inventory.Progress{}}
 }
 
 // listing gives the log set of what is stored now.
@@ -148,6 +154,9 @@ func listing(t *testing.T, store blob.Store) *session.LogSet {
 		o, err := layout.ParseObject("log", ref, object.Key)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if o.Kind == layout.Facts {
+			continue
 		}
 		if o.Kind != layout.Log { // events are read by the same rules
 			o.Kind, o.Path = layout.Log, "events"
@@ -215,6 +224,7 @@ func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 				}
 				store, dir := newStore(t)
 				fill(t, store, whole, kind == "log", tc.pieces)
+				end(t, store)
 				before := listing(t, store)
 				for left := range 100 {
 					_, err := Session(t.Context(), ref, options(&faulty{Store: store, left: left}))
@@ -236,7 +246,7 @@ func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				left := keys(t, store, "log/")
+				left := keys(t, store, whole)
 				if key := (&inventory.Whole{Key: whole, Kind: map[string]layout.Kind{"log": layout.Log, "events": layout.NodeEvents}[kind]}).FirstKey(want); len(left) != 1 || left[0] != key {
 					t.Errorf("left is %q, want %s", left, key)
 				}
@@ -258,6 +268,7 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, _ := newStore(t)
 			fill(t, store, layout.LogKey("log", ref, node, "a"), true, tc.pieces)
+			end(t, store)
 			if tc.spoil != "" {
 				if err := store.Put(t.Context(), tc.spoil, strings.NewReader("no frame")); err != nil {
 					t.Fatal(err)
@@ -267,7 +278,7 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 			if err != nil || len(result.Left) != 1 || result.Joined != 0 {
 				t.Errorf("%+v, %v", result, err)
 			}
-			if left := keys(t, store, "log/"); len(left) != tc.kept {
+			if left := keys(t, store, layout.LogKey("log", ref, node, "a")); len(left) != tc.kept {
 				t.Errorf("left is %q", left)
 			}
 		})
@@ -284,9 +295,7 @@ func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
 		fill(t, store, whole, whole == log, pieces)
 	}
 	fill(t, store, packed, false, []piece{{0, zst, "one\n"}, {4, zst, "two\n"}})
-	opts := options(store)
-	opts.Running = true
-	result, err := Session(t.Context(), ref, opts)
+	result, err := Session(t.Context(), ref, options(store))
 	if err != nil || result.Joined != 1 || result.Removed != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -303,6 +312,7 @@ func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
 func TestOneCompactorAtATime(t *testing.T) {
 	store, dir := newStore(t)
 	fill(t, store, layout.LogKey("log", ref, node, "a"), true, arrangements["plain"].pieces)
+	end(t, store)
 	_, held, err := acquire(t.Context(), store, "log", ref)
 	if err != nil {
 		t.Fatal(err)
@@ -332,6 +342,7 @@ func TestManyCompactorsAtOnce(t *testing.T) {
 		want.WriteString(line)
 	}
 	fill(t, store, layout.LogKey("log", ref, node, "a"), true, pieces)
+	end(t, store)
 	before := listing(t, store)
 	var group sync.WaitGroup
 	for range 8 {
@@ -349,5 +360,29 @@ func TestManyCompactorsAtOnce(t *testing.T) {
 	group.Wait()
 	if got := read(t, listing(t, store), "a"); got != want.String() {
 		t.Errorf("readers see %q", got)
+	}
+}
+
+// TestWithoutEndMarker: a session whose head was lost is joined once it surely is over, and its end stays what it was.
+func TestWithoutEndMarker(t *testing.T) {
+	for silent, joined := range map[time.Duration]int{2 * time.Hour: 0, 48 * time.Hour: 1} {
+		store, dir := newStore(t)
+		whole := layout.NodeEventsKey("log", ref, node, hour)
+		fill(t, store, whole, false, arrangements["plain"].pieces)
+		last := time.Now().Add(-silent).Truncate(time.Second)
+		for _, key := range keys(t, store, whole) {
+			if err := os.Chtimes(filepath.Join(dir, key), last, last); err != nil {
+				t.Fatal(err)
+			}
+		}
+		result, err := Session(t.Context(), ref, options(store))
+		if err != nil || result.Joined != joined {
+			t.Errorf("silent for %s: %+v, %v", silent, result, err)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, layout.FactsKey("log", ref, layout.End)))
+		var facts layout.EndFacts
+		if joined > 0 && (err != nil || json.Unmarshal(data, &facts) != nil || !facts.End.Equal(last)) {
+			t.Errorf("the end is %s, %v, want %s", data, err, last)
+		}
 	}
 }
