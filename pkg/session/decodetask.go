@@ -215,7 +215,7 @@ func (d *decoder) taskTransition(c *cursor) {
 	for c.next() {
 		switch string(c.key) {
 		case "state":
-			tr.state = d.tables.states.parse(c.scalar())
+			tr.state = d.tables.states.parse(d.unquote(c.scalar()))
 		case "timestamp":
 			at = c.scalar()
 		default:
