@@ -56,7 +56,7 @@ race: ## the same under the race detector
 
 .PHONY: test-backends
 test-backends: ## the storage contract against real servers, which it builds and starts
-	cd test && $(GO) test -count=1 -timeout 30m ./backends/...
+	cd test && $(GO) test -v -count=1 -timeout 30m ./backends/... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: e2e
 e2e: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium and Node

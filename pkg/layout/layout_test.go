@@ -24,7 +24,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"log/cluster-metadata/raycluster/default_lab/" + v16.Name:                                      MetaKey("log", v17),
 		"log/cluster-metadata/rayjob/default_nightly_lab-x7/" + v16.Name:                               MetaKey("log", rayjob),
 		"log/lab_default/" + v16.Name + "/node_events/" + n + "-2026-11-20-23":                         NodeEventsKey("log", v16, node, hour),
-		"log/lab_default/" + v16.Name + "/job_events/////Ag==/" + n + "-2026-11-20-23":                 JobEventsKey("log", v16, job, node, hour),
+		"log/lab_default/" + v16.Name + "/job_events/ffffff02/" + n + "-2026-11-20-23":                 JobEventsKey("log", v16, job, node, hour),
 		"log/lab_default/" + v16.Name + "/logs/" + n + "/serve/a.log":                                  LogKey("log", v16, node, "serve/a.log"),
 		"log/cluster-history/rayjob/default/nightly/lab-x7/" + v16.Name + "/" + n + "/logs/raylet.out": LogKey("log", rayjob, node, "raylet.out"),
 		"log/lab_default/" + v16.Name + "/fetched_endpoints/restful__api__jobs":                        SnapshotKey("log", v16, "/api/jobs/"),
@@ -87,6 +87,10 @@ func TestParseObjectRoundTrip(t *testing.T) {
 	o, err := ParseObject("log", v16, SnapshotVersionKey(SnapshotKey("log", v16, "/api/v0/placement_groups?detail=1&limit=10000"), taken))
 	if err != nil || o.Kind != Snapshot || o.Path != "/api/v0/placement_groups?detail=1&limit=10000" || o.Offset != taken.UnixMilli() {
 		t.Errorf("snapshot: %+v, %v", o, err)
+	}
+	slashes := Prefix("log", v16) + "job_events/////Ag==/" + node.String() + "-2026-11-20-23"
+	if o, err := ParseObject("log", v16, slashes); err != nil || o.Job != job {
+		t.Errorf("%s: %+v, %v", slashes, o, err)
 	}
 	newer := Prefix("log", v17) + node.String() + "/job_events/07000000/" + node.String() + "-2026-11-20-23-1795216861585756567.jsonl.gz"
 	if o, err := ParseObject("log", v17, newer); err != nil || o.Kind != JobEvents || o.Job != (rayid.Job{7}) || !o.Hour.Equal(hour) || o.Compression != Gzip {

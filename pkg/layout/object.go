@@ -53,7 +53,16 @@ func NodeEventsKey(root string, s Session, node rayid.Node, hour time.Time) stri
 
 // JobEventsKey is the whole of one job's events of one hour, as sent by node.
 func JobEventsKey(root string, s Session, job rayid.Job, node rayid.Node, hour time.Time) string {
-	return Prefix(root, s) + "job_events/" + job.Base64() + "/" + node.String() + "-" + hour.UTC().Format(hourFormat)
+	return Prefix(root, s) + "job_events/" + JobFolder(s.Version, job) + "/" + node.String() + "-" + hour.UTC().Format(hourFormat)
+}
+
+// JobFolder names a job in a key. In V16 it is the ID's base64 or, where that holds a "/", its hex: stores that keep files refuse the empty
+// folder names it would make (MinIO from a cluster's 252nd job on). Both are read in either layout.
+func JobFolder(v Version, job rayid.Job) string {
+	if folder := job.Base64(); v == V16 && !strings.Contains(folder, "/") {
+		return folder
+	}
+	return job.String()
 }
 
 // LogKey is the whole of the log at path, relative to the node's logs folder. A path that CheckLogPath refuses must not get here.

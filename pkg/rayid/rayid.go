@@ -115,5 +115,5 @@ func bytesOf[T ID](id *T) []byte {
 	panic("unreachable")
 }
 
-// Base64 spells the job as the layout's job_events folder does.
+// Base64 spells the job as events do.
 func (id Job) Base64() string { return base64.StdEncoding.EncodeToString(id[:]) }

@@ -127,10 +127,7 @@ func rename(from, to Place, key string) (string, bool) {
 		file := key[strings.LastIndexByte(key, '/')+1:]
 		folder := "node_events/"
 		if o.Kind == layout.JobEvents {
-			folder = "job_events/" + o.Job.Base64() + "/"
-			if to.Ref.Version == layout.V17 {
-				folder = "job_events/" + o.Job.String() + "/"
-			}
+			folder = "job_events/" + layout.JobFolder(to.Ref.Version, o.Job) + "/"
 		}
 		if to.Ref.Version == layout.V17 {
 			folder = o.Node.String() + "/" + folder
