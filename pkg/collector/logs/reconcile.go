@@ -3,7 +3,9 @@ package logs
 import (
 	"errors"
 	"io/fs"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -13,7 +15,7 @@ import (
 
 // reconcile compares what a walk found with what is known.
 func (t *tree) reconcile(now time.Time, w *walkResult) {
-	seen := t.pick(w.files)
+	seen := t.pick(now, w.files)
 	if !w.partial {
 		for id, f := range t.files {
 			if _, ok := seen[id]; ok {
@@ -95,13 +97,22 @@ func (t *tree) reconcile(now time.Time, w *walkResult) {
 }
 
 // pick chooses one name for each file: where a file has several, the one it is known by.
-func (t *tree) pick(files []found) map[fileID]found {
+func (t *tree) pick(now time.Time, files []found) map[fileID]found {
 	if t.seen == nil {
 		t.seen = make(map[fileID]found, len(files))
 	}
 	seen := t.seen
 	clear(seen)
 	for _, s := range files {
+		if isDump(s.path) {
+			f := t.files[s.id]
+			if f == nil && !t.draining && now.Sub(time.Unix(0, s.changed)) < dumpRest {
+				continue
+			}
+			if f != nil {
+				s.size, s.changed = f.size, f.changed
+			}
+		}
 		before, twice := seen[s.id]
 		if f := t.files[s.id]; twice && (f == nil || (f.name == before.path && f.dir == before.dir)) {
 			continue
@@ -115,6 +126,18 @@ func (t *tree) pick(files []found) map[fileID]found {
 		seen[s.id] = s
 	}
 	return seen
+}
+
+// dumpRest is how long a dump must have been left alone to be taken for the last one. Raylet and GCS write theirs every 10 s
+// (debug_dump_period_milliseconds).
+const dumpRest = 2 * time.Minute
+
+// isDump says whether a file is a dump of a Ray process's state (debug_state.txt, debug_state_gcs.txt), which is written anew in place again
+// and again: it does not grow, and chunks of it would be parts of different dumps. It is stored once, as it is when the process is gone or
+// the collector ends, and not looked at again.
+func isDump(logPath string) bool {
+	name := path.Base(logPath)
+	return strings.HasPrefix(name, "debug_state") && strings.HasSuffix(name, ".txt")
 }
 
 // byGeneration sorts rotated files before the newer generations of the same log.
