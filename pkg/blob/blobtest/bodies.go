@@ -53,10 +53,15 @@ func (c Contract) concatenate(t *testing.T, s blob.Store) {
 				}
 				sources = append(sources, o)
 			}
-			if err := blob.Concatenate(t.Context(), s, name, sources); err != nil {
+			target := name
+			if c.AnyVersion && c.Faults {
+				// Asked again after a lost answer, such a server would join what it has just joined once more.
+				target += " whole"
+			}
+			if err := blob.Concatenate(t.Context(), s, target, sources); err != nil {
 				t.Fatal(err)
 			}
-			if got := read(t, s, name); got != whole.String() {
+			if got := read(t, s, target); got != whole.String() {
 				t.Errorf("%d bytes, want %d; equal up to %d", len(got), whole.Len(), equalUpTo(got, whole.String()))
 			}
 			if len(sources) > 1 && sources[0].Size > 0 && !c.AnyVersion {
@@ -180,20 +185,26 @@ func read(t *testing.T, s blob.Store, key string) string {
 	return readRange(t, s, key, 0, -1)
 }
 
+// readRange reads a range. Only at the end, when it is closed, may a download tell that its bytes are not those of the checksum: it is asked
+// for again.
 func readRange(t *testing.T, s blob.Store, key string, offset, length int64) string {
 	t.Helper()
-	body, err := s.Get(t.Context(), key, offset, length)
-	if err != nil {
-		t.Fatal(err)
+	for attempt := 1; ; attempt++ {
+		body, err := s.Get(t.Context(), key, offset, length)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = body.Close(); err == nil {
+			return string(data)
+		}
+		if attempt == 3 {
+			t.Fatalf("%d downloads of %s: %v", attempt, key, err)
+		}
 	}
-	data, err := io.ReadAll(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := body.Close(); err != nil {
-		t.Error(err)
-	}
-	return string(data)
 }
 
 func list(t *testing.T, s blob.Store, prefix string, opts blob.ListOptions) []blob.Object {
