@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -24,6 +26,7 @@ type Options struct {
 	Version layout.Version
 	// ChunkEvents cuts each object into chunks of that many events; 0: one object an hour.
 	ChunkEvents int
+	Compression layout.Compression // of each chunk
 }
 
 // Stats tell what was written.
@@ -78,7 +81,11 @@ func Write(dir string, o Options) (Stats, error) {
 	if o.Version == layout.V17 {
 		s.OwnerKind = "raycluster"
 	}
-	g.out = &writer{dir: dir, session: s, chunkEvents: o.ChunkEvents, wholes: map[string]*whole{}}
+	g.out = &writer{dir: dir, session: s, chunkEvents: o.ChunkEvents, compression: o.Compression, wholes: map[string]*whole{}}
+	var err error
+	if g.out.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest)); err != nil {
+		return Stats{}, err
+	}
 	if err := g.out.mark(); err != nil {
 		return Stats{}, err
 	}

@@ -1,11 +1,15 @@
 package sessiongen
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -28,6 +32,8 @@ type writer struct {
 	dir         string
 	session     layout.Session
 	chunkEvents int
+	compression layout.Compression
+	zstd        *zstd.Encoder
 	wholes      map[string]*whole
 	stats       Stats
 	err         error // the first; what follows it is not written
@@ -48,14 +54,14 @@ func (w *writer) add(job *rayid.Job, node rayid.Node, at time.Time, line []byte)
 	key := w.key(job, node, at)
 	o := w.wholes[key]
 	if o == nil {
-		o = &whole{key: key, file: w.path(key)}
+		o = &whole{key: key, file: w.path(layout.ChunkKey(key, 0, w.compression))}
 		w.wholes[key] = o
 		w.stats.Objects++
 	}
 	if w.chunkEvents > 0 && o.events == w.chunkEvents {
 		w.flush(o)
 		o.offset, o.events = o.size, 0
-		o.file = w.path(layout.ChunkKey(key, o.offset, layout.Plain))
+		o.file = w.path(layout.ChunkKey(key, o.offset, w.compression))
 		w.stats.Objects++
 	}
 	o.buffer = append(o.buffer, line...)
@@ -85,9 +91,24 @@ func (w *writer) key(job *rayid.Job, node rayid.Node, at time.Time) string {
 
 func (w *writer) flush(o *whole) {
 	if w.err == nil {
-		w.err = w.append(o.file, o.buffer)
+		w.err = w.append(o.file, w.compress(o.buffer))
 	}
 	o.buffer = o.buffer[:0]
+}
+
+// compress makes a frame, or member, of its own: a chunk may consist of several.
+func (w *writer) compress(data []byte) []byte {
+	switch w.compression {
+	case layout.Gzip:
+		var buf bytes.Buffer
+		z := gzip.NewWriter(&buf)
+		_, err := z.Write(data)
+		w.err = errors.Join(w.err, err, z.Close())
+		return buf.Bytes()
+	case layout.Zstd:
+		return w.zstd.EncodeAll(data, nil)
+	}
+	return data
 }
 
 func (w *writer) append(file string, data []byte) error {

@@ -23,7 +23,14 @@ func main() {
 	pflag.IntVar(&o.Hours, "hours", 4, "hours over which the tasks are spread")
 	pflag.Uint64Var(&o.Seed, "seed", 1, "seed of what is random")
 	pflag.IntVar(&o.ChunkEvents, "chunk-events", 0, "events in a chunk; 0: one object an hour")
+	compression := pflag.String("compression", "none", "of each chunk: none, gzip or zstd")
 	pflag.Parse()
+	known := map[string]layout.Compression{"none": layout.Plain, "gzip": layout.Gzip, "zstd": layout.Zstd}
+	var ok bool
+	if o.Compression, ok = known[*compression]; !ok {
+		fmt.Fprintf(os.Stderr, "sessiongen: --compression=%q: want none, gzip or zstd\n", *compression)
+		os.Exit(1)
+	}
 	if *kuberay17 {
 		o.Version = layout.V17
 	}
