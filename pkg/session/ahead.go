@@ -13,19 +13,16 @@ import (
 // ahead fetches the small chunks of a whole before they are wanted. A whole may consist of a chunk a minute, and each takes a request:
 // one after the other, a hundred thousand take minutes from a store across a network.
 type ahead struct {
-	store blob.Reader
-	// slots are shared by all that load a session: one is taken for each request under way.
-	slots chan struct{}
-
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	queue   []fetch // in the order of their chunks
-	bytes   int64   // of them
+	fetchers *fetchers
+	ctx      context.Context
+	cancel   context.CancelFunc
+	queue    []fetch // in the order of their chunks
+	bytes    int64   // of them
 }
 
 // fetch is an object under way.
 type fetch struct {
+	ctx    context.Context
 	object blob.Object
 	done   chan fetched // gets one
 }
@@ -42,9 +39,54 @@ const (
 	maxFetches  = 64        // for a session
 )
 
-func newAhead(ctx context.Context, store blob.Reader, slots chan struct{}) *ahead {
+// fetchers are the goroutines that fetch for all wholes of a session, up to maxFetches. They are used again, because the stack of each has
+// to grow to what a store's SDK needs: an eighth of the time that a small object takes.
+type fetchers struct {
+	store blob.Reader
+	work  chan fetch
+	group sync.WaitGroup
+
+	mu      sync.Mutex
+	started int
+}
+
+func newFetchers(store blob.Reader) *fetchers { return &fetchers{store: store, work: make(chan fetch)} }
+
+// begin has an object fetched; it waits for a goroutine that is free.
+func (f *fetchers) begin(job fetch) {
+	select {
+	case f.work <- job:
+		return
+	default:
+	}
+	f.mu.Lock()
+	more := f.started < maxFetches
+	if more {
+		f.started++
+		f.group.Go(func() { f.run(job) })
+	}
+	f.mu.Unlock()
+	if !more {
+		f.work <- job
+	}
+}
+
+func (f *fetchers) run(job fetch) {
+	for ok := true; ok; job, ok = <-f.work {
+		body, err := readObject(job.ctx, f.store, job.object)
+		job.done <- fetched{body, err}
+	}
+}
+
+// stop ends the goroutines; nothing may be begun any more.
+func (f *fetchers) stop() {
+	close(f.work)
+	f.group.Wait()
+}
+
+func newAhead(ctx context.Context, fetchers *fetchers) *ahead {
 	ctx, cancel := context.WithCancel(ctx)
-	return &ahead{store: store, slots: slots, ctx: ctx, cancel: cancel}
+	return &ahead{fetchers: fetchers, ctx: ctx, cancel: cancel}
 }
 
 // fill begins to fetch what comes next of chunks, the first of which is wanted now, as far as it is small.
@@ -61,21 +103,10 @@ func (a *ahead) fill(chunks []chunk) {
 			return
 		}
 		a.bytes += o.Size
-		f := fetch{object: o, done: make(chan fetched, 1)}
+		f := fetch{ctx: a.ctx, object: o, done: make(chan fetched, 1)}
 		a.queue = append(a.queue, f)
-		a.running.Go(func() { f.done <- a.fetch(o) })
+		a.fetchers.begin(f)
 	}
-}
-
-func (a *ahead) fetch(o blob.Object) fetched {
-	select {
-	case a.slots <- struct{}{}:
-	case <-a.ctx.Done():
-		return fetched{err: a.ctx.Err()}
-	}
-	defer func() { <-a.slots }()
-	body, err := readObject(a.ctx, a.store, o)
-	return fetched{body, err}
 }
 
 func (a *ahead) drop() {
@@ -96,7 +127,9 @@ func (a *ahead) take(o blob.Object, from int64) (body io.ReadCloser, ok bool, er
 // stop ends what is under way.
 func (a *ahead) stop() {
 	a.cancel()
-	a.running.Wait()
+	for _, f := range a.queue {
+		<-f.done
+	}
 }
 
 // readObject reads what an object was when it was listed.
@@ -106,9 +139,9 @@ func readObject(ctx context.Context, store blob.Reader, o blob.Object) ([]byte, 
 		return nil, err
 	}
 	defer r.Close()
-	body, err := io.ReadAll(r)
-	if err != nil {
+	body := bytes.NewBuffer(make([]byte, 0, o.Size+bytes.MinRead))
+	if _, err := body.ReadFrom(r); err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.Key, err)
 	}
-	return body, nil
+	return body.Bytes(), nil
 }

@@ -32,9 +32,10 @@ func TestReaderFindsWhatWasJoined(t *testing.T) {
 		}
 		listed = append(listed, chunk{object: o, offset: int64(4 * i)})
 	}
-	slots := make(chan struct{}, 1)
+	fetchers := newFetchers(store)
+	defer fetchers.stop()
 	r := &wholeReader{
-		ctx: t.Context(), store: store, chunks: listed[:1:1], ahead: newAhead(t.Context(), store, slots), progress: &Progress{},
+		ctx: t.Context(), store: store, chunks: listed[:1:1], ahead: newAhead(t.Context(), fetchers), progress: &Progress{},
 		warn: func(format string, args ...any) { t.Errorf("warns: %s", fmt.Sprintf(format, args...)) },
 	}
 	got, err := io.ReadAll(r)

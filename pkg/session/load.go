@@ -19,8 +19,6 @@ type source struct {
 	store blob.Reader
 	root  string
 	opts  Options
-	// fetches are the slots of ahead.
-	fetches chan struct{}
 
 	refreshing sync.Mutex
 	latest     *Session
@@ -54,7 +52,7 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
 	}
-	s := &source{store: store, root: root, opts: opts, entities: newEntityTables(), done: make(map[string]progressOf), fetches: make(chan struct{}, maxFetches)}
+	s := &source{store: store, root: root, opts: opts, entities: newEntityTables(), done: make(map[string]progressOf)}
 	inv, err := takeInventory(ctx, store, root, ref, opts.Progress)
 	if err != nil {
 		return nil, err
@@ -100,6 +98,8 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*wh
 	if err != nil {
 		return err
 	}
+	fetchers := newFetchers(s.store)
+	defer fetchers.stop()
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	results := make([]replayed, len(units))
@@ -112,7 +112,7 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*wh
 					break
 				}
 				var err error
-				if results[i], err = r.replay(ctx, s.reader(ctx, units[i]), units[i]); err != nil {
+				if results[i], err = r.replay(ctx, s.reader(ctx, fetchers, units[i]), units[i]); err != nil {
 					return err
 				}
 			}

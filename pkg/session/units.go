@@ -86,13 +86,13 @@ func (s *source) hasLines(ctx context.Context, w *whole) (bool, error) {
 const readAhead = 64 << 10
 
 // reader reads a unit.
-func (s *source) reader(ctx context.Context, u unit) *wholeReader {
+func (s *source) reader(ctx context.Context, fetchers *fetchers, u unit) *wholeReader {
 	first := 0
 	for first+1 < len(u.whole.chunks) && u.whole.chunks[first+1].offset <= u.from {
 		first++
 	}
 	r := &wholeReader{
-		ctx: ctx, store: s.store, chunks: slices.Clone(u.whole.chunks[first:]), pos: u.from, ahead: newAhead(ctx, s.store, s.fetches),
+		ctx: ctx, store: s.store, chunks: slices.Clone(u.whole.chunks[first:]), pos: u.from, ahead: newAhead(ctx, fetchers),
 		progress: s.opts.Progress, warn: s.warnings.add,
 	}
 	if u.to != toEnd {
