@@ -37,6 +37,7 @@ type options struct {
 	authMode            string
 	authToken           string
 	authTokenPath       string
+	authByKubernetes    bool
 	additionalEndpoints []string
 	snapshotInterval    time.Duration
 	snapshotMaxBytes    settings.Bytes
@@ -83,6 +84,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.authMode, "ray-auth-mode", "", "token, if the dashboard asks for Ray's token")
 	fs.StringVar(&o.authToken, "ray-auth-token", "", "Ray's token")
 	fs.StringVar(&o.authTokenPath, "ray-auth-token-path", "", "file with Ray's token; empty: ~/.ray/auth_token")
+	fs.BoolVar(&o.authByKubernetes, "ray-enable-k8s-token-auth", false, "Ray's token is its service account's: looked for in /var/run/secrets/ray.io/serviceaccount/token first, as Ray does")
 	fs.StringSliceVar(&o.additionalEndpoints, "additional-endpoints", nil, "further paths of the dashboard whose answers are saved, separated by commas")
 	fs.DurationVar(&o.snapshotInterval, "snapshot-interval", 30*time.Second, "how often the dashboard is asked while its answers change")
 	fs.Var(&o.snapshotMaxBytes, "snapshot-max-bytes", "bytes that the saved answers of one session may take")
@@ -97,22 +99,23 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	o.addOldFlags(fs)
 	settings.Bind(fs, map[string][]string{
-		"role":                  {"RAY_ROLE"},
-		"ray-cluster-name":      {"RAY_CLUSTER_NAME"},
-		"ray-cluster-namespace": {"RAY_CLUSTER_NAMESPACE"},
-		"owner-kind":            {"OWNER_KIND"},
-		"owner-name":            {"OWNER_NAME"},
-		"ray-tmp-dir":           {"RAY_TMP_ROOT"},
-		"spool-dir":             {"RAY_COLLECTOR_EVENT_DATA_DIR"},
-		"events-port":           {"EVENTS_PORT"},
-		"pod-ip":                {"POD_IP"},
-		"ray-dashboard-address": {"RAY_DASHBOARD_ADDRESS"},
-		"ray-auth-mode":         {"RAY_AUTH_MODE"},
-		"ray-auth-token":        {"RAY_AUTH_TOKEN"},
-		"ray-auth-token-path":   {"RAY_AUTH_TOKEN_PATH"},
-		"additional-endpoints":  {"RAY_COLLECTOR_ADDITIONAL_ENDPOINTS"},
-		"snapshot-interval":     {"RAY_COLLECTOR_POLL_INTERVAL"},
-		"push-interval":         {"PUSH_INTERVAL"},
+		"role":                      {"RAY_ROLE"},
+		"ray-cluster-name":          {"RAY_CLUSTER_NAME"},
+		"ray-cluster-namespace":     {"RAY_CLUSTER_NAMESPACE"},
+		"owner-kind":                {"OWNER_KIND"},
+		"owner-name":                {"OWNER_NAME"},
+		"ray-tmp-dir":               {"RAY_TMP_ROOT"},
+		"spool-dir":                 {"RAY_COLLECTOR_EVENT_DATA_DIR"},
+		"events-port":               {"EVENTS_PORT"},
+		"pod-ip":                    {"POD_IP"},
+		"ray-dashboard-address":     {"RAY_DASHBOARD_ADDRESS"},
+		"ray-auth-mode":             {"RAY_AUTH_MODE"},
+		"ray-auth-token":            {"RAY_AUTH_TOKEN"},
+		"ray-auth-token-path":       {"RAY_AUTH_TOKEN_PATH"},
+		"ray-enable-k8s-token-auth": {"RAY_ENABLE_K8S_TOKEN_AUTH"},
+		"additional-endpoints":      {"RAY_COLLECTOR_ADDITIONAL_ENDPOINTS"},
+		"snapshot-interval":         {"RAY_COLLECTOR_POLL_INTERVAL"},
+		"push-interval":             {"PUSH_INTERVAL"},
 	})
 	settings.Secret(fs, "ray-auth-token")
 }

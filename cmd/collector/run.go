@@ -64,7 +64,7 @@ func (o *options) collector() collector.Options {
 	c := collector.Options{
 		Root: o.storage.Root, Namespace: o.namespace, Cluster: o.cluster, OwnerKind: o.ownerKind, OwnerName: o.ownerName, Head: o.head,
 		RayTmpDir: o.rayTmpDir, SpoolDir: o.spoolDir, SpoolMaxBytes: int64(o.spoolMaxBytes), EventsPort: o.eventsPort, PodIP: o.podIP,
-		Dashboard: o.dashboard, Token: snapshot.Token(o.authMode, o.authToken, o.authTokenPath),
+		Dashboard: o.dashboard, Token: snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes)),
 		AdditionalEndpoints: o.additionalEndpoints, SnapshotInterval: o.snapshotInterval, SnapshotMaxBytes: int64(o.snapshotMaxBytes),
 		PushInterval: o.pushInterval, UploadConcurrency: o.uploadConcurrency, UploadBytesPerSecond: int64(o.uploadRate),
 		EventCompression: compressions[o.eventCompression], LogCompression: compressions[o.logCompression], DeleteShipped: o.deleteShipped,

@@ -138,8 +138,8 @@ func (c *Collector) connect(client *snapshot.Client) (err error) {
 	c.shipper, err = ship.New(ship.Options{
 		Store: o.Store,
 		Groups: []ship.Group{
-			{Name: "events", Sources: c.eventSources, Compression: o.EventCompression, Naming: ship.EventNames},
-			{Name: "logs", Sources: c.tailer.Sources, Compression: o.LogCompression, Naming: ship.LogNames},
+			{Name: "events", Sources: c.eventSources, Waiting: c.spool.Waiting, Compression: o.EventCompression, Naming: ship.EventNames},
+			{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression, Naming: ship.LogNames},
 		},
 		Prepare: c.sessions.markWhole, Dir: o.SpoolDir,
 		PushInterval: o.PushInterval, Concurrency: o.UploadConcurrency, BytesPerSecond: o.UploadBytesPerSecond,
@@ -249,79 +249,4 @@ func (c *Collector) tellSessions(ctx context.Context) error {
 		}
 	}
 	return failed
-}
-
-// Close ends the collection: it takes the last snapshots while Ray may still send its last events, then takes no more, and stores what
-// is left. It returns nil only if all of it is stored; what is not waits in the spool and on disk for the next start. ctx bounds it.
-func (c *Collector) Close(ctx context.Context) error {
-	c.draining.Store(true)
-	c.cancel()
-	<-c.done
-	if c.taker != nil {
-		c.taker.Close()
-	}
-	c.tailer.Close()
-	running, cancel := share(ctx)
-	c.shipper.Close(running)
-	cancel()
-	failed := errors.Join(c.finalSnapshots(ctx), c.stopTaking(ctx))
-	c.tailer.Drain()
-	if _, err := c.tailer.Scan(ctx); err != nil {
-		failed = errors.Join(failed, err)
-	}
-	if err := c.shipper.Flush(ctx); err != nil {
-		failed = errors.Join(failed, fmt.Errorf("store what is left: %w", err))
-	}
-	if failed == nil {
-		failed = c.endSession(ctx)
-	}
-	return errors.Join(failed, c.spool.Close())
-}
-
-// share is a fifth of the time that is left: what one step before the last uploads may take.
-func share(ctx context.Context) (context.Context, context.CancelFunc) {
-	part := 5 * time.Second
-	if deadline, ok := ctx.Deadline(); ok {
-		part = time.Until(deadline) / 5
-	}
-	return context.WithTimeout(ctx, part)
-}
-
-// finalSnapshots asks the dashboard once more.
-func (c *Collector) finalSnapshots(ctx context.Context) error {
-	if c.taker == nil {
-		return nil
-	}
-	ctx, cancel := share(ctx)
-	defer cancel()
-	if err := c.taker.Final(ctx); err != nil {
-		return fmt.Errorf("store the last snapshots: %w", err)
-	}
-	return nil
-}
-
-// stopTaking ends the events' server; requests under way are answered first.
-func (c *Collector) stopTaking(ctx context.Context) error {
-	ctx, cancel := share(ctx)
-	defer cancel()
-	err := c.server.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(err, c.server.Close())
-	}
-	if served := <-c.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	if err != nil {
-		return fmt.Errorf("end the events' server: %w", err)
-	}
-	return nil
-}
-
-// endSession tells that the running session is over.
-func (c *Collector) endSession(ctx context.Context) error {
-	_, running, err := c.tailer.Sessions()
-	if err != nil || running == "" {
-		return err
-	}
-	return c.sessions.end(ctx, running, time.Now())
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -33,7 +32,7 @@ func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
 	store := &storetest.Store{}
 	return Options{
 		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: tmpRay, SpoolDir: t.TempDir(),
-		Token: snapshot.Token("", "", ""), Log: log, Registerer: registry, Gatherer: registry,
+		Token: snapshot.Token("", "", nil), Log: log, Registerer: registry, Gatherer: registry,
 	}, store
 }
 
@@ -223,42 +222,6 @@ func TestHealth(t *testing.T) {
 		t.Errorf("a second collector with the same spool: %v, %v", second, err)
 	}
 	stop(t, c)
-}
-
-// TestEndWithoutBackend: what cannot be stored is an error at the end, in time, and is stored after the next start.
-func TestEndWithoutBackend(t *testing.T) {
-	r := recording.Open(t)
-	o, store := options(t, r.TmpRay("w1"))
-	store.Fault = func(string) storetest.Fault { return storetest.Stall }
-	c := start(t, o)
-	posts := r.Posts("w1")
-	post(t, c.url("/v1/events"), posts[0].JSON())
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	err := c.Close(ctx)
-	if err == nil || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
-		t.Errorf("after %v: %v", time.Since(began), err)
-	}
-	if len(store.Keys()) != 0 {
-		t.Errorf("stored %v", store.Keys())
-	}
-	store.Fault = nil
-	again, _ := options(t, o.RayTmpDir)
-	o.Registerer, o.Gatherer = again.Registerer, again.Gatherer
-	stop(t, start(t, o))
-	events := 0
-	for _, key := range store.Keys() {
-		if strings.Contains(key, "_events/") {
-			events += bytes.Count(store.Object(key), []byte("\n"))
-		}
-	}
-	if events != len(posts[0].Body) {
-		t.Errorf("%d events stored, %d were accepted", events, len(posts[0].Body))
-	}
-	if !strings.HasPrefix(store.Keys()[len(store.Keys())-1], "log/metadir/") {
-		t.Error("the session has no marker")
-	}
 }
 
 func TestFacts(t *testing.T) {

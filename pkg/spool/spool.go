@@ -194,6 +194,25 @@ func (s *Spool) Streams() []*Stream {
 	return streams
 }
 
+// Waiting is how many bytes of pieces are not shipped, and when the first of them came.
+func (s *Spool) Waiting() (bytes int64, oldest time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var first int64
+	for _, st := range s.streams {
+		for _, e := range st.entries {
+			bytes += e.n
+			if first == 0 || e.arrived < first {
+				first = e.arrived
+			}
+		}
+	}
+	if bytes == 0 {
+		return 0, time.Time{}
+	}
+	return bytes, time.Unix(0, first)
+}
+
 // stream finds or makes the stream of a whole; nil if there are too many.
 func (s *Spool) stream(whole string) *Stream {
 	if st := s.streams[whole]; st != nil {

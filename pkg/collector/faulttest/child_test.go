@@ -68,7 +68,7 @@ func child() error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o := collector.Options{
 		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: dir + "/ray", SpoolDir: dir + "/spool", EventsPort: port,
-		Token: snapshot.Token("", "", ""), PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
+		Token: snapshot.Token("", "", nil), PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
 	}
 	if seed > 0 {
 		o.Store = &faulty{Store: store, random: rand.New(rand.NewPCG(seed, 2))}

@@ -98,6 +98,22 @@ func (t *Tailer) Sources() []ship.Source {
 	return sources
 }
 
+// Waiting is how many bytes of logs are not stored, those of rotated files that wait for others to be complete too, and when the first
+// of them came.
+func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
+	for _, tree := range t.all() {
+		tree.lock.Lock()
+		for _, f := range tree.files {
+			if n := f.end() - f.whole.consumed(f); n > 0 {
+				bytes += n
+				oldest = earlier(oldest, f.oldest)
+			}
+		}
+		tree.lock.Unlock()
+	}
+	return bytes, oldest
+}
+
 func (t *Tailer) all() []*tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,6 +129,21 @@ func (t *Tailer) Drain() {
 	t.mu.Lock()
 	t.draining = true
 	t.mu.Unlock()
+}
+
+// Astray says whether a log is no longer where the last scan saw it, so that what is left of it waits for the next.
+func (t *Tailer) Astray() bool {
+	for _, tree := range t.all() {
+		tree.lock.Lock()
+		for _, f := range tree.files {
+			if f.astray {
+				tree.lock.Unlock()
+				return true
+			}
+		}
+		tree.lock.Unlock()
+	}
+	return false
 }
 
 // Scan looks at all sessions once. It returns the folders that hold logs or may come to, below Dir, for them to be watched; an error

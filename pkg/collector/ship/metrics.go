@@ -22,7 +22,7 @@ type metrics struct {
 	open                                prometheus.Gauge
 }
 
-func newMetrics(o Options, behind func(*Group) (int64, time.Time)) *metrics {
+func newMetrics(o Options) *metrics {
 	const prefix = "rayhistory_collector_ship_"
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, append([]string{"group"}, labels...))
@@ -46,7 +46,7 @@ func newMetrics(o Options, behind func(*Group) (int64, time.Time)) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open", Help: "1 while the backend failed so often that uploads are only probed."}),
 	}
-	o.Registerer.MustRegister(m.seconds, m.open, behindCollector{o.Groups, behind})
+	o.Registerer.MustRegister(m.seconds, m.open, behindCollector(o.Groups))
 	return m
 }
 
@@ -88,10 +88,7 @@ func (m *metrics) error(group string, err error) {
 }
 
 // behindCollector tells at every scrape what is not stored yet, also while the shipper hangs.
-type behindCollector struct {
-	groups []Group
-	behind func(*Group) (int64, time.Time)
-}
+type behindCollector []Group
 
 var (
 	pendingBytes = prometheus.NewDesc("rayhistory_collector_ship_pending_bytes", "Bytes that are not stored yet.", []string{"group"}, nil)
@@ -101,14 +98,17 @@ var (
 func (c behindCollector) Describe(ch chan<- *prometheus.Desc) { ch <- pendingBytes; ch <- behindTime }
 
 func (c behindCollector) Collect(ch chan<- prometheus.Metric) {
-	for i := range c.groups {
-		bytes, oldest := c.behind(&c.groups[i])
+	for _, g := range c {
+		if g.Waiting == nil {
+			continue
+		}
+		bytes, oldest := g.Waiting()
 		seconds := 0.0
 		if !oldest.IsZero() {
 			seconds = time.Since(oldest).Seconds()
 		}
-		ch <- prometheus.MustNewConstMetric(pendingBytes, prometheus.GaugeValue, float64(bytes), c.groups[i].Name)
-		ch <- prometheus.MustNewConstMetric(behindTime, prometheus.GaugeValue, seconds, c.groups[i].Name)
+		ch <- prometheus.MustNewConstMetric(pendingBytes, prometheus.GaugeValue, float64(bytes), g.Name)
+		ch <- prometheus.MustNewConstMetric(behindTime, prometheus.GaugeValue, seconds, g.Name)
 	}
 }
 

@@ -504,7 +504,12 @@ func TestRateLimit(t *testing.T) {
 func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &memory{whole: base + "a"}
-		r := newRig(t, nil, a)
+		r := newRig(t, func(o *Options) {
+			o.Groups[0].Waiting = func() (int64, time.Time) {
+				_, n, oldest := a.Pending(1 << 62)
+				return n, oldest
+			}
+		}, a)
 		a.write("12345")
 		time.Sleep(30 * time.Second)
 		want := `# HELP rayhistory_collector_ship_behind_seconds Age of the oldest byte that is not stored yet.

@@ -101,7 +101,7 @@ func New(o Options) (*Shipper, error) {
 		// Nothing compressed is put, but chunks of an earlier setting may be found.
 		s.notes = &ledger{notes: map[string][]note{}}
 	}
-	s.metrics = newMetrics(o, s.behind)
+	s.metrics = newMetrics(o)
 	return s, nil
 }
 
@@ -346,19 +346,4 @@ func (s *Shipper) prune(now time.Time) {
 			s.folders.forget(group.Naming, whole)
 		}
 	}
-}
-
-// behind sums up what the sources of a group hold that is not stored.
-func (s *Shipper) behind(group *Group) (bytes int64, oldest time.Time) {
-	for _, source := range group.Sources() {
-		_, n, since := source.Pending(1 << 62)
-		if n == 0 {
-			continue
-		}
-		bytes += n
-		if oldest.IsZero() || since.Before(oldest) {
-			oldest = since
-		}
-	}
-	return bytes, oldest
 }

@@ -51,7 +51,10 @@ type Group struct {
 	// Name tells the kinds apart in metrics and log lines.
 	Name string
 	// Sources lists the sources that may have something to ship. It is called often, so it should leave out those that have not.
-	Sources     func() []Source
+	Sources func() []Source
+	// Waiting is how many bytes are not stored, of whichever source, and when the first of them came. It is asked for the metrics; without
+	// it they leave the group out.
+	Waiting     func() (bytes int64, oldest time.Time)
 	Compression layout.Compression
 	Naming      Naming
 }

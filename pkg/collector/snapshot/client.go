@@ -2,13 +2,10 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -77,30 +74,4 @@ func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("ask the dashboard: %w", &StatusError{path, answer.StatusCode})
 	}
 	return answer.Body, nil
-}
-
-// Token finds the token as Ray does: where mode (RAY_AUTH_MODE) is "token", from value (RAY_AUTH_TOKEN), else the file at path
-// (RAY_AUTH_TOKEN_PATH), else ~/.ray/auth_token. A file is read again for every request, since Kubernetes rotates secrets.
-func Token(mode, value, path string) func() (string, error) {
-	return func() (string, error) {
-		if !strings.EqualFold(mode, "token") {
-			return "", nil
-		}
-		if value != "" {
-			return strings.TrimSpace(value), nil
-		}
-		file := path
-		if file == "" {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return "", errors.New("RAY_AUTH_MODE is token, but there is no token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH")
-			}
-			file = filepath.Join(home, ".ray", "auth_token")
-		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return "", fmt.Errorf("read Ray's token (RAY_AUTH_TOKEN_PATH): %w", err)
-		}
-		return strings.TrimSpace(string(data)), nil
-	}
 }

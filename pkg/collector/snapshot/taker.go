@@ -110,7 +110,7 @@ func (t *Taker) Start() {
 	}()
 }
 
-// Close ends what Start began. Final still works.
+// Close ends what Start began. Final and Finish still work.
 func (t *Taker) Close() {
 	t.cancel()
 	<-t.done
@@ -146,17 +146,19 @@ func (t *Taker) Round(ctx context.Context) {
 	}
 }
 
-// Final takes the last snapshots of the session: whatever changed, and of the nodes the last answer with all figures even if the
-// dashboard is gone already.
-func (t *Taker) Final(ctx context.Context) error {
-	_, err := t.round(ctx, true)
+// Final takes the last snapshots of the session: whatever changed. Finish must follow.
+func (t *Taker) Final(ctx context.Context) {
+	if _, err := t.round(ctx, true); err != nil {
+		t.opts.Log.WithError(err).Debug("the dashboard does not answer at the end; what it answered last is stored")
+	}
+}
+
+// Finish stores what the dashboard answered last about the nodes, with all figures, even if it is gone by now.
+func (t *Taker) Finish(ctx context.Context) error {
 	if t.session == nil {
 		return nil
 	}
-	if err != nil {
-		t.opts.Log.WithError(err).Debug("the dashboard does not answer at the end; what it answered last is stored")
-	}
-	return t.finish(context.WithoutCancel(ctx), t.session)
+	return t.finish(ctx, t.session)
 }
 
 // finish stores the answers of a session that were kept because only figures had moved in them.

@@ -102,7 +102,7 @@ func key(session, url string) string {
 
 func (r *rig) restart(t *testing.T, change func(*Options)) {
 	log, _ := logtest.NewNullLogger()
-	client, err := NewClient(r.server.URL, Token("", "", ""))
+	client, err := NewClient(r.server.URL, Token("", "", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +137,12 @@ func (r *rig) stored(t *testing.T, session string) map[string]int {
 		}
 	}
 	return count
+}
+
+// end takes the last snapshots and stores what was kept.
+func (r *rig) end(t *testing.T) error {
+	r.Final(t.Context())
+	return r.Finish(t.Context())
 }
 
 // last is the latest version of a URL.
@@ -260,14 +266,14 @@ func TestEndOfSession(t *testing.T) {
 		"/nodes/" + nodeA: `{"cpu":1}`}
 	for name, end := range map[string]func(*testing.T, *rig){
 		"the dashboard answers": func(t *testing.T, r *rig) {
-			if err := r.Final(t.Context()); err != nil {
+			if err := r.end(t); err != nil {
 				t.Error(err)
 			}
 		},
 		"the dashboard is gone": func(t *testing.T, r *rig) {
 			r.Round(t.Context())
 			r.server.Close()
-			if err := r.Final(t.Context()); err != nil {
+			if err := r.end(t); err != nil {
 				t.Error(err)
 			}
 		},
@@ -308,7 +314,7 @@ func TestAllowance(t *testing.T) {
 	if n := r.stored(t, recorded)["/events"]; n < 10 || n > 50 {
 		t.Errorf("%d versions", n)
 	}
-	if err := r.Final(t.Context()); err != nil {
+	if err := r.end(t); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.last(recorded, "/events"); !strings.HasPrefix(got, `{"n":199,`) {
@@ -376,42 +382,50 @@ func TestNoDashboard(t *testing.T) {
 	r := newRig(t, nil)
 	r.server.Close()
 	r.Round(t.Context())
-	if err := r.Final(t.Context()); err != nil || len(r.store.Keys()) != 0 {
+	if err := r.end(t); err != nil || len(r.store.Keys()) != 0 {
 		t.Errorf("%v, stored %v", err, r.store.Keys())
 	}
 }
 
 func TestToken(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	home := t.TempDir()
 	t.Setenv("HOME", home)
-	if err := os.MkdirAll(filepath.Join(home, ".ray"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, ".ray", "auth_token"), []byte("from-home"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for want, token := range map[string]func() (string, error){
-		"":          Token("disabled", "value", file),
-		"value":     Token("TOKEN", "value", file),
-		"from-file": Token("token", "", file),
-		"from-home": Token("token", "", ""),
-	} {
-		got, err := token()
-		if err != nil || got != want {
-			t.Errorf("token %q, %v, want %q", got, err, want)
+	file, missing, empty := filepath.Join(home, "token"), filepath.Join(home, "missing"), filepath.Join(home, "empty")
+	for path, token := range map[string]string{file: "from-file\n", empty: "", filepath.Join(home, ".ray/auth_token"): "from-home"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if _, err := Token("token", "", file+".missing")(); err == nil {
-		t.Error("no error for a missing file")
+	for name, test := range map[string]struct {
+		token       func() (string, error)
+		want, error string
+	}{
+		"off":                                  {token: Token("disabled", "value", []string{file})},
+		"value":                                {token: Token("TOKEN", " value\n", []string{file}), want: "value"},
+		"file":                                 {token: Token("token", "", []string{file}), want: "from-file"},
+		"the first file that has one":          {token: Token("token", "", []string{missing, empty, file}), want: "from-file"},
+		"home":                                 {token: Token("token", "", TokenFiles("", false)), want: "from-home"},
+		"home where Kubernetes mounts nothing": {token: Token("token", "", TokenFiles("", true)), want: "from-home"},
+		"none":                                 {token: Token("token", "", []string{missing, empty}), error: missing},
+	} {
+		got, err := test.token()
+		if got != test.want || (err == nil) != (test.error == "") || (err != nil && !strings.Contains(err.Error(), test.error)) {
+			t.Errorf("%s: token %q, %v, want %q", name, got, err, test.want)
+		}
+	}
+	if files := TokenFiles("", true); files[0] != "/var/run/secrets/ray.io/serviceaccount/token" {
+		t.Errorf("Kubernetes' token is looked for in %v", files)
+	}
+	if files := TokenFiles(file, true); len(files) != 1 || files[0] != file {
+		t.Errorf("the file that was set is one of %v", files)
 	}
 	d := &dashboard{answers: map[string]string{"/x": "y"}}
 	server := httptest.NewServer(d)
 	defer server.Close()
-	client, err := NewClient(strings.TrimPrefix(server.URL, "http://")+"/", Token("token", "secret", ""))
+	client, err := NewClient(strings.TrimPrefix(server.URL, "http://")+"/", Token("token", "secret", nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,227 @@
+package collector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// closeWithin ends a collector within d, and fails if it is not over long after.
+func closeWithin(t *testing.T, c *Collector, d time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- c.Close(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(time.Minute):
+		t.Fatalf("Close is not over a minute after its %v", d)
+		return nil
+	}
+}
+
+// TestEndWithoutBackend: what cannot be stored is an error at the end, in time, and is stored after the next start.
+func TestEndWithoutBackend(t *testing.T) {
+	r := recording.Open(t)
+	o, store := options(t, r.TmpRay("w1"))
+	store.Fault = func(string) storetest.Fault { return storetest.Stall }
+	c := start(t, o)
+	posts := r.Posts("w1")
+	post(t, c.url("/v1/events"), posts[0].JSON())
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	err := c.Close(ctx)
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+	if len(store.Keys()) != 0 {
+		t.Errorf("stored %v", store.Keys())
+	}
+	store.Fault = nil
+	again, _ := options(t, o.RayTmpDir)
+	o.Registerer, o.Gatherer = again.Registerer, again.Gatherer
+	stop(t, start(t, o))
+	events := 0
+	for _, key := range store.Keys() {
+		if strings.Contains(key, "_events/") {
+			events += bytes.Count(store.Object(key), []byte("\n"))
+		}
+	}
+	if events != len(posts[0].Body) {
+		t.Errorf("%d events stored, %d were accepted", events, len(posts[0].Body))
+	}
+	if !strings.HasPrefix(store.Keys()[len(store.Keys())-1], "log/metadir/") {
+		t.Error("the session has no marker")
+	}
+}
+
+// deaf is a store whose puts never end, whatever their context says.
+type deaf struct {
+	*storetest.Store
+	end chan struct{}
+}
+
+func (d deaf) Create(context.Context, string, io.ReadSeeker) error {
+	<-d.end
+	return errors.New("too late")
+}
+
+// TestHangs: whatever never ends, the collector does, and says what is left.
+func TestHangs(t *testing.T) {
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	hang := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-never:
+		case <-r.Context().Done():
+		}
+	}
+	for name, test := range map[string]struct {
+		set  func(t *testing.T, o *Options)
+		with func(t *testing.T, c *Collector)
+		err  string // a part of it; "" is success
+	}{
+		"dashboard that accepts and never answers": {
+			set: func(t *testing.T, o *Options) {
+				server := httptest.NewServer(http.HandlerFunc(hang))
+				t.Cleanup(server.Close)
+				o.Head, o.Dashboard = true, server.URL
+			},
+		},
+		"dashboard that never ends its answer": {
+			set: func(t *testing.T, o *Options) {
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.WriteString(w, `{"ray_version":`)
+					_ = http.NewResponseController(w).Flush()
+					hang(w, r)
+				}))
+				t.Cleanup(server.Close)
+				o.Head, o.Dashboard = true, server.URL
+			},
+		},
+		"store that never answers": {
+			set: func(_ *testing.T, o *Options) { o.Store = deaf{&storetest.Store{}, never} },
+			err: "does not come to an end; what is not stored waits",
+		},
+		"log that grows faster than it is stored": {
+			with: func(t *testing.T, c *Collector) {
+				path := filepath.Join(c.opts.RayTmpDir, session().Name, "logs", "endless.out")
+				stop, stopped := make(chan struct{}), make(chan struct{})
+				t.Cleanup(func() { close(stop); <-stopped })
+				go func() {
+					defer close(stopped)
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(time.Millisecond):
+							appendTo(t, path, "and so on\n")
+						}
+					}
+				}()
+			},
+		},
+		"request that never ends": {
+			with: func(t *testing.T, c *Collector) {
+				_, address, _ := strings.Cut(c.url(""), "//")
+				conn, err := net.Dial("tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+				if _, err := io.WriteString(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n["); err != nil {
+					t.Fatal(err)
+				}
+			},
+			err: "end the events' server",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, _ := options(t, t.TempDir())
+			logs := filepath.Join(o.RayTmpDir, session().Name, "logs")
+			if err := os.MkdirAll(logs, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			appendTo(t, filepath.Join(o.RayTmpDir, session().Name, "metrics_agent_port_"+rayid.Node{1}.String()), "1")
+			appendTo(t, filepath.Join(logs, "raylet.out"), "hello\n")
+			if test.set != nil {
+				test.set(t, &o)
+			}
+			c := start(t, o)
+			if test.with != nil {
+				test.with(t, c)
+			}
+			err := closeWithin(t, c, 2*time.Second)
+			if (err != nil) != (test.err != "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want one with %q", err, test.err)
+			}
+		})
+	}
+}
+
+func appendTo(t *testing.T, path, text string) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err == nil {
+		_, err = f.WriteString(text)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestart: a session is not told to be over while Ray goes on, when only its collector is ended.
+func TestRestart(t *testing.T) {
+	tmp, err := os.MkdirTemp("", "ray") // t.TempDir is too long a path for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	socket := filepath.Join(tmp, session().Name, "sockets", "raylet")
+	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	raylet, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, store := options(t, tmp)
+	o.Head = true
+	life := func() bool {
+		t.Helper()
+		if err := closeWithin(t, start(t, o), 3*time.Second); err != nil {
+			t.Error(err)
+		}
+		again, _ := options(t, tmp)
+		o.Registerer, o.Gatherer = again.Registerer, again.Gatherer
+		return store.Object(layout.FactsKey("log", session(), layout.End)) != nil
+	}
+	if life() {
+		t.Error("the end is told while Ray goes on")
+	}
+	_ = raylet.Close()
+	if !life() {
+		t.Error("the end is not told")
+	}
+}
