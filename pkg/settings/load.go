@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Load completes a parsed flag set from environ (as os.Environ gives it) and then from the JSON file, if FilePath's flag names one.
+// Load completes a parsed flag set from environ (as os.Environ gives it) and then from the JSON file, if FilePath's flag names one. A file
+// that is named by nothing but the flag's default need not be there.
 // Variables of known, the flag sets of the binary's other commands, are not unknown. An empty variable counts as not set.
 func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 	settings := all(fs)
@@ -38,16 +39,19 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 	if err := fill(fs, settings, given, source{"environment variable", env, (*setting).env}); err != nil {
 		return err
 	}
-	path := ""
+	path, named := "", false
 	for _, s := range settings {
 		if s.flag.Annotations[annotationPath] != nil {
-			path = s.flag.Value.String()
+			path, named = s.flag.Value.String(), given[s]
 		}
 	}
 	if path == "" {
 		return nil
 	}
 	file, err := readFile(path, settings)
+	if errors.Is(err, os.ErrNotExist) && !named {
+		return nil // the flag's default: where the file may be
+	}
 	if err != nil {
 		return fmt.Errorf("read settings from %s: %w", path, err)
 	}

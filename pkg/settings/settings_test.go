@@ -24,7 +24,7 @@ func flags(c *config) *pflag.FlagSet {
 	fs.StringVar(&c.key, "s3-secret-key", "", "secret")
 	fs.BoolVar(&c.ssl, "s3-ssl", true, "encrypt")
 	fs.DurationVar(&c.interval, "push-interval", time.Minute, "how often")
-	fs.StringVar(&c.path, "config-path", "", "file")
+	fs.StringVar(&c.path, "config-path", c.path, "file")
 	Alias(fs, "storage-backend", "runtime-class-name")
 	Alias(fs, "s3-ssl", "s3-tls")
 	Bind(fs, map[string][]string{"s3-bucket": {"S3_BUCKET"}, "storage-backend": {"STORAGE_BACKEND"}, "s3-secret-key": {"AWS_S3SECRET", "OTHER_SECRET"}})
@@ -118,6 +118,10 @@ func TestMissingFileIsAnError(t *testing.T) {
 	}
 	if err := Load(fs, nil); err == nil || !strings.Contains(err.Error(), "/nowhere/data") {
 		t.Errorf("got %v", err)
+	}
+	byDefault := config{path: "/nowhere/data"}
+	if err := Load(flags(&byDefault), nil); err != nil {
+		t.Errorf("the default's need not be there: %v", err)
 	}
 }
 

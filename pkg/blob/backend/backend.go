@@ -56,7 +56,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.CreateBucket, "storage-create-bucket", true, "make the bucket or container where there is none")
 	fs.DurationVar(&c.Timeout, "storage-timeout", remote.DefaultStall, "how long a request to the store may make no progress")
 	fs.StringVar(&c.LocalDir, "local-dir", "./data", "folder of the local backend; an object is the file {local-dir}/{its key}")
-	fs.StringVar(&c.configPath, "storage-backend-config-path", "", "JSON file with settings, as mounted from a ConfigMap; empty: none")
+	fs.StringVar(&c.configPath, "storage-backend-config-path", "/var/collector-config/data", "JSON file with settings, as mounted from a ConfigMap; that of the default need not be there")
 	c.S3.AddFlags(fs)
 	c.GCS.AddFlags(fs)
 	c.Azure.AddFlags(fs)
