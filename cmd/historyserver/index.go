@@ -32,6 +32,7 @@ type indexCommandOptions struct {
 	force   bool
 	shard   string
 	quiet   time.Duration
+	memory  settings.Bytes
 	log     logging.Options
 }
 
@@ -58,6 +59,8 @@ func indexCommand(server *pflag.FlagSet) *cobra.Command {
 	o.index.addFlags(fs)
 	fs.BoolVar(&o.all, "all", false, "index all sessions of the store")
 	fs.BoolVar(&o.force, "force", false, "write indexes anew even where they are right")
+	o.memory = 1 << 30
+	fs.Var(&o.memory, "max-memory", "memory that the rows of a session may take; larger sessions are read several times")
 	fs.StringVar(&o.shard, "shard", "0/1", "i/n: of every n sessions take the i-th ones, counted from 0")
 	fs.DurationVar(&o.quiet, "quiet", 10*time.Minute, "how long a session without an end marker must have been silent to count as ended")
 	o.log.AddFlags(fs)
@@ -166,7 +169,9 @@ type indexer struct {
 // index indexes a session, if need be, and says what was done.
 func (w *indexer) index(ctx context.Context, ref layout.Session) (string, error) {
 	began := time.Now()
-	load := session.Options{Progress: &session.Progress{}, Log: w.target.Log}
+	load := session.Options{
+		Progress: &session.Progress{}, Log: w.target.Log, Room: func(held int64) bool { return held <= int64(w.options.memory) },
+	}
 	if !w.options.force {
 		load.Index = w.opener
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +48,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.dashboardDir, "dashboard-dir", "./dashboard", "folder with builds of the Ray Dashboard's frontend, one in each folder v{Ray version}")
 	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "time between two listings of the stored sessions")
 	o.cacheMemory = 2 << 30
-	fs.Var(&o.cacheMemory, "session-cache-max-memory", "memory that loaded sessions may take, as 512MiB")
+	fs.Var(&o.cacheMemory, "session-cache-max-memory", "memory that sessions may take, loaded or being loaded, as 512MiB")
 	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "sessions that are loaded at a time")
 	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "shortest time between two looks for what a running session has added")
 	fs.StringVar(&o.indexMode, "index", "auto", "auto: indexes of ended sessions are used, and written in the background after a session's first load; off: neither")
@@ -105,6 +106,10 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	return o.log.New(os.Stderr)
 }
 
+// besideSessions is how much more than the sessions the server may take before the garbage collector works harder, unless GOMEMLIMIT says
+// otherwise.
+const besideSessions = 128 << 20
+
 // listenAndServe is serve on the address of the settings.
 func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
 	listener, err := net.Listen("tcp", o.listen)
@@ -112,6 +117,9 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(o.cacheMemory) + besideSessions)
+	}
 	return o.serve(ctx, listener, log)
 }
 

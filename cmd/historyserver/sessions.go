@@ -15,8 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
 
-// loadSession loads a session and tells how far it is.
-type loadSession func(ctx context.Context, ref layout.Session, p *session.Progress) (*session.Session, error)
+// loadSession loads a session, tells how far it is, and asks for room, see session.Options.
+type loadSession func(ctx context.Context, ref layout.Session, p *session.Progress, room func(held int64) bool) (*session.Session, error)
 
 // newCache makes the cache that loads sessions from the store, and what ends it.
 func (o *serveOptions) newCache(store blob.Store, sessions *catalog.Catalog, log logrus.FieldLogger, registry prometheus.Registerer) (cache *sessioncache.Cache[*session.Session], end func()) {
@@ -25,7 +25,9 @@ func (o *serveOptions) newCache(store blob.Store, sessions *catalog.Catalog, log
 		NewLoad: func(ref layout.Session) sessioncache.Load[*session.Session] {
 			var p session.Progress
 			return sessioncache.Load[*session.Session]{
-				Run: func(ctx context.Context) (*session.Session, error) { return load(ctx, ref, &p) },
+				Run: func(ctx context.Context, room func(held int64) bool) (*session.Session, error) {
+					return load(ctx, ref, &p, room)
+				},
 				Progress: func() sessioncache.Progress {
 					return sessioncache.Progress{
 						BytesDone: p.BytesDone.Load(), BytesTotal: p.BytesTotal.Load(), ObjectsDone: p.ObjectsDone.Load(), ObjectsTotal: p.ObjectsTotal.Load(),
@@ -51,15 +53,15 @@ func (o *serveOptions) newCache(store blob.Store, sessions *catalog.Catalog, log
 func (o *serveOptions) newLoad(store blob.Store, sessions *catalog.Catalog, log logrus.FieldLogger) (load loadSession, stop func()) {
 	root := o.storage.Root
 	if o.indexMode == "off" {
-		return func(ctx context.Context, ref layout.Session, p *session.Progress) (*session.Session, error) {
-			return session.Load(ctx, store, root, ref, session.Options{Progress: p, Log: log})
+		return func(ctx context.Context, ref layout.Session, p *session.Progress, room func(held int64) bool) (*session.Session, error) {
+			return session.Load(ctx, store, root, ref, session.Options{Progress: p, Room: room, Log: log})
 		}, func() {}
 	}
 	opener, target := o.index.open(store, root, log)
 	background := index.NewBackground(store, opener, target, log)
-	return func(ctx context.Context, ref layout.Session, p *session.Progress) (*session.Session, error) {
+	return func(ctx context.Context, ref layout.Session, p *session.Progress, room func(held int64) bool) (*session.Session, error) {
 		began := time.Now()
-		s, err := session.Load(ctx, store, root, ref, session.Options{Progress: p, Index: opener, Log: log})
+		s, err := session.Load(ctx, store, root, ref, session.Options{Progress: p, Room: room, Index: opener, Log: log})
 		if err == nil && (s.Ended || !sessions.Growing(ref, began)) {
 			background.Offer(s)
 		}

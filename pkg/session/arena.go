@@ -97,9 +97,8 @@ func (l *list[T]) at(i int) *T {
 
 func (l *list[T]) memory() int64 {
 	var v T
-	var n int
-	for _, c := range l.chunks {
-		n += len(c)
-	}
+	// The chunks before number k hold as many elements as the first place in k has before it.
+	k := len(l.chunks)
+	n := 1<<min(listFirstBits+k, listMaxBits) - 1<<listFirstBits + max(0, k-(listMaxBits-listFirstBits))<<listMaxBits
 	return int64(n)*int64(unsafe.Sizeof(v)) + int64(24*cap(l.chunks))
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,6 +25,9 @@ type source struct {
 	latest     *Session
 	seal       seal
 	indexed    bool // the tables are an index's
+	filed      bool // the rows are in a rowFile
+	loaded     time.Time
+	took       time.Duration
 	entities   *entityTables
 	done       map[string]progressOf // by key of the whole
 	warnings   warnings
@@ -46,6 +50,7 @@ const defaultConcurrency = 16
 //
 // What cannot be read for its own faults is left out with a warning; an error of the store, or of ctx, ends the load.
 func Load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options) (*Session, error) {
+	began := time.Now()
 	if opts.Progress == nil {
 		opts.Progress = &Progress{}
 	}
@@ -63,6 +68,7 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err != nil {
 		return nil, fmt.Errorf("load session %s: %w", ref, err)
 	}
+	s.loaded, s.took = time.Now(), time.Since(began)
 	return s.latest, nil
 }
 
@@ -86,14 +92,17 @@ func (s *source) loadIndex(ctx context.Context, ref layout.Session, inv *invento
 // loadEvents replays the session's events.
 func (s *source) loadEvents(ctx context.Context, ref layout.Session, inv *inventory) (*Session, error) {
 	tables := newTaskTables()
-	if err := s.replayAll(ctx, ref, inv.events, tables); err != nil {
+	if err := s.replayAll(ctx, ref, inv.events, tables, s.opts.Room); err != nil {
 		return nil, err
+	}
+	if !tables.complete() {
+		return s.loadInPasses(ctx, ref, inv, tables)
 	}
 	return s.assemble(ctx, ref, inv, tables)
 }
 
-// replayAll replays wholes, several at a time.
-func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*whole, tables *taskTables) error {
+// replayAll replays wholes, several at a time. Where there is not room enough, the tables are left incomplete; nil is room for all.
+func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*whole, tables *taskTables, room func(held int64) bool) error {
 	units, err := s.units(ctx, wholes)
 	if err != nil {
 		return err
@@ -103,9 +112,11 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*wh
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	results := make([]replayed, len(units))
-	for range min(s.opts.Concurrency, len(units)) {
+	readers := min(s.opts.Concurrency, len(units))
+	beside := int64(readers) * readerBytes
+	for range readers {
 		g.Go(func() error {
-			r := &replayer{d: newDecoder(tables, s.entities, ref.Name)}
+			r := &replayer{d: newDecoder(tables, s.entities, ref.Name), afterBlock: func() { tables.fit(room, beside) }}
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(units) {
@@ -154,7 +165,11 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventor
 		return nil, err
 	}
 	out.Tasks = tables.freeze()
-	out.Tasks.deriveLogs(ref.Name, inv.logs)
+	if tables.complete() {
+		out.Tasks.deriveLogs(ref.Name, inv.logs)
+	} else if out.Tasks.logStartsMissing() {
+		s.warnings.once("there are too many tasks to work out where the log of each begins, which Ray before 2.58 does not tell")
+	}
 	out.Tasks.jobEnds, out.Tasks.deaths = jobs, deaths
 	out.Tasks.workOutFinal()
 	out.Warnings = s.warnings.all(s.counts)

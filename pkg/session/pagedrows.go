@@ -156,7 +156,7 @@ func (r *pagedRows) read(n int, cells bool) ([]taskPage, error) {
 	g.used.Store(true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	g.bytes = int64(len(pages))*int64(unsafe.Sizeof(taskPage{})+unsafe.Sizeof(taskCells{})) + pages[0].arenas.memory()
+	g.bytes = int64(len(pages))*pageMemory + pages[0].arenas.memory()
 	r.held += g.bytes
 	r.forget(n)
 	return pages, nil

@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
+
+// reloadAfter is how many times as long as reading a session took it is shown as it was then, where anything new means to read all again.
+const reloadAfter = 10
 
 // Refresh gives the session with what was stored since it was made; s itself if that is nothing. s goes on being what it is. Only bytes
 // that were not read before are read, unless an object changed that should not have: then its whole is.
@@ -29,14 +33,23 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	if src.indexed && inv.sources.Fingerprint != latest.fingerprint {
 		return Load(ctx, src.store, src.root, s.Ref, src.opts) // an index is not added to
 	}
+	if len(grown) > 0 && src.filed {
+		if time.Since(src.loaded) < reloadAfter*src.took {
+			return latest, nil
+		}
+		return Load(ctx, src.store, src.root, s.Ref, src.opts) // nor is a file of rows
+	}
 	if len(grown) == 0 || src.indexed {
 		next := *latest
 		next.Logs, next.Snapshots, next.Foreign, next.Ended = inv.logs, inv.snapshots, inv.foreign, inv.ended
 		src.latest, src.seal = &next, inv.seal
 		return &next, nil
 	}
+	if room := src.opts.Room; room != nil && !room(latest.Tasks.memory()) {
+		return Load(ctx, src.store, src.root, s.Ref, src.opts) // there is none for a second copy of the rows
+	}
 	tables := latest.Tasks.thaw()
-	if err := src.replayAll(ctx, s.Ref, grown, tables); err != nil {
+	if err := src.replayAll(ctx, s.Ref, grown, tables, nil); err != nil {
 		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
 	}
 	next, err := src.assemble(ctx, s.Ref, inv, tables)

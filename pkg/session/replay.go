@@ -9,6 +9,8 @@ import (
 
 const (
 	blockBytes = 512 << 10 // read at a time
+	// readerBytes is about what a goroutine that replays holds: a block, what it fetches ahead, and texts it met.
+	readerBytes = blockBytes + aheadBytes/2 + 512<<10
 	// maxEventBytes bounds one event. What is longer is skipped.
 	maxEventBytes = 16 << 20
 )
@@ -17,6 +19,8 @@ const (
 type replayer struct {
 	d   *decoder
 	buf []byte // kept from whole to whole
+	// afterBlock is called between blocks.
+	afterBlock func()
 }
 
 // block is the part of a whole that is in memory.
@@ -63,6 +67,7 @@ func (r *replayer) replay(ctx context.Context, w *wholeReader, u unit) (out repl
 		}
 		b.left = u.to - (w.pos - int64(len(b.data)))
 		r.block(&b, &out)
+		r.afterBlock()
 		out.consumed = w.pos - int64(len(b.data))
 		if gap {
 			// What follows does not belong to what came before.

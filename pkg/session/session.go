@@ -48,6 +48,9 @@ type Options struct {
 	Progress *Progress
 	// Concurrency is how many files of events are read at a time; 0 is a default.
 	Concurrency int
+	// Room, if set, is told every now and then how many bytes the load holds, and says whether it may hold so many. One that may not
+	// goes on with less: it reads the session several times, and leaves its rows in a temporary file.
+	Room func(held int64) bool
 	// Index, if set, is asked for the tables before events are replayed.
 	Index Index
 	Log   logrus.FieldLogger

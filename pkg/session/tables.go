@@ -70,8 +70,12 @@ func (s *Session) Tables() *Tables {
 		Actors: s.Actors, Nodes: s.Nodes, Jobs: s.Jobs, Submissions: s.Submissions, Workers: s.Workers, PlacementGroups: s.PlacementGroups,
 		Start: s.Start, End: s.End, Warnings: s.Warnings,
 	}
-	for n := 0; n < t.n; n += GroupRows {
-		out.First = append(out.First, t.Row(n, 0).ID())
+	if t.paged != nil {
+		out.First = t.paged.first
+	} else {
+		for n := 0; n < t.n; n += GroupRows {
+			out.First = append(out.First, t.Row(n, 0).ID())
+		}
 	}
 	for id := 1; id < t.texts.refs.n; id++ {
 		out.Texts = append(out.Texts, t.texts.get(textID(id)))
@@ -96,7 +100,9 @@ type tableRows struct{ t *Tasks }
 
 // Columns implements RowSource.
 func (r tableRows) Columns(g int, _ bool) (*TaskColumns, error) {
-	return r.t.columns(g*GroupRows, min((g+1)*GroupRows, r.t.n)), r.t.Err()
+	out := newTaskColumns()
+	r.t.appendColumns(out, g*GroupRows, min((g+1)*GroupRows, r.t.n))
+	return out, r.t.Err()
 }
 
 // fromTables makes a session of an index.
@@ -177,4 +183,4 @@ func (t *taskStates) newer() []string {
 }
 
 // Indexed says that the tables come from an index.
-func (s *Session) Indexed() bool { return s.Tasks.paged != nil }
+func (s *Session) Indexed() bool { return s.source.indexed }

@@ -132,12 +132,17 @@ func (c *taskCells) timeColumns() []*[pageRows]int64 {
 	return append(all, &c.stdoutStart, &c.stdoutEnd, &c.stderrStart, &c.stderrEnd)
 }
 
-// columns copies rows [from, to) for an index.
-func (t *Tasks) columns(from, to int) *TaskColumns {
-	out := &TaskColumns{
+func newTaskColumns() *TaskColumns {
+	return &TaskColumns{
 		Scan: make([][]int32, len(scanColumns)), Cells: make([][]int32, len(cellColumns)), Times: make([][]int64, len(TimeColumns)),
 		Blobs: make([]Blobs, len(BlobColumns)),
 	}
+}
+
+func (c *TaskColumns) rows() int { return len(c.Scan[0]) }
+
+// appendColumns copies rows [from, to) for an index.
+func (t *Tasks) appendColumns(out *TaskColumns, from, to int) {
 	var later, failed, profile []byte
 	for n := from; n < to; n++ {
 		r := t.Row(n, 0)
@@ -146,7 +151,7 @@ func (t *Tasks) columns(from, to int) *TaskColumns {
 		for c := range scanColumns {
 			out.Scan[c] = append(out.Scan[c], scanColumns[c].get(r.p, i))
 		}
-		out.Scan[len(scanColumns)-1][n-from] = int32(state) + 1
+		out.Scan[len(scanColumns)-1][out.rows()-1] = int32(state) + 1
 		for c := range cellColumns {
 			out.Cells[c] = append(out.Cells[c], cellColumns[c].get(r.p, i))
 		}
@@ -159,7 +164,6 @@ func (t *Tasks) columns(from, to int) *TaskColumns {
 		out.Blobs[1].add(failed)
 		out.Blobs[2].add(profile)
 	}
-	return out
 }
 
 // appendLater writes the transitions that have no column: a byte for the state, then the time, each.

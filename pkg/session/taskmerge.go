@@ -15,6 +15,9 @@ func (t *taskTables) apply(u *taskUpdate) {
 	s := &t.shards[shardOf(&u.id)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.dropped {
+		return
+	}
 	p, i := s.find(&u.id, u.attempt)
 	if !u.job.Nil() {
 		p.job[i] = u.job

@@ -24,6 +24,10 @@ type taskPage struct {
 
 // taskCells are the other columns of a page. Nothing in them but arenas is a pointer.
 type taskCells struct {
+	// arenas are those that the rows refer to where these are the page's own, not the table's. It is first, so that the garbage collector
+	// looks at no more of the page.
+	arenas *taskArenas
+
 	id      [pageRows]rayid.Task
 	attempt [pageRows]int32
 
@@ -54,9 +58,6 @@ type taskCells struct {
 	// the shard's arena, plus one.
 	profiler [pageRows]profilerID
 	profile  [pageRows]uint32
-
-	// arenas are those that the rows refer to where these are the page's own, not the table's.
-	arenas *taskArenas
 }
 
 func newTaskPage() *taskPage { return &taskPage{taskCells: new(taskCells)} }

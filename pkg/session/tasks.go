@@ -2,7 +2,7 @@ package session
 
 import (
 	"maps"
-	"unsafe"
+	"sync"
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -14,10 +14,14 @@ type taskTables struct {
 	profilers *interned[profiler, profilerID]
 	states    *taskStates
 	shards    [numShards]taskShard
+
+	// Only the shards [begin, end) are kept; fitting guards these.
+	fitting    sync.Mutex
+	begin, end int
 }
 
 func newTaskTables() *taskTables {
-	return &taskTables{texts: newTexts(), defs: newInterned[definition, defID](), profilers: newInterned[profiler, profilerID](), states: &taskStates{}}
+	return &taskTables{end: numShards, texts: newTexts(), defs: newInterned[definition, defID](), profilers: newInterned[profiler, profilerID](), states: &taskStates{}}
 }
 
 // Tasks are a session's task attempts, a row each, in the order Ray lists them: by task ID, the last attempt first. Columns are arrays, what
@@ -95,7 +99,7 @@ func (t *Tasks) Err() error {
 func (t *Tasks) thaw() *taskTables {
 	b := t.interners
 	for i := range b.shards {
-		b.shards[i] = taskShard{taskArenas: t.arenas[i], paused: maps.Clone(t.paused[i])}
+		b.shards[i].shardRows = shardRows{taskArenas: t.arenas[i], paused: maps.Clone(t.paused[i])}
 	}
 	for n := range t.n {
 		p, i := t.row(n)
@@ -113,7 +117,7 @@ func (t *Tasks) Len() int { return t.n }
 
 func (t *Tasks) memory() int64 {
 	b := t.interners
-	n := int64(len(t.pages))*int64(unsafe.Sizeof(taskPage{})+unsafe.Sizeof(taskCells{})+8) + b.texts.memory() + b.defs.memory() + b.profilers.memory()
+	n := int64(len(t.pages))*pageMemory + b.texts.memory() + b.defs.memory() + b.profilers.memory()
 	for i := range t.arenas {
 		n += t.arenas[i].memory()
 	}

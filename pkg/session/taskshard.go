@@ -13,7 +13,12 @@ import (
 // taskShard holds the tasks whose ID begins with one hex digit, while events come in. Each attempt is one row; an event changes its row
 // so that the result is the same whatever the order of events, and however often each comes.
 type taskShard struct {
-	mu    sync.Mutex
+	mu sync.Mutex
+	shardRows
+}
+
+// shardRows are what a shard holds.
+type shardRows struct {
 	pages []*taskPage
 	n     int
 	slots []uint32 // hash of (task, attempt) → row plus one, open addressing; a power of two long
@@ -23,6 +28,8 @@ type taskShard struct {
 	taskArenas
 	// paused tells when is_debugger_paused was last told; few tasks ever are.
 	paused map[attemptKey]int64
+	// dropped says that the shard's tasks are left to another pass, see taskTables.fit.
+	dropped bool
 }
 
 // taskArenas hold the parts of rows that vary in number. They only grow, so tables made earlier may go on reading them.

@@ -14,16 +14,37 @@ type warnings struct {
 	mu   sync.Mutex
 	list []string
 	more int
+	// muted says that events are read once more: what there is to say of them was said.
+	muted bool
 }
 
 func (w *warnings) add(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.muted {
+		return
+	}
 	if len(w.list) == maxWarnings {
 		w.more++
 		return
 	}
 	w.list = append(w.list, fmt.Sprintf(format, args...))
+}
+
+// once adds a warning that does not depend on how often events are read.
+func (w *warnings) once(warning string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.list, warning) {
+		w.list = append(w.list, warning)
+	}
+}
+
+// mute leaves out all that add is told from now on.
+func (w *warnings) mute() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.muted = true
 }
 
 func (w *warnings) addReplayed(key string, r replayed) {

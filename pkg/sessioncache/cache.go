@@ -29,7 +29,9 @@ type Loaded interface {
 
 // Load is one load of a session, not begun.
 type Load[S Loaded] struct {
-	Run func(ctx context.Context) (S, error)
+	// Run loads the session. It tells room, every now and then, how many bytes it holds by then, and holds less where room says that it
+	// may not hold so many; so may Refresh of the session that it gives.
+	Run func(ctx context.Context, room func(held int64) bool) (S, error)
 	// Progress tells how far Run is; it may be called at any time from any goroutine.
 	Progress func() Progress
 }
@@ -48,13 +50,15 @@ type Options[S Loaded] struct {
 	Refresh func(ctx context.Context, session S) (S, error)
 	// Growing says whether more of a session may have been stored since the given time.
 	Growing func(ref layout.Session, since time.Time) bool
-	// MaxBytes bounds the memory of the sessions that nobody uses at the moment, together with those in use; the one used last stays
+	// MaxBytes bounds the memory of all sessions, whether used at the moment or not, and of the loads under way; the one used last stays
 	// even if it is larger.
 	MaxBytes int64
 	// MaxLoads bounds how many sessions are loaded at a time; others wait.
 	MaxLoads int
 	// RefreshEvery is the shortest time between two refreshes of a growing session; 3 s if 0.
 	RefreshEvery time.Duration
+	// RefreshWait is how long a caller waits for a refresh before it takes the session as it was; 2 s if 0.
+	RefreshWait time.Duration
 	// Linger is how long a load goes on when nobody waits for it any more; 60 s if 0. It is longer than a client takes to ask again.
 	Linger     time.Duration
 	Log        logrus.FieldLogger
@@ -84,6 +88,7 @@ type Cache[S Loaded] struct {
 	entries map[layout.Session]*entry[S]
 	recent  list.List // of *entry[S] that are ready, the one used last in front
 	bytes   int64     // of the ready ones
+	loading int64     // bytes that loads and refreshes under way hold
 }
 
 // entry is one session of the cache. All fields but ref, ready, progress and cancel are guarded by the cache's mutex until ready is closed.
@@ -94,8 +99,9 @@ type entry[S Loaded] struct {
 	cancel   context.CancelCauseFunc // of the load
 
 	began   time.Time
-	queued  bool // waits for a slot
-	waiters int  // callers that wait for the load
+	queued  bool  // waits for a slot
+	held    int64 // bytes that its load or refresh holds
+	waiters int   // callers that wait for the load
 	giveUp  *time.Timer
 
 	session S
@@ -115,6 +121,9 @@ type entry[S Loaded] struct {
 func New[S Loaded](opts Options[S]) *Cache[S] {
 	if opts.RefreshEvery == 0 {
 		opts.RefreshEvery = 3 * time.Second
+	}
+	if opts.RefreshWait == 0 {
+		opts.RefreshWait = 2 * time.Second
 	}
 	if opts.Linger == 0 {
 		opts.Linger = time.Minute
@@ -264,10 +273,32 @@ func (c *Cache[S]) measured(e *entry[S], bytes int64) {
 	}
 }
 
+// room counts what a load holds, and says whether it may hold so much: sessions that nobody uses go first.
+func (c *Cache[S]) room(e *entry[S], held int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loading += held - e.held
+	e.held = held
+	c.evict()
+	return c.bytes+c.loading <= c.bound()
+}
+
+// bound is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop goes on taking memory
+// until the garbage collector has come by.
+func (c *Cache[S]) bound() int64 {
+	if c.loading > 0 {
+		return c.opts.MaxBytes - c.opts.MaxBytes/4
+	}
+	return c.opts.MaxBytes
+}
+
 // evict lets sessions go, those unused for longest first, until the rest is within the bound; c.mu must be held. Sessions in use stay, for
-// dropping them would free nothing.
+// dropping them would free nothing, and so does the one used last unless a load needs its memory.
 func (c *Cache[S]) evict() {
-	for p := c.recent.Back(); p != nil && p != c.recent.Front() && c.bytes > c.opts.MaxBytes; {
+	for p := c.recent.Back(); p != nil && c.bytes+c.loading > c.bound(); {
+		if p == c.recent.Front() && c.loading == 0 {
+			return
+		}
 		e := p.Value.(*entry[S])
 		p = p.Prev()
 		if e.users > 0 || e.waiters > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,14 +29,16 @@ func (s *stubSession) Broken() bool       { return s.broken }
 
 // stubLoader loads stubSessions, each in a second of the test's clock.
 type stubLoader struct {
-	mu      sync.Mutex
-	begun   map[layout.Session]int
-	running int
-	most    int // that ran at a time
-	bytes   int64
-	growing bool
-	err     error
-	panics  bool
+	mu           sync.Mutex
+	begun        map[layout.Session]int
+	running      int
+	most         int // that ran at a time
+	bytes        int64
+	growing      bool
+	err          error
+	panics       bool
+	roomy        []bool // what loads that hold as much as their session were told
+	refreshTakes time.Duration
 
 	grow       int64 // bytes that each refresh adds
 	refreshErr error
@@ -44,6 +47,7 @@ type stubLoader struct {
 
 func (l *stubLoader) refresh(_ context.Context, s *stubSession) (*stubSession, error) {
 	l.refreshes++
+	time.Sleep(l.refreshTakes)
 	if l.refreshErr != nil || l.grow == 0 {
 		return s, l.refreshErr
 	}
@@ -52,12 +56,12 @@ func (l *stubLoader) refresh(_ context.Context, s *stubSession) (*stubSession, e
 
 func (l *stubLoader) newLoad(ref layout.Session) Load[*stubSession] {
 	return Load[*stubSession]{
-		Run:      func(ctx context.Context) (*stubSession, error) { return l.run(ctx, ref) },
+		Run:      func(ctx context.Context, room func(int64) bool) (*stubSession, error) { return l.run(ctx, ref, room) },
 		Progress: func() Progress { return Progress{BytesDone: 1, BytesTotal: 2} },
 	}
 }
 
-func (l *stubLoader) run(ctx context.Context, ref layout.Session) (*stubSession, error) {
+func (l *stubLoader) run(ctx context.Context, ref layout.Session, room func(int64) bool) (*stubSession, error) {
 	l.mu.Lock()
 	l.begun[ref]++
 	l.running++
@@ -69,6 +73,10 @@ func (l *stubLoader) run(ctx context.Context, ref layout.Session) (*stubSession,
 		l.running--
 		l.mu.Unlock()
 	}()
+	fits := room(l.bytes)
+	l.mu.Lock()
+	l.roomy = append(l.roomy, fits)
+	l.mu.Unlock()
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
@@ -165,8 +173,8 @@ func TestConcurrentLoadsAreBounded(t *testing.T) {
 			t.Errorf("%d wait, want 4", queued)
 		}
 		time.Sleep(10 * time.Second)
-		if sessions, bytes, loading := c.usage(); sessions != 6 || bytes != 60 || loading != 0 || l.most != 2 {
-			t.Errorf("%d sessions of %d bytes, %d loading, at most %d at a time", sessions, bytes, loading, l.most)
+		if u := c.usage(); u != (usage{sessions: 6, bytes: 60}) || l.most != 2 {
+			t.Errorf("%+v, at most %d at a time", u, l.most)
 		}
 	})
 }
@@ -203,8 +211,8 @@ func TestSessionLargerThanTheBoundStaysWhileUsedLast(t *testing.T) {
 		}
 		_, release := get(t, c, ref(1))
 		release()
-		if sessions, bytes, _ := c.usage(); sessions != 1 || bytes != 10 || c.Status(ref(0)).State != Absent {
-			t.Errorf("%d sessions of %d bytes", sessions, bytes)
+		if u := c.usage(); u != (usage{sessions: 1, bytes: 10}) || c.Status(ref(0)).State != Absent {
+			t.Errorf("%+v", u)
 		}
 	})
 }
@@ -216,8 +224,8 @@ func TestGrowthWhileInUseCounts(t *testing.T) {
 		s, release := get(t, c, ref(1))
 		s.bytes = 20
 		release()
-		if sessions, bytes, _ := c.usage(); sessions != 1 || bytes != 20 {
-			t.Errorf("%d sessions of %d bytes", sessions, bytes)
+		if u := c.usage(); u != (usage{sessions: 1, bytes: 20}) {
+			t.Errorf("%+v", u)
 		}
 	})
 }
@@ -297,7 +305,7 @@ func TestGrowingSessionIsRefreshedNowAndThen(t *testing.T) {
 		}
 		grown, release := get(t, c, ref(0))
 		release()
-		if _, bytes, _ := c.usage(); l.refreshes != 1 || bytes != 15 || s.bytes != 10 || grown.bytes != 15 {
+		if bytes := c.usage().bytes; l.refreshes != 1 || bytes != 15 || s.bytes != 10 || grown.bytes != 15 {
 			t.Errorf("%d refreshes, %d bytes", l.refreshes, bytes)
 		}
 		l.refreshErr = errors.New("connection reset")
@@ -314,6 +322,63 @@ func TestGrowingSessionIsRefreshedNowAndThen(t *testing.T) {
 		release()
 		if l.refreshes != before {
 			t.Error("an ended session was refreshed")
+		}
+	})
+}
+
+// TestLongRefreshHoldsNobodyUp: the session is answered from as it was, until the refresh is through.
+func TestLongRefreshHoldsNobodyUp(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		_, release := get(t, c, ref(0))
+		release()
+		time.Sleep(10 * time.Second)
+		l.growing, l.grow, l.refreshTakes = true, 5, time.Minute
+		began := time.Now()
+		s, release := get(t, c, ref(0))
+		release()
+		if waited := time.Since(began); s.bytes != 10 || waited > 2*time.Second {
+			t.Errorf("%d bytes after %s", s.bytes, waited)
+		}
+		time.Sleep(time.Minute)
+		s, release = get(t, c, ref(0))
+		release()
+		if s.bytes != 15 || l.refreshes != 1 {
+			t.Errorf("%d bytes after %d refreshes", s.bytes, l.refreshes)
+		}
+	})
+}
+
+// TestLoadsCount: what loads under way hold counts, before sessions that nobody uses; three quarters are for them.
+func TestLoadsCount(t *testing.T) {
+	run(t, 40, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		_, release := get(t, c, ref(0)) // 10 bytes of 30
+		release()
+		c.Begin(ref(1))
+		c.Begin(ref(2))
+		synctest.Wait()
+		if u := c.usage(); u.loadingBytes != 20 || u.bytes != 10 {
+			t.Errorf("%+v while two are loaded", u)
+		}
+		time.Sleep(2 * time.Second)
+		if u := c.usage(); u.loadingBytes != 0 || u.bytes != 30 {
+			t.Errorf("%+v after three were loaded", u)
+		}
+		c.Begin(ref(3)) // one of those that nobody uses goes
+		synctest.Wait()
+		if u := c.usage(); u.loadingBytes != 10 || u.bytes != 20 {
+			t.Errorf("%+v while a fourth is loaded", u)
+		}
+		time.Sleep(2 * time.Second)
+		_, releaseUsed := get(t, c, ref(3))
+		l.bytes = 25
+		c.Begin(ref(4)) // all but the one in use go, and still there is too little room
+		synctest.Wait()
+		if u := c.usage(); u.loadingBytes != 25 || u.bytes != 10 {
+			t.Errorf("%+v while a large one is loaded", u)
+		}
+		releaseUsed()
+		if want := []bool{true, true, true, true, false}; !slices.Equal(l.roomy, want) {
+			t.Errorf("room for loads: %t, want %t", l.roomy, want)
 		}
 	})
 }

@@ -39,17 +39,21 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S], load Load[S]) (began ti
 	e.queued = false
 	c.mu.Unlock()
 	began = time.Now()
-	defer func() {
-		if p := recover(); p != nil {
-			c.opts.Log.WithField("session", e.ref.String()).Errorf("panic while loading a session: %v\n%s", p, debug.Stack())
-			err = fmt.Errorf("load session %s: %w", e.ref, ErrPanic)
-		}
-	}()
-	session, err = load.Run(ctx)
+	defer c.room(e, 0)
+	defer c.recovered(e, &err)
+	session, err = load.Run(ctx, func(held int64) bool { return c.room(e, held) })
 	if err != nil && ctx.Err() != nil {
 		err = c.causeOf(ctx)
 	}
 	return began, session, err
+}
+
+// recovered makes a panic an error.
+func (c *Cache[S]) recovered(e *entry[S], err *error) {
+	if p := recover(); p != nil {
+		c.opts.Log.WithField("session", e.ref.String()).Errorf("panic while loading a session: %v\n%s", p, debug.Stack())
+		*err = fmt.Errorf("load session %s: %w", e.ref, ErrPanic)
+	}
 }
 
 func (c *Cache[S]) causeOf(ctx context.Context) error {
@@ -100,8 +104,8 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	c.evict()
 }
 
-// refresh gives an entry's session, up to date if it grows: at most every RefreshEvery and by one caller at a time, the others take it as
-// it is. An error leaves the session as it was, which is right but old.
+// refresh gives an entry's session, up to date if it grows: refreshed at most every RefreshEvery and once at a time. Who finds that due waits
+// for it, though not long; all others take the session as it is.
 func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	c.mu.Lock()
 	session, since := e.session, e.readAt
@@ -110,30 +114,48 @@ func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 		return session
 	}
 	e.refreshing = true
-	began := time.Now()
 	c.mu.Unlock()
 
-	next, err := c.opts.Refresh(ctx, session)
+	done := make(chan struct{})
+	c.loads.Go(func() {
+		defer close(done)
+		c.runRefresh(e, session)
+	})
+	wait := time.NewTimer(c.opts.RefreshWait)
+	defer wait.Stop()
+	select {
+	case <-done:
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.session
+}
+
+// runRefresh refreshes an entry's session. An error leaves it as it was, which is right but old.
+func (c *Cache[S]) runRefresh(e *entry[S], session S) {
+	began := time.Now()
+	next, err := c.callRefresh(e, session)
 	changed := err == nil && next != session
 	var bytes int64
 	if changed {
 		bytes = next.MemoryBytes()
 	}
-
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.refreshing, e.refreshed = false, time.Now()
 	c.metrics.refreshes.WithLabelValues(refreshResult(changed, err)).Inc()
 	log := c.opts.Log.WithField("session", e.ref.String())
 	switch {
-	case err != nil && e.refreshErr == nil && ctx.Err() == nil:
+	case c.ctx.Err() != nil:
+		return
+	case err != nil && e.refreshErr == nil:
 		log.WithError(err).Warn("cannot refresh a session; it is shown as it was")
 	case err == nil && e.refreshErr != nil:
 		log.Info("a session can be refreshed again")
 	}
-	if ctx.Err() == nil {
-		e.refreshErr = err
-	}
+	e.refreshErr = err
 	if err == nil {
 		e.readAt = began
 	}
@@ -142,7 +164,12 @@ func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 		c.measured(e, bytes)
 		c.evict()
 	}
-	return e.session
+}
+
+func (c *Cache[S]) callRefresh(e *entry[S], session S) (next S, err error) {
+	defer c.room(e, 0)
+	defer c.recovered(e, &err)
+	return c.opts.Refresh(c.ctx, session)
 }
 
 func refreshResult(changed bool, err error) string {

@@ -8,7 +8,13 @@ type metrics struct {
 	loads           *prometheus.HistogramVec
 }
 
-func newMetrics(r prometheus.Registerer, usage func() (sessions, bytes, loading int64)) metrics {
+// usage is what the cache holds.
+type usage struct {
+	sessions, loading   int
+	bytes, loadingBytes int64
+}
+
+func newMetrics(r prometheus.Registerer, now func() usage) metrics {
 	m := metrics{
 		gets: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "historyserver_session_cache_gets_total", Help: "Requests for a session: in memory (hit), being loaded (joined), to be loaded (miss).",
@@ -24,12 +30,13 @@ func newMetrics(r prometheus.Registerer, usage func() (sessions, bytes, loading 
 			Buckets: []float64{.01, .03, .1, .3, 1, 3, 10, 30, 100, 300},
 		}, []string{"result"}),
 	}
-	gauge := func(name, help string, value func() int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+	gauge := func(name, help string, value func(usage) int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(now())) })
 	}
 	r.MustRegister(m.gets, m.refreshes, m.evictions, m.loads,
-		gauge("historyserver_session_cache_sessions", "Sessions in memory.", func() int64 { n, _, _ := usage(); return n }),
-		gauge("historyserver_session_cache_bytes", "Measured memory of the sessions in memory.", func() int64 { _, n, _ := usage(); return n }),
-		gauge("historyserver_session_cache_loading", "Sessions being loaded or waiting to be.", func() int64 { _, _, n := usage(); return n }))
+		gauge("historyserver_session_cache_sessions", "Sessions in memory.", func(u usage) int64 { return int64(u.sessions) }),
+		gauge("historyserver_session_cache_bytes", "Measured memory of the sessions in memory.", func(u usage) int64 { return u.bytes }),
+		gauge("historyserver_session_cache_loading", "Sessions being loaded or waiting to be.", func(u usage) int64 { return int64(u.loading) }),
+		gauge("historyserver_session_cache_loading_bytes", "Measured memory that loads under way hold.", func(u usage) int64 { return u.loadingBytes }))
 	return m
 }

@@ -62,13 +62,14 @@ func (c *Cache[S]) status(e *entry[S]) Status {
 }
 
 // usage counts what is in memory.
-func (c *Cache[S]) usage() (sessions, bytes, loading int64) {
+func (c *Cache[S]) usage() usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	u := usage{sessions: c.recent.Len(), bytes: c.bytes, loadingBytes: c.loading}
 	for _, e := range c.entries {
 		if e.ended.IsZero() {
-			loading++
+			u.loading++
 		}
 	}
-	return int64(c.recent.Len()), c.bytes, loading
+	return u
 }

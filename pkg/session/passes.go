@@ -1,0 +1,102 @@
+package session
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// A session whose rows would take more memory than its load may hold is replayed in passes: each keeps the tasks of some shards, and puts
+// their rows into a file when it is through. How many shards a pass can keep shows on the way: when there is no more room, it drops the
+// last of them, which a later pass begins with. So memory is bounded however large a session is, for the price of reading it several times.
+
+// fit drops shards until the load, which holds so many bytes beside the tables, holds no more than it may.
+func (t *taskTables) fit(room func(held int64) bool, beside int64) {
+	if room == nil || !t.fitting.TryLock() {
+		return
+	}
+	defer t.fitting.Unlock()
+	for !room(t.memory()+beside) && t.end-t.begin > 1 {
+		t.end--
+		t.shards[t.end].reset(true)
+	}
+}
+
+// complete says whether the tables are those of all tasks.
+func (t *taskTables) complete() bool { return t.begin == 0 && t.end == numShards }
+
+// next prepares the pass that follows.
+func (t *taskTables) next() {
+	t.begin, t.end = t.end, numShards
+	for i := range t.shards {
+		t.shards[i].reset(i < t.begin)
+	}
+}
+
+func (s *taskShard) reset(dropped bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shardRows = shardRows{dropped: dropped}
+}
+
+// memory is about what the tables hold.
+func (t *taskTables) memory() int64 {
+	n := t.texts.memory() + t.defs.memory() + t.profilers.memory()
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += int64(len(s.pages))*pageMemory + int64(4*len(s.slots)) + s.taskArenas.memory()
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// pageMemory is what a page holds with its cells and what leads to it.
+const pageMemory = int64(unsafe.Sizeof(taskPage{}) + unsafe.Sizeof(taskCells{}) + 8)
+
+// loadInPasses makes a session whose first pass, which tables hold, could not keep the tasks of all shards.
+func (s *source) loadInPasses(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
+	file, err := newRowFile()
+	if err != nil {
+		return nil, err
+	}
+	counts, all := s.counts, s.opts.Progress.BytesTotal.Load()
+	for {
+		out, err := s.assemble(ctx, ref, inv, tables)
+		if err != nil {
+			return nil, err
+		}
+		if err := file.add(out.Tasks); err != nil {
+			return nil, err
+		}
+		if tables.end == numShards {
+			if err := file.complete(); err != nil {
+				return nil, err
+			}
+			s.filed = true
+			out.Tasks.takeRows(file)
+			return out, nil
+		}
+		// Each pass to come reads all again, and keeps about as much as this one.
+		done := s.opts.Progress.BytesDone.Load()
+		kept := tables.end - tables.begin
+		s.opts.Progress.BytesTotal.Store(done + all*int64((numShards-tables.end+kept-1)/kept))
+		tables.next()
+		clear(s.done)
+		s.warnings.mute()
+		if err := s.replayAll(ctx, ref, inv.events, tables, s.opts.Room); err != nil {
+			return nil, err
+		}
+		s.counts = counts
+	}
+}
+
+// takeRows replaces the rows of a table by those of a file, which refer to the same texts.
+func (t *Tasks) takeRows(file *rowFile) {
+	l := limits{texts: t.texts.refs.n, definitions: t.defs.n, profilers: t.profilers.n, states: int(numTaskStates) + len(t.states.newer())}
+	t.pages, t.n = nil, file.rows
+	t.arenas, t.paused = [numShards]taskArenas{}, [numShards]map[attemptKey]int64{}
+	t.paged = newPagedRows(file, file.rows, file.first, l)
+	t.paged.damaged = func(error) {} // there is nothing that others could find damaged as well
+}
