@@ -29,8 +29,8 @@ type Family struct {
 	RightStatus int
 	Leaves      int // of the recorded answers with status 200: JSON leaves, or lines where it is not JSON
 	Equal       int
-	// WrongStatus has a line per request that got another status than recorded.
-	WrongStatus []string
+	// WrongStatus are the requests that got another status than recorded.
+	WrongStatus []WrongStatus
 	// Differences are leaves that differ, by path; IDs in paths are written as ID.
 	Differences map[string][]Difference
 }
@@ -88,7 +88,7 @@ func Compare(answers []recording.Answer, get Getter) (*Report, error) {
 		if rightStatus(want.Status, status, body) {
 			f.RightStatus++
 		} else {
-			f.WrongStatus = append(f.WrongStatus, fmt.Sprintf("%d for %d: %.150s: %.100q", status, want.Status, want.URL, body))
+			f.WrongStatus = append(f.WrongStatus, WrongStatus{want.Status, status, want.URL, string(body[:min(len(body), 100)])})
 		}
 		if want.Status == 200 {
 			f.compareBodies(want.Body, body, status)

@@ -3,6 +3,7 @@ package fidelity
 import (
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -105,11 +106,33 @@ func TestCompareTables(t *testing.T) {
 	}{
 		{"as written", []Source{report(90)}, 0},
 		{"better", []Source{report(95)}, 0},
-		{"worse", []Source{report(89)}, 2}, // the route and the mean
-		{"another column", []Source{report(90), report(90)}, 5},
+		{"worse", []Source{report(89)}, 3}, // the route and both means
+		{"another column", []Source{report(90), report(90)}, 7},
 	} {
 		if got := compareTables(written, table(tt.measured)); len(got) != tt.complaints {
 			t.Errorf("%s: %q", tt.name, got)
 		}
+	}
+}
+
+func TestExceptions(t *testing.T) {
+	e := Exceptions{
+		Families: map[string]string{"b": "never stored"},
+		Statuses: []StatusException{{Want: 500, Got: 200, URL: regexp.MustCompile(`^/logs`), Reason: "the node is dead"}},
+	}
+	wrong := func(want, got int, url string) WrongStatus { return WrongStatus{Want: want, Got: got, URL: url} }
+	report := &Report{Families: []*Family{
+		{Name: "a", Requests: 3, RightStatus: 1, Leaves: 10, Equal: 9, WrongStatus: []WrongStatus{wrong(500, 200, "/logs?x"), wrong(404, 200, "/logs")}},
+		{Name: "b", Requests: 1, RightStatus: 1, Leaves: 10, Equal: 0},
+		{Name: "c", Requests: 1, WrongStatus: []WrongStatus{wrong(500, 200, "/logs/file")}},
+	}}
+	if got := report.MeanShareBeside(e); got != 0.9 {
+		t.Errorf("mean share beside the exceptions %v, want that of a alone", got)
+	}
+	if got := report.RightStatusShareBeside(e); got != 2.0/3 {
+		t.Errorf("right status beside the exceptions %v, want 2 of 3", got)
+	}
+	if mean, status := report.MeanShare(), report.RightStatusShare(); mean != 0.3 || status != 0.4 {
+		t.Errorf("with the exceptions %v and %v, want 0.3 and 0.4", mean, status)
 	}
 }

@@ -238,6 +238,7 @@ func setActorState(row *pyjson.Object, s *actorState, nodes nodeSummaries) {
 	row.Set("endTime", toMs(s.ended))
 	row.Set("reprName", s.repr)
 	row.Set("exitDetail", exitDetail(s.death))
+	setLivingProcess(row, s)
 }
 
 // exitDetail is the sentence of a cause of death (ray.rpc.ActorDeathCause as JSON).

@@ -22,6 +22,8 @@ type derived struct {
 	submissions once[map[string]*submissionEvidence]
 	build       once[rayBuild]
 	clusterID   once[string]
+	runtimeEnvs once[[]nodeEnvs]
+	nodes       once[map[rayid.Node]nodeFacts]
 	jobFacts    sync.Map // submission ID → *once[jobFacts]
 }
 

@@ -11,8 +11,9 @@
 //   - Where the states differ, events win on state and on all that goes with it (times, process, cause of death), because a
 //     snapshot is as old as the last time one was taken; but a snapshot that shows a row finished is believed over events that do not
 //     know of its end, since events may be lost and nothing finished starts again.
-//   - A row without a snapshot comes from events alone; what they lack is what Ray gives for an empty field.
-//   - What only snapshots tell (Serve, Data, Train, objects, runtime environments) is the last answer saved.
+//   - A row without a snapshot comes from events alone, and from what the logs of Ray's own processes tell (ports, processes, runtime
+//     environments); what they lack is what Ray gives for an empty field.
+//   - What only snapshots tell (Serve, Data, Train, objects) is the last answer saved.
 //
 // With Request.At the same rules hold for that moment: events after it are left out, rows that were not there yet too, and the last
 // snapshot taken before it is used, or the first if there is none.

@@ -27,7 +27,7 @@ func (d *Dashboard) grafanaHealth(w http.ResponseWriter, r *Request) error {
 	case disabled:
 		return reply(w, "Grafana disabled", "grafanaHost", disabled)
 	}
-	return reply(w, "Grafana running", "grafanaHost", d.opts.GrafanaIframeHost, "grafanaOrgId", d.opts.GrafanaOrgID,
+	return reply(w, "Grafana running", "grafanaHost", d.grafanaHost(), "grafanaOrgId", d.opts.GrafanaOrgID,
 		"sessionName", r.Session.Ref.Name, "dashboardUids", googleStyle(dashboardUIDs), "dashboardDatasource", d.opts.PrometheusName,
 		"grafanaClusterFilter", nullable(d.opts.GrafanaClusterFilter))
 }

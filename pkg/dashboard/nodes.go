@@ -64,6 +64,7 @@ func (s *nodeState) stateMessage() any {
 type nodeSummaries struct {
 	order   []string
 	byID    map[string]*pyjson.Object
+	unsaved map[string]bool // those of which there is no snapshot
 	session *session.Session
 }
 
@@ -84,7 +85,7 @@ func (d *Dashboard) summaries(r *Request) (nodeSummaries, error) {
 	if err != nil {
 		return nodeSummaries{}, err
 	}
-	all := nodeSummaries{byID: map[string]*pyjson.Object{}, session: r.Session}
+	all := nodeSummaries{byID: map[string]*pyjson.Object{}, unsaved: map[string]bool{}, session: r.Session}
 	for _, v := range data.List("summary") {
 		row, ok := v.(*pyjson.Object)
 		if !ok {
@@ -111,9 +112,30 @@ func (d *Dashboard) summaries(r *Request) (nodeSummaries, error) {
 		if id := n.ID.String(); existed && all.byID[id] == nil {
 			all.order = append(all.order, id)
 			all.byID[id] = newNode(r.Session, n, &state)
+			all.unsaved[id] = true
 		}
 	}
 	return all, showHardware(r, all)
+}
+
+// detailedSummaries are the summaries with all that is known of the nodes' processes.
+func (d *Dashboard) detailedSummaries(r *Request) (nodeSummaries, error) {
+	all, err := d.summaries(r)
+	if err != nil || len(all.unsaved) == 0 {
+		return all, err
+	}
+	facts, err := d.nodeFacts(r)
+	if err != nil {
+		return all, err
+	}
+	workers, err := d.livingWorkers(r)
+	if err != nil {
+		return all, err
+	}
+	for id := range all.unsaved {
+		all.byID[id] = completeNode(all.byID[id], facts[nodeOf(r.Session, id).ID], workers[id])
+	}
+	return all, nil
 }
 
 // nodeOf finds a node by its ID in hex; nil if no event told of it.
@@ -200,7 +222,7 @@ func (d *Dashboard) nodes(w http.ResponseWriter, r *Request) error {
 }
 
 func (d *Dashboard) nodeSummary(w http.ResponseWriter, r *Request) error {
-	all, err := d.summaries(r)
+	all, err := d.detailedSummaries(r)
 	if err != nil {
 		return err
 	}
@@ -237,7 +259,7 @@ func (d *Dashboard) hostnames(w http.ResponseWriter, r *Request) error {
 // node is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py). An unknown node has empty details.
 func (d *Dashboard) node(w http.ResponseWriter, r *Request) error {
 	id := r.Params["node_id"]
-	all, err := d.summaries(r)
+	all, err := d.detailedSummaries(r)
 	if err != nil {
 		return err
 	}
@@ -291,56 +313,38 @@ func fuller(row, inNode *pyjson.Object) *pyjson.Object {
 	return inNode
 }
 
-// nodeDetail is the node's own snapshot if there is one, else its summary with the workers that other answers tell of.
+// nodeDetail is the node's own snapshot if there is one, else its summary with a row for each of its workers.
 func (d *Dashboard) nodeDetail(r *Request, id string, summary *pyjson.Object) (*pyjson.Object, error) {
 	data, taken, err := savedData(r, "/nodes/"+id)
 	if err != nil {
 		return nil, err
 	}
+	n := nodeOf(r.Session, id)
 	if detail := data.Object("detail"); detail.Object("raylet").String("nodeId") == id {
-		if n := nodeOf(r.Session, id); n != nil {
+		if n != nil {
 			state, _ := nodeAt(n, r.At)
 			detail = overlayNode(detail, &state, believes(r, taken))
 		}
 		return hardwareOf(detail.Clone(), summary, r.At), nil
 	}
 	detail, raylet := summary.Clone(), summary.Object("raylet").Clone()
-	workers, err := d.nodeWorkers(r, id, raylet.List("coreWorkersStats"))
-	if err != nil {
-		return nil, err
+	workers := []any{}
+	for _, v := range raylet.List("coreWorkersStats") {
+		if stats, ok := v.(*pyjson.Object); ok {
+			workers = append(workers, workerProcess(r, stats))
+		}
+	}
+	if raylet.String("state") == alive && n != nil {
+		facts, err := d.nodeFacts(r)
+		if err != nil {
+			return nil, err
+		}
+		if pid := facts[n.ID].runtimeEnvAgent; pid != 0 {
+			workers = append(workers, agentProcess(pid, runtimeEnvAgentTitle))
+		}
 	}
 	raylet.Delete("coreWorkersStats")
 	detail.Set("raylet", raylet)
 	detail.Set("workers", workers)
 	return detail, nil
-}
-
-// nodeWorkers makes the list of a node's workers from the statistics of their core workers, or, without any, from the State API's list.
-func (d *Dashboard) nodeWorkers(r *Request, id string, stats []any) ([]any, error) {
-	workers := []any{}
-	for _, v := range stats {
-		s, _ := v.(*pyjson.Object)
-		workers = append(workers, nodeWorker(s.Get("pid"), s.Get("language"), s.Get("jobId"), []any{s}))
-	}
-	if stats != nil {
-		return workers, nil
-	}
-	set, err := d.workerRows(r)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range set.rows {
-		if row.String("node_id") == id && row.Bool("is_alive") {
-			stat := pyjson.Obj("workerId", row.Get("worker_id"), "pid", row.Get("pid"), "ipAddress", row.Get("ip"), "workerType", row.Get("worker_type"), "language", "PYTHON")
-			workers = append(workers, nodeWorker(row.Get("pid"), "PYTHON", "", []any{stat}))
-		}
-	}
-	return workers, nil
-}
-
-func nodeWorker(pid, language, job any, stats []any) *pyjson.Object {
-	return pyjson.Obj(
-		"pid", pid, "createTime", 0.0, "cpuPercent", 0.0, "cmdline", []any{}, "memoryInfo", pyjson.Obj("rss", 0.0, "vms", 0.0),
-		"memoryFullInfo", nil, "coreWorkerStats", stats, "language", language, "jobId", job,
-	)
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -9,18 +8,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// Only snapshots tell of objects and runtime environments: the state of processes at the time they were taken.
+// Only snapshots tell of objects: the state of processes at the time they were taken.
 
-// snapshotRows are the rows of a saved list with what the list said of itself.
-func snapshotRows(r *Request, path, notSaved string) (rowSet, error) {
+// snapshotRows are the rows of a saved list with what the list said of itself; found is false where none was saved.
+func snapshotRows(r *Request, path string) (set rowSet, found bool, err error) {
 	list, _, err := savedList(r, path)
-	if err != nil {
-		return rowSet{}, err
+	if list == nil || err != nil {
+		return rowSet{}, false, err
 	}
-	if list == nil {
-		return rowSet{warnings: []string{notSaved}}, nil
-	}
-	set := rowSet{total: int(list.Int("total")), partialFailure: list.Get("partial_failure_warning")}
+	set = rowSet{total: int(list.Int("total")), partialFailure: list.Get("partial_failure_warning")}
 	for _, v := range list.List("result") {
 		if row, ok := v.(*pyjson.Object); ok {
 			set.rows = append(set.rows, row)
@@ -31,24 +27,14 @@ func snapshotRows(r *Request, path, notSaved string) (rowSet, error) {
 			set.warnings = append(set.warnings, text)
 		}
 	}
-	return set, nil
+	return set, true, nil
 }
 
 // objectRows gives the rows of the State API's objects (list_objects in ray/dashboard/state_aggregator.py).
 func (d *Dashboard) objectRows(r *Request) (rowSet, error) {
-	return snapshotRows(r, "/api/v0/objects", "The objects of this session were not saved while it ran.")
-}
-
-// runtimeEnvRows gives the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py), those
-// that took longest to make first and those that were not made before them.
-func (d *Dashboard) runtimeEnvRows(r *Request) (rowSet, error) {
-	set, err := snapshotRows(r, "/api/v0/runtime_envs", "The runtime environments of this session were not saved while it ran.")
-	set.compare = func(a, b *pyjson.Object) int {
-		ma, mb := a.Get("creation_time_ms") != nil, b.Get("creation_time_ms") != nil
-		if !ma || !mb {
-			return cmp.Compare(boolInt(ma), boolInt(mb))
-		}
-		return cmp.Compare(b.Int("creation_time_ms"), a.Int("creation_time_ms"))
+	set, found, err := snapshotRows(r, "/api/v0/objects")
+	if !found {
+		set.warnings = []string{"The objects of this session were not saved while it ran."}
 	}
 	return set, err
 }

@@ -68,6 +68,7 @@ func (d *Dashboard) Routes() []Route {
 	}
 	get("/api/grafana_health", d.grafanaHealth)
 	get("/api/prometheus_health", d.prometheusHealth)
+	d.grafanaRoutes(get)
 	for _, path := range []string{"/api/gcs_healthz", "/api/healthz", "/api/local_raylet_healthz"} {
 		get(path, healthy)
 	}

@@ -79,13 +79,13 @@ func recorded(t testing.TB) *asker {
 	return newAsker(t, load(t, sharedStore, ref), Options{})
 }
 
-var parameter = regexp.MustCompile(`\{(\w+)\}`)
+var parameter = regexp.MustCompile(`\{(\w+)(:\*)?\}`)
 
 func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 	opts.Log = logrus.New()
 	a := &asker{t: t, session: s, mux: http.NewServeMux()}
 	for _, route := range New(opts).Routes() {
-		pattern := route.Path
+		pattern := strings.ReplaceAll(route.Path, ":*}", "...}")
 		if strings.HasSuffix(pattern, "/") {
 			pattern += "{$}"
 		}

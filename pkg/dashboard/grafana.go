@@ -1,0 +1,79 @@
+package dashboard
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// grafanaPath is where the frontend is told that Grafana is, relative to the dashboard: it asks for panels of the last minutes, and a stored
+// session's are others. grafana sends it on to the panels of the session's own time.
+const grafanaPath = "grafana"
+
+// grafanaHost is what the frontend takes for Grafana's address. It recognises Grafana Cloud, which can't be shown in frames, by the name.
+func (d *Dashboard) grafanaHost() string {
+	if u, err := url.Parse(d.opts.GrafanaIframeHost); err == nil && strings.HasSuffix("."+u.Hostname(), ".grafana.net") {
+		return d.opts.GrafanaIframeHost
+	}
+	return grafanaPath
+}
+
+// grafanaRoutes are the paths the frontend opens below Grafana's address: dashboards (/d/) and single panels (/d-solo/).
+func (d *Dashboard) grafanaRoutes(get func(route string, h handler)) {
+	for _, view := range []string{"d", "d-solo"} {
+		get("/"+grafanaPath+"/"+view+"/{dashboard:*}", func(w http.ResponseWriter, r *Request) error {
+			if d.opts.GrafanaHost == "" || d.opts.GrafanaHost == disabled {
+				writeText(w, http.StatusNotFound, "No Grafana is configured for stored sessions: set RAY_GRAFANA_HOST on the history server.")
+				return nil
+			}
+			host, err := url.Parse(d.opts.GrafanaIframeHost)
+			if err != nil {
+				return fmt.Errorf("redirect to Grafana: %w", err)
+			}
+			target := host.JoinPath(view, path.Clean("/"+r.Params["dashboard"])) // no dots lead out of the view
+			target.RawQuery = ofSession(r).Encode()
+			redirect(w, r, target.String())
+			return nil
+		})
+	}
+}
+
+// ofSession is the request's query with the session's name and, for times that count from now, its own beginning and end. Nothing is
+// left that would draw the panels again and again.
+func ofSession(r *Request) url.Values {
+	query := r.Query()
+	query.Set("var-SessionName", r.Session.Ref.Name)
+	query.Del("refresh")
+	from, to := r.Session.Start, r.Session.End
+	if r.At > 0 {
+		to = r.At
+	}
+	if relative(query.Get("from")) && relative(query.Get("to")) && from > 0 && to >= from {
+		query.Set("from", milliseconds(from))
+		query.Set("to", milliseconds(to))
+	}
+	return query
+}
+
+// relative reports whether Grafana counts a time from now, as in "now-5m", or would choose one itself.
+func relative(t string) bool { return t == "" || strings.HasPrefix(t, "now") }
+
+// milliseconds writes Unix nanoseconds as Grafana wants them.
+func milliseconds(ns int64) string { return strconv.FormatInt(ns/int64(time.Millisecond), 10) }
+
+// redirect sends a browser elsewhere. Ray's proxying dashboard, which unlike browsers sends a Content-Type with every request, would go
+// there itself: through it comes a page that the browser leaves at once.
+func redirect(w http.ResponseWriter, r *Request, target string) {
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Header.Get("Content-Type") == "" {
+		w.Header().Set("Location", target)
+		w.WriteHeader(http.StatusFound)
+		return
+	}
+	write(w, http.StatusOK, "text/html; charset=utf-8", fmt.Appendf(nil, `<!doctype html><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(target)))
+}

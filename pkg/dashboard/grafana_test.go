@@ -1,0 +1,67 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// The requests are those that Ray 2.60's frontend makes, shortened.
+func TestGrafanaShowsTheSessionsTime(t *testing.T) {
+	const name = "session_2026-11-20_23-19-45_581717_22125"
+	s := made(t, func(s *session.Session) { s.Start, s.End = 1_795_216_785_581_717_000, 1_795_216_999_123_456_789 }).session
+	for _, tt := range []struct {
+		what, host, url string
+		at              int64
+		want            string
+	}{
+		{"all panels", "https://grafana", "/grafana/d/rayDefaultDashboard/?orgId=1&kiosk=1&refresh=5s&from=now-5m&to=now&var-SessionName=other&var-datasource=Prometheus", 0,
+			"https://grafana/d/rayDefaultDashboard?from=1795216785581&kiosk=1&orgId=1&to=1795216999123&var-SessionName=" + name + "&var-datasource=Prometheus"},
+		{"one panel", "https://host/grafana/", "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=24&refresh&from=now-1h&to=now", 0,
+			"https://host/grafana/d-solo/rayDefaultDashboard/default-dashboard?from=1795216785581&panelId=24&to=1795216999123&var-SessionName=" + name},
+		{"a job's time", "https://grafana", "/grafana/d-solo/rayDefaultDashboard?from=1795216790000&to=1795216800000", 0,
+			"https://grafana/d-solo/rayDefaultDashboard?from=1795216790000&to=1795216800000&var-SessionName=" + name},
+		{"no time", "https://grafana", "/grafana/d/rayServeDashboard?orgId=1", 0,
+			"https://grafana/d/rayServeDashboard?from=1795216785581&orgId=1&to=1795216999123&var-SessionName=" + name},
+		{"up to a moment", "https://grafana", "/grafana/d/rayServeDashboard?from=now-7d&to=now", 1_795_216_800_000_000_000,
+			"https://grafana/d/rayServeDashboard?from=1795216785581&to=1795216800000&var-SessionName=" + name},
+		{"a Grafana on the same host", "/grafana-of-us", "/grafana/d/rayServeDashboard?from=now-7d&to=now", 0,
+			"/grafana-of-us/d/rayServeDashboard?from=1795216785581&to=1795216999123&var-SessionName=" + name},
+		{"no way out of Grafana's dashboards", "https://grafana", "/grafana/d/%2e%2e/%2e%2e/%2e%2e/admin?orgId=1", 0,
+			"https://grafana/d/admin?from=1795216785581&orgId=1&to=1795216999123&var-SessionName=" + name},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			a := newAsker(t, s, Options{GrafanaHost: "http://g:3000", GrafanaIframeHost: tt.host})
+			a.at = tt.at
+			w := a.get(tt.url)
+			if got := w.Header().Get("Location"); w.Code != http.StatusFound || got != tt.want {
+				t.Errorf("%d %s, want %s", w.Code, got, tt.want)
+			}
+		})
+	}
+}
+
+// Ray's proxying dashboard would follow a redirect itself.
+func TestGrafanaThroughRaysProxy(t *testing.T) {
+	s := made(t, func(s *session.Session) { s.Start, s.End = 1e18, 2e18 }).session
+	a := newAsker(t, s, Options{GrafanaHost: "https://grafana"})
+	r := httptest.NewRequest(http.MethodGet, "/grafana/d/x?from=now-5m&to=now", nil)
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	a.mux.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "url=https://grafana/d/x?from=1000000000000&amp;to=2000000000000&amp;var-SessionName=session_") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestWithoutGrafana(t *testing.T) {
+	for _, host := range []string{"", disabled} {
+		s := made(t, func(*session.Session) {}).session
+		if w := newAsker(t, s, Options{GrafanaHost: host}).get("/grafana/d/x"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
+			t.Errorf("%q: %d %v", host, w.Code, w.Header())
+		}
+	}
+}
