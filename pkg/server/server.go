@@ -107,6 +107,20 @@ func New(opts Options) (*Server, error) {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
+// Route is a method and the template of the paths it is answered for, such as /nodes/{node_id}.
+type Route struct{ Method, Path string }
+
+// Routes lists all that the router has.
+func (s *Server) Routes() []Route {
+	var routes []Route
+	for _, ws := range s.container.RegisteredWebServices() {
+		for _, r := range ws.Routes() {
+			routes = append(routes, Route{r.Method, r.Path})
+		}
+	}
+	return routes
+}
+
 // get adds a route for GET and HEAD.
 func get(ws *restful.WebService, path string, f restful.RouteFunction) {
 	ws.Route(ws.GET(path).To(f))

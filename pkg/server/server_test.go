@@ -88,6 +88,7 @@ func TestMethods(t *testing.T) {
 
 func TestEnterCluster(t *testing.T) {
 	f := start(t, nil)
+	f.waitDescribed(t) // owners are known by then
 	for _, tc := range []struct {
 		path, session string
 		status        int

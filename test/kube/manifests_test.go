@@ -19,6 +19,7 @@ const repository = "../.."
 func TestRenderedManifestsAreCurrent(t *testing.T) {
 	out := t.TempDir()
 	cmd := exec.Command(filepath.Join(repository, "scripts/render-config.sh"), binary(t, "collector"), out)
+	cmd.Env = append(os.Environ(), "PATH="+lab.Bin(t)+":"+os.Getenv("PATH")) // kubectl
 	if log, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, log)
 	}
@@ -40,7 +41,12 @@ func TestRenderedManifestsAreCurrent(t *testing.T) {
 
 // Every manifest of config/ as it is.
 func TestManifestsAreAccepted(t *testing.T) {
-	l := lab.Start(t)
+	for _, version := range lab.KubeRays {
+		t.Run("KubeRay "+version, func(t *testing.T) { manifestsAreAccepted(t, lab.StartWith(t, version)) })
+	}
+}
+
+func manifestsAreAccepted(t *testing.T, l *lab.Lab) {
 	l.InstallPrometheusOperator(t)
 	files, err := filepath.Glob(filepath.Join(repository, "config/*.yaml"))
 	if err != nil {
@@ -65,7 +71,14 @@ func TestManifestsAreAccepted(t *testing.T) {
 
 // Injected manifests: the golden ones, and all of KubeRay's own samples, both forms.
 func TestInjectedManifestsAreAccepted(t *testing.T) {
-	l := lab.Start(t)
+	for _, version := range lab.KubeRays {
+		t.Run("KubeRay "+version, func(t *testing.T) {
+			injectedManifestsAreAccepted(t, lab.StartWith(t, version), filepath.Join(lab.KubeRayDir(t, version), "config/samples/*.yaml"))
+		})
+	}
+}
+
+func injectedManifestsAreAccepted(t *testing.T, l *lab.Lab, pattern string) {
 	golden, err := filepath.Glob(filepath.Join(repository, "pkg/inject/testdata/*.out.*"))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +90,7 @@ func TestInjectedManifestsAreAccepted(t *testing.T) {
 		}
 		l.Accepts(t, filepath.Base(file), manifest)
 	}
-	samples, err := filepath.Glob(filepath.Join(lab.KubeRayDir(t), "config/samples/*.yaml"))
+	samples, err := filepath.Glob(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,4 +129,13 @@ func ownAddress(t *testing.T, ip string) {
 	t.Cleanup(func() { _ = exec.Command("ip", "address", "del", ip+"/32", "dev", "lo").Run() })
 }
 
+func listen(t *testing.T, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 func url(port int, path string) string { return fmt.Sprintf("http://127.0.0.1:%d%s", port, path) }

@@ -7,100 +7,57 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// KubeRay is the version whose types are installed.
-const KubeRay = "v1.6.2"
-
 // Lab is a running API server.
 type Lab struct {
 	Server     string // https://127.0.0.1:…
 	Kubeconfig string // of the administrator
-	dir        string
+	bin, dir   string
 	files      int
 }
 
 // Users are the callers the API server knows, besides service accounts: their token is "token-" and their name.
 var Users = []string{"ann", "bob", "eve"}
 
-// Start builds the API server if need be, starts it and installs KubeRay's types. It is stopped when the test ends.
+// Start builds the API server if need be, starts it and installs the types of KubeRay's oldest version. It is stopped when the test ends.
 func Start(t *testing.T) *Lab {
 	t.Helper()
-	bin := build(t)
-	l := &Lab{dir: t.TempDir()}
+	return StartWith(t, KubeRays[0])
+}
+
+// StartWith is Start with another version of KubeRay.
+func StartWith(t *testing.T, kubeRay string) *Lab {
+	t.Helper()
+	types := crds(t, kubeRay)
+	l := &Lab{bin: Bin(t), dir: t.TempDir()}
 	etcd, peer, api := freePort(t), freePort(t), freePort(t)
 	l.Server = "https://127.0.0.1:" + api
 	l.writeKeys(t)
 	l.write(t, "tokens.csv", l.tokens())
 	l.Kubeconfig = l.KubeconfigOf(t, "token-admin")
 
-	l.run(t, filepath.Join(bin, "etcd"), "--data-dir=etcd", "--unsafe-no-fsync",
+	l.run(t, filepath.Join(l.bin, "etcd"), "--data-dir=etcd", "--unsafe-no-fsync",
 		"--listen-client-urls=http://127.0.0.1:"+etcd, "--advertise-client-urls=http://127.0.0.1:"+etcd,
 		"--listen-peer-urls=http://127.0.0.1:"+peer, "--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
-	l.run(t, filepath.Join(bin, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:"+etcd, "--cert-dir=certs", "--bind-address=127.0.0.1", "--secure-port="+api,
+	l.run(t, filepath.Join(l.bin, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:"+etcd, "--cert-dir=certs", "--bind-address=127.0.0.1", "--secure-port="+api,
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key",
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--token-auth-file=tokens.csv",
 		// Without a controller nobody makes a namespace's default account.
 		"--disable-admission-plugins=ServiceAccount")
 	l.waitReady(t)
-	l.Kubectl(t, "", append([]string{"create"}, crds(t)...)...)
-	l.Kubectl(t, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	l.install(t, types)
 	return l
-}
-
-func build(t *testing.T) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(cache, "ray-history-kubelab")
-	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command(filepath.Join(filepath.Dir(here), "build.sh"), dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the API server: %v\n%s", err, out)
-	}
-	return dir
-}
-
-// crds are the arguments that name KubeRay's types for kubectl.
-func crds(t *testing.T) []string {
-	t.Helper()
-	var args []string
-	for _, name := range []string{"rayclusters", "rayjobs", "rayservices", "raycronjobs"} {
-		args = append(args, "-f", filepath.Join(KubeRayDir(t), "config/crd/bases/ray.io_"+name+".yaml"))
-	}
-	return args
-}
-
-// KubeRayDir is the folder of KubeRay's operator module.
-func KubeRayDir(t *testing.T) string {
-	t.Helper()
-	return moduleDir(t, "github.com/ray-project/kuberay/ray-operator@"+KubeRay)
-}
-
-func moduleDir(t *testing.T, module string) string {
-	t.Helper()
-	cmd := exec.Command("go", "mod", "download", "-json", module)
-	cmd.Dir = t.TempDir() // no module: the version is the one asked for
-	out, err := cmd.Output()
-	var answer struct{ Dir, Error string }
-	if jsonErr := json.Unmarshal(out, &answer); jsonErr != nil || answer.Dir == "" {
-		t.Fatalf("download %s: %v %s", module, err, answer.Error)
-	}
-	return answer.Dir
 }
 
 func freePort(t *testing.T) string {
@@ -176,7 +133,7 @@ func (l *Lab) run(t *testing.T, path string, args ...string) {
 		_ = cmd.Wait()
 		_ = log.Close()
 		if t.Failed() {
-			tail, _ := exec.Command("tail", "-n", "20", log.Name()).Output()
+			tail, _ := exec.Command("tail", "-n", "8", log.Name()).Output()
 			t.Logf("%s:\n%s", filepath.Base(path), tail)
 		}
 	})
@@ -199,7 +156,7 @@ func (l *Lab) waitReady(t *testing.T) {
 }
 
 func (l *Lab) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig=" + l.Kubeconfig}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "kubectl"), append([]string{"--kubeconfig=" + l.Kubeconfig}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -230,7 +187,7 @@ func (l *Lab) TokenOf(t *testing.T, namespace, account string) string {
 // Eventually waits for something that takes the API server a moment.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

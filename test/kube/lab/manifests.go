@@ -18,11 +18,30 @@ const prometheusOperator = "v0.85.0"
 // InstallPrometheusOperator makes the API server know ServiceMonitors, PodMonitors and PrometheusRules.
 func (l *Lab) InstallPrometheusOperator(t *testing.T) {
 	t.Helper()
-	dir := moduleDir(t, "github.com/prometheus-operator/prometheus-operator@"+prometheusOperator)
-	for _, name := range []string{"servicemonitors", "podmonitors", "prometheusrules"} {
-		l.Kubectl(t, "", "create", "-f", filepath.Join(dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+name+".yaml"))
+	dir, err := moduleDir(t, "github.com/prometheus-operator/prometheus-operator@"+prometheusOperator)
+	if err != nil {
+		t.Fatal(err)
 	}
-	l.Kubectl(t, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	var files []string
+	for _, name := range []string{"servicemonitors", "podmonitors", "prometheusrules"} {
+		files = append(files, filepath.Join(dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+name+".yaml"))
+	}
+	l.install(t, files)
+}
+
+// install creates types out of files and waits until they can be used.
+func (l *Lab) install(t *testing.T, files []string) {
+	t.Helper()
+	args := []string{"create"}
+	for _, file := range files {
+		args = append(args, "-f", file)
+	}
+	l.Kubectl(t, "", args...)
+	Eventually(t, "the types can be used", func() bool {
+		// It ends with an error where a type has no conditions at all yet.
+		_, err := l.Try(t, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+		return err == nil
+	})
 }
 
 // Accepts checks that the API server takes KubeRay's objects of a manifest, with strict validation of every field. Other objects in it are
