@@ -14,8 +14,8 @@ ENGINE       ?= docker
 IMAGE_TAG    ?= v0.1.0
 RAY_VERSIONS ?= 2.60.0 2.55.1
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# The test module brings its servers (MinIO, fake GCS …) and so does not weigh on those who import this one.
-MODULES     := . test
+# The test modules bring their servers (MinIO, fake GCS …) and so do not weigh on those who import this one.
+MODULES     := . test test/kube
 
 .PHONY: help
 help: ## list the targets
@@ -58,8 +58,12 @@ race: ## the same under the race detector
 test-backends: ## the storage contract against real servers, which it builds and starts
 	cd test && $(GO) test -v -count=1 -timeout 30m ./backends/... | grep -vE '^(=== |\s*--- PASS)'
 
+.PHONY: test-kube
+test-kube: ## against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2
+	cd test/kube && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
+
 .PHONY: e2e
-e2e: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium and Node
+e2e: build test-kube ## real Ray clusters, an S3 server, a browser and Kubernetes: needs root, iproute2, Chromium and Node
 	$(MAKE) dashboard RAY_VERSION=2.60.0
 	$(MAKE) dashboard RAY_VERSION=2.55.1
 	python3 test/e2e/e2e.py

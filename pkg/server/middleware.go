@@ -59,6 +59,9 @@ func (s *Server) middleware(next http.Handler) (http.Handler, error) {
 			}).Debug("request")
 		}()
 		secure(w.Header())
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close") // the client's next request goes to another replica
+		}
 		next.ServeHTTP(rec, r)
 	}))
 }
