@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 
@@ -56,6 +57,8 @@ type Request struct {
 	Session *session.Session
 	// At is the moment the answer is to show, Unix nanoseconds; 0 means the session's end (see ParseAt).
 	At int64
+	// Running says whether the session still runs, so that more of it is being stored; nil means that it does not.
+	Running func(context.Context) bool
 	// Params are the values of the {names} in the route's path, decoded.
 	Params map[string]string
 

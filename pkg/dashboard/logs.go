@@ -96,6 +96,8 @@ type logRange struct {
 	node       rayid.Node
 	path       string
 	start, end int64
+	// open says that the part ends where the log does, wherever that will be.
+	open bool
 }
 
 // notFound is Ray's error of a log that is not there: 500, with a sentence.
@@ -103,8 +105,8 @@ func notFound(format string, args ...any) *apiError {
 	return &apiError{http.StatusInternalServerError, fmt.Sprintf(format, args...)}
 }
 
-// logFile is /api/v0/logs/file and /api/v0/logs/stream (get_logs in ray/dashboard/modules/state/state_head.py). The stream of a stored
-// log ends where the log does.
+// logFile is /api/v0/logs/file and /api/v0/logs/stream (get_logs in ray/dashboard/modules/state/state_head.py). A stream ends where the
+// log does, which for a session that still runs is when that ends.
 func (d *Dashboard) logFile(w http.ResponseWriter, r *Request) error {
 	o, refused := parseLogOptions(r)
 	if refused == nil {
@@ -183,7 +185,7 @@ func (d *Dashboard) namedLog(r *Request, node rayid.Node, name string) (logRange
 		}
 	}
 	if f, err := r.Session.Logs.Open(r.Context(), node, below); err == nil {
-		return logRange{node: node, path: below, end: f.Size()}, nil
+		return logRange{node: node, path: below, end: f.Size(), open: true}, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return logRange{}, err
 	}
@@ -287,7 +289,7 @@ func (d *Dashboard) taskLog(r *Request, o *logOptions) (logRange, error) {
 		asked.start = *start
 	}
 	if end != nil {
-		asked.end = min(asked.end, *end)
+		asked.end, asked.open = min(asked.end, *end), false
 	}
 	return asked, nil
 }
@@ -316,7 +318,8 @@ func (d *Dashboard) sendLog(w http.ResponseWriter, r *Request, o *logOptions, as
 		}
 		start = max(start, tail)
 	}
-	if start >= asked.end {
+	following := o.mediaType == "stream" && asked.open && r.Running != nil && r.Running(ctx)
+	if start >= asked.end && !following {
 		// Ray 2.55 fails to send nothing (later ones do): its clients expect an error.
 		if old, err := d.ray255(r); err != nil || old {
 			writeText(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
@@ -326,13 +329,23 @@ func (d *Dashboard) sendLog(w http.ResponseWriter, r *Request, o *logOptions, as
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+safeFilename(o.downloadName)+`"`)
 	out := &startedWriter{w: w}
+	if following {
+		out.w = flushed{w}
+		if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+	}
 	var target io.Writer = out
 	if o.filterANSI {
 		filter := &ansiFilter{w: out}
 		target = filter
 		defer filter.flush()
 	}
-	if err := f.WriteRange(ctx, target, start, asked.end); err != nil {
+	err = f.WriteRange(ctx, target, start, asked.end)
+	if err == nil && following {
+		err = follow(ctx, f, asked.end, r.Running, target)
+	}
+	if err != nil {
 		if out.started {
 			if !errors.Is(err, context.Canceled) {
 				d.opts.Log.WithError(err).WithField("url", r.URL.String()).Error("read log")

@@ -136,31 +136,6 @@ func authenticationMode(w http.ResponseWriter, _ *Request) error {
 	return nil
 }
 
-// noServe is what Ray answers where Serve does not run (ServeInstanceDetails in ray/serve/schema.py).
-func noServe() any {
-	return pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
-}
-
-// serveApplications is /api/serve/applications/ (ray/dashboard/modules/serve/serve_head.py).
-func serveApplications(w http.ResponseWriter, r *Request) error {
-	value, _, err := saved(r, "/api/serve/applications/")
-	if err != nil {
-		return err
-	}
-	if value == nil {
-		value = noServe()
-	}
-	redact, err := redacts(r)
-	if err != nil {
-		return err
-	}
-	if redact {
-		value = redactDeep(value)
-	}
-	writeJSON(w, http.StatusOK, value)
-	return nil
-}
-
 // datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset.
 func datasets(w http.ResponseWriter, r *Request) error {
 	return savedOr("/api/data/datasets/"+url.PathEscape(r.Params["job_id"]), constant(pyjson.Obj("datasets", []any{})))(w, r)

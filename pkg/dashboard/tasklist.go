@@ -36,7 +36,11 @@ func (d *Dashboard) listTasks(w http.ResponseWriter, r *Request) error {
 		writeStateError(w, filterRefused(err))
 		return nil
 	}
-	e := taskEncoder{detail: q.Detail}
+	redact, err := redacts(r)
+	if err != nil {
+		return err
+	}
+	e := taskEncoder{detail: q.Detail, redact: redact}
 	out := newStream(w, jsonType)
 	out.buf = fmt.Appendf(out.buf, `{"result": true, "msg": "", "data": {"result": {"total": %d, "num_after_truncation": %d, "num_filtered": %d, "result": [`,
 		picked.Listed, picked.Listed, picked.Matching)

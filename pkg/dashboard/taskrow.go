@@ -12,6 +12,7 @@ import (
 // protobuf_to_task_state_dict there). It keeps buffers from row to row.
 type taskEncoder struct {
 	detail bool
+	redact bool // the secrets of runtime environments
 
 	states  []session.StateTime
 	profile session.Profile
@@ -212,7 +213,11 @@ func (e *taskEncoder) appendLogInfo(b []byte, r session.Row) []byte {
 func (e *taskEncoder) appendRuntimeEnv(b []byte, serialized []byte) []byte {
 	info, known := e.envs[string(serialized)]
 	if !known {
-		info = pyjson.Append(nil, runtimeEnvInfo(string(serialized)))
+		env := runtimeEnvInfo(string(serialized))
+		if e.redact {
+			env = redactRow(env)
+		}
+		info = pyjson.Append(nil, env)
 		if e.envs == nil {
 			e.envs = make(map[string][]byte)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -95,7 +96,7 @@ func (s *Server) answer(route dashboard.Route) restful.RouteFunction {
 			return
 		}
 		ctx, cancel := context.WithTimeoutCause(req.Request.Context(), s.opts.LoadWait, errWaited)
-		_, loaded, release, err := s.load(ctx, c)
+		entry, loaded, release, err := s.load(ctx, c)
 		cancel()
 		if err != nil {
 			s.fail(resp, req.Request, err)
@@ -110,6 +111,19 @@ func (s *Server) answer(route dashboard.Route) restful.RouteFunction {
 		} else if etag != "" {
 			w = &tagged{ResponseWriter: w, etag: etag}
 		}
-		route.Serve(w, &dashboard.Request{Request: req.Request, Session: loaded, At: c.at, Params: req.PathParameters()})
+		r := &dashboard.Request{Request: req.Request, Session: loaded, At: c.at, Params: req.PathParameters()}
+		if entry.Running && c.at == 0 {
+			r.Running = s.stillRuns(entry.Ref)
+		}
+		route.Serve(w, r)
+	}
+}
+
+// stillRuns asks, whenever it is called, whether more of a session is being stored.
+func (s *Server) stillRuns(ref layout.Session) func(context.Context) bool {
+	want := catalog.Want{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name}
+	return func(ctx context.Context) bool {
+		e, err := s.sessions.find(ctx, want)
+		return err == nil && e.Running
 	}
 }

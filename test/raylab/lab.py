@@ -54,7 +54,8 @@ def venv(version):
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         # Serve of Ray 2.55 fails with protobuf 7 ("'FieldDescriptor' object has no attribute 'label'").
-        subprocess.run([folder / "bin" / "pip", "install", "--quiet", f"ray[default,serve,data]=={version}", "protobuf<7"], check=True)
+        # Serve of Ray 2.57 needs jinja2 and does not say so.
+        subprocess.run([folder / "bin" / "pip", "install", "--quiet", f"ray[default,serve,data]=={version}", "protobuf<7", "jinja2"], check=True)
         (folder / "complete").touch()
     return folder.resolve()
 

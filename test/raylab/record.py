@@ -49,7 +49,7 @@ def workload(lab):
         lab.head.popen(PYTHON, "steady.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
         lab.head.popen(PYTHON, "actors.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
     ]
-    for script, *arguments in (("tasks.py", SHARED), ("groups.py",)):
+    for script, *arguments in (("tasks.py", SHARED), ("edges.py", SHARED), ("groups.py",)):
         (lab.folder / f"{script}.txt").write_text(lab.python(script, *arguments))
     steady.append(lab.head.popen(PYTHON, "groups.py", STEADY, env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     say("submitted jobs")
