@@ -3,13 +3,12 @@ package faulttest
 import (
 	"context"
 	"fmt"
-	"io"
-	"iter"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,12 +26,40 @@ import (
 
 // The test binary starts itself as the collector that is to be killed: these variables tell it so.
 const (
-	childVariable = "FAULTTEST_CHILD"
-	dirVariable   = "FAULTTEST_DIR"
-	portVariable  = "FAULTTEST_PORT"
-	seedVariable  = "FAULTTEST_SEED"
-	zipVariable   = "FAULTTEST_ZSTD"
+	childVariable  = "FAULTTEST_CHILD"
+	dirVariable    = "FAULTTEST_DIR"
+	portVariable   = "FAULTTEST_PORT"
+	seedVariable   = "FAULTTEST_SEED"
+	faultsVariable = "FAULTTEST_FAULTS"
+	zipVariable    = "FAULTTEST_ZSTD"
 )
+
+// ourselves is this binary as a collector with a local store that fails so (see faulty), "" for never.
+func ourselves(faults string, env ...string) Subject {
+	return Subject{
+		Command: func(l Life) *exec.Cmd {
+			c := exec.Command(os.Args[0])
+			c.Env = append(os.Environ(), childVariable+"=1", dirVariable+"="+l.Dir, portVariable+"="+strconv.Itoa(l.Port), seedVariable+"="+strconv.FormatUint(l.Number, 10))
+			if !l.Sound {
+				c.Env = append(c.Env, faultsVariable+"="+faults)
+			}
+			c.Env = append(c.Env, env...)
+			return c
+		},
+		Store: func(t *testing.T, dir string) blob.Store {
+			store, err := local.Open(filepath.Join(dir, "data"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = store.Close() })
+			return store
+		},
+		Faults: func(dir string) int {
+			injected, _ := os.ReadFile(filepath.Join(dir, "faults"))
+			return len(injected)
+		},
+	}
+}
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
@@ -45,7 +72,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// child is a collector with a local store that fails by the seed, 0 for never.
+// child is a collector with a local store that fails.
 func child() error {
 	dir := os.Getenv(dirVariable)
 	port, err := strconv.Atoi(os.Getenv(portVariable))
@@ -56,7 +83,7 @@ func child() error {
 	if err != nil {
 		return err
 	}
-	store, err := local.Open(dir + "/data")
+	store, err := local.Open(filepath.Join(dir, "data"))
 	if err != nil {
 		return err
 	}
@@ -70,8 +97,12 @@ func child() error {
 		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: dir + "/ray", SpoolDir: dir + "/spool", EventsPort: port,
 		Token: snapshot.Token("", "", nil), PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
 	}
-	if seed > 0 {
-		o.Store = &faulty{Store: store, random: rand.New(rand.NewPCG(seed, 2))}
+	if faults := os.Getenv(faultsVariable); faults != "" {
+		count, err := os.OpenFile(filepath.Join(dir, "faults"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		o.Store = &faulty{Store: store, faults: faults, count: count, random: rand.New(rand.NewPCG(seed, 2))}
 	}
 	if os.Getenv(zipVariable) != "" {
 		o.EventCompression, o.LogCompression = layout.Zstd, layout.Gzip
@@ -87,60 +118,4 @@ func child() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return c.Close(ctx)
-}
-
-// faulty is a store that fails now and then, in every way that stores do.
-type faulty struct {
-	blob.Store
-
-	mu     sync.Mutex
-	random *rand.Rand
-}
-
-func (f *faulty) roll(n int) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.random.IntN(n)
-}
-
-// Create implements blob.Creator.
-func (f *faulty) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	switch f.roll(20) {
-	case 0:
-		return fmt.Errorf("create %s: status 500", key)
-	case 1:
-		return fmt.Errorf("create %s: status 503: %w", key, blob.ErrThrottled)
-	case 2:
-		return fmt.Errorf("create %s: status 403: %w", key, blob.ErrPermission)
-	case 3:
-		_, err := io.CopyN(io.Discard, body, 10)
-		return fmt.Errorf("create %s: connection reset: %w", key, err)
-	case 4:
-		if err := f.Store.Create(ctx, key, body); err != nil {
-			return err
-		}
-		return fmt.Errorf("create %s: the answer was lost", key)
-	case 5:
-		time.Sleep(time.Duration(f.roll(200)) * time.Millisecond)
-	}
-	return f.Store.Create(ctx, key, body)
-}
-
-// List implements blob.Lister; a part of the listings breaks off.
-func (f *faulty) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	left := 1 << 30
-	if f.roll(10) == 0 {
-		left = f.roll(3)
-	}
-	return func(yield func(blob.Object, error) bool) {
-		for o, err := range f.Store.List(ctx, prefix, opts) {
-			if left--; left < 0 {
-				yield(blob.Object{}, fmt.Errorf("list %s: status 500", prefix))
-				return
-			}
-			if !yield(o, err) {
-				return
-			}
-		}
-	}
 }

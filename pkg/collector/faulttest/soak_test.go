@@ -55,8 +55,8 @@ func (s soakers) run(ctx context.Context, t *testing.T) {
 // TestSoak runs a collector under load for FAULTTEST_SOAK seconds (default 12): its memory, goroutines and open files must not grow.
 func TestSoak(t *testing.T) {
 	seconds := setting("FAULTTEST_SOAK", 12)
-	r := newRig(t)
-	r.start(11)
+	r := newRig(t, ourselves("all"))
+	r.start(false)
 	r.waitReady()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
 	defer cancel()
@@ -80,10 +80,10 @@ func TestSoak(t *testing.T) {
 		t.Error(err)
 	}
 	r.kill() // with whatever waits
-	r.start(0)
+	r.start(true)
 	r.waitReady()
 	r.end()
-	stored, _ := r.storedEvents()
+	stored := storedEvents(t, r.subject.Store(t, r.dir))
 	for id := range e.sent {
 		if !stored[id] {
 			t.Errorf("event %s is not stored", id)

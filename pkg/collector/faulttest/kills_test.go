@@ -1,0 +1,59 @@
+package faulttest
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// variants are the stores that collectors are killed over.
+var variants = []struct {
+	name   string
+	faults string // see faulty
+	env    []string
+	always bool // runs also when FAULTTEST_KILLS is not set
+}{
+	{name: "sound", always: true},
+	{name: "status 500", faults: "500"},
+	{name: "slow down", faults: "503"},
+	{name: "not permitted", faults: "403"},
+	{name: "connections break", faults: "break"},
+	{name: "stalls", faults: "stall"},
+	{name: "listings truncated", faults: "truncate"},
+	{name: "answers lost", faults: "lose"},
+	{name: "everything", faults: "all"},
+	{name: "everything, compressed", faults: "all", env: []string{zipVariable + "=1"}, always: true},
+}
+
+// TestKills is the fault suite: SIGKILL at random instants, under load, and a store that fails.
+func TestKills(t *testing.T) {
+	kills := setting("FAULTTEST_KILLS", 0)
+	var mu sync.Mutex
+	figures := map[string]Figures{}
+	var names []string
+	for i, v := range variants {
+		if kills == 0 && !v.always {
+			continue
+		}
+		names = append(names, v.name)
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			f := Run(t, ourselves(v.faults, v.env...), max(kills, 4), uint64(i))
+			if (f.Faults == 0) != (v.faults == "") {
+				t.Errorf("%d faults were injected", f.Faults)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			figures[v.name] = f
+		})
+	}
+	t.Cleanup(func() { Print(os.Stdout, names, figures) })
+}
+
+func setting(name string, byDefault int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return byDefault
+}

@@ -1,0 +1,162 @@
+// Package faulttest kills collectors at random instants under load, over stores that fail in every way, and compares what is stored in the
+// end with what was sent and written.
+//
+// Any collector in a process of its own can be put to it: see Subject and Run. The tests here do so with a local store that fails on
+// purpose; FAULTTEST_KILLS sets how often each is killed and runs all kinds of failures, not just some. A run is repeatable as far as
+// processes are: the seed decides when is killed, what is written, and which uploads fail.
+package faulttest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// Subject is a collector that is put to the test.
+type Subject struct {
+	// Command starts one life of it.
+	Command func(Life) *exec.Cmd
+	// Store opens what it stores in, to be read in the end; dir is the rig's folder.
+	Store func(t *testing.T, dir string) blob.Store
+	// Faults counts the faults injected so far.
+	Faults func(dir string) int
+}
+
+// Life is one start of the collector up to its end.
+type Life struct {
+	// Dir is the rig's folder: Ray's temporary folder is its ray, the spool's its spool.
+	Dir string
+	// Port is where it must take events on 127.0.0.1 and serve metrics.
+	Port int
+	// Number is of the life, from 0.
+	Number uint64
+	// Sound: the store must do as it is asked from now on, as far as that can be chosen.
+	Sound bool
+}
+
+// rig is a collector in a process of its own and what surrounds it.
+type rig struct {
+	t       *testing.T
+	subject Subject
+	dir     string
+	port    int
+	lives   uint64
+	log     *os.File
+
+	child   *exec.Cmd
+	started atomic.Int64 // Unix ns
+}
+
+func newRig(t *testing.T, subject Subject) *rig {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	_ = listener.Close()
+	r := &rig{t: t, subject: subject, dir: t.TempDir(), port: port}
+	logs := filepath.Join(r.dir, "ray", session.Name, "logs")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "ray", session.Name, "metrics_agent_port_"+nodeID.String()), []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r.log, err = os.Create(filepath.Join(r.dir, "collector.log")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.kill()
+		if t.Failed() {
+			data, _ := os.ReadFile(r.log.Name())
+			t.Logf("the collector's log ends:\n%s", data[max(0, len(data)-4000):])
+		}
+		_ = r.log.Close()
+	})
+	return r
+}
+
+func (r *rig) start(sound bool) {
+	r.t.Helper()
+	r.child = r.subject.Command(Life{Dir: r.dir, Port: r.port, Number: r.lives, Sound: sound})
+	r.lives++
+	r.child.Stdout, r.child.Stderr = r.log, r.log
+	if err := r.child.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.started.Store(time.Now().UnixNano())
+}
+
+func (r *rig) kill() {
+	r.started.Store(1 << 62)
+	if r.child == nil {
+		return
+	}
+	_ = r.child.Process.Kill()
+	_ = r.child.Wait()
+	r.child = nil
+}
+
+// end ends the collector as Kubernetes does; everything must be stored then.
+func (r *rig) end() {
+	r.t.Helper()
+	if err := r.child.Process.Signal(syscall.SIGTERM); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.child.Wait(); err != nil {
+		r.t.Errorf("the collector's end: %v", err)
+	}
+	r.child = nil
+}
+
+// looked says when the collector was started last and how many scans it has finished since.
+func (r *rig) looked() (life, times int64, ok bool) {
+	life = r.started.Load()
+	n, err := r.read("rayhistory_collector_logs_scan_seconds_count")
+	return life, int64(n), err == nil && life == r.started.Load()
+}
+
+func (r *rig) url(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%s", r.port, path) }
+
+func (r *rig) waitReady() {
+	r.t.Helper()
+	for range 500 {
+		if answer, err := http.Get(r.url("/readyz")); err == nil {
+			_ = answer.Body.Close()
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	r.t.Fatal("the collector does not become ready")
+}
+
+// read reads one value of the collector's metrics.
+func (r *rig) read(name string) (float64, error) {
+	answer, err := http.Get(r.url("/metrics"))
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("no metric %s", name)
+}

@@ -1,0 +1,77 @@
+package faulttest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// Figures are what a run amounts to.
+type Figures struct {
+	Lives  int // each but the last ended by SIGKILL
+	Faults int // injected
+	// Sent counts the events that were answered 200, Found the different ones that are stored, Missing those sent and not found.
+	Sent, Found, Missing int
+	// Logs with so many Bytes were written and rotated; Unequal are not stored as they were written.
+	Logs, Bytes, Rotations, Unequal int
+}
+
+// Run kills a collector so often, under load, and lets its last life end in order. Everything must be stored then.
+func Run(t *testing.T, subject Subject, kills int, seed uint64) Figures {
+	t.Helper()
+	r := newRig(t, subject)
+	random := rand.New(rand.NewPCG(seed, 5))
+	r.start(false)
+	e, w, stop := r.load(8, seed)
+	for range kills {
+		wait := time.Duration(random.IntN(1500)) * time.Millisecond
+		if random.IntN(6) == 0 {
+			wait += 4 * time.Second // long enough for rotations
+		}
+		time.Sleep(wait)
+		r.kill()
+		r.start(false)
+	}
+	time.Sleep(3 * time.Second)
+	stop()
+	r.kill()
+	r.start(true)
+	r.waitReady()
+	r.end()
+	return r.verify(e, w)
+}
+
+// load posts and writes until the returned function is called.
+func (r *rig) load(files int, seed uint64) (*events, *writers, func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}}
+	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), files: files, looked: r.looked, written: map[string]*bytes.Buffer{}}
+	var running sync.WaitGroup
+	running.Go(func() { e.run(ctx, r.t) })
+	running.Go(func() { w.run(ctx, r.t, seed) })
+	return e, w, func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// Print writes a table of runs by name.
+func Print(out io.Writer, names []string, figures map[string]Figures) {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "store\tSIGKILLs\tfaults injected\tevents answered 200\tfound\tlost\tlogs\tbytes\trotations\tnot equal\t")
+	for _, name := range names {
+		f, ok := figures[name]
+		if !ok {
+			continue
+		}
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, f.Lives-1, f.Faults, f.Sent, f.Found, f.Missing, f.Logs, f.Bytes, f.Rotations, f.Unequal)
+	}
+	_ = table.Flush()
+}
