@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"sync"
 	"unsafe"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -17,11 +18,18 @@ func (t *taskTables) fit(room func(held int64) bool, beside int64) {
 		return
 	}
 	defer t.fitting.Unlock()
-	for !room(t.memory()+beside) && t.end-t.begin > 1 {
+	for {
+		held := t.memory()
+		if room(held+beside) || held < leastHeld || t.end-t.begin == 1 {
+			return
+		}
 		t.end--
 		t.shards[t.end].reset(true)
 	}
 }
+
+// leastHeld is what tables may hold however little room there is: less would make many passes for nothing.
+const leastHeld = 2 << 20
 
 // complete says whether the tables are those of all tasks.
 func (t *taskTables) complete() bool { return t.begin == 0 && t.end == numShards }
@@ -63,19 +71,16 @@ func (s *source) loadInPasses(ctx context.Context, ref layout.Session, inv *inve
 	}
 	counts, all := s.counts, s.opts.Progress.BytesTotal.Load()
 	for {
-		out, err := s.assemble(ctx, ref, inv, tables)
+		out, err := s.assembleInto(ctx, file, ref, inv, tables)
 		if err != nil {
-			return nil, err
-		}
-		if err := file.add(out.Tasks); err != nil {
 			return nil, err
 		}
 		if tables.end == numShards {
 			if err := file.complete(); err != nil {
 				return nil, err
 			}
-			s.filed = true
 			out.Tasks.takeRows(file)
+			s.filed = true
 			return out, nil
 		}
 		// Each pass to come reads all again, and keeps about as much as this one.
@@ -90,6 +95,20 @@ func (s *source) loadInPasses(ctx context.Context, ref layout.Session, inv *inve
 		}
 		s.counts = counts
 	}
+}
+
+// filing is held while rows are put into a file. That takes memory beside that of the rows, which only one load may at a time.
+var filing sync.Mutex
+
+// assembleInto makes a session of a pass and puts its rows into a file.
+func (s *source) assembleInto(ctx context.Context, file *rowFile, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
+	filing.Lock()
+	defer filing.Unlock()
+	out, err := s.assemble(ctx, ref, inv, tables)
+	if err != nil {
+		return nil, err
+	}
+	return out, file.add(out.Tasks)
 }
 
 // takeRows replaces the rows of a table by those of a file, which refer to the same texts.

@@ -11,21 +11,27 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// rowFile holds the rows of a task table that is too large for memory, GroupRows at a time, in a temporary file without a name: it is gone
-// with the last session that reads it. It implements RowSource once it is complete.
+// rowFile holds the rows of a task table that is too large for memory, in a temporary file without a name: it is gone with the last session
+// that reads it. It implements RowSource once it is complete.
 type rowFile struct {
 	file   *os.File
 	size   int64
-	groups []rowGroup
+	blocks []rowBlock
 	first  []rayid.Task // the task of each group's first row
 	rows   int
 
-	pending *TaskColumns // fewer rows than a group has
-	encoder *zstd.Encoder
+	pending       *TaskColumns // fewer rows than a block has
+	plain, packed []byte       // buffers of flush
 }
 
-// rowGroup says where the columns of a group lie.
-type rowGroup struct {
+// blockRows is how many rows are compressed at a time: few, because sessions may be read while there is little memory left.
+const (
+	blockRows   = 1 << 10
+	groupBlocks = GroupRows / blockRows
+)
+
+// rowBlock says where the columns of blockRows rows lie, of the last ones fewer.
+type rowBlock struct {
 	rows       int
 	scan, rest section
 }
@@ -45,20 +51,16 @@ func newRowFile() (*rowFile, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, err
-	}
-	return &rowFile{file: file, pending: newTaskColumns(), encoder: encoder}, nil
+	return &rowFile{file: file, pending: newTaskColumns()}, nil
 }
 
 // add appends the rows of a table. Texts and definitions stay where they are.
 func (f *rowFile) add(t *Tasks) error {
 	for from := 0; from < t.n; {
-		to := min(t.n, from+GroupRows-f.pending.rows())
+		to := min(t.n, from+blockRows-f.pending.rows())
 		t.appendColumns(f.pending, from, to)
 		from = to
-		if f.pending.rows() == GroupRows {
+		if f.pending.rows() == blockRows {
 			if err := f.flush(); err != nil {
 				return err
 			}
@@ -74,19 +76,19 @@ func (f *rowFile) complete() error {
 			return err
 		}
 	}
-	f.pending, f.encoder = nil, nil
+	f.pending, f.plain, f.packed = nil, nil, nil
 	return nil
 }
 
 func (f *rowFile) flush() error {
 	c := f.pending
-	f.pending = newTaskColumns()
-	g := rowGroup{rows: c.rows()}
+	b := rowBlock{rows: c.rows()}
 	var err error
-	if g.scan, err = f.write(appendInts(nil, c.Scan)); err != nil {
+	f.plain = appendInts(f.plain[:0], c.Scan)
+	if b.scan, err = f.write(f.plain); err != nil {
 		return err
 	}
-	rest := appendInts(append([]byte(nil), c.IDs...), c.Cells)
+	rest := appendInts(append(f.plain[:0], c.IDs...), c.Cells)
 	for _, column := range c.Times {
 		for _, v := range column {
 			rest = binary.LittleEndian.AppendUint64(rest, uint64(v))
@@ -98,24 +100,40 @@ func (f *rowFile) flush() error {
 		}
 		rest = append(rest, c.Blobs[i].Data...)
 	}
-	if g.rest, err = f.write(rest); err != nil {
+	f.plain = rest
+	if b.rest, err = f.write(rest); err != nil {
 		return err
 	}
-	f.first = append(f.first, rayid.Task(c.IDs[:rayid.TaskSize]))
-	f.groups = append(f.groups, g)
-	f.rows += g.rows
+	if len(f.blocks)%groupBlocks == 0 {
+		f.first = append(f.first, rayid.Task(c.IDs[:rayid.TaskSize]))
+	}
+	f.blocks = append(f.blocks, b)
+	f.rows += b.rows
+	c.clear()
 	return nil
 }
 
 func (f *rowFile) write(data []byte) (section, error) {
-	stored := f.encoder.EncodeAll(data, nil)
-	s := section{at: f.size, stored: int64(len(stored)), size: len(data)}
-	if _, err := f.file.WriteAt(stored, s.at); err != nil {
+	encoder, err := rowEncoder()
+	if err != nil {
+		return section{}, err
+	}
+	f.packed = encoder.EncodeAll(data, f.packed[:0])
+	s := section{at: f.size, stored: int64(len(f.packed)), size: len(data)}
+	if _, err := f.file.WriteAt(f.packed, s.at); err != nil {
 		return s, fmt.Errorf("write rows that memory has no room for: %w (TMPDIR says where)", err)
 	}
 	f.size += s.stored
 	return s, nil
 }
+
+// Encoder and decoder are shared by all files: they hold some megabytes.
+var (
+	rowEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10), zstd.WithEncoderConcurrency(2))
+	})
+	rowDecoder = sync.OnceValues(func() (*zstd.Decoder, error) { return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)) })
+)
 
 func appendInts(b []byte, columns [][]int32) []byte {
 	for _, column := range columns {
@@ -125,8 +143,6 @@ func appendInts(b []byte, columns [][]int32) []byte {
 	}
 	return b
 }
-
-var rowDecoder = sync.OnceValues(func() (*zstd.Decoder, error) { return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)) })
 
 func (f *rowFile) read(s section) ([]byte, error) {
 	stored := make([]byte, s.stored)
@@ -146,48 +162,56 @@ func (f *rowFile) read(s section) ([]byte, error) {
 
 // Columns implements RowSource.
 func (f *rowFile) Columns(n int, all bool) (*TaskColumns, error) {
-	g := f.groups[n]
-	data, err := f.read(g.scan)
-	if err != nil {
-		return nil, err
-	}
+	blocks := f.blocks[n*groupBlocks : min(len(f.blocks), (n+1)*groupBlocks)]
 	out := newTaskColumns()
-	takeInts(data, out.Scan, g.rows)
+	for _, b := range blocks {
+		data, err := f.read(b.scan)
+		if err != nil {
+			return nil, err
+		}
+		takeInts(data, out.Scan, b.rows)
+	}
 	if !all {
 		return &TaskColumns{Scan: out.Scan}, nil
 	}
-	if data, err = f.read(g.rest); err != nil {
-		return nil, err
-	}
-	ids := g.rows * rayid.TaskSize
-	out.IDs, data = data[:ids:ids], data[ids:]
-	data = takeInts(data, out.Cells, g.rows)
-	for i := range out.Times {
-		out.Times[i] = make([]int64, g.rows)
-		for k := range out.Times[i] {
-			out.Times[i][k] = int64(binary.LittleEndian.Uint64(data[8*k:]))
+	for _, b := range blocks {
+		data, err := f.read(b.rest)
+		if err != nil {
+			return nil, err
 		}
-		data = data[8*g.rows:]
-	}
-	for i := range out.Blobs {
-		ends := make([]uint32, g.rows)
-		for k := range ends {
-			ends[k] = binary.LittleEndian.Uint32(data[4*k:])
-		}
-		data = data[4*g.rows:]
-		size := ends[g.rows-1]
-		out.Blobs[i] = Blobs{Data: data[:size:size], Ends: ends}
-		data = data[size:]
+		out.takeRest(data, b.rows)
 	}
 	return out, nil
 }
 
-// takeInts reads columns of so many rows, and gives what follows them.
+// takeRest appends the columns beside those of scans.
+func (c *TaskColumns) takeRest(data []byte, rows int) {
+	ids := rows * rayid.TaskSize
+	c.IDs, data = append(c.IDs, data[:ids]...), data[ids:]
+	data = takeInts(data, c.Cells, rows)
+	for i := range c.Times {
+		for k := range rows {
+			c.Times[i] = append(c.Times[i], int64(binary.LittleEndian.Uint64(data[8*k:])))
+		}
+		data = data[8*rows:]
+	}
+	for i := range c.Blobs {
+		blobs := &c.Blobs[i]
+		before, size := uint32(len(blobs.Data)), uint32(0)
+		for k := range rows {
+			size = binary.LittleEndian.Uint32(data[4*k:])
+			blobs.Ends = append(blobs.Ends, before+size)
+		}
+		data = data[4*rows:]
+		blobs.Data, data = append(blobs.Data, data[:size]...), data[size:]
+	}
+}
+
+// takeInts appends columns of so many rows, and gives what follows them.
 func takeInts(data []byte, columns [][]int32, rows int) []byte {
 	for i := range columns {
-		columns[i] = make([]int32, rows)
-		for k := range columns[i] {
-			columns[i][k] = int32(binary.LittleEndian.Uint32(data[4*k:]))
+		for k := range rows {
+			columns[i] = append(columns[i], int32(binary.LittleEndian.Uint32(data[4*k:])))
 		}
 		data = data[4*rows:]
 	}

@@ -139,11 +139,30 @@ func newTaskColumns() *TaskColumns {
 	}
 }
 
+// clear forgets all rows; their memory is used again.
+func (c *TaskColumns) clear() {
+	for i := range c.Scan {
+		c.Scan[i] = c.Scan[i][:0]
+	}
+	c.IDs = c.IDs[:0]
+	for i := range c.Cells {
+		c.Cells[i] = c.Cells[i][:0]
+	}
+	for i := range c.Times {
+		c.Times[i] = c.Times[i][:0]
+	}
+	for i := range c.Blobs {
+		c.Blobs[i] = Blobs{Data: c.Blobs[i].Data[:0], Ends: c.Blobs[i].Ends[:0]}
+	}
+}
+
 func (c *TaskColumns) rows() int { return len(c.Scan[0]) }
 
 // appendColumns copies rows [from, to) for an index.
 func (t *Tasks) appendColumns(out *TaskColumns, from, to int) {
 	var later, failed, profile []byte
+	var page *taskPage
+	var times []*[pageRows]int64
 	for n := from; n < to; n++ {
 		r := t.Row(n, 0)
 		i := int(r.i)
@@ -155,8 +174,11 @@ func (t *Tasks) appendColumns(out *TaskColumns, from, to int) {
 		for c := range cellColumns {
 			out.Cells[c] = append(out.Cells[c], cellColumns[c].get(r.p, i))
 		}
-		for c, times := range r.p.timeColumns() {
-			out.Times[c] = append(out.Times[c], times[i])
+		if r.p != page {
+			page, times = r.p, r.p.timeColumns()
+		}
+		for c := range times {
+			out.Times[c] = append(out.Times[c], times[c][i])
 		}
 		out.IDs = append(out.IDs, r.p.id[i][:]...)
 		later, failed, profile = r.appendLater(later[:0]), r.appendFailure(failed[:0]), r.appendProfile(profile[:0])

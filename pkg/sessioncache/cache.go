@@ -89,6 +89,7 @@ type Cache[S Loaded] struct {
 	recent  list.List // of *entry[S] that are ready, the one used last in front
 	bytes   int64     // of the ready ones
 	loading int64     // bytes that loads and refreshes under way hold
+	holders int64     // how many of them hold any
 }
 
 // entry is one session of the cache. All fields but ref, ready, progress and cancel are guarded by the cache's mutex until ready is closed.
@@ -273,14 +274,21 @@ func (c *Cache[S]) measured(e *entry[S], bytes int64) {
 	}
 }
 
-// room counts what a load holds, and says whether it may hold so much: sessions that nobody uses go first.
+// room counts what a load holds, and says whether it may hold so much: sessions that nobody uses go first. Where there is not enough for
+// all loads, those that hold more than their share give way to the others.
 func (c *Cache[S]) room(e *entry[S], held int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch {
+	case e.held == 0 && held > 0:
+		c.holders++
+	case e.held > 0 && held == 0:
+		c.holders--
+	}
 	c.loading += held - e.held
 	e.held = held
 	c.evict()
-	return c.bytes+c.loading <= c.bound()
+	return c.bytes+c.loading <= c.bound() || held <= (c.bound()-c.bytes)/max(1, c.holders)
 }
 
 // bound is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop goes on taking memory
