@@ -60,7 +60,7 @@ func writeRows(w io.Writer, t *session.Tables, generation string, done func(rows
 	out := parquet.NewGenericWriter[row](w, writerOptions(generation, session.GroupRows)...)
 	var values []parquet.Value
 	for g := range t.First {
-		columns, err := t.Source.Columns(g, true)
+		columns, err := t.Source.Columns(g, session.AllParts)
 		if err != nil {
 			return err
 		}
@@ -141,45 +141,52 @@ func openRows(ctx context.Context, o *object, f *facts) (*rowsTable, error) {
 }
 
 // Columns implements session.RowSource.
-func (t *rowsTable) Columns(g int, all bool) (*session.TaskColumns, error) {
+func (t *rowsTable) Columns(g int, part session.Part) (*session.TaskColumns, error) {
 	groups := t.file.RowGroups()
 	if g >= len(groups) {
 		return nil, fmt.Errorf("%w: %s has no row group %d", session.ErrDamaged, t.object.key, g)
 	}
 	chunks := groups[g].ColumnChunks()
-	if !all {
+	switch part {
+	case session.ScanPart:
 		chunks = chunks[:len(session.ScanColumns)]
+	case session.KinPart:
+		chunks = chunks[:len(session.ScanColumns)+1+len(session.CellColumns)+1]
 	}
-	part, err := t.object.part(context.Background(), t.file, g, len(chunks))
+	data, err := t.object.part(context.Background(), t.file, g, len(chunks))
 	if err != nil {
 		return nil, err
 	}
-	out, err := readColumns(chunks, part, int(groups[g].NumRows()), all)
+	out, err := readColumns(chunks, data, int(groups[g].NumRows()), part)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", session.ErrDamaged, t.object.key, err)
 	}
 	return out, nil
 }
 
-// readColumns decodes the columns of a row group: those that scans look at, or all.
-func readColumns(chunks []parquet.ColumnChunk, part io.ReaderAt, rows int, all bool) (out *session.TaskColumns, err error) {
-	scan := len(session.ScanColumns)
+// readColumns decodes the columns of a row group that belong to a part.
+func readColumns(chunks []parquet.ColumnChunk, from io.ReaderAt, rows int, part session.Part) (out *session.TaskColumns, err error) {
+	scan, ids := len(session.ScanColumns), len(session.ScanColumns)
+	cells := ids + 1
+	times := cells + len(session.CellColumns)
+	blobs := times + len(session.TimeColumns)
 	out = &session.TaskColumns{}
-	if out.Scan, err = readInts(chunks[:scan], part, rows); err != nil || !all {
+	if out.Scan, err = readInts(chunks[:scan], from, rows); err != nil || part == session.ScanPart {
 		return out, err
 	}
-	chunks = chunks[scan:]
-	if out.IDs, err = readFixed(chunks[0], part, rows); err != nil {
+	if out.IDs, err = readFixed(chunks[ids], from, rows); err != nil {
 		return nil, err
 	}
-	chunks = chunks[1:]
-	if out.Cells, err = readInts(chunks[:len(session.CellColumns)], part, rows); err != nil {
+	wanted := chunks[cells:times]
+	if part == session.KinPart {
+		wanted, blobs = wanted[:session.KinCells], times+1
+	}
+	if out.Cells, err = readInts(wanted, from, rows); err != nil {
 		return nil, err
 	}
-	chunks = chunks[len(session.CellColumns):]
-	if out.Times, err = readLongs(chunks[:len(session.TimeColumns)], part, rows); err != nil {
-		return nil, err
+	if out.Times, err = readLongs(chunks[times:blobs], from, rows); err != nil || part == session.KinPart {
+		return out, err
 	}
-	out.Blobs, err = readBlobs(chunks[len(session.TimeColumns):], part, rows)
+	out.Blobs, err = readBlobs(chunks[blobs:], from, rows)
 	return out, err
 }

@@ -17,9 +17,21 @@ import (
 
 // RowSource reads the task table of an index, GroupRows rows at a time. It may be used by several goroutines.
 type RowSource interface {
-	// Columns reads group g: its scan columns, or all of them.
-	Columns(g int, all bool) (*TaskColumns, error)
+	// Columns reads some columns of group g, or all.
+	Columns(g int, part Part) (*TaskColumns, error)
 }
+
+// Part is a part of the task table's columns. Each has those of the one before it.
+type Part uint8
+
+const (
+	ScanPart Part = iota // ScanColumns
+	KinPart              // and what lineage looks at: IDs, the first KinCells of CellColumns and the first of TimeColumns
+	AllParts
+)
+
+// KinCells is how many of CellColumns belong to KinPart.
+const KinCells = 3
 
 // maxPagedBytes bounds the cells of an index that a session holds in memory. Scan columns stay: they are 15 bytes a row.
 const maxPagedBytes = 64 << 20
@@ -117,6 +129,9 @@ func (r *pagedRows) readScans(from, to int) error {
 	return err
 }
 
+// rowsOf is how many rows group n has.
+func (r *pagedRows) rowsOf(n int) int { return min(GroupRows, r.rows-n*GroupRows) }
+
 // read reads group n; at the same time nobody else does.
 func (r *pagedRows) read(n int, cells bool) ([]taskPage, error) {
 	g := &r.groups[n]
@@ -128,11 +143,15 @@ func (r *pagedRows) read(n int, cells bool) ([]taskPage, error) {
 	if known := g.scan.Load(); known != nil && !cells {
 		return *known, nil
 	}
-	columns, err := r.source.Columns(n, cells)
+	part := ScanPart
+	if cells {
+		part = AllParts
+	}
+	columns, err := r.source.Columns(n, part)
 	if err != nil {
 		return nil, err
 	}
-	rows := min(GroupRows, r.rows-n*GroupRows)
+	rows := r.rowsOf(n)
 	for _, c := range slices.Concat(columns.Scan, columns.Cells) {
 		if len(c) != rows {
 			return nil, fmt.Errorf("%w: a column of %d values, want %d", ErrDamaged, len(c), rows)

@@ -161,7 +161,7 @@ func (f *rowFile) read(s section) ([]byte, error) {
 }
 
 // Columns implements RowSource.
-func (f *rowFile) Columns(n int, all bool) (*TaskColumns, error) {
+func (f *rowFile) Columns(n int, part Part) (*TaskColumns, error) {
 	blocks := f.blocks[n*groupBlocks : min(len(f.blocks), (n+1)*groupBlocks)]
 	out := newTaskColumns()
 	for _, b := range blocks {
@@ -171,7 +171,7 @@ func (f *rowFile) Columns(n int, all bool) (*TaskColumns, error) {
 		}
 		takeInts(data, out.Scan, b.rows)
 	}
-	if !all {
+	if part == ScanPart {
 		return &TaskColumns{Scan: out.Scan}, nil
 	}
 	for _, b := range blocks {

@@ -99,7 +99,7 @@ func (s *Session) Tables() *Tables {
 type tableRows struct{ t *Tasks }
 
 // Columns implements RowSource.
-func (r tableRows) Columns(g int, _ bool) (*TaskColumns, error) {
+func (r tableRows) Columns(g int, _ Part) (*TaskColumns, error) {
 	out := newTaskColumns()
 	r.t.appendColumns(out, g*GroupRows, min((g+1)*GroupRows, r.t.n))
 	return out, r.t.Err()

@@ -43,7 +43,7 @@ func (t *Tasks) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 	}
 	out := &Lineage{}
 	var err error
-	if out.Listed, err = t.each(q, true, func(_ int, r Row) {
+	if out.Listed, err = t.each(q, KinPart, func(_ int, r Row) {
 		out.Matching++
 		out.TaskCounts.add(r.Type(), 1)
 		b.add(r)

@@ -38,7 +38,7 @@ func (e *UnknownColumnError) Error() string { return "tasks cannot be filtered b
 func (t *Tasks) Select(q Query) (*Selection, error) {
 	s := &Selection{t: t, at: q.At}
 	var err error
-	s.Listed, err = t.each(q, false, func(n int, _ Row) {
+	s.Listed, err = t.each(q, ScanPart, func(n int, _ Row) {
 		s.Matching++
 		if len(s.Rows) < q.Limit {
 			s.Rows = append(s.Rows, int32(n))
@@ -48,8 +48,8 @@ func (t *Tasks) Select(q Query) (*Selection, error) {
 }
 
 // each calls visit for every row that q's filters keep, whatever its limit, and counts those that Ray's own store would have listed. Rows
-// of an index have no cells, unless these are asked for or a filter looks at them.
-func (t *Tasks) each(q Query, cells bool, visit func(n int, r Row)) (listed int, err error) {
+// of an index have the columns of part only, unless a filter looks at others.
+func (t *Tasks) each(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
 	source, rest, err := predicates(q.Filters)
 	if err != nil {
 		return 0, err
@@ -60,7 +60,10 @@ func (t *Tasks) each(q Query, cells bool, visit func(n int, r Row)) (listed int,
 	}
 	hidden := t.hiddenDefinitions(q.ExcludeDriver)
 	from, to, one := t.candidates(q.Filters)
-	row, err := t.rowsFor(q, cells, from, to)
+	if one {
+		part = AllParts
+	}
+	row, err := t.rowsFor(q, part, from, to)
 	if err != nil {
 		return 0, err
 	}
@@ -95,15 +98,15 @@ func (t *Tasks) each(q Query, cells bool, visit func(n int, r Row)) (listed int,
 	return listed, t.Err()
 }
 
-// rowsFor gives how the rows [from, to) are read for a query: as scans read them, if that is enough.
-func (t *Tasks) rowsFor(q Query, cells bool, from, to int) (row func(n int) (*taskPage, int), err error) {
-	if t.paged == nil || cells || q.At != 0 || slices.ContainsFunc(q.Filters, func(f Filter) bool { return !taskColumns[f.Key].scanned }) {
+// rowsFor gives how the rows [from, to) are read for a query that looks at them in order: no more columns than it needs.
+func (t *Tasks) rowsFor(q Query, part Part, from, to int) (row func(n int) (*taskPage, int), err error) {
+	if t.paged == nil || from == to || part == AllParts || q.At != 0 || slices.ContainsFunc(q.Filters, func(f Filter) bool { return !taskColumns[f.Key].scanned }) {
 		return t.row, nil
 	}
-	if from < to {
-		err = t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
+	if part == KinPart {
+		return t.paged.kin(from, to).row, nil
 	}
-	return t.scanRow, err
+	return t.scanRow, t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
 }
 
 // candidates narrows the rows to look at: one task's own, if it is asked for.

@@ -42,7 +42,7 @@ type StateCount struct {
 func (t *Tasks) Summarize(q Query, byFunction bool) (*Summary, error) {
 	b := summaryBuilder{Summary: &Summary{}, byFunction: byFunction, defs: make([]defCount, t.defs.n), byName: make(map[string]int32), reprs: make(map[kin]int32)}
 	var err error
-	b.Listed, err = t.each(q, false, func(_ int, r Row) { b.add(r) })
+	b.Listed, err = t.each(q, ScanPart, func(_ int, r Row) { b.add(r) })
 	for id, d := range b.defs {
 		if d.rows > 0 {
 			b.TaskCounts.add(t.texts.get(t.defs.at(id).kind), d.rows)
