@@ -41,6 +41,10 @@ func (t *Tasks) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 		t: t, names: make(map[string]int32), kin: make(map[kin]int32), creators: make(map[rayid.Actor]int32), actors: make(map[rayid.Actor]int32),
 		actorName: actorName,
 	}
+	if len(q.Filters) == 0 {
+		// Growing would copy, and leave behind, several times as much. Actors and groups are few.
+		b.nodes, b.counts = make([]lineageNode, 0, t.n+t.n/32), make([]numberCount, 0, t.n)
+	}
 	out := &Lineage{}
 	var err error
 	if out.Listed, err = t.each(q, KinPart, func(_ int, r Row) {
