@@ -3,6 +3,7 @@ module github.com/rayhistory/historyserver/test
 go 1.26.0
 
 require (
+	github.com/goccy/go-json v0.12.0
 	github.com/rayhistory/historyserver v0.0.0
 	github.com/sirupsen/logrus v1.10.2
 )

@@ -2,14 +2,11 @@ package session
 
 import (
 	"bytes"
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	goccy "github.com/goccy/go-json"
 
 	"github.com/rayhistory/historyserver/internal/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -84,8 +81,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode compares ways to get events into the tables: the scanner of this package, and libraries that fill structs first. For those
-// it shows the filling alone too.
+// BenchmarkDecode gets events into the tables, an event after the other. What libraries take to fill structs alone is measured in
+// test/decoders, so that this module does not need them.
 func BenchmarkDecode(b *testing.B) {
 	ref, store, size := generated(b, 2_000)
 	var events [][]byte
@@ -94,131 +91,13 @@ func BenchmarkDecode(b *testing.B) {
 			events = append(events, bytes.Split(bytes.TrimSpace(lines), []byte("\n"))...)
 		}
 	}
-	run := func(name string, take func(*decoder, []byte) error) {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(size)
-			b.ReportAllocs()
-			for b.Loop() {
-				d := newDecoder(newTaskTables(), newEntityTables(), ref.Name)
-				for _, e := range events {
-					if err := take(d, e); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-		})
-	}
-	run("scanner", func(d *decoder, e []byte) error {
-		d.event(&cursor{b: e})
-		return nil
-	})
-	for name, unmarshal := range map[string]func([]byte, any) error{
-		"goccy":         func(b []byte, v any) error { return goccy.Unmarshal(b, v) },
-		"encoding_json": json.Unmarshal,
-	} {
-		run(name+" alone", func(_ *decoder, e []byte) error { return unmarshal(e, &typedEvent{}) })
-		run(name, func(d *decoder, e []byte) error {
-			var v typedEvent
-			err := unmarshal(e, &v)
-			v.put(d)
-			return err
-		})
-	}
-}
-
-// typedEvent has the fields of tasks' events that the tables keep.
-type typedEvent struct {
-	SessionName              string
-	TaskDefinitionEvent      *typedDefinition
-	ActorTaskDefinitionEvent *typedDefinition
-	TaskLifecycleEvent       *typedLifecycle
-	TaskProfileEvents        *typedProfile
-}
-
-type typedDefinition struct {
-	TaskID, JobID, ParentTaskID, PlacementGroupID, ActorID            string
-	TaskFunc, ActorFunc                                               json.RawMessage
-	TaskName, ActorTaskName, TaskType, Language, SerializedRuntimeEnv string
-	RequiredResources, LabelSelector                                  json.RawMessage
-	TaskAttempt                                                       int64
-}
-
-type typedLifecycle struct {
-	TaskID, JobID, NodeID, WorkerID string
-	WorkerPid                       int32
-	TaskAttempt                     int64
-	StateTransitions                []struct{ State, Timestamp string }
-	RayErrorInfo                    *struct{ ErrorType, ErrorMessage string }
-	TaskLogInfo                     *struct {
-		StdoutFile, StderrFile                         string
-		StdoutStart, StdoutEnd, StderrStart, StderrEnd int64 `json:",string"`
-	}
-}
-
-type typedProfile struct {
-	TaskID, JobID string
-	AttemptNumber int64
-	ProfileEvents struct {
-		ComponentType, ComponentID, NodeIPAddress string
-		Events                                    []struct {
-			StartTime, EndTime   int64 `json:",string"`
-			ExtraData, EventName string
+	b.SetBytes(size)
+	b.ReportAllocs()
+	for b.Loop() {
+		d := newDecoder(newTaskTables(), newEntityTables(), ref.Name)
+		for _, e := range events {
+			d.event(&cursor{b: e})
 		}
-	}
-}
-
-// put does with an event what the scanner does.
-func (v *typedEvent) put(d *decoder) {
-	u := &d.update
-	u.reset()
-	text := func(s string) textID { return d.text([]byte(s)) }
-	var id string
-	var attempt int64
-	switch {
-	case v.TaskDefinitionEvent != nil || v.ActorTaskDefinitionEvent != nil:
-		e, function, name := v.TaskDefinitionEvent, json.RawMessage(nil), ""
-		if e != nil {
-			function, name = e.TaskFunc, e.TaskName
-		} else {
-			e = v.ActorTaskDefinitionEvent
-			function, name = e.ActorFunc, e.ActorTaskName
-		}
-		id, attempt = e.TaskID, e.TaskAttempt
-		u.job, u.parent, u.actor = idOf[rayid.Job]([]byte(e.JobID)), d.anyBinary([]byte(e.ParentTaskID)), internID(d, []byte(e.ActorID), actorBytes)
-		u.def = d.tables.defs.intern(definition{
-			kind: text(e.TaskType), language: text(e.Language), name: text(name), function: d.function(function), runtimeEnv: text(e.SerializedRuntimeEnv),
-			resources: d.json(&d.resources, e.RequiredResources), labels: d.json(&d.labels, e.LabelSelector),
-			group: internID(d, []byte(e.PlacementGroupID), groupBytes),
-		})
-	case v.TaskLifecycleEvent != nil:
-		e := v.TaskLifecycleEvent
-		id, attempt = e.TaskID, e.TaskAttempt
-		u.job, u.node, u.worker, u.pid = idOf[rayid.Job]([]byte(e.JobID)), internID(d, []byte(e.NodeID), nodeBytes), internID(d, []byte(e.WorkerID), workerBytes), e.WorkerPid
-		for _, t := range e.StateTransitions {
-			u.transitions = append(u.transitions, transition{d.tables.states.parse([]byte(t.State)), d.time([]byte(t.Timestamp))})
-		}
-		if f := e.RayErrorInfo; f != nil {
-			u.hasError, u.errorType, u.errorText = true, text(f.ErrorType), appendWithoutColours(u.errorText, []byte(f.ErrorMessage))
-		}
-		if l := e.TaskLogInfo; l != nil {
-			u.flags = hasLogInfo | hasStdoutStart | hasStdoutEnd | hasStderrStart | hasStderrEnd
-			u.stdoutFile, u.stderrFile = text(l.StdoutFile), text(l.StderrFile)
-			u.stdoutStart, u.stdoutEnd, u.stderrStart, u.stderrEnd = l.StdoutStart, l.StdoutEnd, l.StderrStart, l.StderrEnd
-		}
-	case v.TaskProfileEvents != nil:
-		e := v.TaskProfileEvents
-		id, attempt = e.TaskID, e.AttemptNumber
-		p := e.ProfileEvents
-		d.task([]byte(id), attempt)
-		u.profiler = d.tables.profilers.intern(profiler{text(p.ComponentType), d.anyBinary([]byte(p.ComponentID)), text(p.NodeIPAddress)})
-		var before int64
-		for _, s := range p.Events {
-			u.profile = appendProfile(u.profile, before, profileEvent{s.StartTime, s.EndTime, text(s.EventName), d.extraData([]byte(s.ExtraData))})
-			before = s.StartTime
-		}
-	}
-	if d.task([]byte(id), attempt) == ofTask {
-		d.tables.apply(u)
 	}
 }
 
