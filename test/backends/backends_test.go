@@ -24,7 +24,10 @@ import (
 // all are the servers by name, in the order of the table.
 var all = []string{"local", "versitygw", "minio", "fake-gcs-server", "azurite-blob", "oss"}
 
-var seed = flag.Uint64("seed", 1, "which requests meet which faults")
+var (
+	seed       = flag.Uint64("seed", 1, "which requests meet which faults")
+	faultShare = flag.Float64("fault-share", 0.1, "the part of requests that meets a fault")
+)
 
 var selected = flag.String("servers", strings.Join(all, ","), "servers to run the contract against")
 
@@ -51,9 +54,6 @@ const (
 	stallWithFaults = 2 * time.Second
 )
 
-// faultShare is the part of requests that meets a fault.
-const faultShare = 0.1
-
 // runContract runs the contract against a server, directly and through a proxy that injects faults. contract gives the contract for
 // a server's URL; refusal is the body of the server's refusals.
 func runContract(t *testing.T, driver, server, url string, refusal func(status int) string, contract func(url string, stall time.Duration) blobtest.Contract) {
@@ -61,7 +61,7 @@ func runContract(t *testing.T, driver, server, url string, refusal func(status i
 		record(run{driver, server, "none", contract(url, stall).Run(t)})
 	})
 	t.Run("faults", func(t *testing.T) {
-		proxy, err := faults.New(url, faultShare, *seed)
+		proxy, err := faults.New(url, *faultShare, *seed)
 		if err != nil {
 			t.Fatal(err)
 		}

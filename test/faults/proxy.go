@@ -79,7 +79,10 @@ func New(target string, share float64, seed uint64) (*Proxy, error) {
 	p := &Proxy{
 		Refusal: func(int) string { return "" },
 		Deny:    func(*http.Request) bool { return false },
-		target:  u, client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}, stop: make(chan struct{}),
+		target:  u, stop: make(chan struct{}),
+		// A client that waits for a server's consent to a large body must get to wait: a server that refuses at once breaks the
+		// connection to one that goes on sending, and its answer may be lost with it.
+		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, ExpectContinueTimeout: 10 * time.Second},
 		random: rand.New(rand.NewPCG(seed, seed)), share: share, row: map[string]int{}, counts: map[Fault]int{},
 	}
 	p.server = httptest.NewServer(p)

@@ -154,6 +154,7 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	if err != nil {
 		return page{}, s.explain(err, "s3:ListBucket")
 	}
+	s.bucketSeen.Store(true)
 	// Some servers ignore the wish for an encoding.
 	decode := func(name *string) (string, error) { return aws.ToString(name), nil }
 	if output.EncodingType == types.EncodingTypeUrl {
@@ -186,7 +187,7 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 
 // find looks a key up with no more than the permission to list.
 func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
-	p, err := s.listPage(ctx, &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &key, MaxKeys: aws.Int32(1), EncodingType: types.EncodingTypeUrl})
+	p, err := s.listPage(ctx, s.lookup(key))
 	if err != nil {
 		return blob.Object{}, err
 	}
@@ -194,6 +195,11 @@ func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
 		return blob.Object{}, os.ErrNotExist
 	}
 	return p.objects[0], nil
+}
+
+// lookup is the smallest listing that shows key if it is there.
+func (s *Store) lookup(key string) *awss3.ListObjectsV2Input {
+	return &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &key, MaxKeys: aws.Int32(1), EncodingType: types.EncodingTypeUrl}
 }
 
 func unquote(etag *string) string { return strings.Trim(aws.ToString(etag), `"`) }

@@ -3,11 +3,13 @@ package s3
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -89,6 +91,7 @@ type Store struct {
 	bucket       string
 	region       string
 	createBucket bool
+	bucketSeen   atomic.Bool // it was listed
 	log          logrus.FieldLogger
 	conditions   remote.Conditions
 }
@@ -200,10 +203,11 @@ func newRetryer() aws.Retryer {
 			retry.RetryableHTTPStatusCode{Codes: map[int]struct{}{http.StatusRequestTimeout: {}, http.StatusTooManyRequests: {}}},
 			// Two conditional writes of one key at the same moment: AWS asks to repeat the later one.
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"ConditionalRequestConflict": {}}},
-			// An answer that was cut short.
+			// An answer that was cut short, the body of a refusal included: it says why, and what is missing.
 			retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
 				var broken *smithy.DeserializationError
-				if errors.As(err, &broken) {
+				var cut *xml.SyntaxError
+				if errors.As(err, &broken) || errors.As(err, &cut) {
 					return aws.TrueTernary
 				}
 				return aws.UnknownTernary

@@ -20,6 +20,10 @@ import (
 // multipartFrom is the size from which an object is sent in parts, so that a broken connection costs one part, not all.
 const multipartFrom = 64 << 20
 
+// largestRefused is the size in bytes up to which a body is sent to a bucket that may not be there. Of a larger one servers do not read
+// the rest when they refuse it, and the answer that says why is lost in the reset of the connection (seen with versitygw).
+const largestRefused = 64 << 10
+
 // Create implements blob.Creator. It relies on If-None-Match, as far as the server does.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
 	size, err := remote.Size(body)
@@ -85,6 +89,11 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 	input := &awss3.PutObjectInput{Bucket: &s.bucket, Key: &key, Body: body, ContentLength: &size}
 	if absent {
 		input.IfNoneMatch = aws.String("*")
+	}
+	if size > largestRefused && !s.bucketSeen.Load() {
+		if _, err := s.listPage(ctx, s.lookup(key)); err != nil {
+			return 0, err
+		}
 	}
 	err = s.withBucket(ctx, func() error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
