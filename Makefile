@@ -9,6 +9,7 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 RAY_VERSION ?= 2.60.0
 PORT        ?= 8080
 FUZZTIME    ?= 20s
+SOAK        ?= 180
 # Images: what builds them, their tag, and the Ray versions whose dashboards the history server's holds.
 ENGINE       ?= docker
 IMAGE_TAG    ?= v0.1.0
@@ -53,6 +54,10 @@ test: vet ## hermetic tests of everything but real servers, clusters and browser
 .PHONY: race
 race: ## the same under the race detector
 	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: faults
+faults: ## collectors killed 200 times over failing stores, then one under load for SOAK seconds; prints the figures
+	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 4 ./pkg/collector/faulttest | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-backends
 test-backends: ## the storage contract against real servers, which it builds and starts

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""bill.py [--minutes 10] [--ray 2.60.0]   What collectors ask of the store, beside a real three-node Ray, with their default settings.
+"""bill.py [--minutes 10] [--ray 2.60.0] [--phase quiet|working]   What collectors ask of the store, beside a real three-node Ray, with their default settings.
 
-First the cluster is left alone, then a driver runs some five tasks a second that print a line each. Prints, for each node, the requests and bytes of an hour at that rate.
-Needs root: see ../raylab/lab.py.
+First the cluster is left alone, then a driver runs some five tasks a second that print a line each; --phase makes it one of the two. Prints, for each node, the requests and
+bytes of an hour at that rate. Needs root: see ../raylab/lab.py.
 """
 
 import argparse
@@ -60,6 +60,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ray", default="2.60.0", metavar="VERSION")
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--phase", choices=("quiet", "working"), help="only this one")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/bill")
     a = parser.parse_args()
     work = a.work.resolve()
@@ -74,11 +75,13 @@ def main():
                 pod.popen(f"{HOME}/bin/collector", *flags, env=store.environment, stdout=log, stderr=log)
             lab.start_ray()
             print("| | node | puts an hour | listings | sent | of a core |\n|---|---|--:|--:|--:|--:|", flush=True)
-            time.sleep(150)  # until what Ray says at its start is stored
-            hour(lab, a.minutes, "left alone")
-            lab.head.popen(PYTHON, "-c", DRIVER, str(60 * a.minutes + 120))
-            time.sleep(90)
-            hour(lab, a.minutes, "5 tasks a second")
+            if a.phase != "working":
+                time.sleep(150)  # until what Ray says at its start is stored
+                hour(lab, a.minutes, "left alone")
+            if a.phase != "quiet":
+                lab.head.popen(PYTHON, "-c", DRIVER, str(60 * a.minutes + 120))
+                time.sleep(90)
+                hour(lab, a.minutes, "5 tasks a second")
 
 
 if __name__ == "__main__":
