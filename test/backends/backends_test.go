@@ -107,7 +107,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// printTable prints a line a subtest, a column a run.
+// printTable prints a line a subtest, a column a run, and below what did not pass.
 func printTable() {
 	if len(runs) == 0 {
 		return
@@ -137,4 +137,12 @@ func printTable() {
 		})
 	}
 	_ = w.Flush()
+	for _, r := range runs {
+		for _, result := range r.results {
+			if !result.Passed {
+				fmt.Printf("FAIL %s, %s, faults %s, %s: %s\n", r.driver, r.server, r.faults, result.Name, result.Complaint)
+			}
+		}
+	}
+	fmt.Printf("seed %d, fault share %g\n", *seed, *faultShare)
 }

@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -29,9 +28,9 @@ var sizes = map[string][]int{
 	"many":        slices.Repeat([]int{700_001}, 40),
 }
 
-func (c Contract) concatenate(t *testing.T, s blob.Store) {
+func (c Contract) concatenate(t subject, s blob.Store) {
 	for name, sizes := range sizes {
-		t.Run(name, func(t *testing.T) {
+		t.sub(name, func(t subject) {
 			var whole bytes.Buffer
 			var sources []blob.Object
 			for i, size := range sizes {
@@ -78,7 +77,7 @@ func (c Contract) concatenate(t *testing.T, s blob.Store) {
 }
 
 // bigObject writes and reads an object with a peak of memory that is a fraction of its size.
-func (c Contract) bigObject(t *testing.T, s blob.Store) {
+func (c Contract) bigObject(t subject, s blob.Store) {
 	const most = 64 << 20
 	runtime.GC()
 	var start runtime.MemStats
@@ -173,21 +172,21 @@ func equalUpTo(a, b string) int {
 	return min(len(a), len(b))
 }
 
-func create(t *testing.T, s blob.Store, key, content string) {
+func create(t subject, s blob.Store, key, content string) {
 	t.Helper()
 	if err := s.Create(t.Context(), key, strings.NewReader(content)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func read(t *testing.T, s blob.Store, key string) string {
+func read(t subject, s blob.Store, key string) string {
 	t.Helper()
 	return readRange(t, s, key, 0, -1)
 }
 
 // readRange reads a range. Only at the end, when it is closed, may a download tell that its bytes are not those of the checksum: it is asked
 // for again.
-func readRange(t *testing.T, s blob.Store, key string, offset, length int64) string {
+func readRange(t subject, s blob.Store, key string, offset, length int64) string {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
 		body, err := s.Get(t.Context(), key, offset, length)
@@ -207,7 +206,7 @@ func readRange(t *testing.T, s blob.Store, key string, offset, length int64) str
 	}
 }
 
-func list(t *testing.T, s blob.Store, prefix string, opts blob.ListOptions) []blob.Object {
+func list(t subject, s blob.Store, prefix string, opts blob.ListOptions) []blob.Object {
 	t.Helper()
 	var objects []blob.Object
 	for o, err := range s.List(context.WithoutCancel(t.Context()), prefix, opts) {
@@ -219,7 +218,7 @@ func list(t *testing.T, s blob.Store, prefix string, opts blob.ListOptions) []bl
 	return objects
 }
 
-func wantKeys(t *testing.T, s blob.Store, prefix string, opts blob.ListOptions, want ...string) {
+func wantKeys(t subject, s blob.Store, prefix string, opts blob.ListOptions, want ...string) {
 	t.Helper()
 	var got []string
 	for _, o := range list(t, s, prefix, opts) {

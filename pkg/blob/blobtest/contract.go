@@ -33,7 +33,9 @@ type Contract struct {
 type Result struct {
 	Name   string
 	Passed bool
-	Took   time.Duration
+	// Complaint is the first of a subtest that did not pass.
+	Complaint string
+	Took      time.Duration
 }
 
 // Run runs all subtests.
@@ -47,7 +49,7 @@ func (c Contract) Run(t *testing.T) []Result {
 	var results []Result
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, blob.Store)
+		run  func(subject, blob.Store)
 	}{
 		{"create and read", createAndRead},
 		{"create twice", c.createTwice},
@@ -67,13 +69,14 @@ func (c Contract) Run(t *testing.T) []Result {
 		{"big object in little memory", c.bigObject},
 	} {
 		start := time.Now()
-		passed := t.Run(test.name, func(t *testing.T) { test.run(t, c.Open(t)) })
-		results = append(results, Result{test.name, passed, time.Since(start)})
+		first := &complaint{}
+		passed := t.Run(test.name, func(t *testing.T) { test.run(subject{t, first}, c.Open(t)) })
+		results = append(results, Result{test.name, passed, first.text, time.Since(start)})
 	}
 	return results
 }
 
-func createAndRead(t *testing.T, s blob.Store) {
+func createAndRead(t subject, s blob.Store) {
 	content := "line 1\nline 2\n"
 	before := time.Now()
 	create(t, s, "log/x/events", content)
@@ -97,7 +100,7 @@ func createAndRead(t *testing.T, s blob.Store) {
 	}
 }
 
-func (c Contract) createTwice(t *testing.T, s blob.Store) {
+func (c Contract) createTwice(t subject, s blob.Store) {
 	for i := range 3 {
 		key := fmt.Sprintf("twice/%d", i)
 		create(t, s, key, "first")
@@ -115,7 +118,7 @@ func (c Contract) createTwice(t *testing.T, s blob.Store) {
 	}
 }
 
-func creatorsAtOnce(t *testing.T, s blob.Store) {
+func creatorsAtOnce(t subject, s blob.Store) {
 	create(t, s, "warm", "up") // what a driver learns of its server by the first write is not the matter here
 	create(t, s, "warmer", "")
 	for round := range 5 {
@@ -150,7 +153,7 @@ func creatorsAtOnce(t *testing.T, s blob.Store) {
 
 var errWon = errors.New("creator")
 
-func emptyObject(t *testing.T, s blob.Store) {
+func emptyObject(t subject, s blob.Store) {
 	create(t, s, "metadir/empty", "")
 	if got := read(t, s, "metadir/empty"); got != "" {
 		t.Errorf("reads %q", got)
@@ -168,7 +171,7 @@ func emptyObject(t *testing.T, s blob.Store) {
 	}
 }
 
-func overwrite(t *testing.T, s blob.Store) {
+func overwrite(t subject, s blob.Store) {
 	etags := map[string]bool{}
 	for _, content := range []string{"one", "two", "longer than before", "1", ""} {
 		if err := s.Put(t.Context(), "index", strings.NewReader(content)); err != nil {
@@ -188,7 +191,7 @@ func overwrite(t *testing.T, s blob.Store) {
 	}
 }
 
-func deleteObjects(t *testing.T, s blob.Store) {
+func deleteObjects(t subject, s blob.Store) {
 	for _, key := range []string{"a/b/c", "a/b/d", "a/e"} {
 		create(t, s, key, key)
 	}
@@ -204,7 +207,7 @@ func deleteObjects(t *testing.T, s blob.Store) {
 	}
 }
 
-func unknownKey(t *testing.T, s blob.Store) {
+func unknownKey(t subject, s blob.Store) {
 	create(t, s, "known/key", "x")
 	for _, key := range []string{"unknown", "known", "known/ke", "known/key2", "known/key/below"} {
 		for _, length := range []int64{-1, 0, 1} {
@@ -221,7 +224,7 @@ func unknownKey(t *testing.T, s blob.Store) {
 	}
 }
 
-func ranges(t *testing.T, s blob.Store) {
+func ranges(t subject, s blob.Store) {
 	const content = "0123456789"
 	create(t, s, "digits", content)
 	for _, r := range []struct {
@@ -256,7 +259,7 @@ func (f failingReader) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{f})
 }
 
-func failingBody(t *testing.T, s blob.Store) {
+func failingBody(t subject, s blob.Store) {
 	gone := errors.New("the disk it came from is gone")
 	create(t, s, "kept", "old")
 	body := func() io.ReadSeeker { return failingReader{bytes.NewReader(make([]byte, 3<<20)), gone} }
@@ -272,7 +275,7 @@ func failingBody(t *testing.T, s blob.Store) {
 	}
 }
 
-func cancelledContext(t *testing.T, s blob.Store) {
+func cancelledContext(t subject, s blob.Store) {
 	create(t, s, "kept", "old")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -299,7 +302,7 @@ func cancelledContext(t *testing.T, s blob.Store) {
 }
 
 // replacedWhileRead: a reader gets one version of an object or an error, never parts of two, and a later one the later version.
-func replacedWhileRead(t *testing.T, s blob.Store) {
+func replacedWhileRead(t subject, s blob.Store) {
 	const size = 4 << 20
 	versions := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
 	if err := s.Put(t.Context(), "index", strings.NewReader(versions[0])); err != nil {

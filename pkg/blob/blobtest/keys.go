@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -25,7 +24,7 @@ var unusual = []string{
 	"long-" + strings.Repeat("x", 200),
 }
 
-func unusualKeys(t *testing.T, s blob.Store) {
+func unusualKeys(t subject, s blob.Store) {
 	for _, key := range unusual {
 		create(t, s, key, "content of "+key)
 	}
@@ -51,7 +50,7 @@ func unusualKeys(t *testing.T, s blob.Store) {
 // language.
 var tree = []string{"a!b", "a-b", "a.b", "a/b", "a/b.@00000000000000000005", "a/b-c", "a/c/d", "a/c/e/f", "a/cc", "a0", "b/x", "b/y/z", "c", "A", "ä", "\U0001F600", "\uFF5E"}
 
-func listing(t *testing.T, s blob.Store) {
+func listing(t subject, s blob.Store) {
 	for _, key := range tree {
 		create(t, s, key, key)
 	}
@@ -81,7 +80,7 @@ func listing(t *testing.T, s blob.Store) {
 	}
 }
 
-func (c Contract) manyKeys(t *testing.T, s blob.Store) {
+func (c Contract) manyKeys(t subject, s blob.Store) {
 	keys := make([]string, c.Many)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("many/%02d/%05d", i%7, i)
