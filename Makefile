@@ -57,7 +57,7 @@ race: ## the same under the race detector
 
 .PHONY: faults
 faults: ## collectors killed 200 times over failing stores, then one under load for SOAK seconds; prints the figures
-	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 4 ./pkg/collector/faulttest | grep -vE '^(=== |\s*--- PASS)'
+	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 10 ./pkg/collector/faulttest | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-backends
 test-backends: ## the storage contract against real servers, which it builds and starts
@@ -72,6 +72,11 @@ e2e: build test-kube ## real Ray clusters, an S3 server, a browser and Kubernete
 	$(MAKE) dashboard RAY_VERSION=2.60.0
 	$(MAKE) dashboard RAY_VERSION=2.55.1
 	python3 test/e2e/e2e.py
+	$(MAKE) test-analysis
+
+.PHONY: test-analysis
+test-analysis: build ## what docs/analysis.md shows, by DuckDB and Ray Data over generated sessions: installs both
+	python3 test/analysis/analysis.py
 
 .PHONY: vet
 vet: ## go vet, staticcheck, gofmt

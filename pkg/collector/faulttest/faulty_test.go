@@ -16,7 +16,7 @@ import (
 // kinds are the faults that a store can have.
 var kinds = []string{"500", "503", "403", "break", "stall", "lose", "truncate"}
 
-// faulty is a store of which a third of the requests meets a fault: one of the kinds, or with "all" any of them.
+// faulty is a store of which a third of the requests meets a fault: one of the kinds, or with "all" any of them. With "down" all fail.
 type faulty struct {
 	blob.Store
 	faults string
@@ -34,6 +34,10 @@ func (f *faulty) roll(n int) int {
 
 // draw decides what a request meets, "" for nothing; only those of kinds that can happen to it.
 func (f *faulty) draw(listing bool) string {
+	if f.faults == "down" {
+		_, _ = f.count.WriteString(".")
+		return "500"
+	}
 	if f.roll(3) != 0 {
 		return ""
 	}

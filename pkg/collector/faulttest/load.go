@@ -58,11 +58,14 @@ func (e *events) run(ctx context.Context, t *testing.T) {
 	}
 }
 
+// mostInBatch is how many events a post has at most.
+const mostInBatch = 40
+
 // batch makes the events of a post: of a few jobs and of the node, in a few hours.
 func batch(n int) (ids []string, body []byte) {
 	random := rand.New(rand.NewPCG(uint64(n), 3))
 	var list []any
-	for i := range 1 + random.IntN(40) {
+	for i := range 1 + random.IntN(mostInBatch) {
 		id := fmt.Sprintf("event-%d-%d", n, i)
 		ids = append(ids, id)
 		job := rayid.Job{byte(1 + random.IntN(3))}

@@ -1,0 +1,132 @@
+package faulttest
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFullDisk lets the spool's disk run full under load while the store is down, and frees it by ending the outage: what was answered
+// 200 is stored, and so are the logs. It needs the right to mount a small disk.
+func TestFullDisk(t *testing.T) {
+	r := newRig(t, ourselves("down"))
+	spool := filepath.Join(r.dir, "spool")
+	if err := os.Mkdir(spool, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", spool, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("mount a disk: %v", err)
+	}
+	t.Cleanup(func() {
+		r.kill()
+		if err := unix.Unmount(spool, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), written: map[string]*bytes.Buffer{}}
+	write := func() {
+		for _, name := range []string{"raylet.out", "worker.out"} {
+			if err := w.append(name, "a line of "+name+"\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write()
+	r.start(false)
+	r.waitReady()
+	const refused = `rayhistory_collector_events_batches_total{code="503"}`
+	e := r.post(func() bool {
+		n, err := r.read(refused)
+		return err == nil && n > 20 && room(t, spool) < 128<<10 && r.subject.Faults(r.dir) > 0
+	})
+	write()
+	r.kill()
+	r.start(true)
+	r.waitReady()
+	r.end()
+	f := r.verify(e, w)
+	if f.Sent == 0 || f.Faults == 0 {
+		t.Errorf("%+v", f)
+	}
+	t.Logf("full disk: %+v", f)
+}
+
+// TestFlippedBit: of a spool that the disk gives back otherwise than it was written, all but the damaged part is stored, and that is set
+// aside and counted.
+func TestFlippedBit(t *testing.T) {
+	r := newRig(t, ourselves("down"))
+	r.start(false)
+	r.waitReady()
+	e := r.post(func() bool {
+		n, err := r.read("rayhistory_collector_spool_bytes")
+		return err == nil && n > 2<<20
+	})
+	r.kill()
+	segments, err := filepath.Glob(filepath.Join(r.dir, "spool", "events", "*.seg"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("segments %v, %v", segments, err)
+	}
+	data, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := len(data)/2 + bytes.Index(data[len(data)/2:], []byte(`"eventId"`))
+	data[at] ^= 1 << 4
+	if err := os.WriteFile(segments[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.start(true)
+	r.waitReady()
+	damaged := 0.0
+	for deadline := time.Now().Add(time.Minute); damaged == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if damaged, err = r.read("rayhistory_collector_spool_damaged_total"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.end()
+	stored := storedEvents(t, r.subject.Store(t, r.dir))
+	missing := 0
+	for id := range e.sent {
+		if !stored[id] {
+			missing++
+		}
+	}
+	aside, err := filepath.Glob(filepath.Join(r.dir, "spool", "events", "quarantine", "*"))
+	if missing == 0 || missing > mostInBatch || damaged != 1 || len(aside) != 1 || err != nil {
+		t.Errorf("%d events of %d are missing, %v damages counted, set aside %v, %v", missing, len(e.sent), damaged, aside, err)
+	}
+	t.Logf("a flipped bit: %d events sent, %d found, %d in the damaged part", len(e.sent), len(stored), missing)
+}
+
+// post posts events until it is enough.
+func (r *rig) post(enough func() bool) *events {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}}
+	var posting sync.WaitGroup
+	posting.Go(func() { e.run(ctx, r.t) })
+	defer posting.Wait()
+	defer cancel()
+	for deadline := time.Now().Add(time.Minute); !enough(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatal("a minute of events is not enough")
+		}
+	}
+	return e
+}
+
+// room is how many bytes a disk has left.
+func room(t *testing.T, dir string) uint64 {
+	t.Helper()
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		t.Fatal(err)
+	}
+	return disk.Bavail * uint64(disk.Bsize)
+}
