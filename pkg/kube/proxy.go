@@ -43,6 +43,9 @@ func apiServer(rc *rest.Config, throughAPIServer bool) *url.URL {
 	if err != nil {
 		return nil // the client could not have been made
 	}
+	if u.Path == "" {
+		u.Path = "/" // else what is joined to it is relative
+	}
 	return u
 }
 

@@ -96,23 +96,23 @@ func (b *balancer) accept(ctx context.Context, running *sync.WaitGroup) {
 		if err != nil {
 			continue
 		}
-		running.Go(func() { b.carry(ctx, conn) })
+		running.Go(func() { carry(ctx, conn, b.choose()) })
 	}
 }
 
-// carry passes bytes on in both directions until one side ends or ctx does.
-func (b *balancer) carry(ctx context.Context, conn net.Conn) {
+// carry passes bytes on between a connection and an address, in both directions, until one side ends or ctx does.
+func carry(ctx context.Context, conn net.Conn, address string) {
 	defer func() { _ = conn.Close() }()
-	replica, err := new(net.Dialer).DialContext(ctx, "tcp", b.choose())
+	other, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		_ = conn.(*net.TCPConn).SetLinger(0) // reset
 		return
 	}
-	defer func() { _ = replica.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close(); _ = replica.Close() })()
+	defer func() { _ = other.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close(); _ = other.Close() })()
 	go func() {
-		_, _ = io.Copy(replica, conn)
-		_ = replica.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(other, conn)
+		_ = other.(*net.TCPConn).CloseWrite()
 	}()
-	_, _ = io.Copy(conn, replica)
+	_, _ = io.Copy(conn, other)
 }

@@ -65,3 +65,17 @@ func (l *Lab) HeadService(t *testing.T, namespace, cluster string) string {
 		fmt.Sprintf(`{"status":{"state":"ready","head":{"serviceName":%q}}}`, name))
 	return l.Kubectl(t, "", "get", "service", "-n", namespace, name, "-o", "jsonpath={.spec.clusterIP}")
 }
+
+// HeadPod makes the pod of a cluster's head, at an address of the host's, and has the service of HeadService lead to it: the API server
+// passes requests on to pods only.
+func (l *Lab) HeadPod(t *testing.T, namespace, cluster, ip string) {
+	t.Helper()
+	name := cluster + "-head"
+	l.Kubectl(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":%q,"name":%q},"spec":{"containers":[{"name":"ray-head","image":"rayproject/ray:2.60.0"}]}}`,
+		namespace, name), "create", "-f", "-")
+	l.Kubectl(t, "", "patch", "pod", "-n", namespace, name, "--subresource=status", "--type=merge", "-p",
+		fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}]}}`, ip, ip))
+	l.Kubectl(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"Endpoints","metadata":{"namespace":%q,"name":"%s-svc"},
+"subsets":[{"addresses":[{"ip":%q,"targetRef":{"kind":"Pod","namespace":%q,"name":%q}}],"ports":[{"name":"dashboard","port":8265}]}]}`,
+		namespace, name, ip, namespace, name), "create", "-f", "-")
+}

@@ -51,6 +51,7 @@ func StartWith(t *testing.T, kubeRay string) *Lab {
 		"--listen-client-urls=http://127.0.0.1:"+etcd, "--advertise-client-urls=http://127.0.0.1:"+etcd,
 		"--listen-peer-urls=http://127.0.0.1:"+peer, "--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
 	l.run(t, filepath.Join(l.bin, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:"+etcd, "--cert-dir=certs", "--bind-address=127.0.0.1", "--secure-port="+api,
+		"--advertise-address=192.0.2.1", // of no network: else it looks for the host's by the default route, which need not be there
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key",
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--token-auth-file=tokens.csv",
 		// Without a controller nobody makes a namespace's default account.
