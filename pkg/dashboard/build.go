@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -47,6 +48,17 @@ func (d *Dashboard) rayBuild(r *Request) (rayBuild, error) {
 		}
 		return b, err
 	})
+}
+
+// olderThan says whether the session's Ray is known to be older than 2.minor.
+func (d *Dashboard) olderThan(r *Request, minor int) (bool, error) {
+	build, err := d.rayBuild(r)
+	if err != nil {
+		return false, err
+	}
+	var major, is int
+	_, err = fmt.Sscanf(build.version, "%d.%d", &major, &is)
+	return err == nil && (major < 2 || major == 2 && is < minor), nil
 }
 
 // loggedClusterID finds the cluster's ID in the dashboard's logs.

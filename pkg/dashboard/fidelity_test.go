@@ -28,8 +28,12 @@ var wholeSession = atLeast{
 	"logical/actors/{id}":            0.92, // processes that Ray knew of some seconds later
 }
 
-// ray255 sends no events of workers, and the saved list of them was cut at 100: the others are known by their logs' names.
-var ray255 = with(wholeSession, atLeast{"api/v0/workers": 0.97})
+// Ray before 2.58 sends no events of workers, and the recorded list of them was cut at 100 (a collector asks for 10,000): the others are
+// known by their logs' names.
+var (
+	ray257 = with(wholeSession, atLeast{"api/v0/workers": 0.92})
+	ray255 = with(wholeSession, atLeast{"api/v0/workers": 0.97})
+)
 
 // From KubeRay's buckets processes are known by events and logs, not what they used.
 var (
@@ -82,6 +86,7 @@ func TestFidelity(t *testing.T) {
 	}{
 		{name: "ray 2.60", column: "Ray 2.60", recording: "ray-2.60", floors: wholeSession, mean: 0.98, beside: 0.98},
 		{name: "ray 2.60 wide", column: "2.60, more", recording: "ray-2.60-wide", floors: wholeSession, mean: 0.97, beside: 0.98},
+		{name: "ray 2.57", column: "2.57, more", recording: "ray-2.57", floors: ray257, mean: 0.965, beside: 0.98},
 		{name: "ray 2.55", column: "2.55, more", recording: "ray-2.55", floors: ray255, mean: 0.965, beside: 0.98},
 		{name: "kuberay 1.6", column: "KubeRay 1.6", recording: "ray-2.60", bucket: "kuberay-1.6", floors: kuberay16, notStored: notIn16, mean: 0.85, beside: 0.95},
 		{name: "kuberay 1.7", column: "KubeRay 1.7", recording: "ray-2.60", bucket: "kuberay-1.7", floors: kuberay17, notStored: notIn17, mean: 0.92, beside: 0.96},

@@ -320,8 +320,8 @@ func (d *Dashboard) sendLog(w http.ResponseWriter, r *Request, o *logOptions, as
 	}
 	following := o.mediaType == "stream" && asked.open && r.Running != nil && r.Running(ctx)
 	if start >= asked.end && !following {
-		// Ray 2.55 fails to send nothing (later ones do): its clients expect an error.
-		if old, err := d.ray255(r); err != nil || old {
+		// Ray before 2.58 fails to send nothing: its clients expect an error.
+		if old, err := d.olderThan(r, 58); err != nil || old {
 			writeText(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
 			return err
 		}

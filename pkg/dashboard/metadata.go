@@ -25,8 +25,8 @@ func (d *Dashboard) savedRoutes() map[string]handler {
 			build, err := d.rayBuild(r)
 			return success("", pyjson.Obj("rayVersion", build.version, "pythonVersion", build.python, "rayInitCluster", false)), err
 		}),
-		"/api/v0/runtime_env_redaction": d.after255("/api/v0/runtime_env_redaction", success("", pyjson.Obj("redactionEnabled", true))),
-		"/api/profiling_enabled":        d.after255("/api/profiling_enabled", profilingOff()),
+		"/api/v0/runtime_env_redaction": d.since(59, "/api/v0/runtime_env_redaction", success("", pyjson.Obj("redactionEnabled", true))),
+		"/api/profiling_enabled":        d.since(56, "/api/profiling_enabled", profilingOff()),
 		"/api/authentication_mode":      authenticationMode,
 		"/api/serve/applications/":      serveApplications,
 		"/api/data/datasets/{job_id}":   datasets,
@@ -74,10 +74,10 @@ func savedOrText(url string, status int, text string) handler {
 // noSuchRoute is what Ray answers to a path it does not have.
 const noSuchRoute = "404: Not Found"
 
-// after255 is savedOr for a request that Ray 2.55 does not have.
-func (d *Dashboard) after255(url string, otherwise any) handler {
+// since is savedOr for a request that Ray has since 2.minor.
+func (d *Dashboard) since(minor int, url string, otherwise any) handler {
 	return func(w http.ResponseWriter, r *Request) error {
-		old, err := d.ray255(r)
+		old, err := d.olderThan(r, minor)
 		if err != nil {
 			return err
 		}

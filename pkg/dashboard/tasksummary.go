@@ -29,7 +29,8 @@ func (d *Dashboard) summarizeTasks(w http.ResponseWriter, r *Request) error {
 		writeStateError(w, badRequest(`summary_by must be one of "func_name", "task_name", or "lineage".`))
 		return nil
 	}
-	old, err := d.ray255(r)
+	// Before 2.57 tasks were summarised by function, whatever their names.
+	byFunction, err := d.olderThan(r, 57)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (d *Dashboard) summarizeTasks(w http.ResponseWriter, r *Request) error {
 	if by == "lineage" {
 		l, err = lineage(r, q)
 	} else {
-		l, err = summary(r, q, old)
+		l, err = summary(r, q, byFunction)
 	}
 	if err != nil {
 		writeStateError(w, filterRefused(err))
@@ -45,17 +46,6 @@ func (d *Dashboard) summarizeTasks(w http.ResponseWriter, r *Request) error {
 	}
 	writeStateReply(w, l.object())
 	return nil
-}
-
-// ray255 says whether the session's Ray is 2.55 or older. It summarises tasks by function, whatever their names.
-func (d *Dashboard) ray255(r *Request) (bool, error) {
-	build, err := d.rayBuild(r)
-	if err != nil {
-		return false, err
-	}
-	var major, minor int
-	_, err = fmt.Sscanf(build.version, "%d.%d", &major, &minor)
-	return err == nil && (major < 2 || major == 2 && minor <= 55), nil
 }
 
 func summary(r *Request, q session.Query, byFunction bool) (listReply, error) {

@@ -24,6 +24,7 @@ ONCE = """
 /logical/actors /logical/actors/ffff /api/serve/applications/ /api/train/v2/runs/v1
 /api/v0/actors /api/v0/actors?detail=1 /api/v0/actors?detail=1&limit=2 /api/v0/actors/summarize
 /api/v0/nodes /api/v0/nodes?detail=1 /api/v0/workers /api/v0/workers?detail=1 /api/v0/workers?detail=1&limit=3
+/api/v0/workers?detail=1&limit=10000
 /api/v0/placement_groups /api/v0/placement_groups?detail=1 /api/v0/placement_groups?detail=1&limit=10000
 /api/v0/objects /api/v0/objects?detail=1 /api/v0/objects/summarize /api/v0/runtime_envs /api/v0/runtime_envs?detail=1
 /api/v0/tasks /api/v0/tasks?detail=1&limit=10000 /api/v0/tasks?limit=3 /api/v0/tasks?limit=0 /api/v0/tasks?limit=-1
