@@ -114,9 +114,10 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*wh
 	results := make([]replayed, len(units))
 	readers := min(s.opts.Concurrency, len(units))
 	beside := int64(readers) * readerBytes
+	expectPasses := s.opts.Progress.beginPass(wholes)
 	for range readers {
 		g.Go(func() error {
-			r := &replayer{d: newDecoder(tables, s.entities, ref.Name), afterBlock: func() { tables.fit(room, beside) }}
+			r := &replayer{d: newDecoder(tables, s.entities, ref.Name), afterBlock: func() { tables.fit(room, beside, expectPasses) }}
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(units) {

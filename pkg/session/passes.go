@@ -12,8 +12,9 @@ import (
 // their rows into a file when it is through. How many shards a pass can keep shows on the way: when there is no more room, it drops the
 // last of them, which a later pass begins with. So memory is bounded however large a session is, for the price of reading it several times.
 
-// fit drops shards until the load, which holds so many bytes beside the tables, holds no more than it may.
-func (t *taskTables) fit(room func(held int64) bool, beside int64) {
+// fit drops shards until the load, which holds so many bytes beside the tables, holds no more than it may. It tells dropped how many passes
+// there are then to come if each keeps as much as this one.
+func (t *taskTables) fit(room func(held int64) bool, beside int64, dropped func(passes int)) {
 	if room == nil || !t.fitting.TryLock() {
 		return
 	}
@@ -25,11 +26,27 @@ func (t *taskTables) fit(room func(held int64) bool, beside int64) {
 		}
 		t.end--
 		t.shards[t.end].reset(true)
+		kept := t.end - t.begin
+		dropped((numShards - t.end + kept - 1) / kept)
 	}
 }
 
 // leastHeld is what tables may hold however little room there is: less would make many passes for nothing.
 const leastHeld = 2 << 20
+
+// beginPass gives what is to be told how many more passes over wholes there will be after the one that begins.
+func (p *Progress) beginPass(wholes []*whole) (expect func(more int)) {
+	objects, bytes := int64(0), int64(0)
+	for _, w := range wholes {
+		objects += int64(len(w.chunks))
+		bytes += w.size
+	}
+	objectsBefore, bytesBefore := p.ObjectsDone.Load(), p.BytesDone.Load()
+	return func(more int) {
+		p.ObjectsTotal.Store(objectsBefore + objects*int64(1+more))
+		p.BytesTotal.Store(bytesBefore + bytes*int64(1+more))
+	}
+}
 
 // complete says whether the tables are those of all tasks.
 func (t *taskTables) complete() bool { return t.begin == 0 && t.end == numShards }
@@ -69,7 +86,7 @@ func (s *source) loadInPasses(ctx context.Context, ref layout.Session, inv *inve
 	if err != nil {
 		return nil, err
 	}
-	counts, all := s.counts, s.opts.Progress.BytesTotal.Load()
+	counts := s.counts
 	for {
 		out, err := s.assembleInto(ctx, file, ref, inv, tables)
 		if err != nil {
@@ -83,10 +100,6 @@ func (s *source) loadInPasses(ctx context.Context, ref layout.Session, inv *inve
 			s.filed = true
 			return out, nil
 		}
-		// Each pass to come reads all again, and keeps about as much as this one.
-		done := s.opts.Progress.BytesDone.Load()
-		kept := tables.end - tables.begin
-		s.opts.Progress.BytesTotal.Store(done + all*int64((numShards-tables.end+kept-1)/kept))
 		tables.next()
 		clear(s.done)
 		s.warnings.mute()
