@@ -22,7 +22,7 @@ func (d *Dashboard) actorRows(r *Request) (rowSet, error) {
 	if err != nil {
 		return rowSet{}, err
 	}
-	set := rowSet{partialFailure: "", check: checkActorFilters}
+	set := rowSet{partialFailure: "", check: checkActorFilters, fit: fitTo(actorColumns, list)}
 	for _, shown := range logical {
 		id := shown.String("actorId")
 		row := snapshot[id]

@@ -1,5 +1,11 @@
 package dashboard
 
+import (
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
 // Columns of the State API's entities, in Ray's order (the dataclasses in ray/util/state/common.py, JobDetails in
 // ray/dashboard/modules/job/pydantic_models.py).
 
@@ -64,4 +70,31 @@ var objectColumns = []column{
 var runtimeEnvColumns = []column{
 	filterable("runtime_env"), filterable("success").of(boolKind), shown("creation_time_ms"), filterable("node_id"),
 	detail("ref_cnt"), filterableDetail("error"),
+}
+
+// columnFit is how the columns of one session's Ray differ from those known here.
+type columnFit struct {
+	lacks map[string]bool // newer ones that it did not have
+	added []column        // those of a Ray that is not known; shown with detail
+}
+
+// fitTo compares columns with those of a saved list's rows, which were asked for with detail; without rows nothing differs.
+func fitTo(columns []column, list *pyjson.Object) columnFit {
+	fit := columnFit{lacks: map[string]bool{}}
+	rows := list.List("result")
+	if len(rows) == 0 {
+		return fit
+	}
+	row, _ := rows[0].(*pyjson.Object)
+	for _, c := range columns {
+		if _, has := row.Lookup(c.name); c.newer && !has {
+			fit.lacks[c.name] = true
+		}
+	}
+	for name := range row.All() {
+		if !slices.ContainsFunc(columns, func(c column) bool { return c.name == name }) {
+			fit.added = append(fit.added, detail(name))
+		}
+	}
+	return fit
 }

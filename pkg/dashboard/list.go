@@ -45,8 +45,8 @@ type rowSet struct {
 	warnings       []string
 	// detailColumns are shown with detail=1, if they are others than the entity's.
 	detailColumns []column
-	// lacks are columns that this session's Ray did not have.
-	lacks map[string]bool
+	// fit is how this session's Ray had other columns than are known here.
+	fit columnFit
 }
 
 // list makes the handler of a State API list (handle_list_api in ray/dashboard/state_api_utils.py).
@@ -127,9 +127,12 @@ func (set rowSet) columns(all []column, detail bool) []column {
 	}
 	shown := make([]column, 0, len(all))
 	for _, c := range all {
-		if (detail || !c.detail) && !set.lacks[c.name] {
+		if (detail || !c.detail) && !set.fit.lacks[c.name] {
 			shown = append(shown, c)
 		}
+	}
+	if detail {
+		shown = append(shown, set.fit.added...)
 	}
 	return shown
 }

@@ -20,7 +20,7 @@ func (d *Dashboard) nodeRows(r *Request) (rowSet, error) {
 		return rowSet{}, err
 	}
 	set := rowSet{
-		partialFailure: "", check: checkNodeFilters,
+		partialFailure: "", check: checkNodeFilters, fit: fitTo(nodeColumns, list),
 		selected: func(f session.Filter) bool {
 			return !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
 		},

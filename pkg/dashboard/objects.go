@@ -11,12 +11,12 @@ import (
 // Only snapshots tell of objects: the state of processes at the time they were taken.
 
 // snapshotRows are the rows of a saved list with what the list said of itself; found is false where none was saved.
-func snapshotRows(r *Request, path string) (set rowSet, found bool, err error) {
+func snapshotRows(r *Request, path string, columns []column) (set rowSet, found bool, err error) {
 	list, _, err := savedList(r, path)
 	if list == nil || err != nil {
 		return rowSet{}, false, err
 	}
-	set = rowSet{total: int(list.Int("total")), partialFailure: list.Get("partial_failure_warning")}
+	set = rowSet{total: int(list.Int("total")), partialFailure: list.Get("partial_failure_warning"), fit: fitTo(columns, list)}
 	for _, v := range list.List("result") {
 		if row, ok := v.(*pyjson.Object); ok {
 			set.rows = append(set.rows, row)
@@ -32,7 +32,7 @@ func snapshotRows(r *Request, path string) (set rowSet, found bool, err error) {
 
 // objectRows gives the rows of the State API's objects (list_objects in ray/dashboard/state_aggregator.py).
 func (d *Dashboard) objectRows(r *Request) (rowSet, error) {
-	set, found, err := snapshotRows(r, "/api/v0/objects")
+	set, found, err := snapshotRows(r, "/api/v0/objects", objectColumns)
 	if !found {
 		set.warnings = []string{"The objects of this session were not saved while it ran."}
 	}

@@ -16,7 +16,7 @@ func (d *Dashboard) placementGroupRows(r *Request) (rowSet, error) {
 	if err != nil {
 		return rowSet{}, err
 	}
-	set := rowSet{partialFailure: "", lacks: lacking(placementGroupColumns, list.List("result"))}
+	set := rowSet{partialFailure: "", fit: fitTo(placementGroupColumns, list)}
 	for _, v := range list.List("result") {
 		row, ok := v.(*pyjson.Object)
 		if !ok {
@@ -101,19 +101,4 @@ func bundleRows(g *session.PlacementGroup, state session.PlacementGroupTransitio
 		)
 	}
 	return rows
-}
-
-// lacking finds the newer columns that saved rows do not have, so that their Ray did not either.
-func lacking(columns []column, rows []any) map[string]bool {
-	lacks := map[string]bool{}
-	if len(rows) == 0 {
-		return lacks
-	}
-	row, _ := rows[0].(*pyjson.Object)
-	for _, c := range columns {
-		if _, has := row.Lookup(c.name); c.newer && !has {
-			lacks[c.name] = true
-		}
-	}
-	return lacks
 }

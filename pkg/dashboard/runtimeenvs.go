@@ -19,7 +19,7 @@ import (
 // that took longest to make first and those that were not made before them. Without a snapshot they come from the logs of the agents
 // that made them.
 func (d *Dashboard) runtimeEnvRows(r *Request) (rowSet, error) {
-	set, found, err := snapshotRows(r, "/api/v0/runtime_envs")
+	set, found, err := snapshotRows(r, "/api/v0/runtime_envs", runtimeEnvColumns)
 	if err == nil && !found {
 		set.rows, err = d.loggedRuntimeEnvs(r)
 	}

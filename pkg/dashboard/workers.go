@@ -42,7 +42,7 @@ func (d *Dashboard) workerRows(r *Request) (rowSet, error) {
 		t.addDriver(&r.Session.Jobs[i])
 	}
 	t.addLogged(d.logNames(r.Session).workers, list)
-	return rowSet{rows: t.rows, partialFailure: ""}, nil
+	return rowSet{rows: t.rows, partialFailure: "", fit: fitTo(workerColumns, list)}, nil
 }
 
 // workerTable collects rows of workers, each worker once.
