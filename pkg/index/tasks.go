@@ -80,6 +80,7 @@ const analysisGroupRows = 64 << 10
 // taskWriter writes the three tables about tasks.
 type taskWriter struct {
 	owner     owner
+	byJob     bool // rows are sorted by job first
 	groupRows int
 	tasks     *parquet.GenericWriter[taskRow]
 	events    *parquet.GenericWriter[taskEventRow]
@@ -92,28 +93,27 @@ type taskWriter struct {
 	span    []profileRow
 }
 
-func newTaskWriter(o owner, generation string, tasks, events, spans io.Writer) *taskWriter {
-	sorted := parquet.SortingWriterConfig(parquet.SortingColumns(
-		parquet.Ascending("job_id"), parquet.Ascending("task_id"), parquet.Descending("attempt_number")))
-	options := append(writerOptions(generation, 0), sorted)
+func newTaskWriter(o owner, generation string, byJob bool, tasks, events, spans io.Writer) *taskWriter {
+	sorting := []parquet.SortingColumn{parquet.Ascending("task_id"), parquet.Descending("attempt_number")}
+	if byJob {
+		sorting = slices.Insert(sorting, 0, parquet.Ascending("job_id"))
+	}
+	options := append(writerOptions(generation, 0), parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)))
 	return &taskWriter{
-		owner: o, groupRows: analysisGroupRows, tasks: parquet.NewGenericWriter[taskRow](tasks, options...), events: parquet.NewGenericWriter[taskEventRow](events, options...),
+		owner: o, byJob: byJob, groupRows: analysisGroupRows, tasks: parquet.NewGenericWriter[taskRow](tasks, options...), events: parquet.NewGenericWriter[taskEventRow](events, options...),
 		spans: parquet.NewGenericWriter[profileRow](spans, options...),
 	}
 }
 
-// write writes all attempts, by job, task and the last attempt first.
+// write writes all attempts, by job if that is wanted, by task, and the last attempt first.
 func (w *taskWriter) write(tasks *session.Tasks, done func(rows int)) error {
-	order := make([]int32, tasks.Len())
-	for n := range order {
-		order[n] = int32(n)
+	place := func(i int) int { return i }
+	if w.byJob {
+		order := orderByJob(tasks)
+		place = func(i int) int { return int(order[i]) }
 	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		x, y := tasks.Row(int(a), 0).Job(), tasks.Row(int(b), 0).Job()
-		return cmp.Compare(string(x[:]), string(y[:]))
-	})
-	for i, n := range order {
-		if err := w.attempt(tasks.Row(int(n), 0)); err != nil {
+	for i := range tasks.Len() {
+		if err := w.attempt(tasks.Row(place(i), 0)); err != nil {
 			return err
 		}
 		if (i+1)%w.groupRows == 0 {
@@ -123,8 +123,21 @@ func (w *taskWriter) write(tasks *session.Tasks, done func(rows int)) error {
 			done(w.groupRows)
 		}
 	}
-	done(len(order) % w.groupRows)
+	done(tasks.Len() % w.groupRows)
 	return w.close()
+}
+
+// orderByJob gives the rows by job, within a job in their own order.
+func orderByJob(tasks *session.Tasks) []int32 {
+	order := make([]int32, tasks.Len())
+	for n := range order {
+		order[n] = int32(n)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		x, y := tasks.Row(int(a), 0).Job(), tasks.Row(int(b), 0).Job()
+		return cmp.Compare(string(x[:]), string(y[:]))
+	})
+	return order
 }
 
 func (w *taskWriter) flush() error {

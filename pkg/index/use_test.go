@@ -233,7 +233,7 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 	s := generated(t, 2000)
 	events := s.load()
 	var tasks bytes.Buffer
-	w := newTaskWriter(owner{}, "", &tasks, io.Discard, io.Discard)
+	w := newTaskWriter(owner{}, "", true, &tasks, io.Discard, io.Discard)
 	w.groupRows = 100
 	if err := w.write(events.Tasks, func(int) {}); err != nil {
 		t.Fatal(err)

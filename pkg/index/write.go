@@ -148,7 +148,8 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	g.Go(func() error { return writeRows(&cancellable{ctx, files[0]}, b.tables, b.generation, rows) })
 	g.Go(func() error {
-		w := newTaskWriter(b.owner, b.generation, &cancellable{ctx, files[1]}, &cancellable{ctx, files[2]}, &cancellable{ctx, files[3]})
+		// Rows that are not in memory are read in the order they have; any other would read each group many times.
+		w := newTaskWriter(b.owner, b.generation, b.session.Tasks.InMemory(), &cancellable{ctx, files[1]}, &cancellable{ctx, files[2]}, &cancellable{ctx, files[3]})
 		return w.write(b.session.Tasks, rows)
 	})
 	return g.Wait()
