@@ -45,9 +45,14 @@ def load(port, body, seconds, connections):
         connection = http.client.HTTPConnection("127.0.0.1", port)
         while time.monotonic() < end:
             began = time.monotonic()
-            connection.request("POST", "/v1/events", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            answer.read()
+            try:
+                connection.request("POST", "/v1/events", body, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+            except OSError:  # it does not listen yet
+                connection.close()
+                time.sleep(0.05)
+                continue
             with lock:
                 if answer.status == 200:
                     latencies.append(time.monotonic() - began)

@@ -162,7 +162,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/perf/logs")
     a = parser.parse_args()
     work = a.work.resolve()
-    right = [large(work, gigabytes) for gigabytes in a.gigabytes or (2, 10)]
+    right = [large(work, gigabytes) for gigabytes in a.gigabytes or (2, 10) if gigabytes]
     if a.quiet:
         quiet(work, a.quiet, a.minutes)
     sys.exit(0 if all(right) else 1)

@@ -20,6 +20,10 @@ const (
 	wokenGap     = time.Second
 	wokenGapMost = 10 * time.Second
 	wokenShare   = 200
+	// noticeGap is how long the next notice may take to be one of those that came already; mostNotices bounds what is thrown away at once,
+	// and so what logs cost that are written to all the time.
+	noticeGap   = 5 * time.Millisecond
+	mostNotices = 4096
 )
 
 // Start follows the logs in the background until Close.
@@ -93,7 +97,7 @@ type watcher struct {
 
 func newWatcher(t *Tailer) *watcher {
 	w := &watcher{t: t, watched: make(map[string]bool)}
-	notify, err := fsnotify.NewWatcher()
+	notify, err := fsnotify.NewBufferedWatcher(512)
 	if err != nil {
 		w.limit(err)
 		return w
@@ -155,9 +159,12 @@ func (w *watcher) limit(err error) {
 }
 
 // drain throws the notices away that came so far: the scan that follows sees what they tell of. An overflow of the kernel's queue is
-// no different.
+// no different. Notices are handed over one by one, so it waits a little for each: those of a thousand new files would else take a
+// thousand scans.
 func (w *watcher) drain() {
-	for {
+	timer := time.NewTimer(noticeGap)
+	defer timer.Stop()
+	for range mostNotices {
 		select {
 		case _, ok := <-w.events:
 			if !ok {
@@ -166,8 +173,9 @@ func (w *watcher) drain() {
 			w.t.scanSoon()
 		case <-w.errors:
 			w.t.scanSoon()
-		default:
+		case <-timer.C:
 			return
 		}
+		timer.Reset(noticeGap)
 	}
 }

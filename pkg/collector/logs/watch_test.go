@@ -159,3 +159,23 @@ func TestStartAndClose(t *testing.T) {
 	}
 	tailer.Close()
 }
+
+// TestDrain: many notices, handed over one by one, take one scan.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tailer, _ := newTailer(t)
+		w := &watcher{t: tailer, events: make(chan fsnotify.Event)}
+		sent := 0
+		go func() {
+			for ; sent < 3000; sent++ {
+				time.Sleep(time.Microsecond)
+				w.events <- fsnotify.Event{Name: "worker.out", Op: fsnotify.Create}
+			}
+		}()
+		w.drain()
+		synctest.Wait()
+		if sent != 3000 || len(tailer.again) != 1 {
+			t.Errorf("%d of 3000 notices drained, %d scans wanted", sent, len(tailer.again))
+		}
+	})
+}
