@@ -28,7 +28,7 @@ func (w *wholeReader) joined() (bool, error) {
 		case err != nil:
 			return false, fmt.Errorf("look for what %s was joined into: %w", w.current.object.Key, err)
 		}
-		w.chunks = slices.Insert(w.chunks, 0, chunk{object: o, compression: c})
+		w.chunks = slices.Insert(w.chunks, 0, chunk{object: o, compression: c, joined: true})
 		return true, nil
 	}
 	return false, nil

@@ -32,6 +32,7 @@ type wholeReader struct {
 	enough int64
 
 	pos     int64 // of the next byte in the whole
+	held    int64 // bytes before it were read from what chunks were joined into
 	current chunk
 	part    bool       // only a part of the current chunk was asked for
 	raw     *rawReader // nil between chunks
@@ -74,6 +75,9 @@ func (w *wholeReader) Read(p []byte) (int, error) {
 			return n, nil // an error comes again
 		case errors.Is(err, io.EOF):
 			w.close()
+			if w.current.joined {
+				w.held = w.pos
+			}
 			if w.part {
 				w.chunks, w.enough = slices.Insert(w.chunks, 0, w.current), 0 // it is not all of the chunk
 			} else {
@@ -137,6 +141,11 @@ func (w *wholeReader) open() error {
 // failed handles an error of the store: an object that is gone is a gap.
 func (w *wholeReader) failed(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
+		if w.current.offset < w.held {
+			w.close()
+			w.progress.ObjectsDone.Add(1)
+			return nil // how far a compressed chunk went is not known, but it was joined and read
+		}
 		if found, err := w.joined(); found || err != nil {
 			w.close()
 			return err

@@ -16,6 +16,7 @@ type chunk struct {
 	object      blob.Object
 	offset      int64 // of its first byte in the whole, uncompressed
 	compression layout.Compression
+	joined      bool // found in the place of chunks that are gone
 }
 
 // whole is one file of events, stored as chunks.
