@@ -10,6 +10,7 @@ environment below --work (kept from run to run). Needs Go and pip.
 import argparse
 import json
 import math
+import os
 import pathlib
 import re
 import shutil
@@ -18,8 +19,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # Ray Data looks for fsspec's HTTP file system, which needs aiohttp; Ray's extra "data" does not bring it.
-PACKAGES = ["duckdb==2.0.0", "ray[data]==2.60.0", "aiohttp"]
+PACKAGES = ["duckdb==2.0.0", "ray[data]==2.60.0", "aiohttp==3.14.5", "numpy==2.4.6", "pandas==3.1.1", "pyarrow==26.0.1"]
 SESSIONS, TASKS = 3, 2000
+# Ray gives up starting after 30 s, which a busy machine may take.
+ATTEMPTS, TIMEOUT = 3, 300  # s
+RAY_ENV = {"RAY_DATA_DISABLE_PROGRESS_BARS": "1", "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
 
 # Runs a program of the docs and prints what it found as JSON.
 HARNESS = """
@@ -86,11 +90,13 @@ def main():
     for name, program in programs().items():
         (work / f"{name}_program.py").write_text(program)
         command = [python, "harness.py", f"{name}_program.py", f"{name}.json"]
-        try:
-            run(*command, cwd=work)
-        except subprocess.CalledProcessError:
-            # Ray gives up starting after 30 s, which a busy machine may take.
-            run(*command, cwd=work)
+        for attempt in range(ATTEMPTS):
+            try:
+                run(*command, cwd=work, env=os.environ | RAY_ENV, timeout=TIMEOUT)
+                break
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+                if attempt == ATTEMPTS - 1:
+                    raise
         found[name] = json.loads((work / f"{name}.json").read_text())
     duckdb, ray = found["duckdb"], found["ray"]
     assert len(duckdb["slowest"]) == 10 and duckdb["failures"], duckdb
