@@ -1,0 +1,301 @@
+package logs_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestGenerations(t *testing.T) {
+	a, b, c := first("a")+"one\n", first("b")+"two\n", first("c")+"three\n"
+	for name, test := range map[string]struct {
+		steps func(*rig)
+		want  map[string]string
+	}{
+		"growth": {
+			func(r *rig) { r.write("x.out", a); r.shipAll(); r.write("x.out", "more\n") },
+			map[string]string{"x.out": a + "more\n"},
+		},
+		"subfolders and bytes": {
+			func(r *rig) { r.mkdir("serve/deep"); r.write("serve/deep/x.log", "\xff\x00\xfe"); r.write("e.log", "") },
+			map[string]string{"serve/deep/x.log": "\xff\x00\xfe", "e.log": ""},
+		},
+		"rename": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"rename, late line": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+				r.shipAll()
+				r.write("x.out.1", "late\n")
+				r.shipAll()
+				r.write("x.out", "more\n")
+			},
+			map[string]string{"x.out": a + b + "late\nmore\n", "x.out.1": ""},
+		},
+		"renamed under the walk, which misses it": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.rename("x.out", "../unseen")
+				r.write("x.out", b)
+				r.scan()
+				r.rename("../unseen", "x.out.1")
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"rename twice": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+				r.shipAll()
+				r.rename("x.out.1", "x.out.2")
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", c)
+			},
+			map[string]string{"x.out": a + b + c, "x.out.1": "", "x.out.2": ""},
+		},
+		"rename twice between scans": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+				r.rename("x.out.1", "x.out.2")
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", c)
+			},
+			map[string]string{"x.out": a + b + c, "x.out.1": "", "x.out.2": ""},
+		},
+		"rename while down": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", b)
+				r.restart()
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"rename and removal while down": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.remove("x.out")
+				r.write("x.out", b)
+				r.restart()
+			},
+			map[string]string{"x.out": a + b},
+		},
+		"removal while down, and another inode": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "../../kept") // so that its inode is not used again
+				r.write("x.out", b)
+				r.restart()
+			},
+			map[string]string{"x.out": a + b},
+		},
+		"copy and truncate": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.copyTruncate("x.out", "x.out.1")
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"copy, truncate and rename between scans": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.copyTruncate("x.out", "x.out-1")
+				r.write("x.out", b)
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", c)
+			},
+			map[string]string{"x.out": a + "tail\n" + b + c, "x.out-1": "", "x.out.1": ""},
+		},
+		"copy seen before the truncation": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.write("x.out.1", a+"tail\n")
+				r.scan()
+				if err := os.Truncate(r.path("x.out"), 0); err != nil {
+					r.t.Fatal(err)
+				}
+				r.scan()
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
+		"copy and truncate while down": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.copyTruncate("x.out", "x.out.1")
+				r.write("x.out", b+"longer than what was there before\n")
+				r.restart()
+			},
+			map[string]string{"x.out": a + "tail\n" + b + "longer than what was there before\n", "x.out.1": ""},
+		},
+		"a copy that is never truncated": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out.bak", a)
+				r.scan()
+				time.Sleep(5 * time.Minute)
+			},
+			map[string]string{"x.out": a, "x.out.bak": a},
+		},
+		"truncated and longer": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				if err := os.WriteFile(r.path("x.out"), []byte(b+b+b), 0o644); err != nil {
+					r.t.Fatal(err)
+				}
+			},
+			map[string]string{"x.out": a + b + b + b},
+		},
+		"state lost": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "more\n")
+				r.state = r.t.TempDir()
+				r.restart()
+			},
+			map[string]string{"x.out": a + "more\n"},
+		},
+		"state lost and rotated": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", "short\n")
+				r.state = r.t.TempDir()
+				r.restart()
+			},
+			map[string]string{"x.out": a + "short\n", "x.out.1": a}, // once more, never less
+		},
+		"state damaged": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				if err := os.WriteFile(filepath.Join(r.state, session+".json"), []byte("{"), 0o600); err != nil {
+					r.t.Fatal(err)
+				}
+				r.restart()
+				r.write("x.out", "more\n")
+			},
+			map[string]string{"x.out": a + "more\n"},
+		},
+		"gone and back": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.remove("x.out")
+				r.scan()
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + b},
+		},
+		"skipped": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.write("core.123", "dump")
+				r.write("core-worker.log", "log")
+				r.mkdir("runtime_resources")
+				r.write("runtime_resources/x", "data")
+				if err := os.Symlink(r.path("x.out"), r.path("link.out")); err != nil {
+					r.t.Fatal(err)
+				}
+				if err := os.Symlink("/etc", r.path("etc")); err != nil {
+					r.t.Fatal(err)
+				}
+				if err := syscall.Mkfifo(r.path("fifo.log"), 0o644); err != nil {
+					r.t.Fatal(err)
+				}
+			},
+			map[string]string{"x.out": a, "core.123": "", "core-worker.log": "log", "runtime_resources/x": "", "link.out": "", "etc/hostname": "", "fifo.log": ""},
+		},
+		"names that keys cannot spell": {
+			func(r *rig) { r.write("a\xffb\n.log", a) },
+			map[string]string{"a%FFb%0A.log": a},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				test.steps(r)
+				r.shipAll()
+				for path, want := range test.want {
+					r.want(path, want)
+				}
+			})
+		})
+	}
+}
+
+// TestSwappedFile: between a scan and the upload a log is replaced by something that must not be read.
+func TestSwappedFile(t *testing.T) {
+	for name, swap := range map[string]func(*rig){
+		"link out of the folder": func(r *rig) {
+			if err := os.Symlink("/etc/hostname", r.path("x.out")); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+		"FIFO": func(r *rig) {
+			if err := syscall.Mkfifo(r.path("x.out"), 0o644); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+		"another file": func(r *rig) { r.write("x.out", "other\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.write("x.out", first("a"))
+				r.scan()
+				r.remove("x.out")
+				swap(r)
+				time.Sleep(time.Second)
+				_, _, err := r.shipper.ShipOnce(t.Context())
+				if err == nil || len(r.store.Keys()) != 0 {
+					t.Errorf("%v, stored %v", err, r.store.Keys())
+				}
+				want := ""
+				if name == "another file" {
+					want = "other\n"
+				}
+				r.shipAll()
+				r.want("x.out", want)
+			})
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package logs_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+const session = "session_2026-11-20_23-19-45_581717_22125"
+
+var nodeID = rayid.Node{0x11, 0xdd, 27: 0x58}
+
+func key(session string, node rayid.Node, path string) string {
+	return layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session}, node, path)
+}
+
+func silent() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// rig is a tailer with a shipper, and the folder they follow.
+type rig struct {
+	t           *testing.T
+	tmp, state  string
+	store       *storetest.Store
+	compression layout.Compression
+	chunk       int64
+	log         logrus.FieldLogger
+	node        func(context.Context, string) (rayid.Node, error)
+
+	tailer  *logs.Tailer
+	shipper *ship.Shipper
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, tmp: t.TempDir(), state: t.TempDir(), store: &storetest.Store{}, log: silent(),
+		node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }}
+	r.mkdir(".")
+	r.restart()
+	return r
+}
+
+func (r *rig) restart() {
+	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key,
+		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log, Registerer: prometheus.NewRegistry()})
+	var err error
+	r.shipper, err = ship.New(ship.Options{
+		Store:        r.store,
+		Groups:       []ship.Group{{Name: "logs", Sources: r.tailer.Sources, Naming: ship.LogNames, Compression: r.compression}},
+		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Concurrency: 1, Dir: r.state, Log: r.log, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.tmp, session, "logs", name) }
+
+func (r *rig) mkdir(name string) {
+	if err := os.MkdirAll(r.path(name), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) write(name, data string) {
+	f, err := os.OpenFile(r.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := f.WriteString(data); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) rename(from, to string) {
+	if err := os.Rename(r.path(from), r.path(to)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) remove(name string) {
+	if err := os.Remove(r.path(name)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// copyTruncate is what logrotate's copytruncate does.
+func (r *rig) copyTruncate(from, to string) {
+	data, err := os.ReadFile(r.path(from))
+	if err == nil {
+		err = os.WriteFile(r.path(to), data, 0o644)
+	}
+	if err == nil {
+		err = os.Truncate(r.path(from), 0)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) scan() {
+	if _, err := r.tailer.Scan(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// shipAll scans and ships until nothing is left.
+func (r *rig) shipAll() {
+	r.t.Helper()
+	for range 4 {
+		r.scan()
+		ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+		if err := r.shipper.Flush(ctx); err != nil {
+			r.t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(4 * time.Second) // rotated files settle
+	}
+}
+
+func (r *rig) joined(node rayid.Node, name string) string {
+	r.t.Helper()
+	data, err := r.store.Joined(key(session, node, name), func(k string) (string, int64) {
+		whole, offset, _ := ship.LogNames.Parse(k)
+		return whole, offset
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (r *rig) want(name, data string) {
+	r.t.Helper()
+	r.wantOf(nodeID, name, data)
+}
+
+func (r *rig) wantOf(node rayid.Node, name, data string) {
+	r.t.Helper()
+	if got := r.joined(node, name); got != data {
+		r.t.Errorf("%s: stored %d bytes %.200q, want %d bytes %.200q", name, len(got), got, len(data), data)
+	}
+}
+
+// first is a first line long enough to tell files apart.
+func first(name string) string {
+	return fmt.Sprintf("[2026-11-20 23:19:46,%s] (raylet) main.cc:123: the first line of this file\n", name)
+}
