@@ -190,7 +190,8 @@ class Lab:
         self.down()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        run("ip", "link", "add", BRIDGE, "type", "bridge")
+        # With an address of its own: else it is that of some pod, changes when that pod dies, and for half a minute the others cannot reach the host.
+        run("ip", "link", "add", BRIDGE, "address", "02:00:0a:4d:00:fe", "type", "bridge")
         run("ip", "addr", "add", f"{HOST}/24", "dev", BRIDGE)
         run("ip", "link", "set", BRIDGE, "up")
         for pod in self.pods.values():
