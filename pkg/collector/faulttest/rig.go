@@ -132,7 +132,7 @@ func (r *rig) url(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%
 
 func (r *rig) waitReady() {
 	r.t.Helper()
-	for range 500 {
+	for range 3000 {
 		if answer, err := http.Get(r.url("/readyz")); err == nil {
 			_ = answer.Body.Close()
 			return

@@ -89,11 +89,15 @@ func TestSoak(t *testing.T) {
 			t.Errorf("event %s is not stored", id)
 		}
 	}
+	growth := 1.1
+	if seconds < 60 {
+		growth = 1.3 // it is hardly warm
+	}
 	for _, name := range names {
 		s := samples[name]
 		warm, end := mean(s[len(s)/4:len(s)/2]), mean(s[3*len(s)/4:])
 		t.Logf("%s: %.0f after warm-up, %.0f at the end", name, warm, end)
-		if end > 1.1*warm+5 {
+		if end > growth*warm+5 {
 			t.Errorf("%s grew from %.0f to %.0f", name, warm, end)
 		}
 	}
