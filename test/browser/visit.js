@@ -1,19 +1,21 @@
 // node visit.js < JOB.json > REPORT.json
 //
-// Opens pages of a dashboard in Chromium, one after the other, and reports what the browser saw: the text of each page, every request
+// Opens pages of a dashboard in Chromium and reports what the browser saw: the text of each page, every request
 // that failed, every error of a page's scripts. It judges nothing: that is for the test that runs it.
 //
-// JOB: {base, enter?, out?, pages: [{name, path, click?: [text…], wait?}]}
+// JOB: {base, enter?, out?, pages: [{name, path, press?: [selector…], click?: [text…], wait?}]}
 //   enter  is opened first, to choose a session by cookie
 //   path   is put behind base
+//   press  are CSS selectors of elements to click before, in order, the first of each: what has no text
 //   click  are texts of elements to click, in order; a download that starts is reported with its size
-//   wait   is a text to wait for at the end, at most 15 s; it and the texts to click are reported as missing where they are not there
+//   wait   is a text to wait for at the end, at most 15 s; it and what was to be clicked are reported as missing where they are not there
 //   out    is a folder for a screenshot of each page
 // REPORT: {pages: [{name, url, text, missing, downloads: [{name, bytes}]}], requests: [{page, method, url, status}], errors: [{page, message}]}
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
 const QUIET = 15000; // ms to wait for a text or for quiet
+const VISITORS = 3; // pages open at a time: most of a visit is waiting
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 async function settle(page) {
@@ -36,6 +38,10 @@ async function visit(context, base, spec, out, report) {
   page.on('download', d => downloads.push(d));
   await page.goto(base + spec.path, { waitUntil: 'load' });
   await settle(page);
+  for (const selector of spec.press || []) {
+    if (!(await page.locator(selector).first().click({ timeout: QUIET }).then(() => true, () => false))) result.missing.push(selector);
+    await settle(page);
+  }
   for (const text of spec.click || []) {
     // Style sheets write some labels in capitals.
     const label = page.getByText(new RegExp(`^\\s*${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}\\s*$`, 'i')).first();
@@ -62,7 +68,11 @@ async function visit(context, base, spec, out, report) {
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
   const context = await browser.newContext({ viewport: { width: 1400, height: 1600 }, acceptDownloads: true, colorScheme: job.dark ? 'dark' : 'light' });
   if (job.enter) await (await context.newPage()).goto(job.enter);
-  for (const spec of job.pages) await visit(context, job.base, spec, job.out, report);
+  const left = [...job.pages];
+  const visitor = async () => {
+    for (let spec; (spec = left.shift());) await visit(context, job.base, spec, job.out, report);
+  };
+  await Promise.all(Array.from({ length: VISITORS }, visitor));
   await browser.close();
   process.stdout.write(JSON.stringify(report));
 })().catch(e => {

@@ -1,6 +1,7 @@
 """What the stored session is held against, and the report of it."""
 
 import json
+import pathlib
 import re
 import socket
 import subprocess
@@ -71,9 +72,8 @@ def entities(report, live, base):
     for entity, (key, fields) in ENTITIES.items():
         stored = get_json(f"{base}/api/jobs/") if entity == "jobs" else rows(base, entity)
         if entity == "tasks":
-            # A row with both ends is the GCS's guess: the worker died before its FINISHED had arrived. No event tells of the guess.
-            guessed = {(t["task_id"], t["attempt_number"]) for t in live[entity] if {"FINISHED", "FAILED"} <= {e["state"] for e in t["events"] or ()}}
-            keep = lambda t: (t["task_id"], t["attempt_number"]) not in guessed and not t["name"].startswith(ASKED)  # noqa: E731
+            guesses = {(t["task_id"], t["attempt_number"]) for t in live[entity] if guessed(t)}
+            keep = lambda t: (t["task_id"], t["attempt_number"]) not in guesses and not t["name"].startswith(ASKED)  # noqa: E731
             live[entity], stored = list(filter(keep, live[entity])), list(filter(keep, stored))
         want = {tuple(r[k] for k in key): tuple(r.get(f) for f in fields) for r in live[entity]}
         got = {tuple(r[k] for k in key): tuple(r.get(f) for f in fields) for r in stored}
@@ -130,6 +130,10 @@ def commands(report, lab, live, base):
         done = subprocess.run([*ray, *arguments], capture_output=True, text=True, timeout=120, env={"PATH": "/usr/bin:/bin", "COLUMNS": "200"})
         name = "ray " + " ".join(want["arguments"])
         report.check(f"{name}: exit code", done.returncode, want["code"])
+        if "objects" in want["arguments"]:
+            # References to objects come and go with each question; what is told of each does not.
+            report.check(f"{name}: columns", columns(done.stdout), columns(want["stdout"]))
+            continue
         left, right = stable(done.stdout), stable(want["stdout"])
         report.none(f"{name}: {len(right)} lines, those that differ", sorted(left ^ right))
 
@@ -141,6 +145,62 @@ def stable(text):
     except ValueError:
         lines = [re.sub(r"\s+", " ", UNSTABLE.sub("", line)).strip() for line in text.splitlines()]
     return {re.sub(r"^\d+ |^Total.*|^\w+: \d+$|^Stats.*", "", line) for line in lines if not any(call in line for call in ASKED)}
+
+
+def columns(text):
+    """The names of columns in what was printed: of JSON, of YAML, of a table."""
+    try:
+        return {key for row in json.loads(text) for key in row}
+    except ValueError:
+        of_yaml = set(re.findall(r"^(?:- +| +)([a-z]\w*):", text, re.M))
+        heads = re.findall(r"^ *[A-Z_]+(?: +[A-Z_]+)+ *$", text, re.M)
+        return of_yaml or {name for line in heads for name in line.split()}
+
+
+def ask_clients(lab, address):
+    """What Ray's Python clients are told at an address: see clients.py."""
+    command = [raylab.venv(lab.version) / "bin/python", pathlib.Path(__file__).with_name("clients.py"), address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={"PATH": "/usr/bin:/bin"})
+    if done.returncode != 0:
+        raise RuntimeError(f"clients.py {address}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def clients(report, live, stored):
+    """Ray's Python clients are told of the stored session what they were told of the live one."""
+    report.check("questions of Python clients", sorted(stored), sorted(live))
+    for question, want in live.items():
+        left, right = told(stored.get(question)), told(want)
+        report.none(f"{question}: {len(right)} answers, those that differ", sorted(left ^ right))
+
+
+def told(answer):
+    """An answer as a set of rows, without the calls that asking makes, and rows of which the GCS guessed the end."""
+    if isinstance(answer, dict) and "cluster" in answer:
+        answer = [{name: counts} for name, counts in answer["cluster"]["summary"].items()]
+    rows = answer if isinstance(answer, list) else [answer]
+    texts = {json.dumps(row, sort_keys=True) for row in rows if not guessed(row)}
+    return {t for t in texts if not any(call in t for call in ASKED)}
+
+
+def guessed(task):
+    """A row with both ends is the GCS's guess: the worker died before its FINISHED had arrived. No event tells of the guess."""
+    return isinstance(task, dict) and {"FINISHED", "FAILED"} <= {e["state"] for e in task.get("events") or ()}
+
+
+def timeline(report, base):
+    """The timeline is what Perfetto and chrome://tracing load: a list of trace events, complete, on threads that have names."""
+    events = get_json(f"{base}/api/v0/tasks/timeline?download=1")
+    wanted = {"X": ("name", "cat", "ts", "dur", "pid", "tid"), "M": ("name", "pid", "args"), "s": ("id", "ts", "pid", "tid"), "f": ("id", "ts", "pid", "tid")}
+    report.check("timeline: has events", len(events) > 100)
+    report.none("timeline: kinds of events that are not known", [e for e in events if e.get("ph") not in wanted])
+    report.none("timeline: events that lack a field", [e for e in events if any(e.get(f) is None for f in wanted.get(e.get("ph"), ()))])
+    report.none("timeline: events of no time", [e for e in events if e["ph"] == "X" and not (e["ts"] > 0 and e["dur"] >= 0)])
+    names = {(e["pid"], e.get("tid")) for e in events if e["ph"] == "M" and e["args"].get("name")}
+    report.none("timeline: threads without a name", sorted({(e["pid"], e["tid"]) for e in events if e["ph"] == "X"} - names))
+    report.none("timeline: processes without a name", sorted({e["pid"] for e in events if e["ph"] == "X"} - {pid for pid, tid in names if tid is None}))
+    starts, ends = ({e["id"] for e in events if e["ph"] == kind} for kind in "sf")
+    report.none("timeline: flows without an end", sorted(starts ^ ends))
 
 
 def fidelity(report, root, folder, base, min_share, min_status):

@@ -43,7 +43,7 @@ class Scenario:
     def __init__(self, version, work):
         self.version, self.work = version, work
         self.report = checks.Report(f"Ray {version}")
-        self.server = None
+        self.server, self.pages = None, []
         self.root = f"log/{CLUSTER}_{NAMESPACE}"  # of the sessions' keys
         self.mounts = {record.SHARED: work / "shared", f"{HOME}/bin": ROOT / "build"}  # what pods see of the host
 
@@ -95,11 +95,12 @@ class Scenario:
         folder = self.work / "golden"
         folder.mkdir()
         golden.Recorder(lab.dashboard, str(folder)).record()
-        # References to objects come and go with each question.
-        commands = [record.ray(lab, *c) for c in record.COMMANDS if c[1] != "objects"]
+        commands = [record.ray(lab, *c) for c in record.COMMANDS + record.gets(lab)]
+        clients = checks.ask_clients(lab, lab.dashboard)
         rows = {e: checks.rows(lab.dashboard, e) for e in ("tasks", "actors", "nodes")}
         rows["jobs"] = lab.api("/api/jobs/")
-        return {"rows": rows, "commands": commands, "golden": folder}
+        rows["serve"] = lab.api("/api/serve/applications/")
+        return {"rows": rows, "commands": commands, "clients": clients, "golden": folder}
 
     def start_server(self, stack, store):
         port = checks.free_port()
@@ -120,12 +121,14 @@ class Scenario:
         checks.entities(self.report, live["rows"], base)
         checks.logs(self.report, lab, store, self.root)
         checks.commands(self.report, lab, live["commands"], base)
+        checks.clients(self.report, live["clients"], checks.ask_clients(lab, base))
         checks.fidelity(self.report, ROOT, live["golden"], base, MIN_SHARE, MIN_STATUS)
-        pages = browser.pages(live["rows"], lab)
-        browser.crawl(self.report, "path prefix", base, pages, self.work / "screenshots")
+        checks.timeline(self.report, base)
+        browser.bar(self.report, live["rows"], base)
+        self.pages = browser.pages(live["rows"], lab)
+        browser.crawl(self.report, "path prefix", base, self.pages, self.work / "screenshots")
         enter = f"{self.server}/enter_cluster/{NAMESPACE}/{CLUSTER}/{self.session(lab)}"
-        some = [p for p in pages if p["name"] in ("overview", "job of a driver", "task", "cluster", "log of 10.77.0.2")]
-        browser.crawl(self.report, "cookie", self.server, some, self.work / "screenshots-cookie", enter=enter)
+        browser.crawl(self.report, "cookie", self.server, self.pages, self.work / "screenshots-cookie", enter=enter)
 
     def session(self, lab):
         return next(p.name for p in lab.head.tmp_ray.glob("session_2*"))
@@ -141,8 +144,7 @@ class Scenario:
         clusters = checks.get_json(f"{lab.dashboard}/clusters")
         self.report.check("/clusters through Ray's proxy lists the session", [c["sessionName"] for c in clusters], [session])
         enter = f"{lab.dashboard}/enter_cluster/{NAMESPACE}/{CLUSTER}/{session}"
-        pages = [{"name": "jobs", "path": "/#/jobs", "wait": "fail-job"}, {"name": "cluster", "path": "/#/cluster", "wait": "10.77.0.3"}]
-        browser.crawl(self.report, "Ray's proxy", lab.dashboard, pages, self.work / "screenshots-proxy", enter=enter)
+        browser.crawl(self.report, "Ray's proxy", lab.dashboard, self.pages, self.work / "screenshots-proxy", enter=enter)
 
 
 def main():

@@ -33,12 +33,21 @@ RAY_ENV = {
 COMMANDS = [
     ["list", "tasks", "--limit", "10000"], ["list", "tasks", "--filter", "name=add", "--limit", "10", "--format", "json"],
     ["list", "tasks", "--filter", "name=flaky", "--detail", "--format", "yaml"], ["list", "tasks", "--filter", "state=FAILED"],
-    ["list", "tasks", "--filter", "name!=add", "--format", "json", "--limit", "10000"],
+    ["list", "tasks", "--filter", "name!=add", "--format", "json", "--limit", "10000"], ["list", "tasks", "--filter", "bogus=x"],
     ["list", "actors"], ["list", "actors", "--detail", "--format", "json"], ["list", "actors", "--filter", "state=DEAD"],
-    ["list", "nodes"], ["list", "nodes", "--detail", "--format", "yaml"], ["list", "jobs"], ["list", "jobs", "--detail", "--format", "json"],
-    ["list", "workers"], ["list", "workers", "--detail", "--format", "json"], ["list", "placement-groups"],
-    ["list", "placement-groups", "--detail", "--format", "json"], ["list", "objects"], ["list", "runtime-envs"],
-    ["summary", "tasks"], ["summary", "actors"], ["summary", "objects"], ["job", "list"], ["job", "status", "fail-job"], ["job", "logs", "fail-job"],
+    ["list", "actors", "--filter", "name=restarted", "--format", "yaml"], ["list", "actors", "--limit", "3", "--format", "json"],
+    ["list", "nodes"], ["list", "nodes", "--detail", "--format", "yaml"], ["list", "nodes", "--filter", "is_head_node=True", "--format", "json"],
+    ["list", "nodes", "--limit", "1"], ["list", "jobs"], ["list", "jobs", "--detail", "--format", "json"],
+    ["list", "jobs", "--filter", "status=FAILED", "--format", "yaml"], ["list", "jobs", "--limit", "2", "--format", "json"],
+    ["list", "workers"], ["list", "workers", "--detail", "--format", "json"], ["list", "workers", "--filter", "worker_type=DRIVER", "--format", "yaml"],
+    ["list", "workers", "--limit", "3"], ["list", "placement-groups"], ["list", "placement-groups", "--detail", "--format", "json"],
+    ["list", "placement-groups", "--filter", "state=CREATED", "--limit", "2", "--format", "yaml"],
+    ["list", "objects"], ["list", "objects", "--detail", "--format", "json"],
+    ["list", "objects", "--filter", "reference_type=LOCAL_REFERENCE", "--limit", "2", "--format", "yaml"],
+    ["list", "runtime-envs"], ["list", "runtime-envs", "--detail", "--format", "json"],
+    ["list", "runtime-envs", "--filter", "success=False", "--limit", "1", "--format", "yaml"],
+    ["summary", "tasks"], ["summary", "actors"], ["summary", "objects"],
+    ["job", "list"], ["job", "status", "fail-job"], ["job", "logs", "fail-job"], ["job", "status", "nope"],
 ]  # fmt: skip
 
 
@@ -101,6 +110,19 @@ def ray(lab, *arguments):
     return {"arguments": list(arguments), "code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 
+def gets(lab):
+    """`ray get` of one row of each kind that has it."""
+    found = []
+    for entity, key, column, value in (
+        ("tasks", "task_id", "name", "talk_renamed"), ("tasks", "task_id", "name", "crash_once"), ("actors", "actor_id", "name", "restarted"),
+        ("nodes", "node_id", "is_head_node", True), ("workers", "worker_id", "worker_type", "DRIVER"),
+        ("placement-groups", "placement_group_id", "name", "group-pack"),
+    ):  # fmt: skip
+        rows = lab.api(f"/api/v0/{entity.replace('-', '_')}?detail=1&limit=10000")["data"]["result"]["result"]
+        found.append(["get", entity, min(r[key] for r in rows if r[column] == value)])
+    return found
+
+
 def record(version, folder, work):
     folder.mkdir(parents=True, exist_ok=True)
     # ALL adds worker events, where this Ray has them.
@@ -122,7 +144,7 @@ def record(version, folder, work):
             shutil.rmtree(work / "golden", ignore_errors=True)
             (work / "golden").mkdir()
             golden.Recorder(lab.dashboard, str(work / "golden")).record()
-            commands = [ray(lab, *c) for c in COMMANDS]
+            commands = [ray(lab, *c) for c in COMMANDS + gets(lab)]
             lab.kill_ray()
             for driver in drivers:
                 driver.wait()
