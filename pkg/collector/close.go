@@ -34,6 +34,7 @@ func (c *Collector) Close(ctx context.Context) error {
 		defer cancel()
 	}
 	e := &end{c: c, ctx: ctx}
+	e.step.Store("the shutdown")
 	done := make(chan error, 1)
 	go func() { done <- e.run() }()
 	select {
