@@ -63,7 +63,7 @@ func visit(t *testing.T, what, base string, pages []page) (requests []string) {
 	}
 	for _, p := range report.Pages {
 		if len(p.Missing) > 0 {
-			t.Errorf("%s: page %s does not show %q: %.500s", what, p.Name, p.Missing, p.Text)
+			t.Errorf("%s: page %s does not show %q: %.2000s", what, p.Name, p.Missing, p.Text)
 		}
 	}
 	for _, e := range report.Errors {

@@ -11,8 +11,11 @@ import (
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
-// alone runs a command as in a pod of its own: no network but loopback, so that its ports are free, and a /tmp/ray of its own.
-const alone = `ip link set lo up && mkdir -p /tmp/ray && mount --bind "$0" /tmp/ray && exec "$@"`
+// alone runs a command as in a pod of its own: no network but loopback, so that its ports are free, a /tmp/ray of its own, and a settings
+// file where KubeRay's manifests mount one, if there is one.
+const alone = `ip link set lo up && mkdir -p /tmp/ray && mount --bind "$0" /tmp/ray && if [ -n "$CONFIG" ]; then
+	mount -t tmpfs tmpfs /var && mkdir /var/collector-config && printf %s "$CONFIG" >/var/collector-config/data && unset CONFIG
+fi && exec "$@"`
 
 // The binaries with the settings of KubeRay's manifests: they start, serve and end. Their stores are out of reach, which stops neither.
 func TestKubeRaysManifestsWork(t *testing.T) {
@@ -24,13 +27,15 @@ func TestKubeRaysManifestsWork(t *testing.T) {
 		Manifest string
 		Command  []string
 		Env      map[string]string
+		Config   string // of /var/collector-config/data
 	}
 	if err := yaml.Unmarshal(data, &containers); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range containers {
 		t.Run(c.Manifest, func(t *testing.T) {
-			env := []string{"PATH=" + os.Getenv("PATH")}
+			t.Parallel()
+			env := []string{"PATH=" + os.Getenv("PATH"), "CONFIG=" + c.Config}
 			for k, v := range c.Env {
 				env = append(env, k+"="+v)
 			}
