@@ -325,7 +325,10 @@ func (d *Dashboard) nodeDetail(r *Request, id string, summary *pyjson.Object) (*
 			state, _ := nodeAt(n, r.At)
 			detail = overlayNode(detail, &state, believes(r, taken))
 		}
-		return hardwareOf(detail.Clone(), summary, r.At), nil
+		detail = hardwareOf(detail.Clone(), summary, r.At)
+		workers, err := d.nodeProcesses(r, id, detail.List("workers"))
+		detail.Set("workers", workers)
+		return detail, err
 	}
 	detail, raylet := summary.Clone(), summary.Object("raylet").Clone()
 	workers := []any{}

@@ -122,3 +122,41 @@ func agentProcess(pid int64, of string) *pyjson.Object {
 	row.Set("jobId", noJob)
 	return row
 }
+
+// nodeProcesses are the rows of a node's processes in a snapshot, without the core workers that are gone at the moment asked for and with
+// those that have come since it was taken, where events tell of them.
+func (d *Dashboard) nodeProcesses(r *Request, node string, saved []any) ([]any, error) {
+	living, err := d.livingWorkers(r)
+	if err != nil {
+		return nil, err
+	}
+	come := map[string]*pyjson.Object{}
+	for _, stats := range living[node] {
+		come[stats.String("workerId")] = stats
+	}
+	rows := make([]any, 0, len(saved))
+	for _, v := range saved {
+		row, _ := v.(*pyjson.Object)
+		id := ""
+		if stats := row.List("coreWorkerStats"); len(stats) > 0 {
+			s, _ := stats[0].(*pyjson.Object)
+			id = s.String("workerId")
+		}
+		if _, lives := come[id]; lives || id == "" || !toldBySession(r, id) {
+			rows = append(rows, v)
+		}
+		delete(come, id)
+	}
+	for _, stats := range living[node] {
+		if id := stats.String("workerId"); come[id] != nil && toldBySession(r, id) {
+			rows = append(rows, workerProcess(r, stats))
+		}
+	}
+	return rows, nil
+}
+
+// toldBySession says whether events tell of a worker: what is known by snapshots and names of logs only is no newer than they are.
+func toldBySession(r *Request, worker string) bool {
+	id, err := rayid.Parse[rayid.Worker](worker)
+	return err == nil && r.Session.Worker(id) != nil
+}

@@ -135,6 +135,7 @@ func (t *workerTable) addEvents(w *session.Worker) {
 	id := w.ID.String()
 	state, existed := workerAt(w, t.r.At)
 	if t.seen[id] || !existed {
+		t.seen[id] = true // its log does not tell that it was there before
 		return
 	}
 	row := t.newRow(id, w.Type, w.Node.String(), int64(w.PID))
@@ -147,6 +148,7 @@ func (t *workerTable) addDriver(j *session.Job) {
 	id := driverWorker(j.ID)
 	state, existed := driverAt(j, t.r.At)
 	if t.seen[id] || !existed {
+		t.seen[id] = true
 		return
 	}
 	row := t.newRow(id, driverType, j.DriverNode.String(), j.DriverPID)
