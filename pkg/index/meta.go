@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -44,19 +45,21 @@ type facts struct {
 	Fingerprint string           `json:"fingerprint"` // of the sources, see session.Sources
 	Generation  string           `json:"generation"`
 	Tables      map[string]int64 `json:"tables"` // sizes in bytes
-	Rows        int              `json:"rows"`
-	First       []rayid.Task     `json:"first"` // the task of each row group's first row
-	States      []string         `json:"states"`
-	Start       int64            `json:"start"` // Unix nanoseconds
-	End         int64            `json:"end"`
-	Warnings    []string         `json:"warnings"`
+	// Settled says that the session had ended, and nothing had been stored for settledAfter, when the index was made.
+	Settled  bool         `json:"settled"`
+	Rows     int          `json:"rows"`
+	First    []rayid.Task `json:"first"` // the task of each row group's first row
+	States   []string     `json:"states"`
+	Start    int64        `json:"start"` // Unix nanoseconds
+	End      int64        `json:"end"`
+	Warnings []string     `json:"warnings"`
 }
 
 // errStale is an index that was made of other objects, or by another version.
 var errStale = errors.New("not made of what is stored now")
 
-// readFacts reads meta's footer and checks that the index is one of these sources, and its objects those that are stored.
-func readFacts(ctx context.Context, store blob.Reader, root string, ref layout.Session, fingerprint string, stored map[string]int64) (*facts, error) {
+// readFacts reads meta's footer and checks that the index's objects are those that are stored.
+func readFacts(ctx context.Context, store blob.Reader, root string, ref layout.Session, stored map[string]int64) (*facts, error) {
 	key := layout.IndexKey(root, ref, metaTable)
 	o := &object{store: store, key: key, size: stored[key]}
 	file, err := o.open(ctx)
@@ -71,7 +74,7 @@ func readFacts(ctx context.Context, store blob.Reader, root string, ref layout.S
 	if err := json.Unmarshal([]byte(text), &f); err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	if f.Version != formatVersion || f.Fingerprint != fingerprint {
+	if f.Version != formatVersion {
 		return nil, errStale
 	}
 	for table, size := range f.Tables {
@@ -80,6 +83,21 @@ func readFacts(ctx context.Context, store blob.Reader, root string, ref layout.S
 		}
 	}
 	return &f, nil
+}
+
+// settledAfter is how long nothing was stored of a session that has settled: what its collectors still had is there.
+const settledAfter = time.Hour
+
+// hasSettled says whether nothing more is to be expected of a session with these sources.
+func hasSettled(root string, ref layout.Session, sources []blob.Object) bool {
+	ended := false
+	for _, o := range sources {
+		if time.Since(o.ModTime) < settledAfter {
+			return false
+		}
+		ended = ended || o.Key == layout.FactsKey(root, ref, layout.End)
+	}
+	return ended
 }
 
 // factsOf are the facts about tables.

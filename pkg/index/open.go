@@ -55,7 +55,7 @@ func (o *Opener) isRejected(ref layout.Session, fingerprint string) bool {
 
 // Open implements session.Index. What is damaged or of another version is told in the log and not used.
 func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources) (*session.Tables, error) {
-	if o.isRejected(ref, sources.Fingerprint) {
+	if sources.Fingerprint != "" && o.isRejected(ref, sources.Fingerprint) {
 		return nil, nil
 	}
 	stored := make(map[string]int64, len(sources.Index))
@@ -63,7 +63,7 @@ func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.S
 		stored[object.Key] = object.Size
 	}
 	tables, err := o.openIn(ctx, o.Store, ref, sources.Fingerprint, stored)
-	if tables == nil && err == nil && o.Cache != nil {
+	if tables == nil && err == nil && o.Cache != nil && sources.Fingerprint != "" {
 		store, stored, err := o.Cache.list(ctx, o.Root, ref)
 		switch {
 		case ctx.Err() != nil:
@@ -82,7 +82,7 @@ func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Sessi
 	if stored[layout.IndexKey(o.Root, ref, metaTable)] == 0 {
 		return nil, nil
 	}
-	tables, err := openTables(ctx, store, o.Root, ref, fingerprint, stored)
+	tables, err := o.openTables(ctx, store, ref, fingerprint, stored)
 	log := o.Log.WithField("session", ref.String())
 	switch {
 	case err == nil:
@@ -98,12 +98,19 @@ func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Sessi
 }
 
 // openTables reads all but the rows, which are read when they are asked for.
-func openTables(ctx context.Context, store blob.Reader, root string, ref layout.Session, fingerprint string, stored map[string]int64) (*session.Tables, error) {
-	f, err := readFacts(ctx, store, root, ref, fingerprint, stored)
+func (o *Opener) openTables(ctx context.Context, store blob.Reader, ref layout.Session, fingerprint string, stored map[string]int64) (*session.Tables, error) {
+	root := o.Root
+	f, err := readFacts(ctx, store, root, ref, stored)
 	if err != nil {
 		return nil, err
 	}
-	out := &session.Tables{Rows: f.Rows, First: f.First, States: f.States, Start: f.Start, End: f.End, Warnings: f.Warnings}
+	if fingerprint == "" && f.Settled && !o.isRejected(ref, f.Fingerprint) {
+		fingerprint = f.Fingerprint
+	}
+	if f.Fingerprint != fingerprint {
+		return nil, errStale
+	}
+	out := &session.Tables{Fingerprint: f.Fingerprint, Rows: f.Rows, First: f.First, States: f.States, Start: f.Start, End: f.End, Warnings: f.Warnings}
 	r := &tableReader{store: store, root: root, ref: ref, facts: f}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

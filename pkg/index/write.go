@@ -63,6 +63,7 @@ func write(ctx context.Context, store blob.Reader, to *Target, s *session.Sessio
 		return ErrChanged
 	}
 	f := factsOf(b.tables, fingerprint, b.generation)
+	f.Settled = hasSettled(to.Root, s.Ref, objects)
 	for _, table := range b.written {
 		if f.Tables[table], err = putFile(ctx, to, layout.IndexKey(to.Root, s.Ref, table), b.path(table)); err != nil {
 			return err

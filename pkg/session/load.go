@@ -25,6 +25,7 @@ type source struct {
 	latest     *Session
 	seal       seal
 	indexed    bool // the tables are an index's
+	unlisted   bool // the index's sources were not listed, see Verify
 	filed      bool // the rows are in a rowFile
 	loaded     time.Time
 	took       time.Duration
@@ -58,18 +59,27 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
 	}
 	s := &source{store: store, root: root, opts: opts, entities: newEntityTables(), done: make(map[string]progressOf)}
-	inv, err := takeInventory(ctx, store, root, ref, opts.Progress)
-	if err != nil {
-		return nil, err
-	}
-	if s.latest, err = s.loadIndex(ctx, ref, inv); err == nil && s.latest == nil {
-		s.latest, err = s.loadEvents(ctx, ref, inv)
+	var err error
+	if s.latest, err = s.loadSettled(ctx, ref); err == nil && s.latest == nil {
+		s.latest, err = s.loadListed(ctx, ref)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load session %s: %w", ref, err)
 	}
 	s.loaded, s.took = time.Now(), time.Since(began)
 	return s.latest, nil
+}
+
+// loadListed lists all objects, and takes the tables from an index or replays the events.
+func (s *source) loadListed(ctx context.Context, ref layout.Session) (*Session, error) {
+	inv, err := takeInventory(ctx, s.store, s.root, ref, s.opts.Progress)
+	if err != nil {
+		return nil, err
+	}
+	if out, err := s.loadIndex(ctx, ref, inv); out != nil || err != nil {
+		return out, err
+	}
+	return s.loadEvents(ctx, ref, inv)
 }
 
 // loadIndex takes the tables from an index; nil if there is none that can be used.
@@ -81,6 +91,11 @@ func (s *source) loadIndex(ctx context.Context, ref layout.Session, inv *invento
 	if err != nil || tables == nil {
 		return nil, err
 	}
+	return s.indexedSession(ctx, ref, inv, tables)
+}
+
+// indexedSession makes a session of an index's tables; nil if they are damaged.
+func (s *source) indexedSession(ctx context.Context, ref layout.Session, inv *inventory, tables *Tables) (*Session, error) {
 	out, err := s.fromTables(ctx, ref, inv, tables)
 	if errors.Is(err, ErrDamaged) {
 		s.opts.Index.Reject(ref, inv.sources.Fingerprint, err)

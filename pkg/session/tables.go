@@ -21,7 +21,8 @@ type Index interface {
 
 // Sources are the stored objects that a session's tables were made of.
 type Sources struct {
-	// Fingerprint changes with them: it covers keys, sizes and ETags of events, snapshots and facts, and the names of logs.
+	// Fingerprint changes with them: it covers keys, sizes and ETags of events, snapshots and facts, and the names of logs. It is empty
+	// where they were not listed: only an index of a session that had settled when it was made is given then.
 	Fingerprint string
 	// Index are the objects of an index that were listed with them.
 	Index []blob.Object
@@ -29,6 +30,8 @@ type Sources struct {
 
 // Tables are all that a session's events tell, in a form to be stored. Logs and snapshots are not among them.
 type Tables struct {
+	Fingerprint string // of the sources they were made of
+
 	Rows   int          // of the task table
 	First  []rayid.Task // the task of each group's first row
 	Source RowSource

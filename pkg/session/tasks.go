@@ -87,6 +87,9 @@ func (t *Tasks) scanRow(n int) (*taskPage, int) {
 	return t.pages[n>>pageBits], n & (pageRows - 1)
 }
 
+// InMemory says whether all rows are: those of an index, or of a session too large for memory, are read when they are looked at.
+func (t *Tasks) InMemory() bool { return t.paged == nil }
+
 // Err says that some of the rows could not be read: an index was damaged or went away. Lists and counts are not complete then.
 func (t *Tasks) Err() error {
 	if t.paged == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -54,11 +55,15 @@ func (s *seal) add(o blob.Object) {
 
 // takeInventory lists the session's objects.
 func takeInventory(ctx context.Context, store blob.Reader, root string, ref layout.Session, progress *Progress) (*inventory, error) {
+	return inventoryOf(store, root, ref, store.List(ctx, layout.Prefix(root, ref), blob.ListOptions{}), progress)
+}
+
+// inventoryOf sorts objects that were listed.
+func inventoryOf(store blob.Reader, root string, ref layout.Session, objects iter.Seq2[blob.Object, error], progress *Progress) (*inventory, error) {
 	inv := &inventory{logs: NewLogSet(store), snapshots: NewSnapshotSet(store)}
 	wholes := make(map[string]*whole)
-	prefix := layout.Prefix(root, ref)
 	hash := newSourceHash()
-	for object, err := range store.List(ctx, prefix, blob.ListOptions{}) {
+	for object, err := range objects {
 		if err != nil {
 			return nil, fmt.Errorf("list session %s: %w", ref, err)
 		}

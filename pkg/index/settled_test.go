@@ -1,0 +1,127 @@
+package index
+
+import (
+	"context"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// listed is a store that notes which keys were listed.
+type listed struct {
+	blob.Store
+	keys []string
+}
+
+func (l *listed) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		for o, err := range l.Store.List(ctx, prefix, opts) {
+			l.keys = append(l.keys, o.Key)
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+// events counts the events' objects that were listed.
+func (l *listed) events() int {
+	n := 0
+	for _, key := range l.keys {
+		if (strings.Contains(key, "node_events/") || strings.Contains(key, "job_events/")) && !strings.HasSuffix(key, "/") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSettledSession: of a session that had settled when its index was made, events are not listed before it answers, but afterwards; what was
+// stored later is found then.
+func TestSettledSession(t *testing.T) {
+	for _, version := range []layout.Version{layout.V16, layout.V17} {
+		dir := t.TempDir()
+		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20, Version: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir, stats.Session)
+		s.put(layout.FactsKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+		s.put(layout.LogKey(layout.DefaultRoot, s.ref, someNode, "raylet.out"), []byte("a line\n"))
+		s.write(s.load())
+		if l := s.loadListed(t); l.events() == 0 {
+			t.Errorf("V%d: no events were listed of a session that ended just now", version)
+		}
+		s.age(t, dir, 2*time.Hour)
+		events := s.load()
+		s.write(events)
+		l := s.loadListed(t)
+		if n := l.events(); n > 0 {
+			t.Errorf("V%d: %d objects of events were listed of a session that had settled", version, n)
+		}
+		loaded := l.session
+		sameAnswers(t, events, loaded, taskURLs(events)[:20])
+		if !slices.Equal(loaded.Logs.Nodes(), events.Logs.Nodes()) || len(loaded.Logs.Nodes()) != 1 {
+			t.Errorf("V%d: nodes with logs %v, want %v", version, loaded.Logs.Nodes(), events.Logs.Nodes())
+		}
+		if err := loaded.Verify(t.Context()); err != nil || loaded.Broken() {
+			t.Errorf("V%d: broken %v, %v, though nothing was stored", version, loaded.Broken(), err)
+		}
+		s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Now()), []byte("{}\n"))
+		late := s.loadAuto(l.opener)
+		if err := late.Verify(t.Context()); err != nil || !late.Broken() {
+			t.Errorf("V%d: broken %v, %v, after events were stored", version, late.Broken(), err)
+		}
+		if s.loadAuto(l.opener).Indexed() {
+			t.Errorf("V%d: the index is used though it lacks events", version)
+		}
+	}
+}
+
+var someNode = rayid.Node{7}
+
+// loadedListed is a session with what was listed to load it.
+type loadedListed struct {
+	listed
+	session *session.Session
+	opener  *Opener
+}
+
+func (s *stored) loadListed(t *testing.T) *loadedListed {
+	t.Helper()
+	out := &loadedListed{listed: listed{Store: s.store}}
+	out.opener = &Opener{Store: &out.listed, Root: layout.DefaultRoot, Log: s.log}
+	loaded, err := session.Load(t.Context(), &out.listed, layout.DefaultRoot, s.ref, session.Options{Log: s.log, Index: out.opener})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !loaded.Indexed() {
+		t.Error("the index is not used")
+	}
+	out.session = loaded
+	return out
+}
+
+// age makes all that is stored older.
+func (s *stored) age(t *testing.T, dir string, by time.Duration) {
+	t.Helper()
+	before := time.Now().Add(-by)
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, before, before)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
