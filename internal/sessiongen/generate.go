@@ -27,6 +27,8 @@ type Options struct {
 	// ChunkEvents cuts each object into chunks of that many events; 0: one object an hour.
 	ChunkEvents int
 	Compression layout.Compression // of each chunk
+	// Ended stores the session's end as well.
+	Ended bool
 }
 
 // Stats tell what was written.
@@ -94,6 +96,9 @@ func Write(dir string, o Options) (Stats, error) {
 	g.makeActors()
 	for i := range o.Tasks {
 		g.makeTask(i)
+	}
+	if o.Ended {
+		g.out.end(layout.EndFacts{Start: start, End: start.Add(time.Duration(o.Hours) * time.Hour), Nodes: o.Nodes})
 	}
 	return g.out.finish()
 }

@@ -2,6 +2,7 @@ package sessiongen
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -42,6 +43,12 @@ type writer struct {
 // mark writes the session's marker.
 func (w *writer) mark() error {
 	return w.append(w.path(layout.MetaKey(layout.DefaultRoot, w.session)), nil)
+}
+
+// end writes the session's end.
+func (w *writer) end(facts layout.EndFacts) {
+	text, err := json.Marshal(facts)
+	w.err = errors.Join(w.err, err, w.append(w.path(layout.FactsKey(layout.DefaultRoot, w.session, layout.End)), text))
 }
 
 func (w *writer) path(key string) string { return filepath.Join(w.dir, filepath.FromSlash(key)) }

@@ -23,6 +23,7 @@ func main() {
 	pflag.IntVar(&o.Hours, "hours", 4, "hours over which the tasks are spread")
 	pflag.Uint64Var(&o.Seed, "seed", 1, "seed of what is random")
 	pflag.IntVar(&o.ChunkEvents, "chunk-events", 0, "events in a chunk; 0: one object an hour")
+	pflag.BoolVar(&o.Ended, "ended", false, "store the session's end")
 	compression := pflag.String("compression", "none", "of each chunk: none, gzip or zstd")
 	pflag.Parse()
 	known := map[string]layout.Compression{"none": layout.Plain, "gzip": layout.Gzip, "zstd": layout.Zstd}
