@@ -137,6 +137,10 @@ func TestRealRayHead(t *testing.T) {
 	for what, base := range map[string]string{"directly": direct, "through the API server": through} {
 		lab.Eventually(t, "the stored job has ended", func() bool { _, body := ask(t, base+"/api/jobs/ticks", ""); return strings.Contains(body, "SUCCEEDED") })
 		visit(t, "deleted, "+what, base, pages)
+		if t.Failed() {
+			_, actors := ask(t, base+"/logical/actors", "")
+			t.Logf("actors: %s", actors)
+		}
 	}
 }
 
