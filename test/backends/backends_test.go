@@ -68,7 +68,7 @@ func runContract(t *testing.T, driver, server, url string, refusal func(status i
 		defer proxy.Close()
 		proxy.Refusal = refusal
 		if driver == "gcs" {
-			proxy.Host = strings.TrimPrefix(url, "http://")
+			humourFakeGCS(proxy, url)
 		}
 		c := contract(proxy.URL, stallWithFaults)
 		c.Many, c.Faults = 1500, true // more than a page, in less time

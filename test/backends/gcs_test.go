@@ -2,6 +2,8 @@ package backends
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob/gcs"
+	"github.com/rayhistory/historyserver/test/faults"
 	"github.com/rayhistory/historyserver/test/servers"
 )
 
@@ -22,6 +25,15 @@ func TestGCS(t *testing.T) {
 // gcsRefusal is how the JSON interface says that it is busy or broken.
 func gcsRefusal(status int) string {
 	return fmt.Sprintf(`{"error":{"code":%d,"message":"injected"}}`, status)
+}
+
+// humourFakeGCS sets a proxy up for the server at url. It wants to be called by its own name, and appends each chunk of an upload, whatever
+// its Content-Range says: one that is sent again after a lost answer is then in the object twice.
+func humourFakeGCS(proxy *faults.Proxy, url string) {
+	proxy.Host = strings.TrimPrefix(url, "http://")
+	proxy.Spare = func(r *http.Request, fault faults.Fault) bool {
+		return fault == faults.LoseAnswer && strings.HasSuffix(r.Header.Get("Content-Range"), "/*")
+	}
 }
 
 func gcsContract(url string, stall time.Duration) blobtest.Contract {

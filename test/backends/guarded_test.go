@@ -116,7 +116,7 @@ func (k guardedKind) start(t *testing.T, share float64, stall time.Duration) *gu
 	t.Cleanup(g.proxy.Close)
 	g.proxy.Refusal = k.refusal
 	if k.server == servers.FakeGCS.Name {
-		g.proxy.Host = strings.TrimPrefix(g.url, "http://")
+		humourFakeGCS(g.proxy, g.url)
 	}
 	return g
 }

@@ -38,8 +38,8 @@ func TestOperators(t *testing.T) {
 	for _, kind := range guardedKinds {
 		t.Run(kind.server, func(t *testing.T) {
 			want(t, kind.server)
-			t.Parallel() // most of the time requests stall
-			share := *faultShare
+			t.Parallel()             // most of the time requests stall
+			share := *faultShare / 2 // it sends thousands of requests, and a stall takes seconds
 			if kind.server == servers.FakeGCS.Name {
 				share = 0 // it does not look at generations: asked again after a lost answer it joins what it joined
 			}

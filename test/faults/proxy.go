@@ -54,6 +54,8 @@ type Proxy struct {
 	Refusal func(status int) string
 	// Deny says which requests are refused with 403, before any fault.
 	Deny func(*http.Request) bool
+	// Spare says which requests do not meet a fault, because the server is known to do what is wrong when they come again.
+	Spare func(*http.Request, Fault) bool
 	// Host replaces the host that requests name, for servers that insist on their own; empty passes it on, since it may be signed.
 	Host string
 
@@ -79,6 +81,7 @@ func New(target string, share float64, seed uint64) (*Proxy, error) {
 	p := &Proxy{
 		Refusal: func(int) string { return "" },
 		Deny:    func(*http.Request) bool { return false },
+		Spare:   func(*http.Request, Fault) bool { return false },
 		target:  u, stop: make(chan struct{}),
 		// A client that waits for a server's consent to a large body must get to wait: a server that refuses at once breaks the
 		// connection to one that goes on sending, and its answer may be lost with it.
@@ -127,8 +130,12 @@ func (p *Proxy) draw(r *http.Request) Fault {
 		delete(p.row, request)
 		return ""
 	}
+	fault := all[p.random.IntN(len(all))]
+	if p.Spare(r, fault) {
+		return ""
+	}
 	p.row[request]++
-	return all[p.random.IntN(len(all))]
+	return fault
 }
 
 func (p *Proxy) count(fault Fault) {
