@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 )
 
@@ -9,13 +10,19 @@ import (
 func TestDrain(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
-	if got := f.ask(t, http.MethodGet, "/readyz"); got.status != http.StatusOK || got.header.Get("Connection") != "" {
-		t.Errorf("before: %d %v", got.status, got.header)
+	server := f.Config.Handler.(*Server)
+	ask := func(path string) (status int, connection string) {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Header().Get("Connection")
 	}
-	f.Config.Handler.(*Server).Drain()
+	if status, connection := ask("/readyz"); status != http.StatusOK || connection != "" {
+		t.Errorf("before: %d %q", status, connection)
+	}
+	server.Drain()
 	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/livez": http.StatusOK, lab + name + "/api/jobs/a": http.StatusOK} {
-		if got := f.ask(t, http.MethodGet, path); got.status != want || got.header.Get("Connection") != "close" {
-			t.Errorf("%s: %d %v, want %d", path, got.status, got.header, want)
+		if status, connection := ask(path); status != want || connection != "close" {
+			t.Errorf("%s: %d %q, want %d and close", path, status, connection, want)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 
 func (f *fixture) newLoad(ref layout.Session) sessioncache.Load[*session.Session] {
 	return sessioncache.Load[*session.Session]{
-		Run: func(ctx context.Context) (*session.Session, error) {
+		Run: func(ctx context.Context, _ func(held int64) bool) (*session.Session, error) {
 			if f.store.gate != nil {
 				select {
 				case <-f.store.gate:
