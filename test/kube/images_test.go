@@ -153,7 +153,7 @@ func runStage(t *testing.T, s instructions.Stage, root, arch string) {
 	for _, a := range commands[*instructions.ArgCommand](s) {
 		for _, kv := range a.Args {
 			if kv.Value != nil && kv.Key != "VERSION" && kv.Key != "TARGETOS" {
-				env = append(env, kv.Key+"="+*kv.Value)
+				env = append(env, kv.Key+"="+strings.Trim(*kv.Value, `"`))
 			}
 		}
 	}
