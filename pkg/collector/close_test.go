@@ -141,13 +141,19 @@ func TestHangs(t *testing.T) {
 		},
 		"request that never ends": {
 			with: func(t *testing.T, c *Collector) {
+				post(t, c.url("/v1/events"), []byte("[]")) // the node is known then
 				_, address, _ := strings.Cut(c.url(""), "//")
 				conn, err := net.Dial("tcp", address)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = conn.Close() })
-				if _, err := io.WriteString(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n["); err != nil {
+				// Once the server says 100 it reads the body.
+				_, err = io.WriteString(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+				if err == nil {
+					_, err = io.ReadFull(conn, make([]byte, len("HTTP/1.1 100")))
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 			},
