@@ -1,0 +1,204 @@
+package catalog_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/inventory"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+const root = layout.DefaultRoot
+
+// variant is one of the ways in which KubeRay's collectors are documented, or were seen, to store a session.
+type variant struct {
+	ref    layout.Session // but for its name
+	events string         // what a file's name has after node and hour
+	pack   func(t *testing.T, lines []byte) []byte
+	job    func(rayid.Job) string // a job's folder
+	kind   string                 // of the owner, in the list
+}
+
+var variants = map[string]variant{
+	"1.6, arrays":        {v16("arrays"), "", array, rayid.Job.Base64, catalog.RayCluster},
+	"1.6, lines":         {v16("lines"), "", plain, rayid.Job.Base64, catalog.RayCluster},
+	"1.6, hex jobs":      {v16("hex-jobs"), "", plain, rayid.Job.String, catalog.RayCluster},
+	"1.7, plain":         {v17("plain", "raycluster", ""), "-1763680000000000000.jsonl", plain, rayid.Job.String, catalog.RayCluster},
+	"1.7, gzip":          {v17("gzip", "raycluster", ""), "-1763680000000000000.jsonl.gz", gzipped, rayid.Job.String, catalog.RayCluster},
+	"1.7, no time":       {v17("no-time", "raycluster", ""), ".jsonl", plain, rayid.Job.String, catalog.RayCluster},
+	"1.7, base64 jobs":   {v17("base64-jobs", "raycluster", ""), "-1763680000000000000.jsonl", plain, rayid.Job.Base64, catalog.RayCluster},
+	"1.7, RayJob":        {v17("job-x7k2p", "rayjob", "job"), "-1763680000000000000.jsonl.gz", gzipped, rayid.Job.String, catalog.RayJob},
+	"1.7, RayService":    {v17("service-q9z4m", "rayservice", "service"), "-1763680000000000000.jsonl", plain, rayid.Job.String, catalog.RayService},
+	"1.7, arrays":        {v17("array17", "raycluster", ""), "", array, rayid.Job.String, catalog.RayCluster},
+	"1.7, array, RayJob": {v17("old-job-1", "rayjob", "old-job"), "", array, rayid.Job.Base64, catalog.RayJob},
+}
+
+func v16(cluster string) layout.Session {
+	return layout.Session{Namespace: "default", Cluster: cluster}
+}
+
+func v17(cluster, kind, owner string) layout.Session {
+	return layout.Session{Version: layout.V17, Namespace: "default", Cluster: cluster, OwnerKind: kind, OwnerName: owner}
+}
+
+func plain(_ *testing.T, lines []byte) []byte { return lines }
+
+func array(_ *testing.T, lines []byte) []byte {
+	return fmt.Appendf(nil, "[%s]", bytes.ReplaceAll(bytes.TrimSpace(lines), []byte("\n"), []byte(",\n")))
+}
+
+func gzipped(t *testing.T, lines []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(lines)
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestKubeRaysVariantsShowAndOpen: one recorded session, stored in one bucket in all ways, is in the list as often, and opens to the same
+// tasks, entities, logs and snapshots each time.
+func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
+	rec := recording.Open(t)
+	from, err := local.Open(rec.Store())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = from.Close() }()
+	to, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = to.Close() }()
+	for _, v := range variants {
+		v.ref.Name = rec.Session.Name
+		v.store(t, from, rec.Session, to)
+	}
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	want := tell(t, from, rec.Session, log)
+	c := catalog.New(catalog.Options{Store: to, Root: root, Log: log, Registerer: prometheus.NewRegistry()})
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if listed := c.Known().Entries; len(listed) != len(variants) {
+		t.Errorf("%d sessions are listed, want %d", len(listed), len(variants))
+	}
+	for name, v := range variants {
+		t.Run(name, func(t *testing.T) {
+			owner := v.ref.OwnerName
+			if owner == "" {
+				owner = v.ref.Cluster
+			}
+			for _, by := range []string{v.ref.Cluster, owner} {
+				e, err := c.Find(t.Context(), catalog.Want{Namespace: "default", Kind: v.kind, Name: by, Session: catalog.Latest})
+				if err != nil || e.Ref.Cluster != v.ref.Cluster || e.OwnerKind != v.kind || e.OwnerName != owner {
+					t.Fatalf("found by %s: %+v, %v", by, e, err)
+				}
+			}
+			e, _ := c.Find(t.Context(), catalog.Want{Namespace: "default", Name: v.ref.Cluster, Session: catalog.Latest})
+			if got := tell(t, to, e.Ref, log); got != want {
+				t.Errorf("opens to other content: %s", firstDifference(got, want))
+			}
+		})
+	}
+}
+
+// store stores a session in the way of the variant.
+func (v variant) store(t *testing.T, from blob.Reader, ref layout.Session, to blob.Store) {
+	t.Helper()
+	s, err := inventory.List(t.Context(), from, root, ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(key string, body []byte) {
+		t.Helper()
+		if err := to.Create(t.Context(), key, bytes.NewReader(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, object := range s.Objects() {
+		o, err := layout.ParseObject(root, ref, object.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := read(t, from, object)
+		folder := layout.Prefix(root, v.ref)
+		if v.ref.Version == layout.V17 {
+			folder += o.Node.String() + "/"
+		}
+		file := o.Node.String() + "-" + o.Hour.Format("2006-01-02-15") + v.events
+		switch o.Kind {
+		case layout.NodeEvents:
+			put(folder+"node_events/"+file, v.pack(t, body))
+		case layout.JobEvents:
+			put(folder+"job_events/"+v.job(o.Job)+"/"+file, v.pack(t, body))
+		case layout.Log:
+			put(layout.LogKey(root, v.ref, o.Node, o.Path), body)
+		case layout.Facts: // only our collector writes them
+		default: // snapshots lie below the session in both
+			put(layout.Prefix(root, v.ref)+strings.TrimPrefix(object.Key, layout.Prefix(root, ref)), body)
+		}
+	}
+	put(layout.MetaKey(root, v.ref), nil)
+}
+
+func read(t *testing.T, s blob.Reader, o blob.Object) []byte {
+	t.Helper()
+	body := blob.Join(t.Context(), s, []blob.Object{o})
+	data, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// tell gives what a session opens to as text.
+func tell(t *testing.T, s blob.Reader, ref layout.Session, log logrus.FieldLogger) string {
+	t.Helper()
+	opened, err := session.Load(t.Context(), s, root, ref, session.Options{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d actors, %d nodes, %d jobs, %d submissions, %d placement groups\n",
+		len(opened.Actors), len(opened.Nodes), len(opened.Jobs), len(opened.Submissions), len(opened.PlacementGroups))
+	for n := range opened.Tasks.Len() {
+		row := opened.Tasks.Row(n, 0)
+		fmt.Fprintf(&text, "%s %d %s %s %s %v\n", row.ID(), row.Attempt(), row.Name(), row.Node(), row.State(), row.States(nil))
+	}
+	for _, node := range opened.Logs.Nodes() {
+		fmt.Fprintf(&text, "%s %q\n", node, opened.Logs.Paths(node))
+	}
+	for _, url := range []string{"/nodes", "/api/v0/tasks", "/api/jobs", "/logical/actors"} {
+		fmt.Fprintf(&text, "%q\n", opened.Snapshots.URLs(url))
+	}
+	return text.String()
+}
+
+// firstDifference is the first line that two texts do not share.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Sprintf("%q, want %q", g[i], w[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
+}
