@@ -50,6 +50,8 @@ dashboard: ## the Ray Dashboard's own build, out of the Ray wheel (RAY_VERSION=â
 .PHONY: test
 test: vet ## hermetic tests of everything but real servers, clusters and browsers
 	$(GO) test ./...
+	@echo "how like the recorded dashboards the answers are, the two buckets of KubeRay's collectors among them:"
+	@$(GO) test -v -run TestFidelity ./pkg/dashboard | sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p'
 
 .PHONY: race
 race: ## the same under the race detector
