@@ -21,10 +21,10 @@ import (
 //	go test ./backends -run none -bench . -benchtime 1x
 const (
 	chunkSize = 8 << 20
-	chunks    = 64
 	atOnce    = 4
-	// joinedChunks make a log of 2 GiB.
-	joinedChunks = 256
+	// readChunks make a session's events of 512 MiB, logChunks a log of 2 GiB.
+	readChunks = 64
+	logChunks  = 256
 )
 
 // stores are the drivers with their servers.
@@ -43,24 +43,28 @@ var stores = map[string]func(b *testing.B) blobtest.Contract{
 	"aliyunoss,oss":          func(b *testing.B) blobtest.Contract { return ossContract(startOSS(b).URL, stall) },
 }
 
-// BenchmarkWrite creates chunks, as many at a time as a collector does.
+// BenchmarkWrite creates the chunks of a log of 2 GiB, as many at a time as a collector does, and reports the most memory that the
+// driver's process used for it.
 func BenchmarkWrite(b *testing.B) {
 	each(b, func(b *testing.B, s blob.Store) {
-		b.SetBytes(chunks * chunkSize)
+		b.SetBytes(logChunks * chunkSize)
+		peak := watchMemory()
+		b.ResetTimer()
 		for n := range b.N {
-			write(b, s, n, chunks)
+			write(b, s, n, logChunks)
 		}
+		b.ReportMetric(float64(peak())/(1<<20), "peak-MiB")
 	})
 }
 
 // BenchmarkRead reads chunks to their ends, as the replay of a session does.
 func BenchmarkRead(b *testing.B) {
 	each(b, func(b *testing.B, s blob.Store) {
-		write(b, s, 0, chunks)
-		b.SetBytes(chunks * chunkSize)
+		write(b, s, 0, readChunks)
+		b.SetBytes(readChunks * chunkSize)
 		b.ResetTimer()
 		for range b.N {
-			inParallel(chunks, func(i int) {
+			inParallel(readChunks, func(i int) {
 				body, err := s.Get(b.Context(), key(0, i), 0, -1)
 				if err != nil {
 					b.Error(err)
@@ -78,7 +82,7 @@ func BenchmarkRead(b *testing.B) {
 // BenchmarkCompact joins the chunks of a log of 2 GiB to one object, and reports the most memory that the driver's process used for it.
 func BenchmarkCompact(b *testing.B) {
 	each(b, func(b *testing.B, s blob.Store) {
-		write(b, s, 0, joinedChunks)
+		write(b, s, 0, logChunks)
 		var sources []blob.Object
 		for o, err := range s.List(b.Context(), "bench/", blob.ListOptions{}) {
 			if err != nil {
@@ -86,7 +90,7 @@ func BenchmarkCompact(b *testing.B) {
 			}
 			sources = append(sources, o)
 		}
-		b.SetBytes(joinedChunks * chunkSize)
+		b.SetBytes(logChunks * chunkSize)
 		peak := watchMemory()
 		b.ResetTimer()
 		for range b.N {
