@@ -79,8 +79,7 @@ class Clients:
         self.ask("get_worker", state.get_worker, worker, address=address)
         for question, options in {
             "log of a task": {"task_id": task}, "errors of a task": {"task_id": task, "suffix": "err"},
-            "log of an actor": {"actor_id": actor, "lines": 5}, "log of a submission": {"submission_id": "fail-job"},
-            "log that is not there": {"node_id": head, "filename": "nope.log"}, "head's GCS logs": {"node_id": head, "glob": "gcs*"},
+            "log of an actor": {"actor_id": actor, "lines": 5}, "head's GCS logs": {"node_id": head, "glob": "gcs*"},
         }.items():  # fmt: skip
             self.ask(question, self.log, options)
 
