@@ -36,7 +36,7 @@ NAMESPACE, CLUSTER = "default", "lab"
 SESSION_PATH = f"/namespaces/{NAMESPACE}/clusters/{CLUSTER}/sessions/latest"
 PUSH_INTERVAL = 5  # s
 # Mean share of equal leaves, in percent, and of right status codes that the stored session must reach.
-MIN_SHARE, MIN_STATUS = 75, 97
+MIN_SHARE, MIN_STATUS = 92, 97
 
 
 class Scenario:
