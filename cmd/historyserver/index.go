@@ -70,6 +70,7 @@ func indexCommand(server *pflag.FlagSet) *cobra.Command {
 
 // run indexes the sessions that were asked for. One that cannot be indexed does not keep the others from it, but is an error at last.
 func (o *indexCommandOptions) run(ctx context.Context, log logrus.FieldLogger, args []string) error {
+	limitMemory(int64(o.memory) + int64(o.memory)/3)
 	part, parts, err := parseShard(o.shard)
 	if err != nil {
 		return err

@@ -106,9 +106,15 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	return o.log.New(os.Stderr)
 }
 
-// besideSessions is how much more than the sessions the server may take before the garbage collector works harder, unless GOMEMLIMIT says
-// otherwise.
+// besideSessions is how much more than the sessions a process may take before the garbage collector works harder.
 const besideSessions = 128 << 20
+
+// limitMemory makes the garbage collector keep to what sessions may take and a little more, unless GOMEMLIMIT says otherwise.
+func limitMemory(sessions int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(sessions + besideSessions)
+	}
+}
 
 // listenAndServe is serve on the address of the settings.
 func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
@@ -117,9 +123,7 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(o.cacheMemory) + besideSessions)
-	}
+	limitMemory(int64(o.cacheMemory))
 	return o.serve(ctx, listener, log)
 }
 
