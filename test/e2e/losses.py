@@ -1,7 +1,8 @@
 """What the loss of a whole pod costs: Ray and its collector killed at once, in the middle of work, and their disk gone.
 
 The collector gets no chance to ship anything more, so what is missing is what was not shipped yet. It must be no older than the push
-interval, and what is stored must be right as far as it goes.
+interval, and what is stored must be right as far as it goes. Before that the head's collector alone is restarted, which must not look
+like the session's end.
 """
 
 import contextlib
@@ -30,17 +31,23 @@ def measure(scenario, push_interval):
         lab.start_ray()
         session = next(p.name for p in lab.head.tmp_ray.glob("session_2*"))
         driver = lab.head.popen("python", "ticker.py", str(10 * TICKS), env=lab.env)
-        time.sleep(TICKS)
+        time.sleep(TICKS / 2)
+        folder = store.objects / scenario.root / session
+        end = folder / "session/end.json"
+        scenario.stop_collectors(collectors[:1])
+        report.check("the session goes on when its head's collector is restarted", end.exists(), False)
+        collectors[0] = scenario.start_collector(lab.head, store)
+        time.sleep(TICKS / 2)
         disk = lab.pods["w1"].tmp_ray / session / "logs"
         lab.pods["w1"].kill()
         killed = time.time()
         driver.kill()
         driver.wait()
         lab.kill_ray()
-        scenario.stop_collectors([c for c in collectors if c[0] == "head"])
+        scenario.stop_collectors(collectors[:1])
+        report.check("the session has an end once Ray is gone", end.exists())
 
         node = next(disk.parent.glob("metrics_agent_port_*")).name.removeprefix("metrics_agent_port_")
-        folder = store.objects / scenario.root / session
         stored = checks.stored_logs(folder / "logs" / node)
         logs = {n: data for n, data in stored.items() if not checks.REWRITTEN.match(n)}
         wrong = [n for n, data in logs.items() if not (disk / n).read_bytes().startswith(data)]
