@@ -12,9 +12,20 @@ type endpoint struct {
 	once bool
 	// every is the shortest time between two questions; 0 is every round.
 	every time.Duration
+	// costly: to answer, the dashboard asks every worker of the cluster. It is given 100 times as long as the last answer took, at most
+	// 2 minutes, so that small clusters, which are often short-lived too, are asked every round.
+	costly bool
 	// hardware: the last answer is kept even where only figures moved, for the end of the session.
 	hardware bool
 	volatile volatile
+}
+
+// pause is how long an endpoint is left alone after an answer that took so long.
+func (e endpoint) pause(took time.Duration) time.Duration {
+	if e.costly {
+		return min(100*took, 2*time.Minute)
+	}
+	return e.every
 }
 
 // onceURLs do not change in a session's life.
@@ -40,9 +51,8 @@ var periodic = []endpoint{
 	{url: "/api/v0/nodes?detail=1&limit=10000"},
 	{url: "/api/v0/actors?detail=1&limit=10000"},
 	{url: "/api/v0/jobs?detail=1&limit=10000"},
-	// Listing objects asks every worker of the cluster.
-	{url: "/api/v0/objects?detail=1&limit=10000", every: 2 * time.Minute},
-	{url: "/api/v0/objects/summarize", every: 2 * time.Minute},
+	{url: "/api/v0/objects?detail=1&limit=10000", costly: true},
+	{url: "/api/v0/objects/summarize", costly: true},
 	{url: "/api/v0/runtime_envs?detail=1&limit=10000"},
 	{url: "/api/serve/applications/", volatile: figures},
 	{url: "/api/train/v2/runs/v1", volatile: figures},

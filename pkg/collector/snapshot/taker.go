@@ -70,10 +70,10 @@ const (
 type Taker struct {
 	opts     Options
 	metrics  *metrics
-	interval time.Duration // until the next round
-	session  *sessionState // nil before the dashboard named one
-	asked    map[string]time.Time
-	nextNode int // where the next round goes on among the nodes
+	interval time.Duration        // until the next round
+	session  *sessionState        // nil before the dashboard named one
+	next     map[string]time.Time // by URL, when it may be asked again
+	nextNode int                  // where the next round goes on among the nodes
 	absent   bool
 
 	cancel context.CancelFunc
@@ -88,7 +88,7 @@ func New(o Options) *Taker {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
-	return &Taker{opts: o, metrics: newMetrics(o.Registerer), interval: firstWait, asked: make(map[string]time.Time), done: make(chan struct{})}
+	return &Taker{opts: o, metrics: newMetrics(o.Registerer), interval: firstWait, next: make(map[string]time.Time), done: make(chan struct{})}
 }
 
 // Start takes snapshots in the background until Close.
@@ -270,7 +270,7 @@ func (t *Taker) enter(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	t.session, t.asked, t.nextNode = s, make(map[string]time.Time), 0
+	t.session, t.next, t.nextNode = s, make(map[string]time.Time), 0
 	return nil
 }
 
@@ -279,13 +279,14 @@ func (t *Taker) due(e endpoint, final bool) bool {
 	if u := t.session.URLs[e.url]; u != nil && (u.Ended || (e.once && u.Stored > 0)) {
 		return false
 	}
-	return final || e.every == 0 || time.Since(t.asked[e.url]) >= e.every
+	return final || !time.Now().Before(t.next[e.url])
 }
 
 // take asks for one URL and stores the answer if it changed.
 func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final bool) (changed bool) {
-	t.asked[e.url] = time.Now()
+	start := time.Now()
 	file, err := t.fetch(ctx, e.url)
+	t.next[e.url] = start.Add(e.pause(time.Since(start)))
 	if err != nil {
 		var status *StatusError
 		if !errors.As(err, &status) && ctx.Err() == nil {

@@ -475,3 +475,25 @@ func sum(t *testing.T, s string, v volatile) string {
 	}
 	return d
 }
+
+// What every worker is asked for is asked for less often the longer it takes.
+func TestCostlyAnswersRest(t *testing.T) {
+	for _, e := range periodic {
+		if e.costly != strings.Contains(e.url, "/objects") {
+			t.Errorf("%s is costly: %v", e.url, e.costly)
+		}
+	}
+	e := endpoint{costly: true}
+	for took, want := range map[time.Duration]time.Duration{
+		50 * time.Millisecond: 5 * time.Second,
+		time.Second:           100 * time.Second,
+		10 * time.Second:      2 * time.Minute,
+	} {
+		if got := e.pause(took); got != want {
+			t.Errorf("after an answer that took %s, left alone for %s, want %s", took, got, want)
+		}
+	}
+	if got := (endpoint{every: time.Hour}).pause(time.Second); got != time.Hour {
+		t.Errorf("left alone for %s, want an hour", got)
+	}
+}
