@@ -179,13 +179,20 @@ def told(answer):
     if isinstance(answer, dict) and "cluster" in answer:
         answer = [{name: counts} for name, counts in answer["cluster"]["summary"].items()]
     rows = answer if isinstance(answer, list) else [answer]
-    texts = {json.dumps(row, sort_keys=True) for row in rows if not guessed(row)}
+    texts = {json.dumps(unexplained(row), sort_keys=True) for row in rows if not guessed(row)}
     return {t for t in texts if not any(call in t for call in ASKED)}
 
 
 def guessed(task):
     """A row with both ends is the GCS's guess: the worker died before its FINISHED had arrived. No event tells of the guess."""
     return isinstance(task, dict) and {"FINISHED", "FAILED"} <= {e["state"] for e in task.get("events") or ()}
+
+
+def unexplained(task):
+    """A row without why its worker died: the GCS tells, of attempts whose FAILED had not arrived when it heard of the death. Who comes first is chance."""
+    if isinstance(task, dict) and task.get("error_type") == "WORKER_DIED":
+        return {k: v for k, v in task.items() if k != "error_message"}
+    return task
 
 
 def timeline(report, base):

@@ -65,7 +65,7 @@ class Clients:
         """One of each kind by its ID, and logs."""
         address = self.address
         task = first(state.list_tasks(address=address, filters=[("name", "=", "talk_renamed")]), "task_id")
-        tried = first(state.list_tasks(address=address, filters=[("name", "=", "crash_once")]), "task_id")
+        tried = first(state.list_tasks(address=address, filters=[("name", "=", "flaky")]), "task_id")
         actor = first(state.list_actors(address=address, filters=[("name", "=", "restarted")]), "actor_id")
         group = first(state.list_placement_groups(address=address, filters=[("state", "=", "CREATED")], detail=True), "placement_group_id")
         head = first(state.list_nodes(address=address, filters=[("is_head_node", "=", "True")]), "node_id")

@@ -114,7 +114,7 @@ def gets(lab):
     """`ray get` of one row of each kind that has it."""
     found = []
     for entity, key, column, value in (
-        ("tasks", "task_id", "name", "talk_renamed"), ("tasks", "task_id", "name", "crash_once"), ("actors", "actor_id", "name", "restarted"),
+        ("tasks", "task_id", "name", "talk_renamed"), ("tasks", "task_id", "name", "flaky"), ("actors", "actor_id", "name", "restarted"),
         ("nodes", "node_id", "is_head_node", True), ("workers", "worker_id", "worker_type", "DRIVER"),
         ("placement-groups", "placement_group_id", "name", "group-pack"),
     ):  # fmt: skip
