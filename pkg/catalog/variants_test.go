@@ -2,7 +2,6 @@ package catalog_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -62,14 +62,7 @@ func array(_ *testing.T, lines []byte) []byte {
 }
 
 func gzipped(t *testing.T, lines []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := z.Write(lines)
-	if err = errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return layouttest.Pack(t, string(lines), layout.Gzip)
 }
 
 // TestKubeRaysVariantsShowAndOpen: one recorded session, stored in one bucket in all ways, is in the list as often, and opens to the same

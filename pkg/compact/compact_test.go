@@ -14,9 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/inventory"
@@ -77,31 +75,6 @@ type piece struct {
 	text   string
 }
 
-func pack(t *testing.T, c layout.Compression, text string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	var w io.WriteCloser
-	switch c {
-	case layout.Gzip:
-		w = gzip.NewWriter(&b)
-	case layout.Zstd:
-		z, err := zstd.NewWriter(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w = z
-	default:
-		return []byte(text)
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 func newStore(t *testing.T) (*local.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +103,7 @@ func fill(t *testing.T, store blob.Store, whole string, log bool, pieces []piece
 		if i > 0 && p.offset == 0 && p.c == layout.Plain {
 			key = layout.SpelledChunkKey(whole, 0, p.c)
 		}
-		create(t, store, key, pack(t, p.c, p.text))
+		create(t, store, key, layouttest.Pack(t, p.text, p.c))
 	}
 }
 

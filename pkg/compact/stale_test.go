@@ -15,6 +15,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -112,7 +113,7 @@ func chunked(t *testing.T, store blob.Store, compressions []layout.Compression) 
 			text := bytes.Join(lines[:min(size, len(lines))], nil)
 			lines = lines[min(size, len(lines)):]
 			c := compressions[i%len(compressions)]
-			create(t, store, layout.ChunkKey(w.Key, offset, c), pack(t, c, string(text)))
+			create(t, store, layout.ChunkKey(w.Key, offset, c), layouttest.Pack(t, string(text), c))
 			offset += int64(len(text))
 		}
 	}

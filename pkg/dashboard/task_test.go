@@ -2,60 +2,22 @@ package dashboard
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/internal/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
-
-// eventStore writes a session of nothing but events, each into one of the files that path names for it.
-func eventStore(t *testing.T, events []string, path func(i int) string) string {
-	t.Helper()
-	files := map[string]*bytes.Buffer{}
-	for i, e := range events {
-		key := path(i)
-		if files[key] == nil {
-			files[key] = &bytes.Buffer{}
-		}
-		files[key].WriteString(e + "\n")
-	}
-	dir := t.TempDir()
-	for key, lines := range files {
-		body := lines.Bytes()
-		if strings.HasSuffix(key, ".gz") {
-			var z bytes.Buffer
-			w := gzip.NewWriter(&z)
-			if _, err := w.Write(body); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
-			body = z.Bytes()
-		}
-		file := filepath.Join(dir, filepath.FromSlash(key))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, body, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 // eventAnswers are requests that events alone answer.
 var eventAnswers = []string{
@@ -81,16 +43,16 @@ func TestAnswersDoNotDependOnStorage(t *testing.T) {
 	v17.Version, v17.OwnerKind = layout.V17, "raycluster"
 	node := rayid.Node{1}.String()
 	v16Path := func(int) string { return layout.Prefix("log", v16) + "job_events/AQAAAA==/" + node + "-2026-11-20-23" }
-	want := newAsker(t, load(t, eventStore(t, events, v16Path), v16), Options{})
+	want := newAsker(t, load(t, layouttest.WriteEvents(t, events, v16Path), v16), Options{})
 
 	random := rand.New(rand.NewPCG(5, 6))
 	mixed := append(slices.Clone(events), events[:len(events)/2]...)
 	random.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 	for name, a := range map[string]*asker{
-		"mixed, V16": newAsker(t, load(t, eventStore(t, mixed, func(i int) string {
+		"mixed, V16": newAsker(t, load(t, layouttest.WriteEvents(t, mixed, func(i int) string {
 			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", v16), node, i%7)
 		}), v16), Options{}),
-		"mixed, V17, gzip": newAsker(t, load(t, eventStore(t, mixed, func(i int) string {
+		"mixed, V17, gzip": newAsker(t, load(t, layouttest.WriteEvents(t, mixed, func(i int) string {
 			return fmt.Sprintf("%s%s/job_events/%02x000000/%s-2026-11-20-23-%d.jsonl.gz", layout.Prefix("log", v17), node, i%5+1, node, i%3)
 		}), v17), Options{}),
 	} {
@@ -171,7 +133,7 @@ func TestDriverRow(t *testing.T) {
 		`{"taskLifecycleEvent":{"taskId":"//////////////////////////8BAAAA","stateTransitions":[{"state":"RUNNING","timestamp":"2026-11-20T23:20:02.714750204Z"}],` +
 			`"jobId":"AQAAAA==","taskAttempt":0,"nodeId":"","workerId":"","workerPid":0}}`,
 	}
-	a := newAsker(t, load(t, eventStore(t, events, func(int) string {
+	a := newAsker(t, load(t, layouttest.WriteEvents(t, events, func(int) string {
 		return layout.Prefix("log", ref) + "job_events/AQAAAA==/" + rayid.Node{1}.String() + "-2026-11-20-23"
 	}), ref), Options{})
 	const want = `{"result": true, "msg": "", "data": {"result": {"total": 1, "num_after_truncation": 1, "num_filtered": 1, "result": [{` +

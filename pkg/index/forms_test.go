@@ -1,8 +1,6 @@
 package index
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -12,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/internal/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -95,35 +94,6 @@ func sameInAnyForm(t *testing.T, ref layout.Session, events []string) {
 // written stores events, each in the file below the session's prefix that path names for it.
 func written(t *testing.T, ref layout.Session, events []string, path func(i int) string) *stored {
 	t.Helper()
-	files := map[string]*bytes.Buffer{}
-	for i, e := range events {
-		key := path(i)
-		if files[key] == nil {
-			files[key] = &bytes.Buffer{}
-		}
-		files[key].WriteString(e + "\n")
-	}
-	dir := t.TempDir()
-	for key, lines := range files {
-		file := filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, ref)+key))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		body := lines.Bytes()
-		if strings.HasSuffix(key, ".gz") {
-			var z bytes.Buffer
-			w := gzip.NewWriter(&z)
-			if _, err := w.Write(body); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
-			body = z.Bytes()
-		}
-		if err := os.WriteFile(file, body, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return open(t, dir, ref)
+	prefix := layout.Prefix(layout.DefaultRoot, ref)
+	return open(t, layouttest.WriteEvents(t, events, func(i int) string { return prefix + path(i) }), ref)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/internal/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -60,8 +61,8 @@ func BenchmarkLoad(b *testing.B) {
 		{"array", "", func(lines []byte) []byte {
 			return append(append([]byte{'['}, bytes.ReplaceAll(bytes.TrimSpace(lines), []byte("\n"), []byte(","))...), ']')
 		}},
-		{"zstd", ".zst", func(lines []byte) []byte { return compressed(b, string(lines), layout.Zstd) }},
-		{"gzip", ".gz", func(lines []byte) []byte { return compressed(b, string(lines), layout.Gzip) }},
+		{"zstd", ".zst", func(lines []byte) []byte { return layouttest.Pack(b, string(lines), layout.Zstd) }},
+		{"gzip", ".gz", func(lines []byte) []byte { return layouttest.Pack(b, string(lines), layout.Gzip) }},
 	} {
 		b.Run(form.name, func(b *testing.B) {
 			stored := newBucket()

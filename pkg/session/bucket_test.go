@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -120,30 +117,3 @@ func finishedEvent(n int) string {
 		`{"state":"FINISHED","timestamp":"2026-11-20T23:20:02.000000001Z"}],"jobId":%q,"taskAttempt":0}}`,
 		testSession.Name, base64Of(id[:]), testJob.Base64())
 }
-
-func compressed(t testing.TB, text string, c layout.Compression) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := io.WriteCloser(nopCloser{&b})
-	switch c {
-	case layout.Gzip:
-		w = gzip.NewWriter(&b)
-	case layout.Zstd:
-		z, err := zstd.NewWriter(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w = z
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }

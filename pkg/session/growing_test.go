@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -46,7 +47,7 @@ func TestGrown(t *testing.T) {
 		{"nothing new", "", "", "first\n"},
 		{"another log", layout.LogKey(layout.DefaultRoot, logSession, logNode, "raylet.out.1"), "other\n", "first\n"},
 		{"a chunk", layout.LogChunkKey(whole, 6, layout.Plain), "second\n", "first\nsecond\n"},
-		{"a compressed chunk", layout.LogChunkKey(whole, 13, layout.Zstd), string(compress(t, "third\n", layout.Zstd)), "first\nsecond\nthird\n"},
+		{"a compressed chunk", layout.LogChunkKey(whole, 13, layout.Zstd), string(layouttest.Pack(t, "third\n", layout.Zstd)), "first\nsecond\nthird\n"},
 		{"one after it", layout.LogChunkKey(whole, 19, layout.Plain), "fourth\n", "first\nsecond\nthird\nfourth\n"},
 	} {
 		if step.key != "" {

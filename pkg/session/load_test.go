@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -75,21 +76,21 @@ func TestLoadForms(t *testing.T) {
 		{"arrays one after the other", map[string][]byte{key(0, 0): plain(array(0, 7, "") + array(7, 20, " "))}, span(0, 20), nil},
 		{"empty object", map[string][]byte{key(0, 0): {}}, nil, nil},
 		{"empty array", map[string][]byte{key(0, 0): plain("[]")}, nil, nil},
-		{"gzip", map[string][]byte{key(0, layout.Gzip): compressed(t, half, layout.Gzip)}, span(0, 20), nil},
-		{"zstd", map[string][]byte{key(0, layout.Zstd): compressed(t, half, layout.Zstd)}, span(0, 20), nil},
+		{"gzip", map[string][]byte{key(0, layout.Gzip): layouttest.Pack(t, half, layout.Gzip)}, span(0, 20), nil},
+		{"zstd", map[string][]byte{key(0, layout.Zstd): layouttest.Pack(t, half, layout.Zstd)}, span(0, 20), nil},
 		{"chunks", map[string][]byte{key(0, 0): plain(half[:third]), key(third, 0): plain(half[third:])}, span(0, 20), nil},
 		{"chunks cut within a line", map[string][]byte{key(0, 0): plain(half[:third-100]), key(third-100, 0): plain(half[third-100:])}, span(0, 20), nil},
 		{"an array over chunks", map[string][]byte{key(0, 0): plain(array(0, 20, "")[:3000]), key(3000, 0): plain(array(0, 20, "")[3000:])}, span(0, 20), nil},
 		{"chunks of different compression", map[string][]byte{
-			key(0, layout.Zstd): compressed(t, half[:third], layout.Zstd), key(third, layout.Gzip): compressed(t, half[third:], layout.Gzip),
+			key(0, layout.Zstd): layouttest.Pack(t, half[:third], layout.Zstd), key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
 		}, span(0, 20), nil},
 		{"chunks that overlap", map[string][]byte{key(0, 0): plain(half[:third+50]), key(third, 0): plain(half[third:])}, span(0, 20), nil},
 		{"compressed chunks that overlap", map[string][]byte{
-			key(0, layout.Gzip): compressed(t, half[:third+50], layout.Gzip), key(third, layout.Gzip): compressed(t, half[third:], layout.Gzip),
+			key(0, layout.Gzip): layouttest.Pack(t, half[:third+50], layout.Gzip), key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
 		}, span(0, 20), nil},
 		{"a chunk inside another", map[string][]byte{key(0, 0): plain(half), key(third, 0): plain(half[third : third+60])}, span(0, 20), nil},
 		{"a whole beside its chunks", map[string][]byte{
-			key(0, 0): plain(half), key(0, layout.Gzip): compressed(t, half[:third], layout.Gzip), key(third, layout.Gzip): compressed(t, half[third:], layout.Gzip),
+			key(0, 0): plain(half), key(0, layout.Gzip): layouttest.Pack(t, half[:third], layout.Gzip), key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
 		}, span(0, 20), nil},
 		{"a chunk is missing", map[string][]byte{
 			key(0, 0): plain(lines(0, 5)), key(len(lines(0, 10)), 0): plain(lines(10, 20)),
@@ -114,7 +115,7 @@ func TestLoadForms(t *testing.T) {
 			key(0, 0): plain(half + strings.Replace(finishedEvent(30), "2026-11-20T23:20:01.5Z", "99999-01-01T00:00:00Z", 1)),
 		}, span(0, 20), []string{"1 × time that is none"}},
 		{"damaged gzip", map[string][]byte{
-			key(0, layout.Gzip): compressed(t, half, layout.Gzip)[:300], key(len(half), 0): plain(lines(20, 25)),
+			key(0, layout.Gzip): layouttest.Pack(t, half, layout.Gzip)[:300], key(len(half), 0): plain(lines(20, 25)),
 		}, nil, []string{"is damaged at byte", "the last event is cut"}},
 		{"no gzip at all", map[string][]byte{key(0, layout.Gzip): plain("no gzip"), key(7, 0): plain(lines(20, 25))}, span(20, 25), []string{"is damaged"}},
 		{"keys of others", map[string][]byte{
@@ -143,9 +144,9 @@ func TestLoadForms(t *testing.T) {
 func TestLoadDamagedChunkKeepsTheRest(t *testing.T) {
 	b := newBucket()
 	first, second := lines(0, 400), lines(400, 410)
-	damaged := compressed(t, first, layout.Gzip)
+	damaged := layouttest.Pack(t, first, layout.Gzip)
 	b.objects[layout.ChunkKey(testWhole, 0, layout.Gzip)] = damaged[:len(damaged)/2]
-	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = compressed(t, second, layout.Gzip)
+	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = layouttest.Pack(t, second, layout.Gzip)
 	s := loadBucket(t, b)
 	got := finished(s)
 	if len(got) < 50 || len(got) > 405 || !slices.Equal(got[len(got)-10:], span(400, 410)) {
@@ -306,7 +307,7 @@ func TestProgress(t *testing.T) {
 	b := newBucket()
 	first := lines(0, 10)
 	b.objects[testWhole] = []byte(first)
-	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = compressed(t, lines(10, 20), layout.Gzip)
+	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = layouttest.Pack(t, lines(10, 20), layout.Gzip)
 	var size int64
 	for _, body := range b.objects {
 		size += int64(len(body))

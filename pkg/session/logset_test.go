@@ -12,9 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -53,31 +51,6 @@ func (m *memoryStore) Get(_ context.Context, key string, offset, length int64) (
 	return io.NopCloser(bytes.NewReader(body)), nil
 }
 
-func compress(t *testing.T, text string, c layout.Compression) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	var w io.WriteCloser
-	switch c {
-	case layout.Plain:
-		return []byte(text)
-	case layout.Gzip:
-		w = gzip.NewWriter(&b)
-	case layout.Zstd:
-		z, err := zstd.NewWriter(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w = z
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 // testChunk is a part of a log: text from offset on.
 type testChunk struct {
 	offset      int64
@@ -92,7 +65,7 @@ func logOf(t *testing.T, path string, chunks ...testChunk) (*LogSet, *memoryStor
 	set := NewLogSet(store)
 	for _, c := range chunks {
 		key := layout.LogChunkKey(layout.LogKey("log", logSession, logNode, path), c.offset, c.compression)
-		store.objects[key] = compress(t, c.text, c.compression)
+		store.objects[key] = layouttest.Pack(t, c.text, c.compression)
 		o, err := layout.ParseObject("log", logSession, key)
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -160,7 +161,7 @@ func TestRefresh(t *testing.T) {
 			events = events[n:]
 			whole := layout.JobEventsKey(layout.DefaultRoot, ref, layoutJob(random.IntN(3)), testNode, testHour)
 			c := []layout.Compression{layout.Plain, layout.Gzip, layout.Zstd}[random.IntN(3)]
-			b.objects[layout.ChunkKey(whole, int64(ends[whole]), c)] = compressed(t, text, c)
+			b.objects[layout.ChunkKey(whole, int64(ends[whole]), c)] = layouttest.Pack(t, text, c)
 			ends[whole] += len(text)
 		}
 		before := dump(s)

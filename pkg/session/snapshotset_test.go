@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
@@ -148,7 +148,7 @@ func TestSamplesAt(t *testing.T) {
 		layout.ChunkKey(whole, int64(len(second)), layout.Zstd):   "",
 	})
 	zstdKey := layout.ChunkKey(whole, int64(len(second)), layout.Zstd)
-	store.objects[zstdKey] = bytes.Clone(compress(t, third, layout.Zstd))
+	store.objects[zstdKey] = layouttest.Pack(t, third, layout.Zstd)
 	for minute, want := range map[int]string{-10: "map[]", 5: "map[a:1]", 15: "map[a:2 b:3]", 25: "map[a:4 b:3]"} {
 		samples, err := set.SamplesAt(t.Context(), hour.Add(time.Duration(minute)*time.Minute).UnixNano())
 		if err != nil {

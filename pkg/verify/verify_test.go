@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/inventory"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -19,11 +18,7 @@ func TestDamageIsTold(t *testing.T) {
 	node := rayid.Node{1}
 	events := layout.NodeEventsKey("log", ref, node, time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC))
 	log := layout.LogKey("log", ref, node, "a")
-	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	frame := func(text string) string { return string(z.EncodeAll([]byte(text), nil)) }
+	frame := func(text string) string { return string(layouttest.Pack(t, text, layout.Zstd)) }
 	type objects map[string]string
 	for name, tc := range map[string]struct {
 		objects objects

@@ -2,7 +2,6 @@ package sink
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,8 +21,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/layouttest"
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/pkg/event"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/spool"
 )
@@ -182,7 +183,7 @@ func TestRefusals(t *testing.T) {
 				}
 			})
 			if name == "too many jobs" {
-				test.body, test.events = zipped(test.body), maxWholes+1
+				test.body, test.events = string(layouttest.Pack(t, test.body, layout.Gzip)), maxWholes+1
 			}
 			w := post(s, test.body, test.header...)
 			if w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {
@@ -207,14 +208,6 @@ func manyJobs(n int) string {
 		_, _ = fmt.Fprintf(&b, `,{"sessionName":"session_a","x":{"jobId":"%08x"}}`, i+1)
 	}
 	return "[" + b.String()[1:] + "]"
-}
-
-func zipped(s string) string {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = io.WriteString(z, s)
-	_ = z.Close()
-	return b.String()
 }
 
 func TestMethod(t *testing.T) {
@@ -262,7 +255,7 @@ func TestBodiesOfAnyForm(t *testing.T) {
 		"plain":   func() *http.Request { return httptest.NewRequest("POST", "/", strings.NewReader(body)) },
 		"chunked": func() *http.Request { return httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(body))) },
 		"gzip": func() *http.Request {
-			r := httptest.NewRequest("POST", "/", strings.NewReader(zipped(body)))
+			r := httptest.NewRequest("POST", "/", bytes.NewReader(layouttest.Pack(t, body, layout.Gzip)))
 			r.Header.Set("Content-Encoding", "gzip")
 			return r
 		},

@@ -1,0 +1,67 @@
+// Package layouttest makes the objects of a bucket for tests.
+package layouttest
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Pack is text as a chunk of that compression stores it: one gzip member or zstd frame.
+func Pack(t testing.TB, text string, c layout.Compression) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch c {
+	case layout.Gzip:
+		w = gzip.NewWriter(&b)
+	case layout.Zstd:
+		z, err := zstd.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
+	default:
+		return []byte(text)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// WriteEvents gives a store's folder that holds events, each a line of the object that key names for the i-th of them, compressed as the
+// key ends.
+func WriteEvents(t testing.TB, events []string, key func(i int) string) string {
+	t.Helper()
+	objects := map[string]*bytes.Buffer{}
+	for i, e := range events {
+		k := key(i)
+		if objects[k] == nil {
+			objects[k] = &bytes.Buffer{}
+		}
+		objects[k].WriteString(e + "\n")
+	}
+	dir := t.TempDir()
+	for k, lines := range objects {
+		_, _, compression, _ := layout.ParseChunk(k)
+		file := filepath.Join(dir, filepath.FromSlash(k))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, Pack(t, lines.String(), compression), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
