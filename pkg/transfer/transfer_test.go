@@ -1,18 +1,17 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/inventory"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -33,26 +32,6 @@ func openStore(t *testing.T, dir string) *local.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// flaky fails the creation of objects from one on.
-type flaky struct {
-	blob.Store
-	mu   sync.Mutex
-	left int
-}
-
-var errFault = errors.New("a fault of the test")
-
-func (f *flaky) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	f.mu.Lock()
-	f.left--
-	failed := f.left < 0
-	f.mu.Unlock()
-	if failed {
-		return errFault
-	}
-	return f.Store.Create(ctx, key, body)
 }
 
 // parsed tells of every object what it is, without its key.
@@ -89,24 +68,22 @@ func TestRecordedBucketsInBothLayouts(t *testing.T) {
 			target := openStore(t, t.TempDir())
 			other := Place{target, "moved", tc.other}
 			unreliable := other
-			store := &flaky{Store: target, left: 100}
-			unreliable.Store = store
 			copied, runs := 0, 0
 			for {
 				runs++
+				unreliable.Store = blobtest.CutShort(target, 100)
 				var p inventory.Progress
 				result, err := Copy(t.Context(), from, unreliable, &p)
 				copied = result.Kept + result.Copied
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, errFault) || runs > 20 {
+				if !errors.Is(err, blobtest.ErrCut) || runs > 20 {
 					t.Fatal(err)
 				}
 				if _, err := target.Stat(t.Context(), layout.MetaKey("moved", tc.other)); !errors.Is(err, os.ErrNotExist) {
 					t.Fatalf("the session shows before it is whole: %v", err)
 				}
-				store.left = 100
 			}
 			if runs < 3 {
 				t.Errorf("it took %d runs, want some that were cut short", runs)

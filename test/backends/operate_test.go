@@ -2,7 +2,6 @@ package backends
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/recording"
 	"github.com/rayhistory/historyserver/pkg/archive"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/compact"
 	"github.com/rayhistory/historyserver/pkg/inventory"
@@ -91,8 +91,8 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 	here, there := transfer.Place{Store: from, Root: root, Ref: ref}, transfer.Place{Store: to, Root: root, Ref: ref}
 	const first = 40 // objects of the attempt that is cut short
 	cut := there
-	cut.Store = &cutShort{Store: to, left: first}
-	if _, err := transfer.Copy(t.Context(), here, cut, &inventory.Progress{}); !errors.Is(err, errCut) {
+	cut.Store = blobtest.CutShort(to, first)
+	if _, err := transfer.Copy(t.Context(), here, cut, &inventory.Progress{}); !errors.Is(err, blobtest.ErrCut) {
 		t.Fatalf("the copy that is cut short: %v", err)
 	}
 	stored := len(objects(t, to, ref))
@@ -104,26 +104,6 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 		t.Fatalf("the copy goes on with %+v of %d objects", result, len(want))
 	}
 	return ref, content.String()
-}
-
-// cutShort is a store that creates so many objects and no more.
-type cutShort struct {
-	blob.Store
-	mu   sync.Mutex
-	left int
-}
-
-var errCut = errors.New("cut short by the test")
-
-func (c *cutShort) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	c.mu.Lock()
-	c.left--
-	over := c.left < 0
-	c.mu.Unlock()
-	if over {
-		return errCut
-	}
-	return c.Store.Create(context.WithoutCancel(ctx), key, body)
 }
 
 func objects(t *testing.T, s blob.Reader, ref layout.Session) []blob.Object {
@@ -251,8 +231,8 @@ func takeTo(t *testing.T, from, to blob.Store, ref layout.Session) {
 	if err := archive.Export(t.Context(), from, root, ref, &file, &inventory.Progress{}); err != nil {
 		t.Fatal(err)
 	}
-	options := archive.Options{Store: &cutShort{Store: to, left: 40}, Root: root, MaxBytes: 1 << 30, Progress: &inventory.Progress{}}
-	if _, err := archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options); !errors.Is(err, errCut) {
+	options := archive.Options{Store: blobtest.CutShort(to, 40), Root: root, MaxBytes: 1 << 30, Progress: &inventory.Progress{}}
+	if _, err := archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options); !errors.Is(err, blobtest.ErrCut) {
 		t.Errorf("the import that is cut short: %v", err)
 	}
 	options.Store = to
