@@ -5,7 +5,6 @@ package servers
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/buildcache"
 )
 
 // Server is a running server.
@@ -219,50 +220,23 @@ func tail(name string) string {
 
 // Build gives the path of the server's program, building it on the first use of its version.
 func (k Kind) Build(ctx context.Context) (string, error) {
-	cache, err := cacheDir()
+	folder, err := buildcache.Folder(k.Name+"@"+k.Version, func(dir string) error {
+		command := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", k.Module+k.Package+"@"+k.Version)
+		if k.NPM != "" {
+			command = exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", dir, k.NPM+"@"+k.Version)
+		}
+		command.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=")
+		command.Dir = dir // outside of any module
+		if output, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(command.Args, " "), err, output)
+		}
+		return nil
+	})
 	if err != nil {
 		return "", err
 	}
-	folder := filepath.Join(cache, k.Name+"@"+k.Version)
-	program := filepath.Join(folder, k.Name)
 	if k.NPM != "" {
-		program = filepath.Join(folder, "node_modules", ".bin", k.Name)
+		return filepath.Join(folder, "node_modules", ".bin", k.Name), nil
 	}
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	// Built in a folder of its own and renamed, so that an interrupted or a second build does no harm.
-	building, err := os.MkdirTemp(cache, "building-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(building) }()
-	command := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", k.Module+k.Package+"@"+k.Version)
-	if k.NPM != "" {
-		command = exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", building, k.NPM+"@"+k.Version)
-	}
-	command.Env = append(os.Environ(), "GOBIN="+building, "CGO_ENABLED=0", "GOFLAGS=")
-	command.Dir = building // outside of any module
-	if output, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(command.Args, " "), err, output)
-	}
-	if err := os.Rename(building, folder); err != nil {
-		if _, statErr := os.Stat(program); statErr != nil {
-			return "", errors.Join(err, statErr)
-		}
-	}
-	return program, nil
-}
-
-// cacheDir is where programs are kept: RAYHISTORY_TEST_CACHE, or a folder in the user's cache.
-func cacheDir() (string, error) {
-	dir := os.Getenv("RAYHISTORY_TEST_CACHE")
-	if dir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return "", err
-		}
-		dir = filepath.Join(cache, "rayhistory-test")
-	}
-	return dir, os.MkdirAll(dir, 0o755)
+	return filepath.Join(folder, k.Name), nil
 }

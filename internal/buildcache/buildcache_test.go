@@ -1,0 +1,39 @@
+package buildcache
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestFolder(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("RAYHISTORY_TEST_CACHE", cache)
+	errBuild := errors.New("does not compile")
+	builds := 0
+	for _, fails := range []error{errBuild, nil, errBuild} { // the last is not asked
+		folder, err := Folder("tool@v1", func(dir string) error {
+			builds++
+			return errors.Join(os.WriteFile(filepath.Join(dir, "tool"), nil, 0o755), fails)
+		})
+		if builds == 1 {
+			if !errors.Is(err, errBuild) {
+				t.Fatalf("a build that fails: %v", err)
+			}
+			continue
+		}
+		if err != nil || folder != filepath.Join(cache, "tool@v1") {
+			t.Fatal(folder, err)
+		}
+		if _, err := os.Stat(filepath.Join(folder, "tool")); err != nil {
+			t.Error(err)
+		}
+	}
+	if builds != 2 {
+		t.Errorf("built %d times, want 2", builds)
+	}
+	if left, err := os.ReadDir(cache); err != nil || len(left) != 1 {
+		t.Errorf("left in the cache: %v, %v", left, err)
+	}
+}
