@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -106,27 +107,17 @@ func (m *multipart) complete(ctx context.Context, absent bool) error {
 
 // Concatenate implements blob.Concatenator.
 func (s *Store) Concatenate(ctx context.Context, key string, sources []blob.Object) error {
-	if err := s.concatenate(ctx, key, sources); err != nil {
+	err := remote.Concatenate(ctx, s.get, sources, limits,
+		func(whole io.ReadSeeker, size int64) error { return s.upload(ctx, key, whole, size, false) },
+		func(int64) error {
+			m, err := s.startMultipart(ctx, key)
+			if err != nil {
+				return err
+			}
+			return m.finish(ctx, remote.Assemble(ctx, m, s.get, sources, limits), false)
+		})
+	if err != nil {
 		return fmt.Errorf("concatenate %s: %w", key, err)
 	}
 	return nil
-}
-
-func (s *Store) concatenate(ctx context.Context, key string, sources []blob.Object) error {
-	var size int64
-	for _, source := range sources {
-		size += source.Size
-	}
-	if size <= limits.Sent {
-		whole, err := remote.ReadAll(ctx, s.get, sources)
-		if err != nil {
-			return err
-		}
-		return s.upload(ctx, key, bytes.NewReader(whole), size, false)
-	}
-	m, err := s.startMultipart(ctx, key)
-	if err != nil {
-		return err
-	}
-	return m.finish(ctx, remote.Assemble(ctx, m, s.get, sources, limits), false)
 }

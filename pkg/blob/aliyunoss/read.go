@@ -41,7 +41,7 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 		var header http.Header
 		err = s.do(ctx, "oss:GetObject", func(options ...oss.Option) error {
 			// Without the standard behaviour the service answers an impossible range with the whole object.
-			options = append(options, oss.NormalizedRange(byteRange(offset, length)), oss.RangeBehavior("standard"))
+			options = append(options, oss.NormalizedRange(remote.Range(offset, length)), oss.RangeBehavior("standard"))
 			if etag != "" {
 				options = append(options, oss.IfMatch(strconv.Quote(etag)))
 			}
@@ -61,35 +61,13 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 		if err != nil {
 			return nil, 0, err
 		}
-		if n, err = rangeLength(header, offset, length); err != nil {
+		if n, err = remote.RangeLength(header.Get("Content-Range"), offset, length); err != nil {
 			_ = body.Close()
 			return nil, 0, err
 		}
 		etag = unquote(header.Get(oss.HTTPHeaderEtag))
 		return body, n, nil
 	}, offset, length)
-}
-
-// byteRange is the range [offset, offset+length), length < 0 for all from offset.
-func byteRange(offset, length int64) string {
-	if length < 0 {
-		return fmt.Sprintf("%d-", offset)
-	}
-	return fmt.Sprintf("%d-%d", offset, offset+length-1)
-}
-
-// rangeLength is how many bytes an answer is to have, by its Content-Range ("bytes 0-9/100").
-func rangeLength(header http.Header, offset, length int64) (int64, error) {
-	given := header.Get("Content-Range")
-	_, total, _ := strings.Cut(given, "/")
-	size, err := strconv.ParseInt(total, 10, 64)
-	if err != nil || !strings.HasPrefix(given, fmt.Sprintf("bytes %d-", offset)) {
-		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, given)
-	}
-	if length >= 0 {
-		return min(size-offset, length), nil
-	}
-	return size - offset, nil
 }
 
 // Stat implements blob.Reader.

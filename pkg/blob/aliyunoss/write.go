@@ -60,17 +60,10 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size
 		return m.finish(ctx, remote.SendAll(ctx, m, body, size, limits), absent)
 	}
 	attempts, err := s.put(ctx, key, body, size, absent)
-	if errors.Is(err, os.ErrExist) && attempts > 1 {
-		// Perhaps it is this object that is in its own way: stored by an attempt whose answer was lost.
-		sum, sumErr := remote.MD5(body)
-		if sumErr != nil {
-			return sumErr
-		}
-		if o, findErr := s.find(ctx, key); findErr == nil && o.Size == size && o.ETag == fmt.Sprintf("%X", sum) {
-			return nil
-		}
-	}
-	return err
+	return remote.ForgiveEcho(err, attempts, body, func(sum []byte) bool {
+		o, err := s.find(ctx, key)
+		return err == nil && o.Size == size && o.ETag == fmt.Sprintf("%X", sum)
+	})
 }
 
 // put stores the body by one request, sent as often as attempts says.

@@ -1,9 +1,9 @@
 package azureblob
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -35,22 +35,15 @@ func (s *Store) Concatenate(ctx context.Context, key string, sources []blob.Obje
 }
 
 func (s *Store) concatenate(ctx context.Context, key string, sources []blob.Object) error {
-	var size int64
-	for _, source := range sources {
-		size += source.Size
-	}
-	if size <= limits.Sent {
-		whole, err := remote.ReadAll(ctx, s.get, sources)
-		if err != nil {
-			return err
-		}
-		return s.upload(ctx, key, bytes.NewReader(whole), false)
-	}
-	b := s.newBlocks(key)
-	if err := b.join(ctx, size, sources); err != nil {
-		return s.explain(err, permissionCreate)
-	}
-	return b.commit(ctx, size, false)
+	return remote.Concatenate(ctx, s.get, sources, limits,
+		func(whole io.ReadSeeker, _ int64) error { return s.upload(ctx, key, whole, false) },
+		func(size int64) error {
+			b := s.newBlocks(key)
+			if err := b.join(ctx, size, sources); err != nil {
+				return s.explain(err, permissionCreate)
+			}
+			return b.commit(ctx, size, false)
+		})
 }
 
 // join makes blocks of the sources.

@@ -59,7 +59,7 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 		if err != nil {
 			return nil, 0, s.explain(err, permissionRead)
 		}
-		n, err := rangeLength(response, offset, length)
+		n, err := remote.RangeLength(deref(response.ContentRange), offset, length)
 		if err != nil {
 			_ = response.Body.Close()
 			return nil, 0, err
@@ -72,20 +72,6 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 // toTheEnd is a count that reaches the end of any blob. Without one the SDK asks for the whole blob, and the answer does not say its
 // size but in Content-Length.
 const toTheEnd = 1 << 50
-
-// rangeLength is how many bytes an answer is to have. Content-Range ("bytes 0-9/100") is believed over Content-Length.
-func rangeLength(response azblob.DownloadStreamResponse, offset, length int64) (int64, error) {
-	given := deref(response.ContentRange)
-	_, total, _ := strings.Cut(given, "/")
-	size, err := strconv.ParseInt(total, 10, 64)
-	if err != nil || !strings.HasPrefix(given, fmt.Sprintf("bytes %d-", offset)) {
-		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, given)
-	}
-	if length >= 0 {
-		return min(size-offset, length), nil
-	}
-	return size - offset, nil
-}
 
 func matches(etag string) *azblob.AccessConditions {
 	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(strconv.Quote(etag)))}}

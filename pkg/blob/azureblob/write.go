@@ -74,18 +74,7 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, abse
 		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), &blockblob.UploadOptions{AccessConditions: condition(absent)})
 		return err
 	})
-	err = s.explain(err, permissionCreate)
-	if errors.Is(err, os.ErrExist) && attempts > 1 {
-		// Perhaps it is this object that is in its own way: stored by an attempt whose answer was lost.
-		sum, sumErr := remote.MD5(body)
-		if sumErr != nil {
-			return sumErr
-		}
-		if s.holds(ctx, key, size, sum[:]) {
-			return nil
-		}
-	}
-	return err
+	return remote.ForgiveEcho(s.explain(err, permissionCreate), attempts, body, func(sum []byte) bool { return s.holds(ctx, key, size, sum) })
 }
 
 // holds says whether the blob under key has this size and content.

@@ -71,7 +71,7 @@ func (m *multipart) Copy(ctx context.Context, source blob.Object, from, n int64)
 	output, err := m.store.client.UploadPartCopy(ctx, &awss3.UploadPartCopyInput{
 		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id, PartNumber: m.next(),
 		CopySource:        aws.String(m.store.bucket + "/" + (&url.URL{Path: source.Key}).EscapedPath()),
-		CopySourceRange:   aws.String(byteRange(from, n)),
+		CopySourceRange:   aws.String("bytes=" + remote.Range(from, n)),
 		CopySourceIfMatch: aws.String(source.ETag),
 	})
 	if statusOf(err) == http.StatusPreconditionFailed {

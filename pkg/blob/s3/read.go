@@ -41,7 +41,7 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 		return http.NoBody, nil
 	}
 	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
-		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key, Range: aws.String(byteRange(offset, length))}
+		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key, Range: aws.String("bytes=" + remote.Range(offset, length))}
 		if etag != "" {
 			input.IfMatch = aws.String(strconv.Quote(etag))
 		}
@@ -56,7 +56,7 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 		if err != nil {
 			return nil, 0, s.explain(err, "s3:GetObject")
 		}
-		n, err := rangeLength(output, offset, length)
+		n, err := remote.RangeLength(aws.ToString(output.ContentRange), offset, length)
 		if err != nil {
 			_ = output.Body.Close()
 			return nil, 0, err
@@ -64,30 +64,6 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 		etag = unquote(output.ETag)
 		return output.Body, n, nil
 	}, offset, length)
-}
-
-// byteRange is the header for the bytes [offset, offset+length), length < 0 for all from offset.
-func byteRange(offset, length int64) string {
-	if length < 0 {
-		return fmt.Sprintf("bytes=%d-", offset)
-	}
-	return fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)
-}
-
-// rangeLength is how many bytes an answer is to have. Content-Range ("bytes 0-9/100") is believed over Content-Length, which proxies
-// have been seen to get wrong.
-func rangeLength(output *awss3.GetObjectOutput, offset, length int64) (int64, error) {
-	header := aws.ToString(output.ContentRange)
-	_, total, _ := strings.Cut(header, "/")
-	size, err := strconv.ParseInt(total, 10, 64)
-	if err != nil || !strings.HasPrefix(header, fmt.Sprintf("bytes %d-", offset)) {
-		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, header)
-	}
-	n := size - offset
-	if length >= 0 {
-		n = min(n, length)
-	}
-	return n, nil
 }
 
 // Stat implements blob.Reader.

@@ -71,17 +71,7 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size
 		return s.uploadParts(ctx, key, body, size, absent)
 	}
 	attempts, err := s.put(ctx, key, body, size, absent)
-	if errors.Is(err, os.ErrExist) && attempts > 1 {
-		// Perhaps it is this object that is in its own way: stored by an attempt whose answer was lost.
-		sum, sumErr := remote.MD5(body)
-		if sumErr != nil {
-			return sumErr
-		}
-		if s.holds(ctx, key, size, hex.EncodeToString(sum[:])) {
-			return nil
-		}
-	}
-	return err
+	return remote.ForgiveEcho(err, attempts, body, func(sum []byte) bool { return s.holds(ctx, key, size, hex.EncodeToString(sum)) })
 }
 
 // put stores the body by one request, sent as often as attempts says.

@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"errors"
 	"io"
+	"os"
 )
 
 // Size measures a body and goes back to its start.
@@ -27,6 +28,22 @@ func MD5(body io.ReadSeeker) ([md5.Size]byte, error) {
 		return sum, err
 	}
 	return [md5.Size]byte(hash.Sum(nil)), nil
+}
+
+// ForgiveEcho takes back the os.ErrExist (err) of a create-only write that was sent more than once where it is the object itself that is in
+// its own way: stored by an attempt whose answer was lost. holds says whether the key has an object of the body's size and MD5 sum.
+func ForgiveEcho(err error, attempts int, body io.ReadSeeker, holds func(sum []byte) bool) error {
+	if attempts < 2 || !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	sum, sumErr := MD5(body)
+	if sumErr != nil {
+		return sumErr
+	}
+	if holds(sum[:]) {
+		return nil
+	}
+	return err
 }
 
 // BodyError is that of a body that cannot be read: sending the request again does not help.

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -82,12 +83,24 @@ func Assemble(ctx context.Context, upload Upload, get Get, sources []blob.Object
 	return nil
 }
 
-// ReadAll reads the sources into memory. Small ones are joined so: a body that is read while it is sent could not be sent again after a
-// lost answer, where what it replaced is one of its sources.
-func ReadAll(ctx context.Context, get Get, sources []blob.Object) ([]byte, error) {
+// Concatenate makes an object of the sources: small ones are read into memory and sent as a whole, larger ones assembled of parts. A body
+// that is read while it is sent could not be sent again after a lost answer, where what it replaced is one of its sources.
+func Concatenate(ctx context.Context, get Get, sources []blob.Object, limits Limits,
+	send func(whole io.ReadSeeker, size int64) error, assemble func(size int64) error) error {
+	var size int64
+	for _, source := range sources {
+		size += source.Size
+	}
+	if size > limits.Sent {
+		return assemble(size)
+	}
 	joined := Join(ctx, get, sources)
 	defer joined.Close()
-	return io.ReadAll(joined)
+	whole, err := io.ReadAll(joined)
+	if err != nil {
+		return err
+	}
+	return send(bytes.NewReader(whole), size)
 }
 
 // part is one of a whole that is made of sources.

@@ -1,0 +1,29 @@
+package remote
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Range spells the bytes [offset, offset+length) as HTTP does, length < 0 for all from offset.
+func Range(offset, length int64) string {
+	if length < 0 {
+		return fmt.Sprintf("%d-", offset)
+	}
+	return fmt.Sprintf("%d-%d", offset, offset+length-1)
+}
+
+// RangeLength is how many bytes the answer to a request for that range is to have, by its Content-Range ("bytes 0-9/100"). That is believed
+// over Content-Length, which proxies have been seen to get wrong.
+func RangeLength(contentRange string, offset, length int64) (int64, error) {
+	_, total, _ := strings.Cut(contentRange, "/")
+	size, err := strconv.ParseInt(total, 10, 64)
+	if err != nil || !strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", offset)) {
+		return 0, fmt.Errorf("the server answered a request for the bytes from %d with Content-Range %q", offset, contentRange)
+	}
+	if length >= 0 {
+		return min(size-offset, length), nil
+	}
+	return size - offset, nil
+}
