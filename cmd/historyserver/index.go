@@ -185,32 +185,19 @@ func (w *indexer) index(ctx context.Context, ref layout.Session) (string, error)
 		return "", err
 	}
 	if s.Indexed() {
-		return "its index is right", nil
+		_, err := index.Settle(ctx, w.store, w.target, s)
+		return "its index is right", err
 	}
-	if ended, err := w.ended(ctx, s); err != nil || !ended {
-		return "has not ended", err
+	if !s.Ended && time.Since(s.LastStored()) < w.options.quiet {
+		return "has not ended", nil
 	}
 	var rows counter
 	total := 2 * int64(s.Tasks.Len())
 	stop = w.progress.follow(func() (string, int64, int64) { return "writing", rows.n.Load(), total })
-	err = index.Write(ctx, w.store, w.target, s, rows.add)
+	err = index.Write(ctx, w.target, s, rows.add)
 	stop()
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("indexed %d task attempts in %s", s.Tasks.Len(), time.Since(began).Round(10*time.Millisecond)), nil
-}
-
-// ended says whether nothing will be added to a session.
-func (w *indexer) ended(ctx context.Context, s *session.Session) (bool, error) {
-	if s.Ended {
-		return true, nil
-	}
-	_, objects, err := session.ListSources(ctx, w.store, w.options.storage.Root, s.Ref)
-	for _, o := range objects {
-		if time.Since(o.ModTime) < w.options.quiet {
-			return false, err
-		}
-	}
-	return true, err
 }

@@ -103,7 +103,7 @@ func (s *stored) target() *Target {
 
 func (s *stored) write(from *session.Session) {
 	s.t.Helper()
-	if err := Write(s.t.Context(), s.store, s.target(), from, nil); err != nil {
+	if err := Write(s.t.Context(), s.target(), from, nil); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -243,15 +243,7 @@ func (s *stored) loadWithin(room int64) *session.Session {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	_, objects, err := session.ListSources(s.t.Context(), s.store, layout.DefaultRoot, s.ref)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var stored int64
-	for _, o := range objects {
-		stored += o.Size
-	}
-	if p.BytesDone.Load() < 2*stored {
+	if stored := loaded.EventBytes(); p.BytesDone.Load() < 2*stored {
 		s.t.Errorf("%d bytes read of %d: the session was not read several times", p.BytesDone.Load(), stored)
 	}
 	if loaded.Indexed() {

@@ -1,16 +1,15 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -23,6 +22,7 @@ const (
 	textsTable       = "texts"
 	definitionsTable = "definitions"
 	profilersTable   = "profilers"
+	checkpointTable  = "checkpoint"
 )
 
 // factsKey is where meta's footer holds the facts, generationKey where each table's holds the index it belongs to.
@@ -31,7 +31,7 @@ const (
 	generationKey = "rayhistory.generation"
 )
 
-// source is a row of the table "meta": an object that the index was made of.
+// source is a row of the table "meta": an object of events that the index was made of.
 type source struct {
 	owner
 	Key  string `parquet:"key,zstd"`
@@ -45,7 +45,7 @@ type facts struct {
 	Fingerprint string           `json:"fingerprint"` // of the sources, see session.Sources
 	Generation  string           `json:"generation"`
 	Tables      map[string]int64 `json:"tables"` // sizes in bytes
-	// Settled says that the session had ended, and nothing had been stored for settledAfter, when the index was made.
+	// Settled says that the session had ended, and nothing had been stored for settledAfter, when the index was made, or later, see Settle.
 	Settled  bool         `json:"settled"`
 	Rows     int          `json:"rows"`
 	First    []rayid.Task `json:"first"` // the task of each row group's first row
@@ -55,49 +55,42 @@ type facts struct {
 	Warnings []string     `json:"warnings"`
 }
 
-// errStale is an index that was made of other objects, or by another version.
+// checkpoint is the one row of the table of that name, see session.Tables.
+type checkpoint struct {
+	State []byte `parquet:"state,zstd"`
+}
+
+// errStale is an index that was made of other objects and cannot be added to, or was made by another version.
 var errStale = errors.New("not made of what is stored now")
 
-// readFacts reads meta's footer and checks that the index's objects are those that are stored.
-func readFacts(ctx context.Context, store blob.Reader, root string, ref layout.Session, stored map[string]int64) (*facts, error) {
-	key := layout.IndexKey(root, ref, metaTable)
-	o := &object{store: store, key: key, size: stored[key]}
+// facts reads the footer of the table meta.
+func (o *object) facts(ctx context.Context) (*parquet.File, *facts, error) {
 	file, err := o.open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text, ok := file.Lookup(factsKey)
 	if !ok {
-		return nil, fmt.Errorf("%s: no facts in it", key)
+		return nil, nil, fmt.Errorf("%s: no facts in it", o.key)
 	}
-	var f facts
-	if err := json.Unmarshal([]byte(text), &f); err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
+	f := &facts{}
+	if err := json.Unmarshal([]byte(text), f); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", o.key, err)
 	}
 	if f.Version != formatVersion {
-		return nil, errStale
+		return nil, nil, errStale
 	}
-	for table, size := range f.Tables {
-		if key := layout.IndexKey(root, ref, table); stored[key] != size {
-			return nil, fmt.Errorf("%s has %d bytes, want %d", key, stored[key], size)
-		}
-	}
-	return &f, nil
+	return file, f, nil
 }
 
-// settledAfter is how long nothing was stored of a session that has settled: what its collectors still had is there.
-const settledAfter = time.Hour
-
-// hasSettled says whether nothing more is to be expected of a session with these sources.
-func hasSettled(root string, ref layout.Session, sources []blob.Object) bool {
-	ended := false
-	for _, o := range sources {
-		if time.Since(o.ModTime) < settledAfter {
-			return false
+// check says whether all tables that the facts name are stored.
+func (f *facts) check(root string, ref layout.Session, stored map[string]int64) error {
+	for table, size := range f.Tables {
+		if key := layout.IndexKey(root, ref, table); stored[key] != size {
+			return fmt.Errorf("%s has %d bytes, want %d", key, stored[key], size)
 		}
-		ended = ended || o.Key == layout.FactsKey(root, ref, layout.End)
 	}
-	return ended
+	return nil
 }
 
 // factsOf are the facts about tables.
@@ -106,6 +99,23 @@ func factsOf(t *session.Tables, fingerprint, generation string) *facts {
 		Version: formatVersion, Fingerprint: fingerprint, Generation: generation, Tables: make(map[string]int64), Rows: t.Rows, First: t.First,
 		States: t.States, Start: t.Start, End: t.End, Warnings: t.Warnings,
 	}
+}
+
+// encodeMeta makes the table meta.
+func encodeMeta(f *facts, sources []source) ([]byte, error) {
+	text, err := exactJSON(*f)
+	if err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	out := parquet.NewGenericWriter[source](&buf, append(writerOptions(f.Generation, 0), parquet.KeyValueMetadata(factsKey, text))...)
+	if _, err := out.Write(sources); err != nil {
+		return nil, err
+	}
+	if err := out.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
 }
 
 // belongs says whether a table is of the index whose facts these are.

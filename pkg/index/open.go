@@ -55,9 +55,6 @@ func (o *Opener) isRejected(ref layout.Session, fingerprint string) bool {
 
 // Open implements session.Index. What is damaged or of another version is told in the log and not used.
 func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources) (*session.Tables, error) {
-	if sources.Fingerprint != "" && o.isRejected(ref, sources.Fingerprint) {
-		return nil, nil
-	}
 	stored := make(map[string]int64, len(sources.Index))
 	for _, object := range sources.Index {
 		stored[object.Key] = object.Size
@@ -100,14 +97,19 @@ func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Sessi
 // openTables reads all but the rows, which are read when they are asked for.
 func (o *Opener) openTables(ctx context.Context, store blob.Reader, ref layout.Session, fingerprint string, stored map[string]int64) (*session.Tables, error) {
 	root := o.Root
-	f, err := readFacts(ctx, store, root, ref, stored)
+	key := layout.IndexKey(root, ref, metaTable)
+	meta := &object{store: store, key: key, size: stored[key]}
+	metaFile, f, err := meta.facts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if fingerprint == "" && f.Settled && !o.isRejected(ref, f.Fingerprint) {
-		fingerprint = f.Fingerprint
+	if err := f.check(root, ref, stored); err != nil {
+		return nil, err
 	}
-	if f.Fingerprint != fingerprint {
+	_, canGrow := f.Tables[checkpointTable]
+	asked := fingerprint == f.Fingerprint || (fingerprint == "" && f.Settled)
+	grows := !asked && fingerprint != "" && canGrow
+	if o.isRejected(ref, f.Fingerprint) || !(asked || grows) {
 		return nil, errStale
 	}
 	out := &session.Tables{Fingerprint: f.Fingerprint, Rows: f.Rows, First: f.First, States: f.States, Start: f.Start, End: f.End, Warnings: f.Warnings}
@@ -139,6 +141,25 @@ func (o *Opener) openTables(ctx context.Context, store blob.Reader, ref layout.S
 	g.Go(func() error { return readEntities[submissionRow](ctx, r, submissionsTable, &out.Submissions) })
 	g.Go(func() error { return readEntities[workerRow](ctx, r, workersTable, &out.Workers) })
 	g.Go(func() error { return readEntities[groupRow](ctx, r, groupsTable, &out.PlacementGroups) })
+	if grows {
+		g.Go(func() error {
+			rows, err := readTable[checkpoint](ctx, r, checkpointTable)
+			if err == nil && len(rows) != 1 {
+				err = fmt.Errorf("the table %s has %d rows, want 1", checkpointTable, len(rows))
+			}
+			if err == nil {
+				out.Checkpoint = rows[0].State
+			}
+			return err
+		})
+		g.Go(func() error {
+			sources, err := readRows[source](metaFile, meta)
+			for _, s := range sources {
+				out.Objects = append(out.Objects, blob.Object{Key: s.Key, Size: s.Size, ETag: s.ETag})
+			}
+			return err
+		})
+	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -167,6 +188,10 @@ func readTable[T any](ctx context.Context, r *tableReader, table string) ([]T, e
 	if err := r.facts.belongs(file, o.key); err != nil {
 		return nil, err
 	}
+	return readRows[T](file, o)
+}
+
+func readRows[T any](file *parquet.File, o *object) ([]T, error) {
 	in := parquet.NewGenericReader[T](file)
 	defer func() { _ = in.Close() }()
 	all := make([]T, file.NumRows())

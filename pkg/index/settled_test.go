@@ -125,3 +125,43 @@ func (s *stored) age(t *testing.T, dir string, by time.Duration) {
 		t.Fatal(err)
 	}
 }
+
+// TestSettle: an index that was made while more was to be expected is believed at once after the session has settled and was opened again.
+func TestSettle(t *testing.T) {
+	for _, cached := range []bool{false, true} {
+		dir := t.TempDir()
+		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir, stats.Session)
+		target, opener := s.target(), s.opener()
+		if cached {
+			cache := NewCache(t.TempDir(), 1<<30)
+			target.Store, target.Cache, opener.Cache = denied{s.store}, cache, cache
+		}
+		s.put(layout.FactsKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+		fresh := s.load()
+		if hasSettled(fresh) {
+			t.Error("a session that ended just now has settled")
+		}
+		s.age(t, dir, 2*time.Hour)
+		old := s.load()
+		old.Ended = false // so that the index is as one of a session that may go on
+		if err := Write(t.Context(), target, old, nil); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{true, false} {
+			loaded := s.loadAuto(opener)
+			if noted, err := Settle(t.Context(), s.store, target, loaded); noted != want || err != nil || !loaded.Indexed() {
+				t.Errorf("load %d: noted %v, %v; indexed %v", i, noted, err, loaded.Indexed())
+			}
+		}
+		if cached {
+			continue // indexes in a folder are looked for after the events were listed
+		}
+		if n := s.loadListed(t).events(); n > 0 {
+			t.Errorf("%d objects of events were listed of a session that had settled", n)
+		}
+	}
+}

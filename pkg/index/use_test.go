@@ -168,7 +168,7 @@ func (denied) Put(_ context.Context, key string, _ io.ReadSeeker) error {
 func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	s := generated(t, 100)
 	events := s.load()
-	if err := Write(t.Context(), s.store, &Target{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}, events, nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
+	if err := Write(t.Context(), &Target{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}, events, nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
 		t.Errorf("without a folder: %v", err)
 	}
 	cache := NewCache(filepath.Join(t.TempDir(), "cache"), 1<<30)
@@ -176,7 +176,7 @@ func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	if s.loadAuto(o).Indexed() {
 		t.Error("an index before there is one")
 	}
-	if err := Write(t.Context(), s.store, &Target{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}, events, nil); err != nil {
+	if err := Write(t.Context(), &Target{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}, events, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !s.loadAuto(o).Indexed() {
@@ -191,7 +191,7 @@ func TestCacheIsBounded(t *testing.T) {
 	for _, tasks := range []int{50, 60} {
 		s := generated(t, tasks)
 		target := &Target{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}
-		if err := Write(t.Context(), s.store, target, s.load(), nil); err != nil {
+		if err := Write(t.Context(), target, s.load(), nil); err != nil {
 			t.Fatal(err)
 		}
 		found, err := filepath.Glob(filepath.Join(dir, "log/*/*/index/meta.parquet"))
@@ -214,7 +214,7 @@ func TestBackground(t *testing.T) {
 	b := NewBackground(s.store, o, s.target(), s.log)
 	loaded := s.loadAuto(o)
 	for !s.loadAuto(o).Indexed() {
-		b.Offer(loaded)
+		b.Offer(loaded, true)
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-t.Context().Done():
@@ -223,7 +223,34 @@ func TestBackground(t *testing.T) {
 	}
 	b.Close()
 	if small := generated(t, 10).load(); small.Tasks.Len() > 0 {
-		b.Offer(small) // nobody takes it, and nobody waits
+		b.Offer(small, true) // nobody takes it, and nobody waits
+	}
+}
+
+// TestBackgroundOfARunningSession: a session that grows is indexed when enough was added, and its next index when a good part was again.
+func TestBackgroundOfARunningSession(t *testing.T) {
+	s := generated(t, minRows)
+	b := NewBackground(s.store, s.opener(), s.target(), s.log)
+	defer b.Close()
+	first := s.load()
+	b.growth = first.EventBytes() + 1
+	if b.hasGrown(first) {
+		t.Error("an index is due of a session that is small")
+	}
+	b.growth = first.EventBytes() / 10
+	for s.loadAuto(s.opener()).IndexedBytes() == 0 {
+		b.Offer(first, false)
+		time.Sleep(10 * time.Millisecond)
+		// What is stored now makes the index one of a part.
+		s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(1e9, 0)), []byte("{}\n"))
+	}
+	again := s.loadAuto(s.opener())
+	if b.hasGrown(again) {
+		t.Error("an index is due though little was added")
+	}
+	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(2e9, 0)), bytes.Repeat([]byte("{}\n"), int(first.EventBytes())/9))
+	if !b.hasGrown(s.loadAuto(s.opener())) {
+		t.Error("no index is due though a third was added")
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -23,25 +22,22 @@ type text struct {
 	Text []byte `parquet:"text"`
 }
 
-// ErrChanged is a session that was changed while its index was made, or before.
-var ErrChanged = errors.New("the session has changed meanwhile")
-
-// Write stores the index of a session that was read from store. rows, if set, is told of the rows written: two for each attempt. The
-// session must be as it was loaded, not refreshed; one that has changed since is ErrChanged.
+// Write stores the index of a session, as it was when it was read. rows, if set, is told of the rows written: two for each
+// attempt.
 //
 // Tables are made in temporary files. Their names for each other change with each index and meta is written last, so what is there at any
 // instant is a whole index or none.
-func Write(ctx context.Context, store blob.Reader, to *Target, s *session.Session, rows func(n int)) error {
+func Write(ctx context.Context, to *Target, s *session.Session, rows func(n int)) error {
 	if rows == nil {
 		rows = func(int) {}
 	}
-	if err := write(ctx, store, to, s, rows); err != nil {
+	if err := write(ctx, to, s, rows); err != nil {
 		return fmt.Errorf("index session %s: %w", s.Ref, err)
 	}
 	return nil
 }
 
-func write(ctx context.Context, store blob.Reader, to *Target, s *session.Session, rows func(n int)) error {
+func write(ctx context.Context, to *Target, s *session.Session, rows func(n int)) error {
 	dir, err := os.MkdirTemp("", "rayhistory-index-")
 	if err != nil {
 		return err
@@ -55,21 +51,18 @@ func write(ctx context.Context, store blob.Reader, to *Target, s *session.Sessio
 	if err := s.Tasks.Err(); err != nil {
 		return err
 	}
-	fingerprint, objects, err := session.ListSources(ctx, store, to.Root, s.Ref)
-	if err != nil {
-		return err
-	}
-	if fingerprint != s.Fingerprint() {
-		return ErrChanged
-	}
-	f := factsOf(b.tables, fingerprint, b.generation)
-	f.Settled = hasSettled(to.Root, s.Ref, objects)
+	f := factsOf(b.tables, s.Fingerprint(), b.generation)
+	f.Settled = hasSettled(s)
 	for _, table := range b.written {
 		if f.Tables[table], err = putFile(ctx, to, layout.IndexKey(to.Root, s.Ref, table), b.path(table)); err != nil {
 			return err
 		}
 	}
-	meta, err := b.meta(f, objects)
+	sources := make([]source, len(b.tables.Objects))
+	for i, o := range b.tables.Objects {
+		sources[i] = source{b.owner, o.Key, o.Size, o.ETag}
+	}
+	meta, err := encodeMeta(f, sources)
 	if err != nil {
 		return err
 	}
@@ -184,6 +177,11 @@ func (b *builder) small() error {
 	if err := writeTable(b, profilersTable, b.tables.Profilers); err != nil {
 		return err
 	}
+	if b.tables.Checkpoint != nil {
+		if err := writeTable(b, checkpointTable, []checkpoint{{b.tables.Checkpoint}}); err != nil {
+			return err
+		}
+	}
 	if err := writeEntities(b, actorsTable, b.tables.Actors, newActorRow); err != nil {
 		return err
 	}
@@ -221,25 +219,4 @@ func writeTable[T any](b *builder, table string, rows []T) (err error) {
 		return err
 	}
 	return out.Close()
-}
-
-// meta makes the table meta.
-func (b *builder) meta(f *facts, objects []blob.Object) ([]byte, error) {
-	text, err := exactJSON(*f)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]source, len(objects))
-	for i, o := range objects {
-		rows[i] = source{b.owner, o.Key, o.Size, o.ETag}
-	}
-	var buf bytes.Buffer
-	out := parquet.NewGenericWriter[source](&buf, append(writerOptions(b.generation, 0), parquet.KeyValueMetadata(factsKey, text))...)
-	if _, err := out.Write(rows); err != nil {
-		return nil, err
-	}
-	if err := out.Close(); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
 }

@@ -36,19 +36,19 @@ type decoder struct {
 
 // eventCounts count events by what became of them.
 type eventCounts struct {
-	events   int64 // read
-	foreign  int64 // of another session
-	damaged  int64 // not JSON, or without what identifies their subject
-	unknown  int64 // of a type this version does not know
-	badTimes int64 // timestamps that are none
+	Events   int64 // read
+	Foreign  int64 // of another session
+	Damaged  int64 // not JSON, or without what identifies their subject
+	Unknown  int64 // of a type this version does not know
+	BadTimes int64 // timestamps that are none
 }
 
 func (c *eventCounts) add(d eventCounts) {
-	c.events += d.events
-	c.foreign += d.foreign
-	c.damaged += d.damaged
-	c.unknown += d.unknown
-	c.badTimes += d.badTimes
+	c.Events += d.Events
+	c.Foreign += d.Foreign
+	c.Damaged += d.Damaged
+	c.Unknown += d.Unknown
+	c.BadTimes += d.BadTimes
 }
 
 func newDecoder(tables *taskTables, entities *entityTables, sessionName string) *decoder {
@@ -96,7 +96,7 @@ const (
 func (d *decoder) event(c *cursor) {
 	about := noSubject
 	var session, at []byte
-	first, last, badTimes := d.first, d.last, d.counts.badTimes
+	first, last, badTimes := d.first, d.last, d.counts.BadTimes
 	c.object()
 	for c.next() {
 		switch string(c.key) {
@@ -122,14 +122,14 @@ func (d *decoder) event(c *cursor) {
 	}
 	foreign := len(session) > 0 && !bytes.Equal(session, d.sessionName)
 	if c.bad || foreign {
-		d.first, d.last, d.counts.badTimes = first, last, badTimes
+		d.first, d.last, d.counts.BadTimes = first, last, badTimes
 	}
 	if c.bad {
 		return
 	}
-	d.counts.events++
+	d.counts.Events++
 	if foreign {
-		d.counts.foreign++
+		d.counts.Foreign++
 		return
 	}
 	d.merge(about, at)
@@ -139,9 +139,9 @@ func (d *decoder) event(c *cursor) {
 func (d *decoder) merge(about subject, at []byte) {
 	switch about {
 	case noSubject:
-		d.counts.unknown++
+		d.counts.Unknown++
 	case unidentified:
-		d.counts.damaged++
+		d.counts.Damaged++
 	case ofTask:
 		if d.update.flags&hasPaused != 0 {
 			d.update.time = d.time(at)
@@ -160,7 +160,7 @@ func (d *decoder) time(raw []byte) int64 {
 	}
 	ns, ok := parseTime(raw)
 	if !ok {
-		d.counts.badTimes++
+		d.counts.BadTimes++
 		return 0
 	}
 	if d.first == 0 || ns < d.first {

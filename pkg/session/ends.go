@@ -15,15 +15,37 @@ import (
 )
 
 // fill puts the rows of all tables into s.
-func (t *entityTables) fill(s *Session) {
+func (t *entityTables) fill(s *Session) (which entitiesDefined) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.Actors = rows(t.actors, func(a, b *Actor) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.Nodes = rows(t.nodes, func(a, b *Node) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.Jobs = rows(t.jobs, func(a, b *Job) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.Submissions = rows(t.submissions, func(a, b *Submission) int { return cmp.Compare(a.ID, b.ID) })
-	s.Workers = rows(t.workers, func(a, b *Worker) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.PlacementGroups = rows(t.groups, func(a, b *PlacementGroup) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.Actors, which.Actors = rows(t.actors, func(a, b *Actor) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.Nodes, which.Nodes = rows(t.nodes, func(a, b *Node) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.Jobs, which.Jobs = rows(t.jobs, func(a, b *Job) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.Submissions, which.Submissions = rows(t.submissions, func(a, b *Submission) int { return cmp.Compare(a.ID, b.ID) })
+	s.Workers, which.Workers = rows(t.workers, func(a, b *Worker) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.PlacementGroups, which.PlacementGroups = rows(t.groups, func(a, b *PlacementGroup) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return which
+}
+
+// entitiesDefined are the definitions of all rows of the small tables, in the order of those.
+type entitiesDefined struct {
+	Actors, Nodes, Jobs, Submissions, Workers, PlacementGroups []defined
+}
+
+// restore puts back what fill gave; false if that does not fit together.
+func (t *entityTables) restore(from *Tables, which *entitiesDefined) bool {
+	if len(from.Actors) != len(which.Actors) || len(from.Nodes) != len(which.Nodes) || len(from.Jobs) != len(which.Jobs) ||
+		len(from.Submissions) != len(which.Submissions) || len(from.Workers) != len(which.Workers) ||
+		len(from.PlacementGroups) != len(which.PlacementGroups) {
+		return false
+	}
+	restore(t.actors, from.Actors, which.Actors, func(a *Actor) rayid.Actor { return a.ID })
+	restore(t.nodes, from.Nodes, which.Nodes, func(n *Node) rayid.Node { return n.ID })
+	restore(t.jobs, from.Jobs, which.Jobs, func(j *Job) rayid.Job { return j.ID })
+	restore(t.submissions, from.Submissions, which.Submissions, func(s *Submission) string { return s.ID })
+	restore(t.workers, from.Workers, which.Workers, func(w *Worker) rayid.Worker { return w.ID })
+	restore(t.groups, from.PlacementGroups, which.PlacementGroups, func(g *PlacementGroup) rayid.PlacementGroup { return g.ID })
+	return true
 }
 
 // ends gives when jobs ended and workers died, in whole milliseconds, as Ray's own tables have it.

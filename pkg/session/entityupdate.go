@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"sync"
 
@@ -26,16 +27,21 @@ type entityUpdate struct {
 // entity is a row while events come in.
 type entity[E any] struct {
 	row     E
-	defined int64  // time of the definition in row
-	hash    uint64 // of its text; 0 while there is none
+	defined defined
+}
+
+// defined tells which definition a row has, by the event it came with.
+type defined struct {
+	Time int64  // Unix nanoseconds
+	Hash uint64 // of its text; 0 while there is none
 }
 
 // newer says whether a definition replaces the one the row has: the last one counts.
 func (e *entity[E]) newer(u *entityUpdate) bool {
-	if e.hash != 0 && cmp.Or(cmp.Compare(u.time, e.defined), cmp.Compare(u.hash, e.hash)) <= 0 {
+	if e.defined.Hash != 0 && cmp.Or(cmp.Compare(u.time, e.defined.Time), cmp.Compare(u.hash, e.defined.Hash)) <= 0 {
 		return false
 	}
-	e.defined, e.hash = u.time, u.hash
+	e.defined = defined{u.time, u.hash}
 	return true
 }
 
@@ -130,14 +136,21 @@ func (t SubmissionTransition) moment() moment     { return moment{t.State, t.Tim
 func (t WorkerTransition) moment() moment         { return moment{t.State, t.Time} }
 func (t PlacementGroupTransition) moment() moment { return moment{t.State + t.SchedulingState, t.Time} }
 
-// rows gives the rows in order.
-func rows[ID comparable, E any](t table[ID, E], compare func(a, b *E) int) []E {
-	all := make([]E, 0, len(t))
-	for _, e := range t {
-		all = append(all, e.row)
+// rows gives the rows in order, and which definition each has.
+func rows[ID comparable, E any](t table[ID, E], compare func(a, b *E) int) (all []E, which []defined) {
+	sorted := slices.SortedFunc(maps.Values(t), func(a, b *entity[E]) int { return compare(&a.row, &b.row) })
+	all, which = make([]E, len(sorted)), make([]defined, len(sorted))
+	for i, e := range sorted {
+		all[i], which[i] = e.row, e.defined
 	}
-	slices.SortFunc(all, func(a, b E) int { return compare(&a, &b) })
-	return all
+	return all, which
+}
+
+// restore puts rows back that rows gave.
+func restore[ID comparable, E any](t table[ID, E], all []E, which []defined, id func(*E) ID) {
+	for i := range all {
+		t[id(&all[i])] = &entity[E]{all[i], which[i]}
+	}
 }
 
 // hashOf hashes an event's text; never 0.

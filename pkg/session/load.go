@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,9 +25,10 @@ type source struct {
 	refreshing sync.Mutex
 	latest     *Session
 	seal       seal
-	indexed    bool // the tables are an index's
-	unlisted   bool // the index's sources were not listed, see Verify
-	filed      bool // the rows are in a rowFile
+	indexed    bool  // the tables are an index's
+	unlisted   bool  // the index's sources were not listed, see Verify
+	filed      bool  // the rows are in a rowFile
+	resumed    int64 // bytes of events that an index held what they tell, see Session.IndexedBytes
 	loaded     time.Time
 	took       time.Duration
 	entities   *entityTables
@@ -91,6 +93,9 @@ func (s *source) loadIndex(ctx context.Context, ref layout.Session, inv *invento
 	if err != nil || tables == nil {
 		return nil, err
 	}
+	if tables.Fingerprint != inv.sources.Fingerprint {
+		return s.loadCheckpoint(ctx, ref, inv, tables)
+	}
 	return s.indexedSession(ctx, ref, inv, tables)
 }
 
@@ -110,6 +115,11 @@ func (s *source) loadEvents(ctx context.Context, ref layout.Session, inv *invent
 	if err := s.replayAll(ctx, ref, inv.events, tables, s.opts.Room); err != nil {
 		return nil, err
 	}
+	return s.finish(ctx, ref, inv, tables)
+}
+
+// finish makes a session of what was replayed, and replays what there was no room for.
+func (s *source) finish(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
 	if !tables.complete() {
 		return s.loadInPasses(ctx, ref, inv, tables)
 	}
@@ -173,9 +183,9 @@ func (s *source) widen(first, last int64) {
 func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
 	out := &Session{
 		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended,
-		Start: s.first, End: s.last, source: s, fingerprint: inv.sources.Fingerprint,
+		Start: s.first, End: s.last, source: s, fingerprint: inv.sources.Fingerprint, stored: inv.seal.last,
 	}
-	s.entities.fill(out)
+	out.read, out.checkpoint = maps.Clone(s.done), s.checkpoint(s.entities.fill(out))
 	jobs, deaths, err := out.ends(ctx, tables.texts)
 	if err != nil {
 		return nil, err

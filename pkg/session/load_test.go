@@ -251,7 +251,7 @@ func TestLoadLargeWhole(t *testing.T) {
 				if len(s.Warnings) > 0 {
 					t.Errorf("%d chunks: warnings %q", len(cuts), s.Warnings)
 				}
-				if got, want := s.source.counts.events, int64(2*tasks); got != want {
+				if got, want := s.source.counts.Events, int64(2*tasks); got != want {
 					t.Errorf("%d chunks: %d events read, want %d", len(cuts), got, want)
 				}
 			}

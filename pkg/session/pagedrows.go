@@ -147,6 +147,29 @@ func (r *pagedRows) read(n int, cells bool) ([]taskPage, error) {
 	if cells {
 		part = AllParts
 	}
+	pages, err := r.fetch(n, part)
+	if err != nil {
+		return nil, err
+	}
+	if !cells {
+		g.scan.Store(&pages)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.scan += int64(len(pages)) * int64(unsafe.Sizeof(taskPage{}))
+		return pages, nil
+	}
+	g.full.Store(&pages)
+	g.used.Store(true)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g.bytes = int64(len(pages))*pageMemory + pages[0].arenas.memory()
+	r.held += g.bytes
+	r.forget(n)
+	return pages, nil
+}
+
+// fetch reads group n from the source; of all parts there are either the scan columns or all.
+func (r *pagedRows) fetch(n int, part Part) ([]taskPage, error) {
 	columns, err := r.source.Columns(n, part)
 	if err != nil {
 		return nil, err
@@ -158,27 +181,10 @@ func (r *pagedRows) read(n int, cells bool) ([]taskPage, error) {
 		}
 	}
 	pages := make([]taskPage, (rows+pageRows-1)/pageRows)
-	if err := r.limits.fill(pages, scanColumns, columns.Scan); err != nil {
-		return nil, err
+	if err := r.limits.fill(pages, scanColumns, columns.Scan); err != nil || part == ScanPart {
+		return pages, err
 	}
-	if !cells {
-		g.scan.Store(&pages)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.scan += int64(len(pages)) * int64(unsafe.Sizeof(taskPage{}))
-		return pages, nil
-	}
-	if err := r.limits.fillCells(pages, columns); err != nil {
-		return nil, err
-	}
-	g.full.Store(&pages)
-	g.used.Store(true)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	g.bytes = int64(len(pages))*pageMemory + pages[0].arenas.memory()
-	r.held += g.bytes
-	r.forget(n)
-	return pages, nil
+	return pages, r.limits.fillCells(pages, columns)
 }
 
 // forget lets cells go that were not used since it last came by, until the rest is within the bound; not those of group keep. The

@@ -34,6 +34,9 @@ func (t *taskTables) fit(room func(held int64) bool, beside int64, dropped func(
 // leastHeld is what tables may hold however little room there is: less would make many passes for nothing.
 const leastHeld = 2 << 20
 
+// only makes wholes the ones that are still to be read of all that were counted.
+func (p *Progress) only(wholes []*whole) { p.beginPass(wholes)(0) }
+
 // beginPass gives what is to be told how many more passes over wholes there will be after the one that begins.
 func (p *Progress) beginPass(wholes []*whole) (expect func(more int)) {
 	objects, bytes := int64(0), int64(0)

@@ -201,7 +201,7 @@ func TestRefreshReadsOnlyWhatIsNew(t *testing.T) {
 	if got := finished(next); !slices.Equal(got, span(0, 12)) {
 		t.Errorf("finished tasks %v, want 0 to 11", got)
 	}
-	if read, want := next.source.counts.events, int64(24); read != want {
+	if read, want := next.source.counts.Events, int64(24); read != want {
 		t.Errorf("%d events read, want each of %d once", read, want)
 	}
 

@@ -27,9 +27,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	if inv.seal == src.seal {
 		return latest, nil
 	}
-	grown := slices.DeleteFunc(slices.Clone(inv.events), func(w *whole) bool {
-		return slices.EqualFunc(src.done[w.key].chunks, w.chunks, sameChunk)
-	})
+	grown := src.grown(inv.events)
 	if src.indexed && inv.sources.Fingerprint != latest.fingerprint {
 		return Load(ctx, src.store, src.root, s.Ref, src.opts) // an index is not added to
 	}
@@ -41,7 +39,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	}
 	if len(grown) == 0 || src.indexed {
 		next := *latest
-		next.Logs, next.Snapshots, next.Foreign, next.Ended = inv.logs, inv.snapshots, inv.foreign, inv.ended
+		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = inv.logs, inv.snapshots, inv.foreign, inv.ended, time.Time{}
 		src.latest, src.seal = &next, inv.seal
 		return &next, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -38,8 +39,11 @@ type Session struct {
 	Ended bool
 
 	source *source
-	// fingerprint is that of the sources the tables were made of.
+	// fingerprint is that of the sources the tables were made of, read how far the events among them were read.
 	fingerprint string
+	read        map[string]progressOf
+	checkpoint  *checkpoint // nil if nothing can be added to the tables
+	stored      time.Time   // see LastStored
 }
 
 // Options of Load.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -75,13 +76,19 @@ func isNode(folder string) bool {
 	return err == nil
 }
 
+// Listed says that all that the session was made of was listed when it was loaded, not believed to be what it was.
+func (s *Session) Listed() bool { return !s.source.unlisted }
+
+// LastStored is when anything that the session was made of was stored last; zero if more has been stored by now.
+func (s *Session) LastStored() time.Time { return s.stored }
+
 // Verify lists what the session's index was made of, if Load did not: the session is Broken, and its index rejected, if something else is
 // stored by now.
 func (s *Session) Verify(ctx context.Context) error {
 	if !s.source.unlisted {
 		return nil
 	}
-	fingerprint, _, err := ListSources(ctx, s.source.store, s.source.root, s.Ref)
+	fingerprint, err := sourcesNow(ctx, s.source.store, s.source.root, s.Ref)
 	if err != nil {
 		return fmt.Errorf("verify the index of session %s: %w", s.Ref, err)
 	}

@@ -44,23 +44,16 @@ func (h *sourceHash) add(o layout.Object, b blob.Object) {
 
 func (h *sourceHash) sum() string { return hex.EncodeToString(h.hash.Sum(nil)) }
 
-// ListSources lists what a session's tables are made of as it is stored now: their fingerprint, which is Session.Fingerprint if nothing
-// has changed, and the objects that it covers by size.
-func ListSources(ctx context.Context, store blob.Reader, root string, ref layout.Session) (fingerprint string, objects []blob.Object, err error) {
+// sourcesNow gives the fingerprint of what a session's tables are made of as it is stored now.
+func sourcesNow(ctx context.Context, store blob.Reader, root string, ref layout.Session) (string, error) {
 	hash := newSourceHash()
 	for object, err := range store.List(ctx, layout.Prefix(root, ref), blob.ListOptions{}) {
 		if err != nil {
-			return "", nil, fmt.Errorf("list session %s: %w", ref, err)
+			return "", fmt.Errorf("list session %s: %w", ref, err)
 		}
-		o, err := layout.ParseObject(root, ref, object.Key)
-		if err != nil {
-			continue
-		}
-		hash.add(o, object)
-		switch o.Kind {
-		case layout.NodeEvents, layout.JobEvents, layout.Snapshot, layout.Facts:
-			objects = append(objects, object)
+		if o, err := layout.ParseObject(root, ref, object.Key); err == nil {
+			hash.add(o, object)
 		}
 	}
-	return hash.sum(), objects, nil
+	return hash.sum(), nil
 }

@@ -12,8 +12,8 @@ import (
 
 // Index is where the tables of sessions may lie ready, so that events need not be replayed.
 type Index interface {
-	// Open gives the tables of a session if they were made of just these sources; nil if there are none. Indexes that cannot be used are
-	// none; errors are ctx's only.
+	// Open gives the tables of a session if they were made of just these sources, or of others, that is before more was stored, and have a
+	// Checkpoint; nil if there are none. Indexes that cannot be used are none; errors are ctx's only.
 	Open(ctx context.Context, ref layout.Session, sources Sources) (*Tables, error)
 	// Reject tells that tables that Open gave turned out to be damaged: it does not give them again.
 	Reject(ref layout.Session, fingerprint string, reason error)
@@ -50,6 +50,11 @@ type Tables struct {
 
 	Start, End int64
 	Warnings   []string
+
+	// Objects are the events that the tables were made of.
+	Objects []blob.Object
+	// Checkpoint is what Load needs to add to the tables what was stored since, JSON of this package's own; nil if that cannot be done.
+	Checkpoint []byte
 }
 
 // Definition is what tasks of the same kind have in common, as references to texts.
@@ -71,7 +76,7 @@ func (s *Session) Tables() *Tables {
 	out := &Tables{
 		Rows: t.n, Source: tableRows{t}, States: t.states.newer(),
 		Actors: s.Actors, Nodes: s.Nodes, Jobs: s.Jobs, Submissions: s.Submissions, Workers: s.Workers, PlacementGroups: s.PlacementGroups,
-		Start: s.Start, End: s.End, Warnings: s.Warnings,
+		Start: s.Start, End: s.End, Warnings: s.Warnings, Objects: s.objects(), Checkpoint: s.encodeCheckpoint(),
 	}
 	if t.paged != nil {
 		out.First = t.paged.first
@@ -117,7 +122,7 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, inv *invent
 	out := &Session{
 		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended, Start: from.Start, End: from.End,
 		Actors: from.Actors, Nodes: from.Nodes, Jobs: from.Jobs, Submissions: from.Submissions, Workers: from.Workers,
-		PlacementGroups: from.PlacementGroups, Warnings: from.Warnings, source: s, fingerprint: inv.sources.Fingerprint,
+		PlacementGroups: from.PlacementGroups, Warnings: from.Warnings, source: s, fingerprint: inv.sources.Fingerprint, stored: inv.seal.last,
 	}
 	jobs, deaths, err := out.ends(ctx, tables.texts)
 	if err != nil {
@@ -125,14 +130,18 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, inv *invent
 	}
 	out.Tasks = tables.freeze()
 	out.Tasks.jobEnds, out.Tasks.deaths = jobs, deaths
-	l := limits{
-		texts: len(from.Texts) + 1, definitions: len(from.Definitions) + 1, profilers: len(from.Profilers) + 1,
-		states: int(numTaskStates) + len(from.States),
-	}
-	out.Tasks.n, out.Tasks.paged = from.Rows, newPagedRows(from.Source, from.Rows, from.First, l)
+	out.Tasks.n, out.Tasks.paged = from.Rows, newPagedRows(from.Source, from.Rows, from.First, from.limits())
 	out.Tasks.paged.damaged = func(reason error) { s.opts.Index.Reject(ref, out.fingerprint, reason) }
 	s.seal, s.indexed = inv.seal, true
 	return out, nil
+}
+
+// limits are those of the rows' references.
+func (t *Tables) limits() limits {
+	return limits{
+		texts: len(t.Texts) + 1, definitions: len(t.Definitions) + 1, profilers: len(t.Profilers) + 1,
+		states: int(numTaskStates) + len(t.States),
+	}
 }
 
 // interned puts what rows refer to back under the same numbers.

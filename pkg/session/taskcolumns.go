@@ -196,14 +196,15 @@ func (r Row) appendLater(b []byte) []byte {
 	return b
 }
 
-// appendFailure writes the attempt's error, if it has one: its type as a reference, then its text.
+// appendFailure writes the attempt's error, if it has one: its type as a reference, when it failed, then its text.
 func (r Row) appendFailure(b []byte) []byte {
 	if r.p.failure[r.i] == 0 {
 		return b
 	}
 	a := r.arenas()
 	f := a.failures.at(int(r.p.failure[r.i] - 1))
-	return append(binary.AppendUvarint(b, uint64(f.kind)), a.bytes.get(f.text, int(f.length))...)
+	b = binary.AppendVarint(binary.AppendUvarint(b, uint64(f.kind)), f.time)
+	return append(b, a.bytes.get(f.text, int(f.length))...)
 }
 
 // appendProfile writes the attempt's profile events in the order they are shown, as a block of them is.
@@ -304,8 +305,13 @@ func (l limits) fillBlobs(cells *taskCells, i int, arenas *taskArenas, blobs []B
 		if size <= 0 || kind >= uint64(l.texts) {
 			return fmt.Errorf("%w: an error cannot be read", ErrDamaged)
 		}
-		text := failed[size:]
-		cells.failure[i] = uint32(arenas.failures.add(failure{kind: textID(kind), text: arenas.bytes.put(text), length: uint32(len(text))})) + 1
+		time, more := binary.Varint(failed[size:])
+		if more <= 0 {
+			return fmt.Errorf("%w: an error has no time", ErrDamaged)
+		}
+		text := failed[size+more:]
+		f := failure{time: time, kind: textID(kind), text: arenas.bytes.put(text), length: uint32(len(text))}
+		cells.failure[i] = uint32(arenas.failures.add(f)) + 1
 	}
 	if profile := blobs[2].At(n); len(profile) > 0 {
 		cells.profile[i] = arenas.putProfile(0, profile)

@@ -46,7 +46,7 @@ func (t *taskTables) apply(u *taskUpdate) {
 	}
 }
 
-// enter notes a transition.
+// enter notes a transition. Of a state that has no column every time counts, so that any moment shows the same in whatever order they came.
 func (s *taskShard) enter(p *taskPage, i int, tr transition) {
 	if c := commonColumn(tr.state); c >= 0 {
 		p.times[c][i] = max(p.times[c][i], tr.time)
@@ -55,7 +55,7 @@ func (s *taskShard) enter(p *taskPage, i int, tr transition) {
 	}
 	for at := p.rest[i]; at != 0; {
 		known := s.transitions.at(int(at - 1))
-		if known.state == tr.state && known.time >= tr.time {
+		if known.state == tr.state && known.time == tr.time {
 			return
 		}
 		at = known.next

@@ -55,8 +55,8 @@ type failure struct {
 }
 
 type attemptKey struct {
-	id      rayid.Task
-	attempt int32
+	ID      rayid.Task
+	Attempt int32
 }
 
 const (

@@ -40,6 +40,15 @@ func (w *warnings) once(warning string) {
 	}
 }
 
+// takeBack removes a warning, if it was given.
+func (w *warnings) takeBack(warning string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.muted {
+		w.list = slices.DeleteFunc(w.list, func(s string) bool { return s == warning })
+	}
+}
+
 // mute leaves out all that add is told from now on.
 func (w *warnings) mute() {
 	w.mu.Lock()
@@ -51,8 +60,10 @@ func (w *warnings) addReplayed(key string, r replayed) {
 	if r.damaged > 0 {
 		w.add("%s: %s skipped", key, count(r.damaged, "damaged part"))
 	}
+	cut := key + ": the last event is cut"
+	w.takeBack(cut) // its rest may have come
 	if r.cut {
-		w.add("%s: the last event is cut", key)
+		w.add("%s", cut)
 	}
 }
 
@@ -68,10 +79,10 @@ func (w *warnings) all(c eventCounts) []string {
 		n    int64
 		what string
 	}{
-		{c.foreign, "event of another session skipped"},
-		{c.damaged, "event without the ID of its subject skipped"},
-		{c.unknown, "event of an unknown type skipped"},
-		{c.badTimes, "time that is none"},
+		{c.Foreign, "event of another session skipped"},
+		{c.Damaged, "event without the ID of its subject skipped"},
+		{c.Unknown, "event of an unknown type skipped"},
+		{c.BadTimes, "time that is none"},
 	} {
 		if n.n > 0 {
 			all = append(all, fmt.Sprintf("%d × %s", n.n, n.what))

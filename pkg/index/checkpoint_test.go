@@ -1,0 +1,196 @@
+package index
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// TestIndexIsAddedTo: a session that is opened by an index of its first part, and of some more, answers as if all its events were replayed,
+// and no event is read that an index holds.
+func TestIndexIsAddedTo(t *testing.T) {
+	names, err := recording.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			r := recording.OpenNamed(t, name)
+			var events []string
+			for _, node := range r.Nodes() {
+				for _, post := range r.Posts(node) {
+					for _, e := range post.Body {
+						events = append(events, string(e))
+					}
+				}
+			}
+			archive, err := recording.Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref, err := archive.Session()
+			if err != nil {
+				t.Fatal(err)
+			}
+			addedTo(t, r.Session, events, open(t, r.Store(), ref).load().Logs)
+		})
+	}
+	t.Run("generated", func(t *testing.T) {
+		dir := t.TempDir()
+		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: session.GroupRows + 300}) // more than a row group
+		if err != nil {
+			t.Fatal(err)
+		}
+		addedTo(t, stats.Session, linesBelow(t, dir), session.NewLogSet(nil))
+	})
+	t.Run("contradictions", func(t *testing.T) { addedTo(t, contradicted, contradictions(), session.NewLogSet(nil)) })
+}
+
+var contradicted = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+
+// contradictions are events of which one decides what another says as well, each way round.
+func contradictions() (events []string) {
+	event := func(second, task int, body string) {
+		id := base64.StdEncoding.EncodeToString(append([]byte{byte(task * 41)}, make([]byte, rayid.TaskSize-1)...))
+		events = append(events, fmt.Sprintf(`{"eventId":"AA==","timestamp":"2026-11-20T23:20:%02dZ","sessionName":%q,%s}`, second, contradicted.Name,
+			strings.ReplaceAll(body, "ITSELF", id)))
+	}
+	for task := range 40 {
+		event(1, task, `"taskDefinitionEvent":{"taskId":"ITSELF","taskName":"f","taskType":"NORMAL_TASK","language":"PYTHON","jobId":"AQAAAA=="}`)
+		for _, second := range []int{5 + task%7, 5 + task%3} {
+			failed := fmt.Sprintf(`"stateTransitions":[{"state":"FAILED","timestamp":"2026-11-20T23:20:%02dZ"},{"state":"PENDING_ARGS_FETCH","timestamp":"2026-11-20T23:20:02Z"}]`, second)
+			event(second, task, `"taskLifecycleEvent":{"taskId":"ITSELF","jobId":"AQAAAA==",`+failed+
+				fmt.Sprintf(`,"rayErrorInfo":{"errorType":"TASK_EXECUTION_EXCEPTION","errorMessage":"%d before %d"}}`, 99-second, task))
+			event(second, task, fmt.Sprintf(`"taskLifecycleEvent":{"taskId":"ITSELF","isDebuggerPaused":%t}`, second%2 == 0))
+			event(second, task, fmt.Sprintf(`"nodeDefinitionEvent":{"nodeId":%q,"hostname":"host-%d"}`,
+				base64.StdEncoding.EncodeToString(append([]byte{byte(task), 1}, make([]byte, rayid.NodeSize-2)...)), 99-second))
+			event(second, task, `"taskLifecycleEvent":{"taskId":""}`) // of nobody: it is counted
+		}
+	}
+	return events
+}
+
+// addedTo stores events of a session in three steps, an index after each, and compares what is answered from those with a replay. The names of
+// logs tell where tasks' lines are, where their events do not.
+func addedTo(t *testing.T, ref layout.Session, events []string, logs *session.LogSet) {
+	ref.Version, ref.OwnerKind = layout.V17, "raycluster"
+	random := rand.New(rand.NewPCG(11, uint64(len(events))))
+	shuffled := slices.Clone(events)
+	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	// Five files: three grow in every step, one is whole at first, one comes last.
+	files := make([]strings.Builder, 5)
+	for i, e := range shuffled {
+		files[i%len(files)].WriteString(e + "\n")
+	}
+	s := open(t, t.TempDir(), ref)
+	for _, node := range logs.Nodes() {
+		for _, path := range logs.Paths(node) {
+			s.put(layout.LogKey(layout.DefaultRoot, ref, node, path), nil)
+		}
+	}
+	step := func(n int) (stored int64) {
+		for i := range files {
+			text := files[i].String()
+			cuts := []int{0, len(text) / 3, len(text) * 3 / 4, len(text)}
+			switch i {
+			case 3:
+				cuts = []int{0, len(text), len(text), len(text)}
+			case 4:
+				cuts = []int{0, 0, 0, len(text)}
+			}
+			if part := text[cuts[n]:cuts[n+1]]; part != "" {
+				whole := layout.NodeEventsKey(layout.DefaultRoot, ref, someNode, time.Date(2026, 11, 20, i, 0, 0, 0, time.UTC))
+				s.put(layout.ChunkKey(whole, int64(cuts[n]), layout.Plain), []byte(part))
+				stored += int64(len(part))
+			}
+		}
+		return stored
+	}
+	stored := step(0)
+	s.write(s.load())
+	for n := 1; n < 3; n++ {
+		indexed := stored
+		stored += step(n)
+		var p session.Progress
+		got, err := session.Load(t.Context(), s.store, layout.DefaultRoot, ref, session.Options{Log: s.log, Index: s.opener(), Progress: &p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Indexed() || got.IndexedBytes() != indexed || got.EventBytes() != stored {
+			t.Errorf("step %d: indexed %v, %d bytes from the index, want %d, of %d, want %d", n, got.Indexed(), got.IndexedBytes(), indexed, got.EventBytes(), stored)
+		}
+		if done, total := p.BytesDone.Load(), p.BytesTotal.Load(); done > stored || total > stored {
+			t.Errorf("step %d: progress %d of %d bytes, though only %d are stored", n, done, total, stored)
+		}
+		want := s.load()
+		if !slices.Equal(got.Warnings, want.Warnings) {
+			t.Errorf("step %d: warnings %q, want %q", n, got.Warnings, want.Warnings)
+		}
+		sameAnswers(t, want, got, taskURLs(want))
+		s.write(got)
+	}
+	want := s.load()
+	sameAnswers(t, want, s.loadAuto(s.opener()), taskURLs(want)[:20])
+	if s.said.Len() > 0 {
+		t.Error(s.said.String())
+	}
+}
+
+// TestIndexOfWhatIsGone: an index is not added to if events that it was made of are gone or others by now.
+func TestIndexOfWhatIsGone(t *testing.T) {
+	for name, change := range map[string]func(s *stored, key string){
+		"gone": func(s *stored, key string) {
+			if err := s.store.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another": func(s *stored, key string) { s.put(key, append(s.read(key), '\n')) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, dir, stats.Session)
+			events := s.load()
+			s.write(events)
+			objects := events.Tables().Objects
+			change(s, objects[len(objects)/2].Key)
+			got := s.loadAuto(s.opener())
+			if got.Indexed() || got.IndexedBytes() != 0 {
+				t.Errorf("indexed %v, %d bytes from the index", got.Indexed(), got.IndexedBytes())
+			}
+			want := s.load()
+			sameAnswers(t, want, got, taskURLs(want)[:10])
+		})
+	}
+}
+
+// TestIndexIsAddedToWithinTheRoom: what there is no room for is replayed in passes.
+func TestIndexIsAddedToWithinTheRoom(t *testing.T) {
+	s := generated(t, session.GroupRows+300)
+	s.write(s.load())
+	s.put(layout.FactsKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+	got, err := session.Load(t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{
+		Log: s.log, Index: s.opener(), Concurrency: 1, Room: func(held int64) bool { return held <= 4<<20 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Tasks.InMemory() {
+		t.Error("all rows are in memory, though there is no room for them")
+	}
+	want := s.load()
+	sameAnswers(t, want, got, taskURLs(want)[:24])
+}
