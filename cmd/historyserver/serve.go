@@ -51,7 +51,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.cacheMemory, "session-cache-max-memory", "memory that sessions may take, loaded or being loaded, as 512MiB")
 	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "sessions that are loaded at a time")
 	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "shortest time between two looks for what a running session has added")
-	fs.StringVar(&o.indexMode, "index", "auto", "auto: indexes of ended sessions are used, and written in the background after a session's first load; off: neither")
+	fs.StringVar(&o.indexMode, "index", "auto", "auto: sessions' indexes are used, and written in the background once a session was loaded; off: neither")
 	o.index.addFlags(fs)
 	o.upkeep.addFlags(fs)
 	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second, "how long a request waits for its session before it is told to come back; at most 25s, for Ray's proxying dashboard waits 30s")
