@@ -19,19 +19,30 @@ type object struct {
 	size  int64
 }
 
-// wholeBytes is up to how many bytes an object is read at once: footers of larger ones are within that many from the end, unless they
-// have thousands of row groups.
-const wholeBytes = 1 << 20
+const (
+	// wholeBytes is up to how many bytes an object is read at once: footers of larger ones are within that many from the end, unless they
+	// have thousands of row groups.
+	wholeBytes = 1 << 20
+	// memoryBuffer is what each column is buffered by that is read from memory: hardly anything.
+	memoryBuffer = 4 << 10
+)
 
-// open reads the footer. Parts that come with it are not read again.
+// open reads the footer of an object whose columns are read one after the other. Parts that come with it are not read again.
 func (o *object) open(ctx context.Context) (*parquet.File, error) {
+	if o.size <= wholeBytes {
+		return o.openBuffered(ctx, memoryBuffer)
+	}
+	return o.openBuffered(ctx, wholeBytes)
+}
+
+func (o *object) openBuffered(ctx context.Context, buffer int) (*parquet.File, error) {
 	tail := min(o.size, wholeBytes)
 	end, err := o.read(ctx, o.size-tail, tail)
 	if err != nil {
 		return nil, err
 	}
 	file, err := parquet.OpenFile(&tailReader{ctx: ctx, object: o, tail: end}, o.size,
-		parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(wholeBytes))
+		parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(buffer))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.key, err)
 	}

@@ -123,7 +123,7 @@ var errSchema = errors.New("not the columns of this version")
 
 // openRows opens the table; only its footer is read.
 func openRows(ctx context.Context, o *object, f *facts) (*rowsTable, error) {
-	file, err := o.open(ctx)
+	file, err := o.openBuffered(ctx, memoryBuffer) // row groups are read by part
 	if err != nil {
 		return nil, err
 	}
