@@ -160,6 +160,6 @@ func (d *Dashboard) summarizeActors(w http.ResponseWriter, r *Request) error {
 		}
 		count(summary.Object(class).Object("state_counts"), row.String("state"))
 	}
-	writeSummary(w, picked, pyjson.Obj("summary", summary, "total_actors", len(picked.rows), "summary_by", "class"))
+	writeSummary(w, r, picked, pyjson.Obj("summary", summary, "total_actors", len(picked.rows), "summary_by", "class"))
 	return nil
 }

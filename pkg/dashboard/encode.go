@@ -1,10 +1,13 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 const (
@@ -69,11 +72,33 @@ func (l listReply) object() *pyjson.Object {
 	return o
 }
 
+// writeList sends a State API list or summary.
+func writeList(w http.ResponseWriter, r *Request, l listReply) {
+	l.warnings = append(wrong(r.Session), l.warnings...)
+	writeStateReply(w, l.object())
+}
+
 // writeSummary sends a State API summary (SummaryApiResponse in ray/util/state/common.py).
-func writeSummary(w http.ResponseWriter, s selection, summary *pyjson.Object) {
+func writeSummary(w http.ResponseWriter, r *Request, s selection, summary *pyjson.Object) {
 	l := s.reply(nil)
 	l.rows = func(b []byte) []byte {
 		return pyjson.Append(b, pyjson.Obj("node_id_to_summary", pyjson.Obj("cluster", summary)))
 	}
-	writeStateReply(w, l.object())
+	writeList(w, r, l)
+}
+
+// maxWrong is how many of a session's warnings each list shows.
+const maxWrong = 10
+
+// wrong are the warnings about what is wrong with what is stored of a session; nil if nothing is. They are no partial_failure_warning, because
+// Ray's Python API refuses a list that has one unless it is told not to.
+func wrong(s *session.Session) []string {
+	all := s.Wrong()
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(all) <= maxWrong:
+		return slices.Clone(all)
+	}
+	return append(slices.Clone(all[:maxWrong]), fmt.Sprintf("and %d more warnings, which the list of sessions shows", len(all)-maxWrong))
 }

@@ -69,7 +69,7 @@ func (d *Dashboard) list(columns []column, rowsOf func(*Request) (rowSet, error)
 		if picked.rows, err = redactRows(r, picked.rows); err != nil {
 			return err
 		}
-		writeStateReply(w, picked.reply(set.columns(columns, q.Detail)).object())
+		writeList(w, r, picked.reply(set.columns(columns, q.Detail)))
 		return nil
 	}
 }

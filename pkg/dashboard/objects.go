@@ -90,7 +90,7 @@ func (d *Dashboard) summarizeObjects(w http.ResponseWriter, r *Request) error {
 	for _, site := range sites {
 		summary.Set(site, groups[site].object())
 	}
-	writeSummary(w, picked, pyjson.Obj("summary", summary, "total_objects", len(picked.rows), "total_size_mb", total,
+	writeSummary(w, r, picked, pyjson.Obj("summary", summary, "total_objects", len(picked.rows), "total_size_mb", total,
 		"callsite_enabled", callSites, "summary_by", "callsite"))
 	return nil
 }

@@ -149,6 +149,60 @@ func TestDriverRow(t *testing.T) {
 	}
 }
 
+// TestListsDoNotWarnOfWhatIsNew: events that only a newer Ray sends are nothing wrong.
+func TestListsDoNotWarnOfWhatIsNew(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	s := load(t, layouttest.WriteEvents(t, []string{`{"eventType":"NEWER_EVENT","newerEvent":{}}`}, func(int) string {
+		return fmt.Sprintf("%snode_events/%s-2026-11-20-23", layout.Prefix("log", ref), rayid.Node{1})
+	}), ref)
+	if len(s.Warnings) != 1 {
+		t.Errorf("warnings %q", s.Warnings)
+	}
+	a := newAsker(t, s, Options{})
+	for _, url := range []string{"/api/v0/tasks", "/api/v0/actors", "/api/v0/tasks/summarize"} {
+		if got := a.get(url).Body.String(); !strings.Contains(got, `"warnings": null`) {
+			t.Errorf("%s: %s", url, got)
+		}
+	}
+}
+
+// TestListsWarnOfDamage: whatever a list or a summary is of, it tells what of the session could not be read.
+func TestListsWarnOfDamage(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	for _, damaged := range []int{1, maxWrong, maxWrong + 3} {
+		dir := layouttest.WriteEvents(t, slices.Repeat([]string{"}{ no event"}, damaged), func(i int) string {
+			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", ref), rayid.Node{1}, i)
+		})
+		a := newAsker(t, load(t, dir, ref), Options{})
+		for _, url := range []string{
+			"/api/v0/tasks", "/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/actors", "/api/v0/actors/summarize", "/api/v0/jobs",
+			"/api/v0/nodes", "/api/v0/workers", "/api/v0/placement_groups", "/api/v0/objects/summarize",
+		} {
+			var answer struct {
+				Data struct {
+					Result struct {
+						Warnings []string
+						Partial  *string `json:"partial_failure_warning"`
+					}
+				}
+			}
+			if err := json.Unmarshal(a.get(url).Body.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+			got := answer.Data.Result
+			if n := min(damaged, maxWrong); len(got.Warnings) < n || !strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
+				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
+			}
+			if damaged > maxWrong && !strings.Contains(got.Warnings[maxWrong], "3 more") {
+				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
+			}
+			if got.Partial != nil && *got.Partial != "" {
+				t.Errorf("%s: partial_failure_warning %q, which Ray's Python API takes for a failure", url, *got.Partial)
+			}
+		}
+	}
+}
+
 func TestRuntimeEnvInfo(t *testing.T) {
 	for env, want := range map[string]string{
 		"":   `{"serialized_runtime_env": ""}`,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -51,7 +52,13 @@ func (d *Dashboard) listTasks(w http.ResponseWriter, r *Request) error {
 		out.buf = e.append(out.buf, picked.Row(i))
 		out.flushFull()
 	}
-	out.buf = append(out.buf, `], "partial_failure_warning": "", "warnings": null}}}`...)
+	out.buf = append(out.buf, `], "partial_failure_warning": "", "warnings": `...)
+	if warnings := wrong(r.Session); len(warnings) > 0 {
+		out.buf = pyjson.Append(out.buf, warnings)
+	} else {
+		out.buf = append(out.buf, "null"...)
+	}
+	out.buf = append(out.buf, "}}}"...)
 	out.flush()
 	return nil
 }

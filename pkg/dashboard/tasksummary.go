@@ -44,7 +44,7 @@ func (d *Dashboard) summarizeTasks(w http.ResponseWriter, r *Request) error {
 		writeStateError(w, filterRefused(err))
 		return nil
 	}
-	writeStateReply(w, l.object())
+	writeList(w, r, l)
 	return nil
 }
 

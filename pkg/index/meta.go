@@ -53,6 +53,7 @@ type facts struct {
 	Start    int64        `json:"start"` // Unix nanoseconds
 	End      int64        `json:"end"`
 	Warnings []string     `json:"warnings"`
+	Wrong    int          `json:"wrong"` // see session.Tables
 }
 
 // checkpoint is the one row of the table of that name, see session.Tables.
@@ -97,7 +98,7 @@ func (f *facts) check(root string, ref layout.Session, stored map[string]int64) 
 func factsOf(t *session.Tables, fingerprint, generation string) *facts {
 	return &facts{
 		Version: formatVersion, Fingerprint: fingerprint, Generation: generation, Tables: make(map[string]int64), Rows: t.Rows, First: t.First,
-		States: t.States, Start: t.Start, End: t.End, Warnings: t.Warnings,
+		States: t.States, Start: t.Start, End: t.End, Warnings: t.Warnings, Wrong: t.Wrong,
 	}
 }
 

@@ -89,6 +89,7 @@ const (
 	ofSubmission
 	ofWorker
 	ofGroup
+	ofNobody     // Ray's nil task: what a worker measured between tasks, which Ray shows nowhere
 	unidentified // it does not say whom it concerns
 )
 
@@ -140,6 +141,7 @@ func (d *decoder) merge(about subject, at []byte) {
 	switch about {
 	case noSubject:
 		d.counts.Unknown++
+	case ofNobody:
 	case unidentified:
 		d.counts.Damaged++
 	case ofTask:

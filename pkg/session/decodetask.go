@@ -339,6 +339,9 @@ func (d *decoder) taskProfile(c *cursor) subject {
 		return unidentified
 	}
 	about := d.task(id, attempt)
+	if none := idOf[rayid.Task](id); about == unidentified && len(id) > 0 && allAre(none[:], 0xff) {
+		return ofNobody
+	}
 	if about != ofTask || by == (profiler{}) {
 		return about
 	}

@@ -198,7 +198,7 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventor
 	}
 	out.Tasks.jobEnds, out.Tasks.deaths = jobs, deaths
 	out.Tasks.workOutFinal()
-	out.Warnings = s.warnings.all(s.counts)
+	out.Warnings, out.wrong = s.warnings.all(s.counts)
 	s.seal = inv.seal
 	return out, nil
 }

@@ -111,6 +111,8 @@ func TestLoadForms(t *testing.T) {
 			[]string{"1 × event of an unknown type"}},
 		{"event without subject", map[string][]byte{key(0, 0): plain(`{"taskLifecycleEvent":{"taskId":"","stateTransitions":[]}}` + "\n" + half)}, span(0, 20),
 			[]string{"1 × event without the ID"}},
+		{"profile of no task", map[string][]byte{key(0, 0): plain(`{"taskProfileEvents":{"taskId":"////////////////////////////////","profileEvents":{"events":[]}}}` + "\n" + half)},
+			span(0, 20), nil},
 		{"absurd times", map[string][]byte{
 			key(0, 0): plain(half + strings.Replace(finishedEvent(30), "2026-11-20T23:20:01.5Z", "99999-01-01T00:00:00Z", 1)),
 		}, span(0, 20), []string{"1 × time that is none"}},

@@ -29,7 +29,7 @@ type Session struct {
 	Logs            *LogSet
 	Snapshots       *SnapshotSet
 
-	// Warnings say what could not be read, a sentence each, at most maxWarnings.
+	// Warnings say what could not be read, a sentence each, at most some more than maxWarnings.
 	Warnings []string
 	// Foreign counts the objects below the session's prefix that are none of the layout's.
 	Foreign int
@@ -39,6 +39,7 @@ type Session struct {
 	Ended bool
 
 	source *source
+	wrong  int // see Wrong
 	// fingerprint is that of the sources the tables were made of, read how far the events among them were read.
 	fingerprint string
 	read        map[string]progressOf
@@ -68,6 +69,9 @@ type Progress struct {
 
 // Broken says that rows of the session can no longer be read, see Tasks.Err: it is to be loaded again.
 func (s *Session) Broken() bool { return s.Tasks.Err() != nil }
+
+// Wrong are the warnings about what is wrong with what is stored, all but those about what this version does not know.
+func (s *Session) Wrong() []string { return s.Warnings[:s.wrong] }
 
 // MemoryBytes estimates the memory the session holds.
 func (s *Session) MemoryBytes() int64 {

@@ -50,6 +50,7 @@ type Tables struct {
 
 	Start, End int64
 	Warnings   []string
+	Wrong      int // of them, see Session.Wrong
 
 	// Objects are the events that the tables were made of.
 	Objects []blob.Object
@@ -76,7 +77,7 @@ func (s *Session) Tables() *Tables {
 	out := &Tables{
 		Rows: t.n, Source: tableRows{t}, States: t.states.newer(),
 		Actors: s.Actors, Nodes: s.Nodes, Jobs: s.Jobs, Submissions: s.Submissions, Workers: s.Workers, PlacementGroups: s.PlacementGroups,
-		Start: s.Start, End: s.End, Warnings: s.Warnings, Objects: s.objects(), Checkpoint: s.encodeCheckpoint(),
+		Start: s.Start, End: s.End, Warnings: s.Warnings, Wrong: s.wrong, Objects: s.objects(), Checkpoint: s.encodeCheckpoint(),
 	}
 	if t.paged != nil {
 		out.First = t.paged.first
@@ -122,7 +123,7 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, inv *invent
 	out := &Session{
 		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended, Start: from.Start, End: from.End,
 		Actors: from.Actors, Nodes: from.Nodes, Jobs: from.Jobs, Submissions: from.Submissions, Workers: from.Workers,
-		PlacementGroups: from.PlacementGroups, Warnings: from.Warnings, source: s, fingerprint: inv.sources.Fingerprint, stored: inv.seal.last,
+		PlacementGroups: from.PlacementGroups, Warnings: from.Warnings, wrong: min(max(0, from.Wrong), len(from.Warnings)), source: s, fingerprint: inv.sources.Fingerprint, stored: inv.seal.last,
 	}
 	jobs, deaths, err := out.ends(ctx, tables.texts)
 	if err != nil {

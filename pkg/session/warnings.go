@@ -67,11 +67,11 @@ func (w *warnings) addReplayed(key string, r replayed) {
 	}
 }
 
-// all gives the warnings, sorted, and what the counts tell.
-func (w *warnings) all(c eventCounts) []string {
+// all gives the warnings, sorted, and what the counts tell; the first ones, so many, are about what is wrong with what is stored.
+func (w *warnings) all(c eventCounts) (all []string, wrong int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := slices.Sorted(slices.Values(w.list))
+	all = slices.Sorted(slices.Values(w.list))
 	if w.more > 0 {
 		all = append(all, fmt.Sprintf("and %s", count(w.more, "more warning")))
 	}
@@ -81,14 +81,17 @@ func (w *warnings) all(c eventCounts) []string {
 	}{
 		{c.Foreign, "event of another session skipped"},
 		{c.Damaged, "event without the ID of its subject skipped"},
-		{c.Unknown, "event of an unknown type skipped"},
 		{c.BadTimes, "time that is none"},
 	} {
 		if n.n > 0 {
 			all = append(all, fmt.Sprintf("%d × %s", n.n, n.what))
 		}
 	}
-	return all
+	wrong = len(all)
+	if c.Unknown > 0 {
+		all = append(all, fmt.Sprintf("%d × event of an unknown type skipped", c.Unknown))
+	}
+	return all, wrong
 }
 
 func count(n int, what string) string {

@@ -16,6 +16,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.matchTheme();
     addEventListener("popstate", () => { this.at = this.atOfAddress(); this.show(); });
     if (this.at !== null || sessionStorage.rayHistoryReplay) this.open(true);
+    this.listWarnings();
     this.listLostNodes();
   }
 
@@ -51,7 +52,8 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.slider.onchange = () => this.move(this.chosen());
     this.track = make("div", { class: "track" }, this.slider);
     this.time = make("span", { class: "time" });
-    this.lostNodes = make("details", { class: "lost", hidden: "" });
+    this.warnings = make("details", { class: "menu warnings", hidden: "" });
+    this.lostNodes = make("details", { class: "menu", hidden: "" });
     shadow.append(
       make("div", { class: "replay", role: "group", "aria-label": "Replay" },
         make("button", { type: "button", title: "One step back", "aria-label": "One step back", onclick: () => this.step(-1) }, "◀"), this.playButton,
@@ -59,33 +61,52 @@ customElements.define("ray-history-bar", class extends HTMLElement {
         this.track, this.time, make("button", { type: "button", onclick: () => { this.play(false); this.move(null); } }, "To the end")),
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
         make("span", { class: "what" }, "Stored session of ", make("b", {}, cluster), make("span", { class: "faint" }, " in " + namespace)),
-        make("span", { class: "faint wide", title: session }, when), make("span", { class: "room" }), this.lostNodes, this.replayButton, this.shareButton,
+        make("span", { class: "faint wide", title: session }, when), make("span", { class: "room" }), this.warnings, this.lostNodes, this.replayButton, this.shareButton,
         make("a", { href: new URL("homepage", this.root).href }, "All sessions")));
+  }
+
+  // listWarnings shows what of the session could not be read: the dashboard shows nothing of what its lists warn of.
+  async listWarnings() {
+    const list = (await this.ask("api/v0/jobs?limit=1"))?.data.result.warnings || [];
+    this.fill(this.warnings, list.length === 1 ? "1 warning" : `${list.length} warnings`, list.map(warning => {
+      const line = document.createElement("span");
+      line.textContent = warning;
+      return line;
+    }));
   }
 
   // listLostNodes links to the logs of nodes that died: the dashboard's Logs page offers those of living nodes only.
   async listLostNodes() {
-    const answer = await fetch(new URL("nodes?view=summary", this.session));
-    if (answer.status === 503) { // the session is being loaded
-      setTimeout(() => this.listLostNodes(), 1000 * (Number(answer.headers.get("Retry-After")) || 5));
-      return;
-    }
-    if (!answer.ok) return;
-    const lost = (await answer.json()).data.summary.filter(node => node.raylet.state === "DEAD");
-    if (!lost.length) return;
-    const list = document.createElement("div");
-    for (const { ip, raylet } of lost) {
+    const nodes = (await this.ask("nodes?view=summary"))?.data.summary || [];
+    const lost = nodes.filter(node => node.raylet.state === "DEAD");
+    this.fill(this.lostNodes, `Logs of dead nodes (${lost.length})`, lost.map(({ ip, raylet }) => {
       const link = document.createElement("a");
       link.href = "#/logs/?nodeId=" + encodeURIComponent(raylet.nodeId);
       link.title = raylet.stateMessage || "";
       link.textContent = `${ip} (${raylet.nodeId.slice(0, 8)})`;
       link.onclick = () => { this.lostNodes.open = false; };
-      list.append(link);
+      return link;
+    }));
+  }
+
+  // ask gives an answer about the session, once that is loaded; null if there is none.
+  async ask(path) {
+    for (;;) {
+      const answer = await fetch(new URL(path, this.session));
+      if (answer.ok) return answer.json();
+      if (answer.status !== 503) return null;
+      await new Promise(loaded => setTimeout(loaded, 1000 * (Number(answer.headers.get("Retry-After")) || 5)));
     }
-    const summary = document.createElement("summary");
-    summary.textContent = `Logs of dead nodes (${lost.length})`;
-    this.lostNodes.append(summary, list);
-    this.lostNodes.hidden = false;
+  }
+
+  // fill makes a menu of items; without any it stays hidden.
+  fill(menu, title, items) {
+    if (!items.length) return;
+    const summary = document.createElement("summary"), list = document.createElement("div");
+    summary.textContent = title;
+    list.append(...items);
+    menu.append(summary, list);
+    menu.hidden = false;
   }
 
   async open(open) {
