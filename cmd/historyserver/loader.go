@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -20,6 +21,7 @@ type loader struct {
 	root    string
 	catalog *catalog.Catalog
 	log     logrus.FieldLogger
+	loads   *prometheus.CounterVec
 
 	indexes *indexes // nil: sessions are always replayed
 }
@@ -34,11 +36,15 @@ type indexes struct {
 	verifications sync.WaitGroup
 }
 
-func (o *serveOptions) newLoader(store blob.Store, sessions *catalog.Catalog, log logrus.FieldLogger) *loader {
-	l := &loader{store: store, root: o.storage.Root, catalog: sessions, log: log}
+func (o *serveOptions) newLoader(store blob.Store, sessions *catalog.Catalog, log logrus.FieldLogger, registry prometheus.Registerer) *loader {
+	loads := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "historyserver_session_loads_total", Help: "Sessions loaded, by what their tables were made of: events, an index, or an index and newer events (both).",
+	}, []string{"from"})
+	registry.MustRegister(loads)
+	l := &loader{store: store, root: o.storage.Root, catalog: sessions, log: log, loads: loads}
 	if o.indexMode != "off" {
 		opener, target := o.index.open(store, l.root, log)
-		l.indexes = &indexes{opener: opener, background: index.NewBackground(store, opener, target, log)}
+		l.indexes = &indexes{opener: opener, background: index.NewBackground(store, opener, target, log, registry)}
 		l.indexes.verifying, l.indexes.stop = context.WithCancel(context.Background())
 	}
 	return l
@@ -47,18 +53,30 @@ func (o *serveOptions) newLoader(store blob.Store, sessions *catalog.Catalog, lo
 // load loads a session, tells how far it is, and asks for room, see session.Options.
 func (l *loader) load(ctx context.Context, ref layout.Session, p *session.Progress, room func(held int64) bool) (*session.Session, error) {
 	options := session.Options{Progress: p, Room: room, Log: l.log}
-	if l.indexes == nil {
-		return session.Load(ctx, l.store, l.root, ref, options)
+	if l.indexes != nil {
+		options.Index = l.indexes.opener
 	}
 	began := time.Now()
-	options.Index = l.indexes.opener
 	s, err := session.Load(ctx, l.store, l.root, ref, options)
 	if err != nil {
 		return nil, err
 	}
-	l.offer(s, began)
-	l.indexes.verifications.Go(func() { l.verify(s) })
+	l.loads.WithLabelValues(madeOf(s)).Inc()
+	if l.indexes != nil {
+		l.offer(s, began)
+		l.indexes.verifications.Go(func() { l.verify(s) })
+	}
 	return s, nil
+}
+
+func madeOf(s *session.Session) string {
+	switch {
+	case s.Indexed():
+		return "index"
+	case s.IndexedBytes() > 0:
+		return "both"
+	}
+	return "events"
 }
 
 // refresh gives the session with what was stored since.

@@ -15,7 +15,7 @@ import (
 
 // newCache makes the cache that loads sessions from the store, and what ends it.
 func (o *serveOptions) newCache(store blob.Store, sessions *catalog.Catalog, log logrus.FieldLogger, registry prometheus.Registerer) (cache *sessioncache.Cache[*session.Session], end func()) {
-	loader := o.newLoader(store, sessions, log)
+	loader := o.newLoader(store, sessions, log, registry)
 	cache = sessioncache.New(sessioncache.Options[*session.Session]{
 		NewLoad: func(ref layout.Session) sessioncache.Load[*session.Session] {
 			var p session.Progress

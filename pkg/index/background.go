@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -27,6 +28,7 @@ type Background struct {
 	opener *Opener
 	target *Target
 	log    logrus.FieldLogger
+	writes *prometheus.CounterVec
 
 	growth int64 // growthBytes, but in tests
 	work   chan func(context.Context)
@@ -39,9 +41,13 @@ type Background struct {
 }
 
 // NewBackground begins to wait for sessions, until Close.
-func NewBackground(store blob.Reader, opener *Opener, target *Target, log logrus.FieldLogger) *Background {
+func NewBackground(store blob.Reader, opener *Opener, target *Target, log logrus.FieldLogger, registry prometheus.Registerer) *Background {
 	ctx, stop := context.WithCancel(context.Background())
-	b := &Background{store: store, opener: opener, target: target, log: log, growth: growthBytes, work: make(chan func(context.Context)), stop: stop, tried: make(map[layout.Session]string), written: make(map[layout.Session]int64)}
+	writes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "historyserver_index_writes_total", Help: "Indexes of sessions written in the background.",
+	}, []string{"result"})
+	registry.MustRegister(writes)
+	b := &Background{store: store, opener: opener, target: target, log: log, writes: writes, growth: growthBytes, work: make(chan func(context.Context)), stop: stop, tried: make(map[layout.Session]string), written: make(map[layout.Session]int64)}
 	b.done.Go(func() {
 		for {
 			select {
@@ -114,9 +120,11 @@ func (b *Background) write(ctx context.Context, s *session.Session) {
 	case err == nil:
 		b.opener.Accept(s.Ref)
 		b.written[s.Ref] = s.EventBytes()
+		b.writes.WithLabelValues("ok").Inc()
 		log.WithField("seconds", time.Since(began).Seconds()).Info("indexed a session")
 	case ctx.Err() == nil:
 		b.tried[s.Ref] = s.Fingerprint()
+		b.writes.WithLabelValues("error").Inc()
 		log.WithError(err).Warn("cannot index a session; its events are replayed each time it is loaded")
 	}
 }

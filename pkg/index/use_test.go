@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -211,7 +212,7 @@ func TestCacheIsBounded(t *testing.T) {
 func TestBackground(t *testing.T) {
 	s := generated(t, minRows)
 	o := s.opener()
-	b := NewBackground(s.store, o, s.target(), s.log)
+	b := NewBackground(s.store, o, s.target(), s.log, prometheus.NewRegistry())
 	loaded := s.loadAuto(o)
 	for !s.loadAuto(o).Indexed() {
 		b.Offer(loaded, true)
@@ -230,7 +231,7 @@ func TestBackground(t *testing.T) {
 // TestBackgroundOfARunningSession: a session that grows is indexed when enough was added, and its next index when a good part was again.
 func TestBackgroundOfARunningSession(t *testing.T) {
 	s := generated(t, minRows)
-	b := NewBackground(s.store, s.opener(), s.target(), s.log)
+	b := NewBackground(s.store, s.opener(), s.target(), s.log, prometheus.NewRegistry())
 	defer b.Close()
 	first := s.load()
 	b.growth = first.EventBytes() + 1
