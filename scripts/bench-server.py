@@ -141,6 +141,9 @@ def main():
         ours = [o.binary, *place, "--listen", "127.0.0.1:{port}", "--log-level", "error"]
         enter = "/enter_cluster/{namespace}/{cluster}/{session}".format(**names)
         contenders = {"from events": ([*ours, "--index", "off"], enter), "with index": ([*ours, "--index", "auto"], enter)}
+        if not o.s3:
+            running = [a.replace(str(store), f"{store}-running") for a in ours]
+            contenders["running, with index"] = ([*running, "--index", "auto"], enter)
         if o.peer:
             arguments = [a.replace("{dir}", str(store)) for a in shlex.split(o.peer_args)]
             contenders["peer"] = ([o.peer, *arguments], o.peer_enter.format(**names))

@@ -1,6 +1,7 @@
 #!/bin/bash
 # bench-server.sh [TASKS…]   How long the first answer about a stored session takes, how much memory, and how long usual requests take then: from raw
-# events, with an index and, if PEER_BINARY names another history server's binary, with that one in turn. Default: 10000 100000 1000000.
+# events, with an index, with an index that a running session has outgrown (local only) and, if PEER_BINARY names another history server's binary, with
+# that one in turn. Default: 10000 100000 1000000.
 #
 #   BENCH_DIR       where sessions are generated, 4.3 GB a million tasks, kept for the next run (build/bench)
 #   BINARY          ours (build/historyserver, made if it is not there)
@@ -50,6 +51,12 @@ for tasks in "$@"; do
 		"$binary" index --all --force --quiet 0s --storage-backend s3 --s3-bucket "b$tasks" >&2
 	else
 		"$binary" index --all --quiet 0s --local-dir "$dir/$tasks" >&2
+		# The same session, still running: without its end, and with an hour more of a node's events.
+		rm -rf "$dir/$tasks-running"
+		cp -al "$dir/$tasks" "$dir/$tasks-running"
+		find "$dir/$tasks-running" -name end.json -delete
+		of=$(find "$dir/$tasks-running/log/bench_default" -path '*/node_events/*' -type f | sort | head -1)
+		cp "$of" "${of%-*}-23"
 	fi
 done
 python3 scripts/bench-server.py --dir "$dir" --binary "$binary" --runs "${RUNS:-3}" $([ "$place" = s3 ] && echo --s3) \

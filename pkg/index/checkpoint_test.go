@@ -136,11 +136,15 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *session.Lo
 		if !slices.Equal(got.Warnings, want.Warnings) {
 			t.Errorf("step %d: warnings %q, want %q", n, got.Warnings, want.Warnings)
 		}
-		sameAnswers(t, want, got, taskURLs(want))
+		urls := taskURLs(want)
+		if len(events) > 50_000 {
+			urls = urls[:12] // each takes a second under the race detector
+		}
+		sameAnswers(t, want, got, urls)
 		s.write(got)
 	}
 	want := s.load()
-	sameAnswers(t, want, s.loadAuto(s.opener()), taskURLs(want)[:20])
+	sameAnswers(t, want, s.loadAuto(s.opener()), taskURLs(want)[:8])
 	if s.said.Len() > 0 {
 		t.Error(s.said.String())
 	}
@@ -192,5 +196,42 @@ func TestIndexIsAddedToWithinTheRoom(t *testing.T) {
 		t.Error("all rows are in memory, though there is no room for them")
 	}
 	want := s.load()
-	sameAnswers(t, want, got, taskURLs(want)[:24])
+	sameAnswers(t, want, got, taskURLs(want)[:12])
+}
+
+// TestIndexOfASessionThatGrows: while the index of a session is written the session is refreshed; the index is of what it was.
+func TestIndexOfASessionThatGrows(t *testing.T) {
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := linesBelow(t, dir)
+	s := open(t, t.TempDir(), stats.Session)
+	const parts = 6
+	add := func(part int) {
+		text := strings.Join(lines[part*len(lines)/parts:(part+1)*len(lines)/parts], "\n") + "\n"
+		s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Date(2026, 11, 20, part, 0, 0, 0, time.UTC)), []byte(text))
+	}
+	add(0)
+	grown := s.load()
+	indexed := make(chan error, parts)
+	for part := 1; part < parts; part++ {
+		go func(was *session.Session) { indexed <- Write(t.Context(), s.target(), was, nil) }(grown)
+		add(part)
+		if grown, err = grown.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-indexed; err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := s.load()
+	urls := taskURLs(want)
+	sameAnswers(t, want, grown, urls)
+	got := s.loadAuto(s.opener())
+	if got.IndexedBytes() == 0 || got.IndexedBytes() == got.EventBytes() {
+		t.Errorf("%d of %d bytes from the index", got.IndexedBytes(), got.EventBytes())
+	}
+	sameAnswers(t, want, got, urls)
 }
