@@ -24,21 +24,20 @@ func hasSettled(s *session.Session) bool {
 }
 
 // Settle notes in the index that a session was loaded from that the session has settled since, so that its events need not be listed before
-// it is believed. It says whether there was anything to note.
+// it is believed. It says whether that was noted; a store that refuses it is no error.
 func Settle(ctx context.Context, store blob.Reader, to *Target, s *session.Session) (noted bool, err error) {
 	if !s.Indexed() || !s.Listed() || !hasSettled(s) {
 		return false, nil
 	}
 	noted, err = settleIn(ctx, store, to.Store.Put, to.Root, s)
-	if to.Cache != nil && !noted && err == nil {
-		cache, err := to.Cache.open(false)
-		if cache == nil || err != nil {
-			return false, err
-		}
-		noted, err = settleIn(ctx, cache, to.Cache.put, to.Root, s)
+	if noted || err != nil || to.Cache == nil {
 		return noted, err
 	}
-	return noted, err
+	cache, err := to.Cache.open(false)
+	if cache == nil || err != nil {
+		return false, err
+	}
+	return settleIn(ctx, cache, to.Cache.put, to.Root, s)
 }
 
 // settleIn does so if the index lies in store.
@@ -53,6 +52,9 @@ func settleIn(ctx context.Context, store blob.Reader, put func(context.Context, 
 	}
 	object := &object{store: store, key: key, size: o.Size}
 	file, f, err := object.facts(ctx)
+	if errors.Is(err, errStale) {
+		return false, nil // the session's is another
+	}
 	if err != nil {
 		return false, err
 	}
@@ -68,7 +70,10 @@ func settleIn(ctx context.Context, store blob.Reader, put func(context.Context, 
 	if err != nil {
 		return false, err
 	}
-	if err := put(ctx, key, bytes.NewReader(meta)); err != nil {
+	switch err := put(ctx, key, bytes.NewReader(meta)); {
+	case refused(err):
+		return false, nil
+	case err != nil:
 		return false, fmt.Errorf("note that session %s has settled: %w", s.Ref, err)
 	}
 	return true, nil

@@ -151,6 +151,9 @@ func TestSettle(t *testing.T) {
 		if err := Write(t.Context(), target, old, nil); err != nil {
 			t.Fatal(err)
 		}
+		if noted, err := Settle(t.Context(), s.store, &Target{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}, s.loadAuto(opener)); noted || err != nil {
+			t.Errorf("noted %v, %v, in a store that may not be written to", noted, err)
+		}
 		for i, want := range []bool{true, false} {
 			loaded := s.loadAuto(opener)
 			if noted, err := Settle(t.Context(), s.store, target, loaded); noted != want || err != nil || !loaded.Indexed() {
