@@ -101,13 +101,13 @@ func (b *Background) settle(ctx context.Context, s *session.Session) {
 	}
 }
 
-// hasGrown says whether a running session's next index is due. One whose rows are not in memory could not be added to.
+// hasGrown says whether a running session's next index is due.
 func (b *Background) hasGrown(s *session.Session) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	read := s.EventBytes()
 	fresh := read - max(s.IndexedBytes(), b.written[s.Ref])
-	return s.Tasks.InMemory() && fresh >= max(b.growth, read/growthShare)
+	return fresh >= max(b.growth, read/growthShare)
 }
 
 func (b *Background) write(ctx context.Context, s *session.Session) {

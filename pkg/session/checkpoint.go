@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,27 +35,28 @@ type pausedAttempt struct {
 	Time int64 // Unix nanoseconds
 }
 
-// checkpoint notes what a session that is being made would be added to. Consumed and Paused are added when it is stored.
-func (s *source) checkpoint(defined entitiesDefined) *checkpoint {
+// checkpoint notes what more events would be merged with. Consumed is added when it is stored.
+func (s *source) checkpoint(tasks *Tasks, defined entitiesDefined) *checkpoint {
 	s.warnings.mu.Lock()
 	defer s.warnings.mu.Unlock()
-	return &checkpoint{Defined: defined, Counts: s.counts, Warnings: slices.Clone(s.warnings.list), More: s.warnings.more}
+	c := &checkpoint{Defined: defined, Counts: s.counts, Warnings: slices.Clone(s.warnings.list), More: s.warnings.more}
+	for _, paused := range tasks.paused {
+		for key, time := range paused {
+			c.Paused = append(c.Paused, pausedAttempt{key, time})
+		}
+	}
+	return c
 }
 
-// encodeCheckpoint gives the session's checkpoint; nil if it has none, because its rows are not in memory.
+// encodeCheckpoint gives the session's checkpoint; nil if it has none, because its tables are an index's.
 func (s *Session) encodeCheckpoint() []byte {
-	if s.checkpoint == nil || !s.Tasks.InMemory() {
+	if s.checkpoint == nil {
 		return nil
 	}
 	c := *s.checkpoint
 	c.Consumed = make(map[string]int64, len(s.read))
 	for key, progress := range s.read {
 		c.Consumed[key] = progress.consumed
-	}
-	for _, paused := range s.Tasks.paused {
-		for key, time := range paused {
-			c.Paused = append(c.Paused, pausedAttempt{key, time})
-		}
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -75,16 +78,13 @@ func (s *Session) objects() []blob.Object {
 }
 
 // EventBytes is how many bytes of events, as stored, the session's tables were made of.
-func (s *Session) EventBytes() (n int64) {
-	for _, progress := range s.read {
-		n += progress.stored()
-	}
-	return n
-}
+func (s *Session) EventBytes() int64 { return storedBytes(s.read) }
 
-func (p progressOf) stored() (n int64) {
-	for _, c := range p.chunks {
-		n += c.object.Size
+func storedBytes(read map[string]progressOf) (n int64) {
+	for _, progress := range read {
+		for _, c := range progress.chunks {
+			n += c.object.Size
+		}
 	}
 	return n
 }
@@ -103,26 +103,40 @@ func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, inv *in
 	if !unchanged {
 		return nil, nil
 	}
-	tables, err := s.restore(ctx, from, &c)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	tables, err := from.interned()
+	if err == nil && !s.entities.restore(from, &c.Defined) {
+		err = fmt.Errorf("%w: its checkpoint is of other tables", ErrDamaged)
 	}
 	if err != nil {
 		s.opts.Index.Reject(ref, from.Fingerprint, err)
 		return nil, nil
 	}
-	s.done = done
-	for _, progress := range done {
-		s.resumed += progress.stored()
-	}
+	s.done, s.resumed = done, storedBytes(done)
 	s.first, s.last, s.counts = from.Start, from.End, c.Counts
 	s.warnings.list, s.warnings.more = c.Warnings, c.More
 	grown := s.grown(inv.events)
 	s.opts.Progress.only(grown)
-	if err := s.replayAll(ctx, ref, grown, tables, s.opts.Room); err != nil {
-		return nil, err
+	var unreadable error
+	out, err := s.loadInPasses(ctx, ref, inv, tables, func(tables *taskTables) error {
+		s.done = maps.Clone(done)
+		if unreadable = s.restoreRows(ctx, from, c.Paused, tables); unreadable != nil {
+			return unreadable
+		}
+		return s.replayAll(ctx, ref, grown, tables, s.opts.Room)
+	})
+	if unreadable != nil && ctx.Err() == nil {
+		s.opts.Index.Reject(ref, from.Fingerprint, unreadable)
+		s.forget()
+		return nil, nil
 	}
-	return s.finish(ctx, ref, inv, tables)
+	return out, err
+}
+
+// forget makes the source one of which nothing was read.
+func (s *source) forget() {
+	s.entities, s.done, s.resumed = newEntityTables(), make(map[string]progressOf), 0
+	s.first, s.last, s.counts = 0, 0, eventCounts{}
+	s.warnings.list, s.warnings.more, s.warnings.muted = nil, 0, false
 }
 
 // progressBefore says how far wholes were read when just objects were. It is false if one of those is gone, or is another by now.
@@ -151,66 +165,71 @@ func progressBefore(wholes []*whole, objects []blob.Object, consumed map[string]
 	return done, len(known) == 0
 }
 
-// restore puts the rows of an index back into tables that can be added to.
-func (s *source) restore(ctx context.Context, from *Tables, c *checkpoint) (*taskTables, error) {
-	tables, err := from.interned()
-	if err != nil {
-		return nil, err
-	}
-	entities := newEntityTables()
-	if !entities.restore(from, &c.Defined) {
-		return nil, fmt.Errorf("%w: its checkpoint is of other tables", ErrDamaged)
-	}
-	if err := s.restoreRows(ctx, from, tables); err != nil {
-		return nil, err
-	}
-	for _, p := range c.Paused {
-		shard := &tables.shards[shardOf(&p.ID)]
-		if shard.paused == nil {
-			shard.paused = make(map[attemptKey]int64)
-		}
-		shard.paused[p.attemptKey] = p.Time
-	}
-	s.entities = entities
-	return tables, nil
-}
-
-// restoreRows reads all rows, several groups at a time, and puts them into shards in their order.
-func (s *source) restoreRows(ctx context.Context, from *Tables, tables *taskTables) error {
+// restoreRows puts an index's rows back into the shards that tables keep. Groups are read several at a time, and put in their order.
+func (s *source) restoreRows(ctx context.Context, from *Tables, paused []pausedAttempt, tables *taskTables) error {
 	paged := newPagedRows(from.Source, from.Rows, from.First, from.limits())
 	g, ctx := errgroup.WithContext(ctx)
-	queue := make(chan chan []taskPage, runtime.GOMAXPROCS(0))
+	queue := make(chan restored, runtime.GOMAXPROCS(0))
+	begin := tables.begin
+	var end atomic.Int64 // as tables.end: the rows of shards that were dropped need not be read
+	end.Store(int64(tables.end))
 	g.Go(func() error {
 		defer close(queue)
 		for n := range from.First {
-			pages := make(chan []taskPage, 1)
+			if n+1 < len(from.First) && shardOf(&from.First[n+1]) < begin {
+				continue
+			}
+			if int64(shardOf(&from.First[n])) >= end.Load() {
+				return nil
+			}
+			group := restored{rows: paged.rowsOf(n), pages: make(chan []taskPage, 1)}
 			select {
-			case queue <- pages:
+			case queue <- group:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 			g.Go(func() error {
-				defer close(pages)
-				read, err := paged.fetch(n, AllParts)
-				pages <- read
+				defer close(group.pages)
+				pages, err := paged.fetch(n, AllParts)
+				if err == nil {
+					group.pages <- pages
+				}
 				return err
 			})
 		}
 		return nil
 	})
-	for n := 0; ; n++ {
-		pages, more := <-queue
-		if !more {
-			return g.Wait()
-		}
-		read := <-pages
-		for i := range paged.rowsOf(n) {
-			if read != nil {
-				tables.adopt(&read[i>>pageBits], i&(pageRows-1))
+	beside := int64(cap(queue)+2) * groupPages * pageMemory
+	for group := range queue {
+		pages, read := <-group.pages
+		for i := range group.rows {
+			if read {
+				tables.adopt(&pages[i>>pageBits], i&(pageRows-1))
 			}
 		}
-		tables.fit(s.opts.Room, readerBytes, func(int) {})
+		tables.fit(s.opts.Room, beside, func(int) {})
+		end.Store(int64(tables.end))
 	}
+	for _, p := range paused {
+		tables.shards[shardOf(&p.ID)].restorePaused(p)
+	}
+	return g.Wait()
+}
+
+// restored is a group of rows that is being read; pages is closed without any if that fails.
+type restored struct {
+	rows  int
+	pages chan []taskPage
+}
+
+func (s *taskShard) restorePaused(p pausedAttempt) {
+	switch {
+	case s.dropped:
+		return
+	case s.paused == nil:
+		s.paused = make(map[attemptKey]int64)
+	}
+	s.paused[p.attemptKey] = p.Time
 }
 
 // adopt puts a row of another table, which refers to the same texts and follows all that were put before, into its shard.

@@ -111,19 +111,10 @@ func (s *source) indexedSession(ctx context.Context, ref layout.Session, inv *in
 
 // loadEvents replays the session's events.
 func (s *source) loadEvents(ctx context.Context, ref layout.Session, inv *inventory) (*Session, error) {
-	tables := newTaskTables()
-	if err := s.replayAll(ctx, ref, inv.events, tables, s.opts.Room); err != nil {
-		return nil, err
-	}
-	return s.finish(ctx, ref, inv, tables)
-}
-
-// finish makes a session of what was replayed, and replays what there was no room for.
-func (s *source) finish(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
-	if !tables.complete() {
-		return s.loadInPasses(ctx, ref, inv, tables)
-	}
-	return s.assemble(ctx, ref, inv, tables)
+	return s.loadInPasses(ctx, ref, inv, newTaskTables(), func(tables *taskTables) error {
+		clear(s.done)
+		return s.replayAll(ctx, ref, inv.events, tables, s.opts.Room)
+	})
 }
 
 // replayAll replays wholes, several at a time. Where there is not room enough, the tables are left incomplete; nil is room for all.
@@ -185,7 +176,7 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventor
 		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended,
 		Start: s.first, End: s.last, source: s, fingerprint: inv.sources.Fingerprint, stored: inv.seal.last,
 	}
-	out.read, out.checkpoint = maps.Clone(s.done), s.checkpoint(s.entities.fill(out))
+	defined := s.entities.fill(out)
 	jobs, deaths, err := out.ends(ctx, tables.texts)
 	if err != nil {
 		return nil, err
@@ -199,6 +190,7 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventor
 	out.Tasks.jobEnds, out.Tasks.deaths = jobs, deaths
 	out.Tasks.workOutFinal()
 	out.Warnings, out.wrong = s.warnings.all(s.counts)
+	out.read, out.checkpoint = maps.Clone(s.done), s.checkpoint(out.Tasks, defined)
 	s.seal = inv.seal
 	return out, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// A session whose rows would take more memory than its load may hold is replayed in passes: each keeps the tasks of some shards, and puts
+// A session whose rows would take more memory than its load may hold is read in passes: each keeps the tasks of some shards, and puts
 // their rows into a file when it is through. How many shards a pass can keep shows on the way: when there is no more room, it drops the
 // last of them, which a later pass begins with. So memory is bounded however large a session is, for the price of reading it several times.
 
@@ -83,30 +83,38 @@ func (t *taskTables) memory() int64 {
 // pageMemory is what a page holds with its cells and what leads to it.
 const pageMemory = int64(unsafe.Sizeof(taskPage{}) + unsafe.Sizeof(taskCells{}) + 8)
 
-// loadInPasses makes a session whose first pass, which tables hold, could not keep the tasks of all shards.
-func (s *source) loadInPasses(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
+// loadInPasses makes a session of what pass fills tables with: of one pass, if all of it has room in memory.
+func (s *source) loadInPasses(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables, pass func(*taskTables) error) (*Session, error) {
+	if err := pass(tables); err != nil {
+		return nil, err
+	}
+	if tables.complete() {
+		return s.assemble(ctx, ref, inv, tables)
+	}
 	file, err := newRowFile()
 	if err != nil {
 		return nil, err
 	}
 	counts := s.counts
+	var paused []pausedAttempt
 	for {
 		out, err := s.assembleInto(ctx, file, ref, inv, tables)
 		if err != nil {
 			return nil, err
 		}
+		paused = append(paused, out.checkpoint.Paused...)
 		if tables.end == numShards {
 			if err := file.complete(); err != nil {
 				return nil, err
 			}
 			out.Tasks.takeRows(file)
+			out.checkpoint.Paused = paused
 			s.filed = true
 			return out, nil
 		}
 		tables.next()
-		clear(s.done)
 		s.warnings.mute()
-		if err := s.replayAll(ctx, ref, inv.events, tables, s.opts.Room); err != nil {
+		if err := pass(tables); err != nil {
 			return nil, err
 		}
 		s.counts = counts
