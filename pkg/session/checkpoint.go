@@ -157,10 +157,14 @@ func progressBefore(wholes []*whole, objects []blob.Object, consumed map[string]
 				p.chunks = append(p.chunks, c)
 			}
 		}
-		if len(p.chunks) > 0 {
-			p.consumed = consumed[w.key]
-			done[w.key] = p
+		if len(p.chunks) == 0 {
+			continue
 		}
+		p.consumed = consumed[w.key]
+		if last := p.chunks[len(p.chunks)-1]; p.consumed < 0 || last.compression == layout.Plain && p.consumed > last.offset+last.object.Size {
+			return nil, false
+		}
+		done[w.key] = p
 	}
 	return done, len(known) == 0
 }
@@ -200,12 +204,20 @@ func (s *source) restoreRows(ctx context.Context, from *Tables, paused []pausedA
 		return nil
 	})
 	beside := int64(cap(queue)+2) * groupPages * pageMemory
+	inOrder := true
+	var last attemptKey
 	for group := range queue {
 		pages, read := <-group.pages
-		for i := range group.rows {
-			if read {
-				tables.adopt(&pages[i>>pageBits], i&(pageRows-1))
+		for n := range group.rows {
+			if !read {
+				break
 			}
+			p, i := &pages[n>>pageBits], n&(pageRows-1)
+			next := attemptKey{p.id[i], p.attempt[i]}
+			if inOrder = inOrder && (last.ID.Nil() || compareAttempts(last, next) < 0); inOrder {
+				tables.adopt(p, i)
+			}
+			last = next
 		}
 		tables.fit(s.opts.Room, beside, func(int) {})
 		end.Store(int64(tables.end))
@@ -213,7 +225,13 @@ func (s *source) restoreRows(ctx context.Context, from *Tables, paused []pausedA
 	for _, p := range paused {
 		tables.shards[shardOf(&p.ID)].restorePaused(p)
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if !inOrder {
+		return fmt.Errorf("%w: its rows are not in order", ErrDamaged)
+	}
+	return nil
 }
 
 // restored is a group of rows that is being read; pages is closed without any if that fails.

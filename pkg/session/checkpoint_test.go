@@ -1,10 +1,13 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -51,5 +54,77 @@ func TestCheckpointInPasses(t *testing.T) {
 				t.Fatalf("room for %d bytes: row %d is %s, %s, want %s, %s", room, m, x.ID(), x.State(), y.ID(), y.State())
 			}
 		}
+	}
+}
+
+// damagedRows are rows of which some are not what they were.
+type damagedRows struct {
+	RowSource
+	damage func(*TaskColumns)
+}
+
+func (d damagedRows) Columns(g int, part Part) (*TaskColumns, error) {
+	columns, err := d.RowSource.Columns(g, part)
+	if err == nil {
+		d.damage(columns)
+	}
+	return columns, err
+}
+
+// rejecting is an index that notes why it was rejected.
+type rejecting struct {
+	tables *Tables
+	reason error
+}
+
+func (r *rejecting) Open(context.Context, layout.Session, Sources) (*Tables, error) {
+	return r.tables, nil
+}
+
+func (r *rejecting) Reject(_ layout.Session, _ string, reason error) { r.reason = reason }
+
+// TestDamagedCheckpoint: from an index that contradicts itself nothing is taken; the events are replayed.
+func TestDamagedCheckpoint(t *testing.T) {
+	b := newBucket()
+	b.objects[testWhole] = []byte(lines(0, 300))
+	was := loadBucket(t, b)
+	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 300))), layout.Plain)] = []byte(lines(300, 310))
+	for name, tt := range map[string]struct {
+		damage   func(*Tables)
+		rejected bool
+	}{
+		"nothing": {func(*Tables) {}, false},
+		"rows in another order": {func(tables *Tables) {
+			tables.Source = damagedRows{tables.Source, func(c *TaskColumns) { copy(c.IDs[24:48], c.IDs[48:72]) }}
+		}, true},
+		"a text that is not there": {func(tables *Tables) {
+			tables.Source = damagedRows{tables.Source, func(c *TaskColumns) { c.Cells[3][7] = 1 << 20 }}
+		}, true},
+		"no JSON":        {func(tables *Tables) { tables.Checkpoint = tables.Checkpoint[1:] }, true},
+		"other entities": {func(tables *Tables) { tables.Nodes = append(tables.Nodes, Node{}) }, true},
+		"read too far": {func(tables *Tables) {
+			tables.Checkpoint = bytes.Replace(tables.Checkpoint, []byte(`":`+strconv.Itoa(len(lines(0, 300)))), []byte(`":99999999`), 1)
+		}, false},
+		"read less": {func(tables *Tables) {
+			tables.Checkpoint = bytes.Replace(tables.Checkpoint, []byte(`":`+strconv.Itoa(len(lines(0, 300)))), []byte(`":-5`), 1)
+		}, false},
+		"other objects":   {func(tables *Tables) { tables.Objects[0].Size++ }, false},
+		"one that's gone": {func(tables *Tables) { tables.Objects = append(tables.Objects, blob.Object{Key: "gone"}) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tables := was.Tables()
+			tt.damage(tables)
+			index := &rejecting{tables: tables}
+			got, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Index: index})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all := finished(got); len(all) != 310 || got.source.counts.Events != 620 || len(got.Warnings) > 0 {
+				t.Errorf("%d tasks finished, want 310; %d events, want 620; warnings %q", len(all), got.source.counts.Events, got.Warnings)
+			}
+			if (index.reason != nil) != tt.rejected || (got.IndexedBytes() > 0) != (name == "nothing") {
+				t.Errorf("rejected because %v; %d bytes from the index", index.reason, got.IndexedBytes())
+			}
+		})
 	}
 }

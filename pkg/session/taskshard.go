@@ -121,13 +121,18 @@ func (s *taskShard) order() []uint32 {
 	compare := func(a, b uint32) int {
 		p, i := s.row(int(a))
 		q, j := s.row(int(b))
-		if c := compareIDs(p.id[i][:], q.id[j][:]); c != 0 {
-			return c
-		}
-		return cmp.Compare(q.attempt[j], p.attempt[i])
+		return compareAttempts(attemptKey{p.id[i], p.attempt[i]}, attemptKey{q.id[j], q.attempt[j]})
 	}
 	slices.SortFunc(order[s.sorted:], compare)
 	return mergeSorted(order, s.sorted, compare)
+}
+
+// compareAttempts is the order of rows.
+func compareAttempts(a, b attemptKey) int {
+	if c := compareIDs(a.ID[:], b.ID[:]); c != 0 {
+		return c
+	}
+	return cmp.Compare(b.Attempt, a.Attempt)
 }
 
 // mergeSorted merges the sorted runs all[:n] and all[n:].
