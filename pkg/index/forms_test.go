@@ -20,11 +20,7 @@ import (
 // TestAnswersDoNotDependOnForm: a session's events in one file, in order, answer the same to the byte as the same events shuffled, half of them
 // twice, over several files of either layout, and as the indexes of those.
 func TestAnswersDoNotDependOnForm(t *testing.T) {
-	names, err := recording.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
+	for _, name := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
 			r := recording.OpenNamed(t, name)
 			var events []string
