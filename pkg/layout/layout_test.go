@@ -140,6 +140,8 @@ func FuzzParseObject(f *testing.F) {
 func FuzzLogKeyRoundTrip(f *testing.F) {
 	f.Add("raylet.out", int64(0), uint8(0))
 	f.Add("a.@00000000000000000003.gz", int64(7), uint8(2))
+	f.Add(".gz", int64(0), uint8(0))
+	f.Add("events/.zst", int64(0), uint8(1))
 	f.Fuzz(func(t *testing.T, p string, offset int64, c uint8) {
 		if CheckLogPath(p) != nil || offset < 0 {
 			return

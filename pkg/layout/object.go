@@ -130,18 +130,19 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 	if s.Version == V17 {
 		if node, nodeErr := rayid.Parse[rayid.Node](folder); nodeErr == nil {
 			// V17 has a folder a node where V16 has one a kind.
-			folder, name, _ = strings.Cut(name, "/")
-			if folder == "logs" {
+			var within bool
+			folder, name, within = strings.Cut(name, "/")
+			if folder == "logs" && within {
 				return logObject(o, key, node, name, explicit)
 			}
 		}
 	}
 	switch folder {
 	case "logs":
-		nodeHex, p, _ := strings.Cut(name, "/")
+		nodeHex, p, within := strings.Cut(name, "/")
 		node, nodeErr := rayid.Parse[rayid.Node](nodeHex)
-		if nodeErr != nil {
-			return Object{}, fmt.Errorf("%w: %.300q: %w", ErrForeign, key, nodeErr)
+		if nodeErr != nil || !within {
+			return Object{}, fmt.Errorf("%w: %.300q: want logs/{node}/{path}", ErrForeign, key)
 		}
 		return logObject(o, key, node, p, explicit)
 	case "node_events":
@@ -190,9 +191,6 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 
 // logObject completes a log's object. Only a spelled offset makes an ending a compression's: see LogChunkKey.
 func logObject(o Object, key string, node rayid.Node, logPath string, explicit bool) (Object, error) {
-	if logPath == "" {
-		return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
-	}
 	o.Kind, o.Node = Log, node
 	if !explicit && o.Compression != Plain {
 		logPath += o.Compression.Ext()
