@@ -42,6 +42,19 @@ func (r *Recording) Posts(node string) []Post {
 	return must(r.archive.ReadPosts(node))(r.t)
 }
 
+// Events are all events that the nodes sent, a text each.
+func (r *Recording) Events() (all []string) {
+	r.t.Helper()
+	for _, node := range r.Nodes() {
+		for _, post := range r.Posts(node) {
+			for _, e := range post.Body {
+				all = append(all, string(e))
+			}
+		}
+	}
+	return all
+}
+
 // TmpRay is a fresh copy of the node's /tmp/ray.
 func (r *Recording) TmpRay(node string) string {
 	r.t.Helper()

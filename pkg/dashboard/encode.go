@@ -64,17 +64,21 @@ func (l listReply) object() *pyjson.Object {
 	o := pyjson.Obj("total", l.total, "num_after_truncation", l.afterTruncation, "num_filtered", l.filtered)
 	o.Set("result", pyjson.Raw(l.rows(nil)))
 	o.Set("partial_failure_warning", l.partialFailure)
-	if l.warnings == nil {
-		o.Set("warnings", nil)
-	} else {
-		o.Set("warnings", l.warnings)
-	}
+	o.Set("warnings", orNull(l.warnings))
 	return o
+}
+
+// orNull is the texts, or null where there are none.
+func orNull(texts []string) any {
+	if len(texts) == 0 {
+		return nil
+	}
+	return texts
 }
 
 // writeList sends a State API list or summary.
 func writeList(w http.ResponseWriter, r *Request, l listReply) {
-	l.warnings = append(wrong(r.Session), l.warnings...)
+	l.warnings = append(damage(r.Session), l.warnings...)
 	writeStateReply(w, l.object())
 }
 
@@ -87,18 +91,18 @@ func writeSummary(w http.ResponseWriter, r *Request, s selection, summary *pyjso
 	writeList(w, r, l)
 }
 
-// maxWrong is how many of a session's warnings each list shows.
-const maxWrong = 10
+// maxDamage is how many of a session's warnings each list shows.
+const maxDamage = 10
 
-// wrong are the warnings about what is wrong with what is stored of a session; nil if nothing is. They are no partial_failure_warning, because
+// damage are the warnings about what is wrong with what is stored of a session; nil if nothing is. They are no partial_failure_warning, because
 // Ray's Python API refuses a list that has one unless it is told not to.
-func wrong(s *session.Session) []string {
-	all := s.Wrong()
+func damage(s *session.Session) []string {
+	all := s.Damage()
 	switch {
 	case len(all) == 0:
 		return nil
-	case len(all) <= maxWrong:
+	case len(all) <= maxDamage:
 		return slices.Clone(all)
 	}
-	return append(slices.Clone(all[:maxWrong]), fmt.Sprintf("and %d more warnings, which the list of sessions shows", len(all)-maxWrong))
+	return append(slices.Clone(all[:maxDamage]), fmt.Sprintf("and %d more warnings, which the list of sessions shows", len(all)-maxDamage))
 }

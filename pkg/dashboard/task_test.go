@@ -31,14 +31,7 @@ var eventAnswers = []string{
 // same to the byte.
 func TestAnswersDoNotDependOnStorage(t *testing.T) {
 	rec := recording.OpenNamed(t, "ray-2.60-wide")
-	var events []string
-	for _, node := range rec.Nodes() {
-		for _, post := range rec.Posts(node) {
-			for _, e := range post.Body {
-				events = append(events, string(e))
-			}
-		}
-	}
+	events := rec.Events()
 	v16, v17 := rec.Session, rec.Session
 	v17.Version, v17.OwnerKind = layout.V17, "raycluster"
 	node := rayid.Node{1}.String()
@@ -169,7 +162,7 @@ func TestListsDoNotWarnOfWhatIsNew(t *testing.T) {
 // TestListsWarnOfDamage: whatever a list or a summary is of, it tells what of the session could not be read.
 func TestListsWarnOfDamage(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-	for _, damaged := range []int{1, maxWrong, maxWrong + 3} {
+	for _, damaged := range []int{1, maxDamage, maxDamage + 3} {
 		dir := layouttest.WriteEvents(t, slices.Repeat([]string{"}{ no event"}, damaged), func(i int) string {
 			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", ref), rayid.Node{1}, i)
 		})
@@ -190,10 +183,10 @@ func TestListsWarnOfDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := answer.Data.Result
-			if n := min(damaged, maxWrong); len(got.Warnings) < n || !strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
+			if n := min(damaged, maxDamage); len(got.Warnings) < n || !strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
 				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
 			}
-			if damaged > maxWrong && !strings.Contains(got.Warnings[maxWrong], "3 more") {
+			if damaged > maxDamage && !strings.Contains(got.Warnings[maxDamage], "3 more") {
 				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
 			}
 			if got.Partial != nil && *got.Partial != "" {

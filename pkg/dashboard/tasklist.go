@@ -53,12 +53,7 @@ func (d *Dashboard) listTasks(w http.ResponseWriter, r *Request) error {
 		out.flushFull()
 	}
 	out.buf = append(out.buf, `], "partial_failure_warning": "", "warnings": `...)
-	if warnings := wrong(r.Session); len(warnings) > 0 {
-		out.buf = pyjson.Append(out.buf, warnings)
-	} else {
-		out.buf = append(out.buf, "null"...)
-	}
-	out.buf = append(out.buf, "}}}"...)
+	out.buf = append(pyjson.Append(out.buf, orNull(damage(r.Session))), "}}}"...)
 	out.flush()
 	return nil
 }

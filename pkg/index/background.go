@@ -47,7 +47,10 @@ func NewBackground(store blob.Reader, opener *Opener, target *Target, log logrus
 		Name: "historyserver_index_writes_total", Help: "Indexes of sessions written in the background.",
 	}, []string{"result"})
 	registry.MustRegister(writes)
-	b := &Background{store: store, opener: opener, target: target, log: log, writes: writes, growth: growthBytes, work: make(chan func(context.Context)), stop: stop, tried: make(map[layout.Session]string), written: make(map[layout.Session]int64)}
+	b := &Background{
+		store: store, opener: opener, target: target, log: log, writes: writes, growth: growthBytes, work: make(chan func(context.Context)), stop: stop,
+		tried: make(map[layout.Session]string), written: make(map[layout.Session]int64),
+	}
 	b.done.Go(func() {
 		for {
 			select {
@@ -72,12 +75,9 @@ func (b *Background) Close() {
 func (b *Background) Offer(s *session.Session, ended bool) {
 	var job func(context.Context)
 	switch {
-	case s.Indexed():
-		if !s.Listed() || !hasSettled(s) {
-			return
-		}
+	case canSettle(s):
 		job = func(ctx context.Context) { b.settle(ctx, s) }
-	case s.Tasks.Len() < minRows || b.failed(s) || !ended && !b.hasGrown(s):
+	case s.Indexed() || s.Tasks.Len() < minRows || b.failed(s) || !ended && !b.hasGrown(s):
 		return
 	default:
 		job = func(ctx context.Context) { b.write(ctx, s) }

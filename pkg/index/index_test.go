@@ -213,15 +213,7 @@ func TestSameAnswers(t *testing.T) {
 	for _, name := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
 			r := recording.OpenNamed(t, name)
-			archive, err := recording.Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ref, err := archive.Session()
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := open(t, r.Store(), ref)
+			s := open(t, r.Store(), r.Session)
 			events := s.load()
 			urls := taskURLs(events)
 			for _, a := range r.Golden() {

@@ -53,7 +53,7 @@ type facts struct {
 	Start    int64        `json:"start"` // Unix nanoseconds
 	End      int64        `json:"end"`
 	Warnings []string     `json:"warnings"`
-	Wrong    int          `json:"wrong"` // see session.Tables
+	Damage   int          `json:"damage"` // see session.Tables
 }
 
 // checkpoint is the one row of the table of that name, see session.Tables.
@@ -98,7 +98,7 @@ func (f *facts) check(root string, ref layout.Session, stored map[string]int64) 
 func factsOf(t *session.Tables, fingerprint, generation string) *facts {
 	return &facts{
 		Version: formatVersion, Fingerprint: fingerprint, Generation: generation, Tables: make(map[string]int64), Rows: t.Rows, First: t.First,
-		States: t.States, Start: t.Start, End: t.End, Warnings: t.Warnings, Wrong: t.Wrong,
+		States: t.States, Start: t.Start, End: t.End, Warnings: t.Warnings, Damage: t.Damage,
 	}
 }
 

@@ -112,7 +112,7 @@ func (o *Opener) openTables(ctx context.Context, store blob.Reader, ref layout.S
 	if o.isRejected(ref, f.Fingerprint) || !(asked || grows) {
 		return nil, errStale
 	}
-	out := &session.Tables{Fingerprint: f.Fingerprint, Rows: f.Rows, First: f.First, States: f.States, Start: f.Start, End: f.End, Warnings: f.Warnings, Wrong: f.Wrong}
+	out := &session.Tables{Fingerprint: f.Fingerprint, Rows: f.Rows, First: f.First, States: f.States, Start: f.Start, End: f.End, Warnings: f.Warnings, Damage: f.Damage}
 	r := &tableReader{store: store, root: root, ref: ref, facts: f}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

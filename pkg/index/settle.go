@@ -23,10 +23,13 @@ func hasSettled(s *session.Session) bool {
 	return s.Ended && !last.IsZero() && time.Since(last) >= settledAfter
 }
 
+// canSettle says whether s was loaded from an index that may lack the note.
+func canSettle(s *session.Session) bool { return s.Indexed() && s.Listed() && hasSettled(s) }
+
 // Settle notes in the index that a session was loaded from that the session has settled since, so that its events need not be listed before
 // it is believed. It says whether that was noted; a store that refuses it is no error.
 func Settle(ctx context.Context, store blob.Reader, to *Target, s *session.Session) (noted bool, err error) {
-	if !s.Indexed() || !s.Listed() || !hasSettled(s) {
+	if !canSettle(s) {
 		return false, nil
 	}
 	noted, err = settleIn(ctx, store, to.Store.Put, to.Root, s)

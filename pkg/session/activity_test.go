@@ -11,7 +11,7 @@ import (
 func TestActivity(t *testing.T) {
 	rec := recording.Open(t)
 	b := newBucket()
-	b.objects[layout.JobEventsKey(layout.DefaultRoot, rec.Session, layoutJob(1), testNode, testHour)] = []byte(strings.Join(recordedEvents(t, rec), "\n") + "\n")
+	b.objects[layout.JobEventsKey(layout.DefaultRoot, rec.Session, layoutJob(1), testNode, testHour)] = []byte(strings.Join(rec.Events(), "\n") + "\n")
 	s, err := Load(t.Context(), b, layout.DefaultRoot, rec.Session, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -189,7 +189,7 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventor
 	}
 	out.Tasks.jobEnds, out.Tasks.deaths = jobs, deaths
 	out.Tasks.workOutFinal()
-	out.Warnings, out.wrong = s.warnings.all(s.counts)
+	out.Warnings, out.damage = s.warnings.all(s.counts)
 	out.read, out.checkpoint = maps.Clone(s.done), s.checkpoint(out.Tasks, defined)
 	s.seal = inv.seal
 	return out, nil

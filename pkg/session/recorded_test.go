@@ -13,20 +13,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// recordedEvents are all events that a recorded session's nodes sent, a line each.
-func recordedEvents(t testing.TB, r *recording.Recording) []string {
-	t.Helper()
-	var all []string
-	for _, node := range r.Nodes() {
-		for _, post := range r.Posts(node) {
-			for _, e := range post.Body {
-				all = append(all, string(e))
-			}
-		}
-	}
-	return all
-}
-
 // loadEvents loads a session of events that are stored as one file.
 func loadEvents(t testing.TB, ref layout.Session, events []string) *Session {
 	t.Helper()
@@ -45,7 +31,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rec := recording.OpenNamed(t, name)
 			ref := rec.Session
-			events := recordedEvents(t, rec)
+			events := rec.Events()
 			want := dump(loadEvents(t, ref, events))
 			random := rand.New(rand.NewPCG(1, 2))
 			shuffled := func(list []string) []string {
@@ -146,7 +132,7 @@ func diff(t *testing.T, what, got, want string) {
 // TestRefresh: a session that grows is what a load of the whole would be, whatever came when.
 func TestRefresh(t *testing.T) {
 	rec := recording.Open(t)
-	ref, events := rec.Session, recordedEvents(t, rec)
+	ref, events := rec.Session, rec.Events()
 	random := rand.New(rand.NewPCG(3, 4))
 	b := newBucket()
 	s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})

@@ -29,13 +29,13 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	}
 	grown := src.grown(inv.events)
 	if src.indexed && inv.sources.Fingerprint != latest.fingerprint {
-		return Load(ctx, src.store, src.root, s.Ref, src.opts) // an index is not added to
+		return Load(ctx, src.store, src.root, s.Ref, src.opts) // Load goes on from the index or a newer one
 	}
 	if len(grown) > 0 && src.filed {
 		if time.Since(src.loaded) < reloadAfter*src.took {
 			return latest, nil
 		}
-		return Load(ctx, src.store, src.root, s.Ref, src.opts) // nor is a file of rows
+		return Load(ctx, src.store, src.root, s.Ref, src.opts) // a file of rows is not added to
 	}
 	if len(grown) == 0 || src.indexed {
 		next := *latest

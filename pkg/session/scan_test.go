@@ -145,7 +145,7 @@ func FuzzTime(f *testing.F) {
 func FuzzEvent(f *testing.F) {
 	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
 		kinds := map[string]int{}
-		for _, e := range recordedEvents(f, recording.OpenNamed(f, name)) {
+		for _, e := range recording.OpenNamed(f, name).Events() {
 			kind := e[strings.Index(e, `"eventType"`):][:40]
 			if kinds[kind]++; kinds[kind] <= 3 {
 				f.Add([]byte(e))

@@ -39,12 +39,12 @@ type Session struct {
 	Ended bool
 
 	source *source
-	wrong  int // see Wrong
-	// fingerprint is that of the sources the tables were made of, read how far the events among them were read.
+	damage int // see Damage
+	// fingerprint is that of the sources the tables were made of.
 	fingerprint string
-	read        map[string]progressOf
-	checkpoint  *checkpoint // nil if nothing can be added to the tables
-	stored      time.Time   // see LastStored
+	read        map[string]progressOf // how far the events among them were, by key of the whole; nil if an index's tables were taken as they are
+	checkpoint  *checkpoint           // likewise
+	stored      time.Time             // see LastStored
 }
 
 // Options of Load.
@@ -70,8 +70,8 @@ type Progress struct {
 // Broken says that rows of the session can no longer be read, see Tasks.Err: it is to be loaded again.
 func (s *Session) Broken() bool { return s.Tasks.Err() != nil }
 
-// Wrong are the warnings about what is wrong with what is stored, all but those about what this version does not know.
-func (s *Session) Wrong() []string { return s.Warnings[:s.wrong] }
+// Damage are the warnings about what is wrong with what is stored, all but those about what this version does not know.
+func (s *Session) Damage() []string { return s.Warnings[:s.damage] }
 
 // MemoryBytes estimates the memory the session holds.
 func (s *Session) MemoryBytes() int64 {

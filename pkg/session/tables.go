@@ -12,8 +12,8 @@ import (
 
 // Index is where the tables of sessions may lie ready, so that events need not be replayed.
 type Index interface {
-	// Open gives the tables of a session if they were made of just these sources, or of others, that is before more was stored, and have a
-	// Checkpoint; nil if there are none. Indexes that cannot be used are none; errors are ctx's only.
+	// Open gives the tables of a session that were made of just these sources, or else, with another Fingerprint and a Checkpoint, those that
+	// were made when other objects were stored; nil if there are none. Indexes that cannot be used are none; errors are ctx's only.
 	Open(ctx context.Context, ref layout.Session, sources Sources) (*Tables, error)
 	// Reject tells that tables that Open gave turned out to be damaged: it does not give them again.
 	Reject(ref layout.Session, fingerprint string, reason error)
@@ -50,7 +50,7 @@ type Tables struct {
 
 	Start, End int64
 	Warnings   []string
-	Wrong      int // of them, see Session.Wrong
+	Damage     int // of them, see Session.Damage
 
 	// Objects are the events that the tables were made of.
 	Objects []blob.Object
@@ -77,7 +77,7 @@ func (s *Session) Tables() *Tables {
 	out := &Tables{
 		Rows: t.n, Source: tableRows{t}, States: t.states.newer(),
 		Actors: s.Actors, Nodes: s.Nodes, Jobs: s.Jobs, Submissions: s.Submissions, Workers: s.Workers, PlacementGroups: s.PlacementGroups,
-		Start: s.Start, End: s.End, Warnings: s.Warnings, Wrong: s.wrong, Objects: s.objects(), Checkpoint: s.encodeCheckpoint(),
+		Start: s.Start, End: s.End, Warnings: s.Warnings, Damage: s.damage, Objects: s.objects(), Checkpoint: s.encodeCheckpoint(),
 	}
 	if t.paged != nil {
 		out.First = t.paged.first
@@ -123,7 +123,7 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, inv *invent
 	out := &Session{
 		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended, Start: from.Start, End: from.End,
 		Actors: from.Actors, Nodes: from.Nodes, Jobs: from.Jobs, Submissions: from.Submissions, Workers: from.Workers,
-		PlacementGroups: from.PlacementGroups, Warnings: from.Warnings, wrong: min(max(0, from.Wrong), len(from.Warnings)), source: s, fingerprint: inv.sources.Fingerprint, stored: inv.seal.last,
+		PlacementGroups: from.PlacementGroups, Warnings: from.Warnings, damage: min(max(0, from.Damage), len(from.Warnings)), source: s, fingerprint: inv.sources.Fingerprint, stored: inv.seal.last,
 	}
 	jobs, deaths, err := out.ends(ctx, tables.texts)
 	if err != nil {

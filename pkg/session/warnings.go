@@ -68,7 +68,7 @@ func (w *warnings) addReplayed(key string, r replayed) {
 }
 
 // all gives the warnings, sorted, and what the counts tell; the first ones, so many, are about what is wrong with what is stored.
-func (w *warnings) all(c eventCounts) (all []string, wrong int) {
+func (w *warnings) all(c eventCounts) (all []string, damage int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all = slices.Sorted(slices.Values(w.list))
@@ -87,11 +87,11 @@ func (w *warnings) all(c eventCounts) (all []string, wrong int) {
 			all = append(all, fmt.Sprintf("%d × %s", n.n, n.what))
 		}
 	}
-	wrong = len(all)
+	damage = len(all)
 	if c.Unknown > 0 {
 		all = append(all, fmt.Sprintf("%d × event of an unknown type skipped", c.Unknown))
 	}
-	return all, wrong
+	return all, damage
 }
 
 func count(n int, what string) string {
