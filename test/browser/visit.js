@@ -10,7 +10,8 @@
 //   click  are texts of elements to click, in order; a download that starts is reported with its size
 //   wait   is a text to wait for at the end, at most 15 s; it and what was to be clicked are reported as missing where they are not there
 //   out    is a folder for a screenshot of each page
-// REPORT: {pages: [{name, url, text, missing, downloads: [{name, bytes}]}], requests: [{page, method, url, status}], errors: [{page, message}]}
+// REPORT: {pages: [{name, url, text, missing, downloads: [{name, bytes}]}], requests: [{page, method, url, status, error?}], errors: [{page, message}]}
+//   status is 0 where there was no answer; error is why, or how an answer of 400 and above begins
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
@@ -26,13 +27,17 @@ async function settle(page) {
 
 async function visit(context, base, spec, out, report) {
   const page = await context.newPage();
-  page.on('response', r => report.requests.push({ page: spec.name, method: r.request().method(), url: r.url(), status: r.status() }));
+  page.on('response', async r => {
+    const request = { page: spec.name, method: r.request().method(), url: r.url(), status: r.status() };
+    report.requests.push(request);
+    if (r.status() >= 400) request.error = (await r.text().catch(() => '')).slice(0, 300);
+  });
   page.on('requestfailed', r => {
     const why = r.failure() ? r.failure().errorText : '';
     // A page that is left takes its open requests with it; a download is no page.
     if (why !== 'net::ERR_ABORTED') report.requests.push({ page: spec.name, method: r.method(), url: r.url(), status: 0, error: why });
   });
-  page.on('pageerror', e => report.errors.push({ page: spec.name, message: e.message }));
+  page.on('pageerror', e => report.errors.push({ page: spec.name, message: (e.stack || e.message).slice(0, 1000) }));
   const result = { name: spec.name, missing: [], downloads: [] };
   const downloads = [];
   page.on('download', d => downloads.push(d));

@@ -20,6 +20,7 @@ const rayToken = "the-token-of-this-cluster"
 type realHead struct {
 	IP, Python string
 	TmpRay     string `json:"tmp_ray"`
+	log        string // the collector's
 	stdin      io.WriteCloser
 	stdout     *bufio.Reader
 }
@@ -43,12 +44,8 @@ func startRay(t *testing.T, store string) *realHead {
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
-		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(dir, "collector.log"))
-			t.Logf("collector:\n%s", log)
-		}
 	})
-	h := &realHead{stdin: stdin, stdout: bufio.NewReader(stdout)}
+	h := &realHead{log: filepath.Join(dir, "collector.log"), stdin: stdin, stdout: bufio.NewReader(stdout)}
 	h.hear(t, h)
 	return h
 }
@@ -114,7 +111,7 @@ func TestRealRayHead(t *testing.T) {
 		{Name: "logs", Path: "/#/logs", Wait: "Node ID"},
 	}
 	for what, base := range map[string]string{"directly": direct, "through the API server": through} {
-		visit(t, "running, "+what, base, pages)
+		visitRunning(t, "running, "+what, base, pages)
 		followed(t, what, base)
 		ray.followsJob(t, what, base)
 	}
@@ -132,7 +129,8 @@ func TestRealRayHead(t *testing.T) {
 	}
 	var ended struct{ Collector int }
 	if ray.hear(t, &ended); ended.Collector != 0 {
-		t.Errorf("the collector's exit code is %d", ended.Collector)
+		log, _ := os.ReadFile(ray.log)
+		t.Errorf("the collector's exit code is %d; its log:\n%s", ended.Collector, log)
 	}
 	for what, base := range map[string]string{"directly": direct, "through the API server": through} {
 		lab.Eventually(t, "the stored job has ended", func() bool { _, body := ask(t, base+"/api/jobs/ticks", ""); return strings.Contains(body, "SUCCEEDED") })

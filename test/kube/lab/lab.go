@@ -157,7 +157,7 @@ func (l *Lab) waitReady(t *testing.T) {
 }
 
 func (l *Lab) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "kubectl"), append([]string{"--kubeconfig=" + l.Kubeconfig}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "kubectl"), append([]string{"--kubeconfig=" + l.Kubeconfig, "--cache-dir=" + filepath.Join(l.dir, "kubectl")}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
