@@ -71,16 +71,18 @@ test-backends: ## the storage contract against real servers, which it builds and
 test-kube: ## against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2
 	cd test/kube && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
 
-.PHONY: e2e
-e2e: build test-kube ## real Ray clusters, an S3 server, a browser and Kubernetes: needs root, iproute2, Chromium and Node
+.PHONY: test-ray
+test-ray: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium and Node
 	$(MAKE) dashboard RAY_VERSION=2.60.0
 	$(MAKE) dashboard RAY_VERSION=2.55.1
 	python3 test/e2e/e2e.py
-	$(MAKE) test-analysis
 
 .PHONY: test-analysis
 test-analysis: build ## what docs/analysis.md shows, by DuckDB and Ray Data over generated sessions: installs both
 	python3 test/analysis/analysis.py
+
+.PHONY: e2e
+e2e: test-kube test-ray test-analysis ## all that needs a real Kubernetes API server, real Ray clusters, a browser, DuckDB and Ray Data
 
 .PHONY: vet
 vet: ## go vet, staticcheck, gofmt
