@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"regexp"
 
 	"github.com/emicklei/go-restful/v3"
 
@@ -38,13 +40,17 @@ var errNoChoice = &problem{
 	Advice: "Open /homepage and enter a cluster, or put /namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 
-// choose reads the session out of the request's path or, without a prefix, its cookies.
+// choose reads the session out of the request's path or, without a prefix, the path of the page that asks, or the request's cookies.
 func choose(req *restful.Request) (choice, error) {
 	params := req.PathParameters()
+	moment := params[paramAt]
 	var c choice
 	if name, ok := params[paramSession]; ok {
 		c.byPath = true
 		c.want = catalog.Want{Namespace: params[paramNamespace], Name: params[paramCluster], Session: name}
+	} else if page := pageOf(req.Request); page != nil {
+		c.want = catalog.Want{Namespace: page[1], Name: page[2], Session: page[3]}
+		moment = page[4]
 	} else {
 		c.want = catalog.Want{
 			Namespace: cookie(req.Request, cookieNamespace), Name: cookie(req.Request, cookieCluster), Session: cookie(req.Request, cookieSession),
@@ -53,12 +59,28 @@ func choose(req *restful.Request) (choice, error) {
 			return choice{}, errNoChoice
 		}
 	}
-	at, err := dashboard.ParseAt(cmp.Or(req.Request.URL.Query().Get("at"), params[paramAt]))
+	at, err := dashboard.ParseAt(cmp.Or(req.Request.URL.Query().Get("at"), moment))
 	if err != nil {
 		return choice{}, badRequest(err)
 	}
 	c.at = at
 	return c, nil
+}
+
+// sessionPage is the path of a session's page: its namespace, cluster, name and, if it is of a moment, which.
+var sessionPage = regexp.MustCompile(`/namespaces/([^/]+)/clusters/([^/]+)/sessions/([^/]+)(?:/at/([^/]+))?(?:/|$)`)
+
+// pageOf takes apart the path of the session's page whose script sent a request; nil if none did. A script may leave the page's prefix
+// out: Ray 2.56's asks for /api/profiling_enabled wherever the dashboard is.
+func pageOf(r *http.Request) []string {
+	if wantsPage(r) || r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		return nil
+	}
+	page, err := url.Parse(r.Referer())
+	if err != nil {
+		return nil
+	}
+	return sessionPage.FindStringSubmatch(page.Path)
 }
 
 func cookie(r *http.Request, name string) string {

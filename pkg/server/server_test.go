@@ -17,10 +17,17 @@ func TestChoosingASession(t *testing.T) {
 	chosen := cookies("default", "lab", name)
 	for _, tc := range []struct {
 		path, cookies string
+		page          string // whose script asks
 		status        int
 		body          string // that the answer holds
 	}{
 		{path: "/api/jobs/02000000", cookies: chosen, status: 200, body: "default/lab/" + name + " 02000000 0"},
+		{path: "/api/jobs/a", page: lab + old + "/", status: 200, body: "default/lab/" + old + " a 0"},
+		{path: "/api/jobs/a", page: "/behind/a/proxy" + lab + old + "/at/2000/", cookies: chosen, status: 200, body: "default/lab/" + old + " a 2000000000"},
+		{path: lab + "latest/api/jobs/a", page: lab + old + "/at/2000/", status: 200, body: "default/lab/" + name + " a 0"},
+		{path: "/api/jobs/a", page: "/namespaces/default/clusters/lab/", cookies: chosen, status: 200, body: "default/lab/" + name},
+		{path: "/api/jobs/a", page: "/namespaces/..%2f..%2fetc/clusters/lab/sessions/latest/", status: 400, body: "none is chosen"},
+		{path: "/api/jobs/a", page: lab + "x/", status: 400, body: "session name"},
 		{path: "/api/jobs/02000000/", cookies: chosen, status: 200, body: "02000000"},
 		{path: "/api/jobs/raysubmit%20x?at=1000", cookies: chosen, status: 200, body: "raysubmit x 1000000000"},
 		{path: lab + name + "/api/jobs/a", status: 200, body: "default/lab/" + name + " a 0"},
@@ -46,6 +53,9 @@ func TestChoosingASession(t *testing.T) {
 		if tc.cookies != "" {
 			headers = append(headers, tc.cookies)
 		}
+		if tc.page != "" {
+			headers = append(headers, "Referer: https://history.example"+tc.page)
+		}
 		got := f.ask(t, http.MethodGet, tc.path, headers...)
 		if got.status != tc.status || !strings.Contains(got.body, tc.body) {
 			t.Errorf("%s with %.80q: %d %s; want %d %s", tc.path, tc.cookies, got.status, got.body, tc.status, tc.body)
@@ -58,6 +68,17 @@ func TestChoosingASession(t *testing.T) {
 			if err := json.Unmarshal([]byte(got.body), &envelope); err != nil || envelope.Result == nil || *envelope.Result || envelope.Msg == "" {
 				t.Errorf("%s: not Ray's envelope: %s", tc.path, got.body)
 			}
+		}
+	}
+}
+
+// What a person opens is what it is wherever they come from, and another site's pages choose nothing.
+func TestPagesThatChooseNothing(t *testing.T) {
+	f := start(t, nil)
+	page := "Referer: https://history.example" + lab + old + "/"
+	for _, headers := range [][]string{{page, "Accept: text/html"}, {page, asProgram, "Sec-Fetch-Site: cross-site"}} {
+		if got := f.ask(t, http.MethodGet, "/api/jobs/a", headers...); got.status != 400 || !strings.Contains(got.body, "none is chosen") {
+			t.Errorf("%q: %d %.300s", headers, got.status, got.body)
 		}
 	}
 }
