@@ -2,7 +2,8 @@
 // dashboard's answers, to the Ray Dashboard's own files or to its own pages.
 //
 // A session is chosen in two ways, which lead to the same handlers: by cookies, which /enter_cluster sets, and by a path prefix,
-// /namespaces/{namespace}/clusters/{name}/sessions/{session}/, which can be shared and given to Ray's own tools.
+// /namespaces/{namespace}/clusters/{name}/sessions/{session}/, which can be shared and given to Ray's own tools. A script of
+// a page below such a prefix asks for the page's session even where it leaves the prefix out.
 package server
 
 import (
