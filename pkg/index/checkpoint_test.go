@@ -130,6 +130,9 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *session.Lo
 		if again := p.BytesDone.Load() - (stored - indexed); room == math.MaxInt64 && (again < 0 || again > longest*int64(len(files))) {
 			t.Errorf("step %d: %d bytes were read that the index holds", n, again)
 		}
+		if total := p.BytesTotal.Load(); room == math.MaxInt64 && total > stored {
+			t.Errorf("step %d: progress goes to %d bytes, though only %d are stored", n, total, stored)
+		}
 		want := s.load()
 		if !slices.Equal(got.Warnings, want.Warnings) {
 			t.Errorf("step %d: warnings %q, want %q", n, got.Warnings, want.Warnings)

@@ -144,8 +144,11 @@ func TestNoRouteLeaks(t *testing.T) {
 	for _, route := range routes {
 		for _, session := range []string{name, "latest", "live"} {
 			path := strings.ReplaceAll(fill(strings.ReplaceAll(route.Path, "{"+paramSession+"}", session)), "//", "/")
-			for _, who := range []string{"ann", ""} {
-				headers := []string{asProgram, cookies("secret", "classified", session)}
+			page := "Referer: https://history.example/namespaces/secret/clusters/classified/sessions/" + session + "/"
+			for _, by := range []struct{ who, choice string }{
+				{"ann", cookies("secret", "classified", session)}, {"", cookies("secret", "classified", session)}, {"ann", page}, {"", page},
+			} {
+				who, headers := by.who, []string{asProgram, by.choice}
 				if who != "" {
 					headers = append(headers, "Authorization: Bearer "+who)
 				}

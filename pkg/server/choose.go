@@ -48,9 +48,8 @@ func choose(req *restful.Request) (choice, error) {
 	if name, ok := params[paramSession]; ok {
 		c.byPath = true
 		c.want = catalog.Want{Namespace: params[paramNamespace], Name: params[paramCluster], Session: name}
-	} else if page := pageOf(req.Request); page != nil {
-		c.want = catalog.Want{Namespace: page[1], Name: page[2], Session: page[3]}
-		moment = page[4]
+	} else if want, at, ok := pageOf(req.Request); ok {
+		c.want, moment = want, at
 	} else {
 		c.want = catalog.Want{
 			Namespace: cookie(req.Request, cookieNamespace), Name: cookie(req.Request, cookieCluster), Session: cookie(req.Request, cookieSession),
@@ -70,17 +69,21 @@ func choose(req *restful.Request) (choice, error) {
 // sessionPage is the path of a session's page: its namespace, cluster, name and, if it is of a moment, which.
 var sessionPage = regexp.MustCompile(`/namespaces/([^/]+)/clusters/([^/]+)/sessions/([^/]+)(?:/at/([^/]+))?(?:/|$)`)
 
-// pageOf takes apart the path of the session's page whose script sent a request; nil if none did. A script may leave the page's prefix
-// out: Ray 2.56's asks for /api/profiling_enabled wherever the dashboard is.
-func pageOf(r *http.Request) []string {
+// pageOf is the session, and moment, of the page whose script sent a request, if it is a session's page. A script may leave the page's
+// prefix out: Ray 2.56's asks for /api/profiling_enabled wherever the dashboard is.
+func pageOf(r *http.Request) (want catalog.Want, at string, ok bool) {
 	if wantsPage(r) || r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		return nil
+		return want, "", false
 	}
 	page, err := url.Parse(r.Referer())
 	if err != nil {
-		return nil
+		return want, "", false
 	}
-	return sessionPage.FindStringSubmatch(page.Path)
+	parts := sessionPage.FindStringSubmatch(page.Path)
+	if parts == nil {
+		return want, "", false
+	}
+	return catalog.Want{Namespace: parts[1], Name: parts[2], Session: parts[3]}, parts[4], true
 }
 
 func cookie(r *http.Request, name string) string {

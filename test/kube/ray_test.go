@@ -20,7 +20,6 @@ const rayToken = "the-token-of-this-cluster"
 type realHead struct {
 	IP, Python string
 	TmpRay     string `json:"tmp_ray"`
-	log        string // the collector's
 	stdin      io.WriteCloser
 	stdout     *bufio.Reader
 }
@@ -44,8 +43,12 @@ func startRay(t *testing.T, store string) *realHead {
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "collector.log"))
+			t.Logf("collector:\n%s", log)
+		}
 	})
-	h := &realHead{log: filepath.Join(dir, "collector.log"), stdin: stdin, stdout: bufio.NewReader(stdout)}
+	h := &realHead{stdin: stdin, stdout: bufio.NewReader(stdout)}
 	h.hear(t, h)
 	return h
 }
@@ -129,8 +132,7 @@ func TestRealRayHead(t *testing.T) {
 	}
 	var ended struct{ Collector int }
 	if ray.hear(t, &ended); ended.Collector != 0 {
-		log, _ := os.ReadFile(ray.log)
-		t.Errorf("the collector's exit code is %d; its log:\n%s", ended.Collector, log)
+		t.Errorf("the collector's exit code is %d", ended.Collector)
 	}
 	for what, base := range map[string]string{"directly": direct, "through the API server": through} {
 		lab.Eventually(t, "the stored job has ended", func() bool { _, body := ask(t, base+"/api/jobs/ticks", ""); return strings.Contains(body, "SUCCEEDED") })
