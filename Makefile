@@ -11,14 +11,29 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 RAY_VERSION ?= 2.60.0
 PORT        ?= 8080
 FUZZTIME    ?= 20s
+MUTATIONS   ?= 20000
 SOAK        ?= 180
 # Images: what builds them, their tag, and the Ray versions whose dashboards the history server's holds.
 ENGINE       ?= docker
 IMAGE_TAG    ?= v0.1.0
 RAY_VERSIONS ?= 2.60.0 2.55.1
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# --without-hash: Ray versions that scripts/ray-wheels.txt has no hash of.
+DASHBOARD_FLAGS ?=
 # The test modules bring their servers (MinIO, fake GCS …) and so do not weigh on those who import this one.
 MODULES     := . test test/kube
+STATICCHECK := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod staticcheck
+# Tests store thousands of small files, each with an fsync: in memory that takes no time. The path is a fixed one, for it is part of what
+# results are cached by; go's own files stay where they were. Without such a folder it is the system's.
+TEST_TMP    ?= $(shell scripts/test-tmp.sh)
+GO_TEST     := GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$(TEST_TMP) $(GO) test
+# How like the recorded dashboards the answers are is told with the tests of pkg/dashboard, which run once for both: $(1) are their flags.
+define test_dashboard
+	@mkdir -p $(BUILD)
+	@$(GO_TEST) -v $(1) ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
+	@grep -E '^(ok|FAIL)' $(BUILD)/dashboard-tests.log
+	@echo "how like the recorded dashboards the answers are, the two buckets of KubeRay's collectors among them:"
+	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
+endef
 
 .PHONY: help
 help: ## list the targets
@@ -35,11 +50,7 @@ localimage-collector: ## the image collector:v0.1.0
 	$(ENGINE) build -f Dockerfile.collector -t collector:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) .
 
 localimage-historyserver: ## the image historyserver:v0.1.0, with the dashboards of RAY_VERSIONS
-	$(ENGINE) build -f Dockerfile.historyserver -t historyserver:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) --build-arg RAY_VERSIONS="$(RAY_VERSIONS)" .
-
-.PHONY: manifests
-manifests: build ## the manifests in config/ that are made of others (needs kubectl)
-	scripts/render-config.sh $(BUILD)/collector
+	$(ENGINE) build -f Dockerfile.historyserver -t historyserver:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) --build-arg RAY_VERSIONS="$(RAY_VERSIONS)" --build-arg DASHBOARD_FLAGS="$(DASHBOARD_FLAGS)" .
 
 .PHONY: demo
 demo: build dashboard ## a recorded Ray session, collected, then shown at http://localhost:8080 (PORT=…)
@@ -47,17 +58,29 @@ demo: build dashboard ## a recorded Ray session, collected, then shown at http:/
 
 .PHONY: dashboard
 dashboard: ## the Ray Dashboard's own build, out of the Ray wheel (RAY_VERSION=…)
-	scripts/dashboard.sh $(RAY_VERSION) $(BUILD)/dashboard
+	scripts/dashboard.sh $(DASHBOARD_FLAGS) $(RAY_VERSION) $(BUILD)/dashboard
 
 .PHONY: test
 test: vet ## hermetic tests of everything but real servers, clusters and browsers
-	$(GO) test ./...
-	@echo "how like the recorded dashboards the answers are, the two buckets of KubeRay's collectors among them:"
-	@$(GO) test -v -run TestFidelity ./pkg/dashboard | sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p'
+	$(GO_TEST) $$($(GO) list ./... | grep -v /pkg/dashboard$$)
+	$(call test_dashboard,)
+
+.PHONY: check-fast
+check-fast: ## vet and tests of the packages that differ from BASE (main), for while one edits
+	@GO_TEST="$(GO_TEST)" GO="$(GO)" scripts/check-fast.sh $(BASE)
 
 .PHONY: race
-race: ## the same under the race detector
-	CGO_ENABLED=1 $(GO) test -race ./...
+race: ## the hermetic tests under the race detector
+	CGO_ENABLED=1 $(GO_TEST) -race ./...
+
+.PHONY: unraced
+unraced: ## of the hermetic tests, those that do less under the race detector: with `make race` they are all of `make test`
+	@mkdir -p $(BUILD)
+	@$(GO) run ./internal/testkit/race/unraced >$(BUILD)/unraced
+	@grep -v '^./pkg/dashboard ' $(BUILD)/unraced | while read -r package tests; do \
+		echo "$(GO) test -run '$$tests' $$package"; $(GO_TEST) -run "$$tests" "$$package" || exit 1; \
+	done
+	$(call test_dashboard,-run "$$(sed -n 's|^./pkg/dashboard ||p' $(BUILD)/unraced)")
 
 .PHONY: faults
 faults: ## collectors killed 200 times over failing stores, then one under load for SOAK seconds; prints the figures
@@ -65,11 +88,15 @@ faults: ## collectors killed 200 times over failing stores, then one under load 
 
 .PHONY: test-backends
 test-backends: ## the storage contract against real servers, which it builds and starts
-	cd test && $(GO) test -v -count=1 -timeout 30m ./backends/... | grep -vE '^(=== |\s*--- PASS)'
+	cd test && $(GO) test -v -count=1 -timeout 30m -parallel 8 ./backends/... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-kube
 test-kube: ## against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2
 	cd test/kube && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
+
+.PHONY: test-browser
+test-browser: ## recorded sessions in the dashboards of their Ray versions, and attacks by other sites and by heads: needs Chromium and Node, gets the dashboards out of Ray's wheels
+	cd test && $(GO) test -v -count=1 -timeout 60m ./browser | grep -vE '^(=== |\s*--- PASS|time=)'
 
 .PHONY: test-ray
 test-ray: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium and Node
@@ -82,20 +109,24 @@ test-analysis: build ## what docs/analysis.md shows, by DuckDB and Ray Data over
 	python3 test/analysis/analysis.py
 
 .PHONY: e2e
-e2e: test-kube test-ray test-analysis ## all that needs a real Kubernetes API server, real Ray clusters, a browser, DuckDB and Ray Data
+e2e: test-kube test-browser test-ray test-analysis ## all that needs a real Kubernetes API server, real Ray clusters, a browser, DuckDB and Ray Data
 
 .PHONY: vet
 vet: ## go vet, staticcheck, gofmt
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt these: $$unformatted" >&2; exit 1; }
-	for m in $(MODULES); do (cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+	for m in $(MODULES); do (cd $$m && $(GO) vet ./... && $(STATICCHECK) ./...); done
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
 	for p in $$(grep -rl --include='*_test.go' 'func Fuzz' pkg internal | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE --include='*_test.go' 'func Fuzz[A-Za-z0-9_]+' $$p | cut -d' ' -f2); do \
-			$(GO) test ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME); \
+			$(GO_TEST) ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME); \
 		done; \
 	done
+
+.PHONY: mutations
+mutations: ## MUTATIONS (20,000) stored objects with some bytes changed, each opened and asked; prints what that took
+	MUTATIONS=$(MUTATIONS) $(GO) test -v -count=1 -timeout 120m -run '^TestMutations$$' ./pkg/index
 
 .PHONY: bench
 bench: ## every benchmark once

@@ -38,7 +38,7 @@ for tasks in "$@"; do
 	if [ ! -e "$dir/$tasks/done" ]; then
 		rm -rf "${dir:?}/$tasks"
 		echo "generating a session of $tasks tasks in $dir/$tasks" >&2
-		go run ./internal/sessiongen/cmd --tasks "$tasks" --compression "$compression" --chunk-events "$chunk" --ended --dir "$dir/$tasks" >&2
+		go run ./internal/testkit/sessiongen/generate --tasks "$tasks" --compression "$compression" --chunk-events "$chunk" --ended --dir "$dir/$tasks" >&2
 		# A session that ended long ago.
 		find "$dir/$tasks" -exec touch -d "2 hours ago" {} +
 		touch "$dir/$tasks/done"

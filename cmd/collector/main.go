@@ -1,4 +1,4 @@
-// Command collector runs beside the Ray processes of a node and sends their events, logs and dashboard answers to the backend.
+// Command collector runs beside the Ray processes of a node and stores their events, logs, metrics and dashboard answers.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/pkg/inject"
+	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // version is set when the binary is built.
@@ -24,7 +25,7 @@ func command() *cobra.Command {
 	o := defaults()
 	cmd := &cobra.Command{
 		Use:           "collector",
-		Short:         "Sends the events, logs and dashboard answers of a Ray node to the backend, while and after it lives",
+		Short:         "Store the events, logs, metrics and dashboard answers of a Ray node",
 		Version:       version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -40,5 +41,6 @@ func command() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
 	cmd.AddCommand(inject.NewCommand())
+	settings.Help(cmd)
 	return cmd
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,8 +13,12 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/collector"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/samples"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
@@ -31,7 +36,10 @@ type options struct {
 	spoolMaxBytes       settings.Bytes
 	eventFsync          string
 	eventFsyncInterval  time.Duration
+	eventsAddress       string
 	eventsPort          int
+	metricsAddress      string
+	metricsPort         int
 	podIP               string
 	dashboard           string
 	authMode            string
@@ -41,7 +49,11 @@ type options struct {
 	additionalEndpoints []string
 	snapshotInterval    time.Duration
 	snapshotMaxBytes    settings.Bytes
+	metrics             string
+	metricsInterval     time.Duration
+	metricsMaxSeries    int
 	pushInterval        time.Duration
+	maxChunkBytes       settings.Bytes
 	uploadConcurrency   int
 	uploadRate          settings.Bytes
 	eventCompression    string
@@ -49,12 +61,11 @@ type options struct {
 	logCompression      string
 	deleteShipped       bool
 	shutdownTimeout     time.Duration
-	logLevel            string
-	logFormat           string
+	log                 logging.Options
 }
 
 func defaults() *options {
-	return &options{spoolMaxBytes: 1 << 30, snapshotMaxBytes: 256 << 20}
+	return &options{spoolMaxBytes: 1 << 30, snapshotMaxBytes: 256 << 20, maxChunkBytes: ship.DefaultMaxChunk}
 }
 
 const (
@@ -66,79 +77,120 @@ const (
 )
 
 func (o *options) addFlags(fs *pflag.FlagSet) {
+	settings.Group(fs, "Ray node", o.addNodeFlags)
+	settings.Group(fs, "Listeners", o.addListenerFlags)
 	o.storage.AddFlags(fs)
-	fs.StringVar(&o.role, "role", worker, "head or worker: what the Ray node beside this collector is")
-	fs.BoolVar(&o.head, "ray-head", false, "the same as --role=head")
-	fs.StringVar(&o.cluster, "ray-cluster-name", "", "name of the RayCluster (required)")
-	fs.StringVar(&o.namespace, "ray-cluster-namespace", "default", "namespace of the RayCluster")
-	fs.StringVar(&o.ownerKind, "owner-kind", "", "RayJob or RayService, if one made the RayCluster; with --owner-name")
-	fs.StringVar(&o.ownerName, "owner-name", "", "name of the RayJob or RayService that made the RayCluster")
-	fs.StringVar(&o.rayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, which Ray and the collector share")
-	fs.StringVar(&o.spoolDir, "spool-dir", "", "folder for events until they are stored, and for the collector's state; empty: .rayhistory in --ray-tmp-dir, which survives a restart of the container")
-	fs.Var(&o.spoolMaxBytes, "spool-max-bytes", "bytes of events that may wait for the backend; Ray is then told to try again later")
-	fs.StringVar(&o.eventFsync, "event-fsync", fsyncAlways, "when events are put on disk: always (before they are answered) or interval")
-	fs.DurationVar(&o.eventFsyncInterval, "event-fsync-interval", time.Second, "how often with --event-fsync=interval")
-	fs.IntVar(&o.eventsPort, "events-port", 8084, "port for events (/v1/events), /healthz, /readyz and /metrics")
-	fs.StringVar(&o.podIP, "pod-ip", "", "address of the pod, to find its node in the dashboard's list where nothing else tells it")
-	fs.StringVar(&o.dashboard, "ray-dashboard-address", "http://127.0.0.1:8265", "address of the Ray dashboard, to save its answers (head); empty: none")
-	fs.StringVar(&o.authMode, "ray-auth-mode", "", "token, if the dashboard asks for Ray's token")
-	fs.StringVar(&o.authToken, "ray-auth-token", "", "Ray's token")
-	fs.StringVar(&o.authTokenPath, "ray-auth-token-path", "", "file with Ray's token; empty: ~/.ray/auth_token")
-	fs.BoolVar(&o.authByKubernetes, "ray-enable-k8s-token-auth", false, "Ray's token is its service account's: looked for in /var/run/secrets/ray.io/serviceaccount/token first, as Ray does")
-	fs.StringSliceVar(&o.additionalEndpoints, "additional-endpoints", nil, "further paths of the dashboard whose answers are saved, separated by commas")
-	fs.DurationVar(&o.snapshotInterval, "snapshot-interval", 30*time.Second, "how often the dashboard is asked while its answers change")
-	fs.Var(&o.snapshotMaxBytes, "snapshot-max-bytes", "bytes that the saved answers of one session may take")
-	fs.DurationVar(&o.pushInterval, "push-interval", time.Minute, "how long a byte may wait before it is stored; less is more requests")
-	fs.IntVar(&o.uploadConcurrency, "upload-concurrency", 4, "uploads at a time")
-	fs.Var(&o.uploadRate, "upload-bytes-per-second", "limit of what is sent, on average; not heeded at the shutdown; unset: no limit")
-	fs.StringVar(&o.eventCompression, "event-compression", "none", "none, gzip or zstd")
-	fs.StringVar(&o.logCompression, "log-compression", "none", "none, gzip or zstd")
-	fs.BoolVar(&o.deleteShipped, "delete-shipped", false, "remove the logs of sessions that are over once they are stored")
-	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long storing the rest may take after SIGTERM; less than the pod's terminationGracePeriodSeconds")
-	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warning or error")
-	fs.StringVar(&o.logFormat, "log-format", "text", "text or json")
-	o.addOldFlags(fs)
-	settings.Bind(fs, map[string][]string{
-		"role":                      {"RAY_ROLE"},
-		"ray-cluster-name":          {"RAY_CLUSTER_NAME"},
-		"ray-cluster-namespace":     {"RAY_CLUSTER_NAMESPACE"},
-		"owner-kind":                {"OWNER_KIND"},
-		"owner-name":                {"OWNER_NAME"},
-		"ray-tmp-dir":               {"RAY_TMP_ROOT"},
-		"spool-dir":                 {"RAY_COLLECTOR_EVENT_DATA_DIR"},
-		"events-port":               {"EVENTS_PORT"},
-		"pod-ip":                    {"POD_IP"},
-		"ray-dashboard-address":     {"RAY_DASHBOARD_ADDRESS"},
-		"ray-auth-mode":             {"RAY_AUTH_MODE"},
-		"ray-auth-token":            {"RAY_AUTH_TOKEN"},
-		"ray-auth-token-path":       {"RAY_AUTH_TOKEN_PATH"},
-		"ray-enable-k8s-token-auth": {"RAY_ENABLE_K8S_TOKEN_AUTH"},
-		"additional-endpoints":      {"RAY_COLLECTOR_ADDITIONAL_ENDPOINTS"},
-		"snapshot-interval":         {"RAY_COLLECTOR_POLL_INTERVAL"},
-		"push-interval":             {"PUSH_INTERVAL"},
+	settings.Group(fs, "Events and spool", o.addEventFlags)
+	settings.Group(fs, "Logs", func(fs *pflag.FlagSet) {
+		fs.StringVar(&o.logCompression, "log-compression", "none", "compression of stored logs: none, gzip or zstd")
+		fs.BoolVar(&o.deleteShipped, "delete-shipped", false, "delete the local logs of ended sessions after they are stored")
 	})
+	settings.Group(fs, "Snapshots of the dashboard (head only)", o.addSnapshotFlags)
+	settings.Group(fs, "Metrics", o.addMetricsFlags)
+	settings.Group(fs, "Uploads", o.addUploadFlags)
+	o.log.AddFlags(fs)
+	o.addOldFlags(fs)
+	settings.Bind(fs, environment)
 	settings.Secret(fs, "ray-auth-token")
 }
 
-// addOldFlags takes what KubeRay's manifests set and this collector does in another way.
+// environment lists the variables that Ray, KubeRay and its collector use for the flags.
+var environment = map[string][]string{
+	"role":                      {"RAY_ROLE"},
+	"ray-cluster-name":          {"RAY_CLUSTER_NAME"},
+	"ray-cluster-namespace":     {"RAY_CLUSTER_NAMESPACE"},
+	"owner-kind":                {"OWNER_KIND"},
+	"owner-name":                {"OWNER_NAME"},
+	"ray-tmp-dir":               {"RAY_TMP_ROOT"},
+	"spool-dir":                 {"RAY_COLLECTOR_EVENT_DATA_DIR"},
+	"events-port":               {"EVENTS_PORT"},
+	"pod-ip":                    {"POD_IP"},
+	"ray-dashboard-address":     {"RAY_DASHBOARD_ADDRESS"},
+	"ray-auth-mode":             {"RAY_AUTH_MODE"},
+	"ray-auth-token":            {"RAY_AUTH_TOKEN"},
+	"ray-auth-token-path":       {"RAY_AUTH_TOKEN_PATH"},
+	"ray-enable-k8s-token-auth": {"RAY_ENABLE_K8S_TOKEN_AUTH"},
+	"additional-endpoints":      {"RAY_COLLECTOR_ADDITIONAL_ENDPOINTS"},
+	"snapshot-interval":         {"RAY_COLLECTOR_POLL_INTERVAL"},
+	"push-interval":             {"PUSH_INTERVAL"},
+}
+
+func (o *options) addNodeFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.role, "role", worker, "role of this Ray node: head or worker")
+	fs.BoolVar(&o.head, "ray-head", false, "the same as --role=head")
+	fs.StringVar(&o.cluster, "ray-cluster-name", "", "name of the RayCluster; required")
+	fs.StringVar(&o.namespace, "ray-cluster-namespace", "default", "namespace of the RayCluster")
+	fs.StringVar(&o.ownerKind, "owner-kind", "", "RayJob or RayService, if one owns the RayCluster; needs --owner-name")
+	fs.StringVar(&o.ownerName, "owner-name", "", "name of the RayJob or RayService that owns the RayCluster")
+	fs.StringVar(&o.podIP, "pod-ip", "", "IP address of the pod, to find its node in the dashboard's list if nothing else identifies it")
+	fs.StringVar(&o.rayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, shared by Ray and the collector")
+}
+
+func (o *options) addListenerFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.eventsAddress, "events-address", collector.Loopback,
+		"IP address to receive events on (/v1/events); localhost: only from the pod itself (127.0.0.1 and ::1); empty: all addresses, so any pod can send events")
+	fs.IntVar(&o.eventsPort, "events-port", 8084, "port for events; 0: any free port")
+	fs.StringVar(&o.metricsAddress, "metrics-address", "",
+		"IP address, or localhost, for /healthz, /livez, /readyz and /metrics; empty: all addresses, because Kubernetes and Prometheus ask from outside the pod")
+	fs.IntVar(&o.metricsPort, "metrics-port", 8085, "port for /healthz, /livez, /readyz and /metrics; 0: any free port")
+}
+
+func (o *options) addEventFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.spoolDir, "spool-dir", "",
+		"folder for the collector's state and for events that are not stored yet; empty: .rayhistory in --ray-tmp-dir, which survives a restart of the container")
+	fs.Var(&o.spoolMaxBytes, "spool-max-bytes", "maximum size of events that wait for the store; when it is reached, Ray is told to try again later")
+	fs.StringVar(&o.eventFsync, "event-fsync", fsyncAlways, "when events are synced to disk: always (before they are acknowledged) or interval")
+	fs.DurationVar(&o.eventFsyncInterval, "event-fsync-interval", time.Second, "how often events are synced with --event-fsync=interval")
+	fs.StringVar(&o.eventCompression, "event-compression", "none", "compression of stored events: none, gzip or zstd")
+}
+
+func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.dashboard, "ray-dashboard-address", "http://127.0.0.1:8265", "URL of the Ray dashboard whose answers are stored; empty: none")
+	fs.StringVar(&o.authMode, "ray-auth-mode", "", "token, if the dashboard requires Ray's token")
+	fs.StringVar(&o.authToken, "ray-auth-token", "", "Ray's token")
+	fs.StringVar(&o.authTokenPath, "ray-auth-token-path", "", "file with Ray's token; empty: ~/.ray/auth_token")
+	fs.BoolVar(&o.authByKubernetes, "ray-enable-k8s-token-auth", false,
+		"use the service account's token as Ray's token: /var/run/secrets/ray.io/serviceaccount/token is read first, as Ray does")
+	fs.StringSliceVar(&o.additionalEndpoints, "additional-endpoints", nil, "more paths of the dashboard to store, separated by commas")
+	fs.DurationVar(&o.snapshotInterval, "snapshot-interval", 30*time.Second, "how often the dashboard is asked while its answers change")
+	fs.Var(&o.snapshotMaxBytes, "snapshot-max-bytes", "maximum size of the stored answers of one session")
+}
+
+func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.metrics, "metrics", string(collector.MetricsAuto),
+		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes values away from Prometheus)")
+	fs.DurationVar(&o.metricsInterval, "metrics-interval", 15*time.Second, "how often Ray's metrics are read; 0: never")
+	fs.IntVar(&o.metricsMaxSeries, "metrics-max-series", 50_000, "maximum number of series of this node that are stored; others are dropped")
+}
+
+func (o *options) addUploadFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.pushInterval, "push-interval", time.Minute, "maximum time before new data is stored; a shorter interval needs more requests")
+	fs.Var(&o.maxChunkBytes, "max-chunk-bytes", "maximum size of one chunk before compression, 64KiB to 64MiB; this much data is stored without waiting for --push-interval")
+	fs.IntVar(&o.uploadConcurrency, "upload-concurrency", 4, "maximum number of uploads at the same time")
+	fs.Var(&o.uploadRate, "upload-bytes-per-second", "maximum average upload rate, not applied during shutdown; not set: no limit")
+	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 25*time.Second, "after SIGTERM, how long storing the rest may take; keep it below the pod's terminationGracePeriodSeconds")
+}
+
+// addOldFlags accepts flags of KubeRay's collector that have no effect here.
 func (o *options) addOldFlags(fs *pflag.FlagSet) {
 	settings.Alias(fs, "ray-cluster-namespace", "ray-cluster-id")
 	settings.Alias(fs, "spool-dir", "event-data-dir")
 	fs.BoolVar(&o.gzipEvents, "event-compression-enabled", false, "the same as --event-compression=gzip")
 	settings.Bind(fs, map[string][]string{"event-compression-enabled": {"RAY_COLLECTOR_EVENT_COMPRESSION_ENABLED"}})
+	settings.Heading(fs, "Events and spool", "event-compression-enabled")
 	for flag, env := range map[string]string{
 		"log-batching":            "LOG_BATCHING",
 		"event-rotation-interval": "RAY_COLLECTOR_EVENT_ROTATION_INTERVAL",
 		"event-max-file-size-mb":  "RAY_COLLECTOR_EVENT_MAX_FILE_SIZE_MB",
 		"event-max-disk-mb":       "RAY_COLLECTOR_EVENT_MAX_DISK_MB",
 	} {
-		fs.String(flag, "", "has no effect: taken so that manifests for KubeRay's collector work")
+		fs.String(flag, "", "no effect; accepted for manifests of KubeRay's collector")
 		settings.Bind(fs, map[string][]string{flag: {env}})
 		fs.Lookup(flag).Hidden = true
 	}
 }
 
-// complete reads what the command line left open from the environment and the settings file, and checks it.
+// complete takes settings that the command line does not set from the environment and the settings file, and checks all of them.
 func (o *options) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLogger, error) {
 	if err := settings.Load(fs, environ); err != nil {
 		return nil, err
@@ -170,6 +222,9 @@ func (o *options) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLog
 	if err := o.checkNumbers(); err != nil {
 		return nil, err
 	}
+	if err := o.checkListeners(); err != nil {
+		return nil, err
+	}
 	if err := o.checkNames(); err != nil {
 		return nil, err
 	}
@@ -178,7 +233,7 @@ func (o *options) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLog
 			return nil, fmt.Errorf("--additional-endpoints: %q: want a path that begins with /", path)
 		}
 	}
-	return newLog(o.logLevel, o.logFormat)
+	return o.log.New(os.Stderr)
 }
 
 func (o *options) completeRole(given bool) error {
@@ -204,8 +259,19 @@ func (o *options) checkNumbers() error {
 	if o.uploadConcurrency < 1 || o.uploadConcurrency > 64 {
 		return fmt.Errorf("--upload-concurrency=%d: want 1 to 64", o.uploadConcurrency)
 	}
-	if o.eventsPort < 0 || o.eventsPort > 65535 {
-		return fmt.Errorf("--events-port=%d: want a port", o.eventsPort)
+	if o.maxChunkBytes < ship.LeastChunk || o.maxChunkBytes > 64<<20 {
+		return fmt.Errorf("--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.maxChunkBytes)
+	}
+	if o.metricsInterval < 0 || (o.metricsInterval > 0 && o.metricsInterval < time.Second) {
+		return fmt.Errorf("--metrics-interval=%s: want at least 1s, or 0 for none", o.metricsInterval)
+	}
+	if o.metricsMaxSeries < 1 || o.metricsMaxSeries > samples.MaxSeries {
+		return fmt.Errorf("--metrics-max-series=%d: want 1 to %d", o.metricsMaxSeries, samples.MaxSeries)
+	}
+	switch mode := collector.MetricsMode(o.metrics); mode {
+	case collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff:
+	default:
+		return fmt.Errorf("--metrics=%q: want auto, on or off", o.metrics)
 	}
 	for flag, name := range map[string]string{"event-compression": o.eventCompression, "log-compression": o.logCompression} {
 		if _, ok := compressions[name]; !ok {
@@ -215,9 +281,27 @@ func (o *options) checkNumbers() error {
 	return nil
 }
 
+// checkListeners checks addresses and ports.
+func (o *options) checkListeners() error {
+	for flag, port := range map[string]int{"events-port": o.eventsPort, "metrics-port": o.metricsPort} {
+		if port < 0 || port > 65535 {
+			return fmt.Errorf("--%s=%d: want a port", flag, port)
+		}
+	}
+	if o.eventsPort == o.metricsPort && o.eventsPort != 0 {
+		return fmt.Errorf("--events-port and --metrics-port are both %d: give each a port of its own", o.eventsPort)
+	}
+	for flag, address := range map[string]string{"events-address": o.eventsAddress, "metrics-address": o.metricsAddress} {
+		if address != "" && address != collector.Loopback && net.ParseIP(address) == nil {
+			return fmt.Errorf("--%s=%q: want an IP address, localhost or nothing", flag, address)
+		}
+	}
+	return nil
+}
+
 var compressions = map[string]layout.Compression{"none": layout.Plain, "gzip": layout.Gzip, "zstd": layout.Zstd}
 
-// kubernetesNamespace cannot have an underscore, by which the stored names are told apart.
+// kubernetesNamespace cannot contain an underscore, because stored names use it as a separator.
 var kubernetesNamespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 func (o *options) checkNames() error {
@@ -232,23 +316,4 @@ func (o *options) checkNames() error {
 		return fmt.Errorf("--ray-cluster-name=%q: %w", o.cluster, err)
 	}
 	return nil
-}
-
-func newLog(level, format string) (logrus.FieldLogger, error) {
-	log := logrus.New()
-	log.SetOutput(os.Stderr)
-	parsed, err := logrus.ParseLevel(level)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level=%q: want debug, info, warning or error", level)
-	}
-	log.SetLevel(parsed)
-	switch format {
-	case "text":
-		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
-	case "json":
-		log.SetFormatter(&logrus.JSONFormatter{})
-	default:
-		return nil, fmt.Errorf("--log-format=%q: want text or json", format)
-	}
-	return log, nil
 }

@@ -81,7 +81,7 @@ func flagsTable() string {
 			of = "all"
 		}
 		if r.flag.DefValue != "" && r.flag.DefValue != "[]" {
-			value = "`" + r.flag.DefValue + "`"
+			value = "`" + strings.ReplaceAll(r.flag.DefValue, os.TempDir(), "/tmp") + "`"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", flag, of, value, strings.ReplaceAll(r.flag.Usage, "|", `\|`))
 	}

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,189 +15,101 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/backend"
-	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
-// indexCommandOptions are the settings of `historyserver index`.
-type indexCommandOptions struct {
-	storage backend.Config
-	index   indexOptions
-	all     bool
-	force   bool
-	shard   string
-	quiet   time.Duration
-	memory  settings.Bytes
-	log     logging.Options
+// indexOptions are the settings of the folder for indexes that the store refuses.
+type indexOptions struct {
+	cacheDir   string
+	cacheBytes settings.Bytes
 }
 
-func indexCommand(server *pflag.FlagSet) *cobra.Command {
-	var o indexCommandOptions
+func (o *indexOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.cacheDir, "index-cache-dir", filepath.Join(os.TempDir(), "historyserver-index"), "folder for indexes when the store is read-only; empty: none")
+	o.cacheBytes = 10 << 30
+	fs.Var(&o.cacheBytes, "index-cache-max-size", "maximum size of --index-cache-dir; the oldest indexes are removed")
+}
+
+func (o *indexOptions) places(store blob.Store, root string, log logrus.FieldLogger) indexing.Places {
+	return indexing.Places{Store: store, Root: root, CacheDir: o.cacheDir, CacheBytes: int64(o.cacheBytes), Log: log}
+}
+
+func indexCommand(o *operator) (*cobra.Command, runFunc) {
+	var index indexOptions
+	var all, force bool
+	var shard string
+	memory := settings.Bytes(1 << 30)
 	cmd := &cobra.Command{
 		Use:   "index [--all] [--shard i/n] [session | namespace/cluster/session]...",
-		Short: "Writes the indexes of stored sessions that have ended",
-		Long: "Writes the indexes of stored sessions that have ended, so that they open at once and can be analysed by anything that reads Parquet.\n" +
-			"Sessions whose index is there and right are left alone. A Kubernetes Indexed Job does many with --all --shard=$(JOB_COMPLETION_INDEX)/n.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := settings.Load(cmd.Flags(), os.Environ(), server); err != nil {
-				return err
-			}
-			log, err := o.log.New(os.Stderr)
-			if err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), log, args)
-		},
+		Short: "Write the indexes of ended sessions, so that they open at once",
+		Long: "Write the indexes of ended sessions, so that they open at once and any tool that reads Parquet can analyse them.\n" +
+			"Sessions whose index is up to date are skipped. To share the work, run a Kubernetes Indexed Job with\n" +
+			"--all --shard=$(JOB_COMPLETION_INDEX)/n.",
 	}
 	fs := cmd.Flags()
-	o.storage.AddFlags(fs)
-	o.index.addFlags(fs)
-	fs.BoolVar(&o.all, "all", false, "index all sessions of the store")
-	fs.BoolVar(&o.force, "force", false, "write indexes anew even where they are right")
-	o.memory = 1 << 30
-	fs.Var(&o.memory, "max-memory", "memory that the rows of a session may take; larger sessions are read several times")
-	fs.StringVar(&o.shard, "shard", "0/1", "i/n: of every n sessions take the i-th ones, counted from 0")
-	fs.DurationVar(&o.quiet, "quiet", 10*time.Minute, "how long a session without an end marker must have been silent to count as ended")
-	o.log.AddFlags(fs)
-	settings.Bind(fs, nil)
-	return cmd
+	settings.Group(fs, "Indexes", index.addFlags)
+	fs.BoolVar(&all, "all", false, "index all stored sessions")
+	fs.BoolVar(&force, "force", false, "write indexes again even if they are up to date")
+	fs.Var(&memory, "max-memory", "maximum memory for the rows of a session; larger sessions are read several times")
+	fs.StringVar(&shard, "shard", "0/1", "i/n: split the sessions into n shards and index shard i, counted from 0")
+	return cmd, func(ctx context.Context, args []string) error {
+		limitMemory(int64(memory) + int64(memory)/3)
+		i, n, err := parseShard(shard)
+		if err != nil {
+			return err
+		}
+		entries, err := o.namedOrAll(ctx, args, all)
+		if err != nil {
+			return err
+		}
+		entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return shardOf(e.Ref, n) != i })
+		opener, writer := index.places(o.store, o.storage.Root, o.log).Open()
+		return o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
+			began := time.Now()
+			result, err := indexing.Session(ctx, e.Ref, indexing.Options{
+				Store: o.store, Root: o.storage.Root, Opener: opener, Writer: writer,
+				Force: force, Quiet: o.quiet, MaxMemory: int64(memory), Follow: bar.Follow,
+			})
+			if err != nil {
+				return outcome{}, err
+			}
+			return outcome{indexedLine(result, time.Since(began)), result}, nil
+		})
+	}
 }
 
-// run indexes the sessions that were asked for. One that cannot be indexed does not keep the others from it, but is an error at last.
-func (o *indexCommandOptions) run(ctx context.Context, log logrus.FieldLogger, args []string) error {
-	limitMemory(int64(o.memory) + int64(o.memory)/3)
-	part, parts, err := parseShard(o.shard)
-	if err != nil {
-		return err
+func indexedLine(r indexing.Result, took time.Duration) string {
+	switch r.Index {
+	case indexing.UpToDate:
+		return "index is up to date"
+	case indexing.Running:
+		return "has not ended"
 	}
-	if o.all == (len(args) > 0) {
-		return errors.New("name the sessions to index, or use --all for every one")
-	}
-	store, err := backend.Open(ctx, o.storage, log)
-	if err != nil {
-		return err
-	}
-	sessions, err := o.sessions(ctx, store, args, part, parts)
-	if err != nil {
-		return err
-	}
-	opener, target := o.index.open(store, o.storage.Root, log)
-	w := indexer{store: store, opener: opener, target: target, options: o, progress: newProgress(os.Stderr, len(sessions))}
-	failed := 0
-	for i, ref := range sessions {
-		w.progress.begin(i, ref.String())
-		result, err := w.index(ctx, ref)
-		if ctx.Err() != nil {
-			w.progress.end()
-			return ctx.Err()
-		}
-		if err != nil {
-			failed++
-			result = err.Error()
-		}
-		w.progress.say(ref.String() + ": " + result)
-	}
-	w.progress.end()
-	if failed > 0 {
-		return fmt.Errorf("%d of %d sessions could not be indexed", failed, len(sessions))
-	}
-	return nil
+	return fmt.Sprintf("indexed %s in %s", human.Count(r.Attempts, "task attempt"), took.Round(10*time.Millisecond))
 }
 
 // parseShard reads i/n.
-func parseShard(s string) (part, parts int, err error) {
-	i, n, ok := strings.Cut(s, "/")
-	part, err = strconv.Atoi(i)
+func parseShard(s string) (i, n int, err error) {
+	left, right, ok := strings.Cut(s, "/")
+	i, err = strconv.Atoi(left)
 	if err == nil {
-		parts, err = strconv.Atoi(n)
+		n, err = strconv.Atoi(right)
 	}
-	if !ok || err != nil || part < 0 || part >= parts {
-		return 0, 0, fmt.Errorf("--shard=%q: want i/n with 0 ≤ i < n, as 0/4", s)
+	if !ok || err != nil || i < 0 || i >= n {
+		return 0, 0, fmt.Errorf("--shard=%q: want i/n with 0 ≤ i < n, such as 0/4", s)
 	}
-	return part, parts, nil
+	return i, n, nil
 }
 
-// sessions lists the sessions to index, in order. A name that fits none is an error.
-func (o *indexCommandOptions) sessions(ctx context.Context, store blob.Lister, args []string, part, parts int) ([]layout.Session, error) {
-	var found []layout.Session
-	unmatched := slices.Clone(args)
-	for _, prefix := range layout.MetaPrefixes(o.storage.Root) {
-		for object, err := range store.List(ctx, prefix, blob.ListOptions{}) {
-			if err != nil {
-				return nil, fmt.Errorf("list sessions: %w", err)
-			}
-			ref, err := layout.ParseMeta(o.storage.Root, object.Key)
-			if err != nil {
-				continue
-			}
-			wanted := func(arg string) bool { return arg == ref.Name || arg == ref.String() }
-			if !o.all && !slices.ContainsFunc(args, wanted) {
-				continue
-			}
-			unmatched = slices.DeleteFunc(unmatched, wanted)
-			if inShard(ref, part, parts) {
-				found = append(found, ref)
-			}
-		}
-	}
-	if len(unmatched) > 0 {
-		return nil, fmt.Errorf("no such session is stored: %s", strings.Join(unmatched, ", "))
-	}
-	return found, nil
-}
-
-// inShard divides sessions by their names, so that shards need not know of each other.
-func inShard(ref layout.Session, part, parts int) bool {
+// shardOf assigns a session to a shard by a hash of its name, so shards need no coordination.
+func shardOf(ref layout.Session, n int) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(ref.String()))
-	return h.Sum32()%uint32(parts) == uint32(part)
-}
-
-// indexer indexes one session after the other.
-type indexer struct {
-	store    blob.Store
-	opener   *index.Opener
-	target   *index.Target
-	options  *indexCommandOptions
-	progress *progress
-}
-
-// index indexes a session, if need be, and says what was done.
-func (w *indexer) index(ctx context.Context, ref layout.Session) (string, error) {
-	began := time.Now()
-	load := session.Options{
-		Progress: &session.Progress{}, Log: w.target.Log, Room: func(held int64) bool { return held <= int64(w.options.memory) },
-	}
-	if !w.options.force {
-		load.Index = w.opener
-	}
-	stop := w.progress.follow(func() (string, int64, int64) {
-		return "reading", load.Progress.BytesDone.Load(), load.Progress.BytesTotal.Load()
-	})
-	s, err := session.Load(ctx, w.store, w.options.storage.Root, ref, load)
-	stop()
-	if err != nil {
-		return "", err
-	}
-	if s.Indexed() {
-		_, err := index.Settle(ctx, w.store, w.target, s)
-		return "its index is right", err
-	}
-	if !s.Ended && time.Since(s.LastStored()) < w.options.quiet {
-		return "has not ended", nil
-	}
-	var rows counter
-	total := 2 * int64(s.Tasks.Len())
-	stop = w.progress.follow(func() (string, int64, int64) { return "writing", rows.n.Load(), total })
-	err = index.Write(ctx, w.target, s, rows.add)
-	stop()
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("indexed %d task attempts in %s", s.Tasks.Len(), time.Since(began).Round(10*time.Millisecond)), nil
+	return int(h.Sum32() % uint32(n))
 }

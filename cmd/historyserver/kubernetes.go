@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
-// kubernetesOptions are the settings of what the server asks Kubernetes, and of who may use it.
+// kubernetesOptions are the settings of running clusters and of access.
 type kubernetesOptions struct {
 	live          kube.Config
 	access        access.Config
@@ -27,14 +28,16 @@ type kubernetesOptions struct {
 }
 
 func (o *kubernetesOptions) addFlags(fs *pflag.FlagSet) {
-	o.live.AddFlags(fs)
-	o.access.AddFlags(fs)
-	o.tls.AddFlags(fs)
+	settings.Group(fs, "Running clusters", o.live.AddFlags)
+	settings.Group(fs, "Access", o.access.AddFlags)
+	settings.Group(fs, "HTTPS", o.tls.AddFlags)
 	settings.Secret(fs, access.Secrets...)
-	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0, "how long the server goes on after SIGTERM while /readyz already says no: what a Service needs to send requests elsewhere")
-	fs.BoolVar(&o.enableLive, "enable-live-clusters", false, "the same as --live=proxy, and false as --live=off")
+	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0, "after SIGTERM, keep serving this long while /readyz already fails, so that a Service stops sending requests")
+	fs.BoolVar(&o.enableLive, "enable-live-clusters", false, "the same as --live=proxy; false is --live=off")
+	settings.Heading(fs, "Running clusters", "enable-live-clusters")
+	settings.Heading(fs, "Server", "shutdown-delay")
 	for _, name := range []string{"use-auth-token-mode", "session-process-timeout"} {
-		fs.String(name, "", "has no effect: taken so that manifests for KubeRay's history server work")
+		fs.String(name, "", "no effect; accepted for manifests of KubeRay's history server")
 		fs.Lookup(name).Hidden = true
 		fs.Lookup(name).NoOptDefVal = "true"
 	}
@@ -58,8 +61,12 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// open makes what follows running clusters, nil if nothing is to, and what decides who may see what.
+// open creates the list of running clusters, nil if they are not wanted, and the access rules.
 func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *access.Access, error) {
+	if o.access.Auth == access.Kubernetes && len(o.live.Kubeconfigs) > 1 {
+		return nil, nil, errors.New("--auth=kubernetes can ask one Kubernetes cluster who may see what, and a namespace of another may be somebody else's: run a history server for each of --kubeconfigs")
+	}
+	o.live.Anonymous = o.access.Auth == access.Off
 	live, err := kube.Open(o.live, log)
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +81,7 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 	return live, allowed, err
 }
 
-// secure makes listener one for HTTPS if there is a certificate. Changes of its files are followed until ctx ends.
+// secure wraps listener for HTTPS if a certificate is set. The certificate's files are reloaded on changes until ctx ends.
 func (o *kubernetesOptions) secure(ctx context.Context, listener net.Listener, log logrus.FieldLogger) (net.Listener, error) {
 	config, watch, err := o.tls.Config()
 	if err != nil || config == nil {

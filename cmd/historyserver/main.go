@@ -1,4 +1,4 @@
-// Command historyserver shows stored Ray sessions, dead or running, as their own dashboards did.
+// Command historyserver opens stored Ray sessions, ended or running, in the Ray Dashboard.
 package main
 
 import (
@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // version is set when the binary is built.
@@ -30,7 +32,7 @@ func command() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:           "historyserver",
-		Short:         "Shows stored Ray sessions, dead or running, as their own dashboards did",
+		Short:         "Open stored Ray sessions, ended or running, in the Ray Dashboard",
 		Version:       version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -45,7 +47,8 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
-	cmd.AddCommand(indexCommand(cmd.Flags()), webhookCommand())
+	cmd.AddCommand(webhookCommand())
 	cmd.AddCommand(operatorCommands(cmd.Flags())...)
+	settings.Help(append(cmd.Commands(), cmd)...)
 	return cmd
 }

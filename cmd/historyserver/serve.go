@@ -13,131 +13,61 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sirupsen/logrus"
-	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/blob/metered"
+	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server"
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/pkg/sessionload"
 )
 
-// serveOptions are the settings of the server.
-type serveOptions struct {
-	storage         backend.Config
-	listen          string
-	dashboardDir    string
-	catalogInterval time.Duration
-	cacheMemory     settings.Bytes
-	cacheLoads      int
-	indexMode       string
-	index           indexOptions
-	upkeep          upkeepOptions
-	cacheRefresh    time.Duration
-	loadTimeout     time.Duration
-	shutdownTimeout time.Duration
-	dashboard       dashboard.Options
-	kubernetes      kubernetesOptions
-	log             logging.Options
-}
+// baseMemory is the memory of the process without sessions and answers, in bytes.
+const baseMemory = 128 << 20
 
-func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
-	o.storage.AddFlags(fs)
-	fs.StringVar(&o.listen, "listen", ":8080", "address to serve on")
-	fs.StringVar(&o.dashboardDir, "dashboard-dir", "./dashboard", "folder with builds of the Ray Dashboard's frontend, one in each folder v{Ray version}")
-	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "time between two listings of the stored sessions")
-	o.cacheMemory = 2 << 30
-	fs.Var(&o.cacheMemory, "session-cache-max-memory", "memory that sessions may take, loaded or being loaded, as 512MiB")
-	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "sessions that are loaded at a time")
-	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "shortest time between two looks for what a running session has added")
-	fs.StringVar(&o.indexMode, "index", "auto", "auto: sessions' indexes are used, and written in the background once a session was loaded; off: neither")
-	o.index.addFlags(fs)
-	o.upkeep.addFlags(fs)
-	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second, "how long a request waits for its session before it is told to come back; at most 25s, for Ray's proxying dashboard waits 30s")
-	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 10*time.Second, "how long requests may take to end after SIGTERM")
-	fs.StringVar(&o.dashboard.GrafanaHost, "grafana-host", "", "URL of Grafana as this server reaches it, for the dashboard's metrics; empty: none")
-	fs.StringVar(&o.dashboard.GrafanaIframeHost, "grafana-iframe-host", "", "URL of Grafana as browsers reach it; empty: --grafana-host")
-	fs.StringVar(&o.dashboard.PrometheusHost, "prometheus-host", "", "URL of Prometheus; empty: none")
-	fs.StringVar(&o.dashboard.PrometheusName, "prometheus-name", "Prometheus", "name of the Prometheus data source in Grafana")
-	fs.StringVar(&o.dashboard.GrafanaOrgID, "grafana-org-id", "1", "Grafana organization")
-	fs.StringVar(&o.dashboard.GrafanaClusterFilter, "grafana-cluster-filter", "", "value of the cluster filter of Grafana's panels; empty: none")
-	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000, "most rows that one State API request may ask for")
-	o.kubernetes.addFlags(fs)
-	o.log.AddFlags(fs)
-	settings.Bind(fs, map[string][]string{
-		"grafana-host":           {"RAY_GRAFANA_HOST"},
-		"grafana-iframe-host":    {"RAY_GRAFANA_IFRAME_HOST"},
-		"grafana-org-id":         {"RAY_GRAFANA_ORG_ID"},
-		"grafana-cluster-filter": {"RAY_GRAFANA_CLUSTER_FILTER"},
-		"prometheus-host":        {"RAY_PROMETHEUS_HOST"},
-		"prometheus-name":        {"RAY_PROMETHEUS_NAME"},
-		"max-limit":              {"RAY_MAX_LIMIT_FROM_API_SERVER"},
-	})
-}
-
-// complete reads what the command line left open from the environment and the settings file, and checks it.
-func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLogger, error) {
-	if err := settings.Load(fs, environ); err != nil {
-		return nil, err
-	}
-	switch {
-	case o.cacheLoads < 1:
-		return nil, fmt.Errorf("--session-cache-max-loads=%d: want at least 1", o.cacheLoads)
-	case o.indexMode != "auto" && o.indexMode != "off":
-		return nil, fmt.Errorf("--index=%q: want auto or off", o.indexMode)
-	case o.catalogInterval < time.Second:
-		return nil, fmt.Errorf("--catalog-interval=%s: want at least 1s", o.catalogInterval)
-	case o.cacheRefresh <= 0:
-		return nil, fmt.Errorf("--session-cache-refresh-interval=%s: want more than 0", o.cacheRefresh)
-	case o.loadTimeout <= 0 || o.loadTimeout > 25*time.Second:
-		return nil, fmt.Errorf("--session-load-timeout=%s: want more than 0 and at most 25s", o.loadTimeout)
-	case o.shutdownTimeout < 0:
-		return nil, fmt.Errorf("--shutdown-timeout=%s: want at least 0", o.shutdownTimeout)
-	case o.dashboard.MaxLimit < 1:
-		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
-	}
-	if err := o.upkeep.complete(); err != nil {
-		return nil, err
-	}
-	if err := o.kubernetes.complete(fs); err != nil {
-		return nil, err
-	}
-	return o.log.New(os.Stderr)
-}
-
-// besideSessions is how much more than the sessions a process may take before the garbage collector works harder.
-const besideSessions = 128 << 20
-
-// limitMemory makes the garbage collector keep to what sessions may take and a little more, unless GOMEMLIMIT says otherwise.
-func limitMemory(sessions int64) {
+// limitMemory sets the soft memory limit of the garbage collector, unless GOMEMLIMIT does.
+func limitMemory(configured int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(sessions + besideSessions)
+		debug.SetMemoryLimit(configured + baseMemory)
 	}
 }
 
-// listenAndServe is serve on the address of the settings.
+// listenAndServe runs serve on the configured address.
 func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
-	limitMemory(int64(o.cacheMemory))
-	return o.serve(ctx, listener, log)
+	limitMemory(int64(o.cacheMemory) + int64(o.answerMemory) + 2*int64(o.metricsMemory)) // queries of large sessions take as much as what is kept
+	return o.serve(ctx, listener, log, prometheus.NewRegistry())
 }
 
-// serve runs the server until ctx ends, and then until its requests have.
-func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log logrus.FieldLogger) error {
-	store, err := backend.Open(ctx, o.storage, log)
+// metricsRegistry registers metrics and is read by scrapes.
+type metricsRegistry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
+// serve runs the server until ctx ends and all requests are answered.
+func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log logrus.FieldLogger, registry metricsRegistry) error {
+	opened, err := backend.Open(ctx, o.storage, log)
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
+	store := metered.New(opened, registry)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	sessions := catalog.New(catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Log: log, Registerer: registry})
-	cache, closeCache := o.newCache(store, sessions, log, registry)
-	defer closeCache()
+	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
+	loader := sessionload.New(o.loading(store, sessions, memory, log, registry))
+	defer loader.Close()
+	cache := loader.Cache(sessionload.CacheOptions{MaxBytes: int64(o.cacheMemory), MaxLoads: o.cacheLoads, RefreshEvery: o.cacheRefresh})
+	defer cache.Close()
 	live, allowed, err := o.kubernetes.open(log)
 	if err != nil {
 		return err
@@ -145,9 +75,11 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
 		return err
 	}
-	o.dashboard.Log = log
+	o.dashboard.Log, o.dashboard.Memory = log, memory
+	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
-		Catalog: sessions, Live: live, Access: allowed, Sessions: cache, Routes: dashboard.New(o.dashboard).Routes(), DashboardDir: o.dashboardDir,
+		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
+		Metrics: metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), PromQL: o.promQL(),
 		Storage: o.describeStorage(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {
@@ -157,13 +89,36 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	defer sessions.Close()
 	live.Start()
 	defer live.Close()
-	keeper := upkeep{
-		options: &o.upkeep, store: store, root: o.storage.Root, log: log,
-		sessions: func() []catalog.Entry { return sessions.Known().Entries },
-	}
-	keeper.Start()
-	defer keeper.Close()
+	defer upkeep.Start(upkeep.Options{
+		Store: store, Root: o.storage.Root, Sessions: func() []catalog.Entry { return sessions.Known().Entries }, Log: log,
+		Compact: o.compact, Retention: o.retention, Interval: o.upkeepInterval, Quiet: 10 * time.Minute,
+	}).Close()
 	return o.run(ctx, listener, handler, log)
+}
+
+const (
+	// queries is the number of PromQL queries that run at once. A page of panels sends about forty.
+	queries = 4
+	// sampleBytes is the memory of one sample in a query.
+	sampleBytes = 16
+)
+
+// promQL answers PromQL. The samples of its queries take a quarter of the memory for metrics.
+func (o *serveOptions) promQL() *promapi.API {
+	return promapi.New(promapi.Options{
+		MaxSamples: int(o.metricsMemory) / 4 / queries / sampleBytes, Timeout: o.queryTimeout, Concurrent: queries, Wait: o.loadTimeout, Version: version,
+	})
+}
+
+// loading returns the options of the session loader.
+func (o *serveOptions) loading(store blob.Store, sessions *catalog.Catalog, memory *budget.Budget, log logrus.FieldLogger, registry prometheus.Registerer) sessionload.Options {
+	options := sessionload.Options{
+		Store: store, Root: o.storage.Root, Growing: sessions.Growing, Memory: memory, Log: log, Registerer: registry,
+	}
+	if o.indexMode != "off" {
+		options.Opener, options.Writer = o.index.places(store, o.storage.Root, log).Open()
+	}
+	return options
 }
 
 func (o *serveOptions) describeStorage() string {
@@ -199,7 +154,7 @@ func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.shutdownTimeout)
 	defer cancel()
 	if err := srv.Shutdown(deadline); errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("some requests did not end in time and are cut")
+		log.Warn("some requests did not end in time and are cut off")
 		return srv.Close()
 	} else if err != nil {
 		return fmt.Errorf("shut down: %w", err)

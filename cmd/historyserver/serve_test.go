@@ -13,6 +13,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
 )
 
 func parse(t *testing.T, args, environ []string) (*serveOptions, error) {
@@ -80,7 +82,8 @@ func TestServesUntilToldToStop(t *testing.T) {
 	log.SetOutput(io.Discard)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- o.serve(ctx, listener, log) }()
+	registry := metricdocs.NewRegistry()
+	go func() { ended <- o.serve(ctx, listener, log, registry) }()
 
 	get := func(path string) (int, string) {
 		t.Helper()
@@ -97,12 +100,13 @@ func TestServesUntilToldToStop(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/clusters": session, "/enter_cluster/default/lab/" + session: "success",
-		"/namespaces/default/clusters/lab/sessions/latest/api/v0/tasks": `"total":0`, "/metrics": "go_goroutines", "/healthz": "ok",
+		"/namespaces/default/clusters/lab/sessions/latest/api/v0/tasks": `"total":0`, "/metrics": "rayhistory_storage_operations_total", "/healthz": "ok",
 	} {
 		if status, body := get(path); status != http.StatusOK || !strings.Contains(strings.ReplaceAll(body, " ", ""), want) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
+	metricdocs.Compare(t, "../..", registry.Names(), "historyserver_", "rayhistory_storage_")
 	stop()
 	select {
 	case err := <-ended:
@@ -123,6 +127,17 @@ func TestAddressInUse(t *testing.T) {
 	cmd := command()
 	cmd.SetArgs([]string{"--listen=" + listener.Addr().String(), "--local-dir=" + t.TempDir(), "--log-level=error"})
 	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "--listen") {
+		t.Errorf("%v", err)
+	}
+}
+
+// One Kubernetes cluster's answer says nothing about another's namespace of the same name.
+func TestOneKubernetesSaysWhoMaySeeWhat(t *testing.T) {
+	o, err := parse(t, []string{"--auth=kubernetes", "--kubeconfigs=a,b", "--live=storage"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := o.kubernetes.open(logrus.New()); err == nil || !strings.Contains(err.Error(), "history server for each of --kubeconfigs") {
 		t.Errorf("%v", err)
 	}
 }

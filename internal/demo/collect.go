@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -50,7 +50,10 @@ func collect(ctx context.Context, name, binary, work, data string) error {
 			return nil
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return endAsRecorded(data, session, archive)
 }
 
 func collectNode(ctx context.Context, archive *recording.Archive, node, binary, work, data, dashboard string) (err error) {
@@ -77,7 +80,7 @@ func collectNode(ctx context.Context, archive *recording.Archive, node, binary, 
 	collector, err := start(filepath.Join(dir, "collector.log"), binary,
 		"--role", role, "--ray-cluster-name", recording.Cluster, "--ray-cluster-namespace", recording.Namespace,
 		"--storage-backend", "local", "--local-dir", data, "--ray-tmp-dir", tmpRay, "--spool-dir", filepath.Join(dir, "spool"),
-		"--events-port", strconv.Itoa(port), "--ray-dashboard-address", dashboard, "--shutdown-timeout", "25s")
+		"--events-port", strconv.Itoa(port), "--metrics-address", "localhost", "--metrics-port", "0", "--ray-dashboard-address", dashboard, "--shutdown-timeout", "25s")
 	if err != nil {
 		return err
 	}

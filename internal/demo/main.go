@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/spf13/pflag"
 )
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // Options are the flags of a log.
@@ -16,8 +18,12 @@ type Options struct {
 
 // AddFlags adds --log-level and --log-format.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.level, "log-level", "info", "debug, info, warning or error")
-	fs.StringVar(&o.format, "log-format", "text", "text or json")
+	settings.Group(fs, "Log", o.addFlags)
+}
+
+func (o *Options) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.level, "log-level", "info", "minimum level of log lines: debug, info, warning or error")
+	fs.StringVar(&o.format, "log-format", "text", "log format: text or json")
 }
 
 // New makes the log, which writes to w.

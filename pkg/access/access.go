@@ -30,9 +30,9 @@ import (
 type Mode string
 
 const (
-	// Off lets everybody see everything.
+	// Off shows everything to everybody.
 	Off Mode = "off"
-	// Token lets those see everything who know a token.
+	// Token shows everything to callers who know a token.
 	Token Mode = "token"
 	// Kubernetes asks the API server who somebody is (TokenReview) and whether they may get RayClusters (SubjectAccessReview).
 	Kubernetes Mode = "kubernetes"
@@ -52,13 +52,13 @@ type Config struct {
 // AddFlags binds the configuration to flags.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	c.Auth = Off
-	fs.StringVar((*string)(&c.Auth), "auth", string(Off), "who may use the server: off (everybody), token (who knows --auth-token), kubernetes (people see the namespaces whose RayClusters they may get)")
-	fs.StringVar(&c.Token, "auth-token", "", "the token for --auth=token; better in its environment variable or a file")
-	fs.StringVar(&c.TokenFile, "auth-token-file", "", "file with tokens for --auth=token, one a line; it may change while the server runs")
-	fs.StringVar(&c.IdentityHeader, "auth-identity-header", "", "header in which a trusted proxy names the user, as in X-Forwarded-User (--auth=kubernetes)")
-	fs.StringVar(&c.GroupsHeader, "auth-groups-header", "", "header in which a trusted proxy lists the user's groups, by commas")
-	fs.StringSliceVar(&c.TrustedProxies, "auth-trusted-proxies", nil, "networks of the proxies whose --auth-identity-header is believed, as in 10.1.0.0/16")
-	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second, "how long an answer of Kubernetes is believed (--auth=kubernetes)")
+	fs.StringVar((*string)(&c.Auth), "auth", string(Off), "access control: off (everybody), token (whoever has a token) or kubernetes (users see the namespaces in which they may get RayClusters)")
+	fs.StringVar(&c.Token, "auth-token", "", "token for --auth=token; prefer the environment variable or --auth-token-file")
+	fs.StringVar(&c.TokenFile, "auth-token-file", "", "file with tokens for --auth=token, one per line; changes are picked up without a restart")
+	fs.StringVar(&c.IdentityHeader, "auth-identity-header", "", "header with the user's name, set by a trusted proxy, such as X-Forwarded-User (--auth=kubernetes)")
+	fs.StringVar(&c.GroupsHeader, "auth-groups-header", "", "header with the user's groups, separated by commas, set by a trusted proxy")
+	fs.StringSliceVar(&c.TrustedProxies, "auth-trusted-proxies", nil, "networks of the proxies whose --auth-identity-header is trusted, such as 10.1.0.0/16")
+	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second, "how long an answer of Kubernetes is cached (--auth=kubernetes)")
 }
 
 // Secrets are the flags whose values must not be shown.
@@ -69,24 +69,18 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(authenticationv1.AddToScheme(s), authorizationv1.AddToScheme(s))
 }
 
-// Access is the policy in force. It may be used by several goroutines.
+// Access decides who may see what. Safe for concurrent use.
 type Access struct {
 	config  Config
 	proxies []netip.Prefix
 	client  client.Client
 	log     logrus.FieldLogger
-	users   *memo[[sha256.Size]byte, Identity]
-	rights  *memo[right, bool]
+	users   *ttlCache[Identity] // by the sum of a token
+	rights  *ttlCache[bool]     // by the key of an identity and the namespace; none means all of them
 }
 
-// right is what a decision of Kubernetes is about; an empty namespace means all of them.
-type right struct {
-	identity  [sha256.Size]byte
-	namespace string
-}
-
-// maxRemembered bounds remembered answers: some hundred bytes each.
-const maxRemembered = 100_000
+// maxAnswers bounds the answers that are kept: some hundred bytes each.
+const maxAnswers = 100_000
 
 // New checks the configuration. The client is used with Mode Kubernetes only.
 func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
@@ -126,8 +120,8 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		}
 		a.proxies = append(a.proxies, prefix)
 	}
-	a.users = newMemo[[sha256.Size]byte, Identity](c.CacheFor, maxRemembered)
-	a.rights = newMemo[right, bool](c.CacheFor, maxRemembered)
+	a.users = newTTLCache[Identity](c.CacheFor, maxAnswers)
+	a.rights = newTTLCache[bool](c.CacheFor, maxAnswers)
 	return a, nil
 }
 
@@ -156,13 +150,13 @@ type Identity struct {
 	UID    string
 	Groups []string
 	Extra  map[string][]string
-	// everything is true of callers who need no permission of Kubernetes'.
+	// everything is set for callers who may see all namespaces without a permission of Kubernetes.
 	everything bool
 }
 
 type identityKey struct{}
 
-// IdentityOf is the caller of the request that a context belongs to.
+// IdentityOf returns the caller of the request that a context belongs to.
 func IdentityOf(ctx context.Context) (Identity, bool) {
 	id, ok := ctx.Value(identityKey{}).(Identity)
 	return id, ok
@@ -170,9 +164,9 @@ func IdentityOf(ctx context.Context) (Identity, bool) {
 
 // Errors that say why a request is refused.
 var (
-	// ErrUnauthenticated is a caller who did not say who they are, or not so that it is believed.
+	// ErrUnauthenticated: the caller sent no credentials, or wrong ones.
 	ErrUnauthenticated = errors.New("not signed in")
-	// ErrForbidden is a caller who may not see a namespace.
+	// ErrForbidden: the caller may not see a namespace.
 	ErrForbidden = errors.New("not allowed")
 )
 
@@ -181,7 +175,7 @@ func (a *Access) authenticate(r *http.Request) (Identity, error) {
 	if a.config.Auth == Off {
 		return Identity{everything: true}, nil
 	}
-	if id, ok, err := a.vouched(r); ok || err != nil {
+	if id, ok, err := a.proxyIdentity(r); ok || err != nil {
 		return id, err
 	}
 	token, err := tokenOf(r)
@@ -196,7 +190,8 @@ func (a *Access) check(ctx context.Context, token string) (Identity, error) {
 	if a.config.Auth == Token {
 		return a.checkShared(token)
 	}
-	id, err := a.users.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (Identity, error) { return a.reviewToken(ctx, token) })
+	sum := sha256.Sum256([]byte(token))
+	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity, error) { return a.reviewToken(ctx, token) })
 	if err == nil && id.User == "" {
 		return Identity{}, fmt.Errorf("%w: Kubernetes does not know the token, or it has expired", ErrUnauthenticated)
 	}
@@ -215,20 +210,24 @@ func (a *Access) checkShared(token string) (Identity, error) {
 		found |= subtle.ConstantTimeCompare(given[:], want[:])
 	}
 	if found == 0 {
-		return Identity{}, fmt.Errorf("%w: the token is wrong", ErrUnauthenticated)
+		return Identity{}, fmt.Errorf("%w: wrong token", ErrUnauthenticated)
 	}
 	return Identity{User: "token", everything: true}, nil
 }
 
-// vouched is the user a trusted proxy names.
-func (a *Access) vouched(r *http.Request) (Identity, bool, error) {
-	user := ""
-	if a.config.IdentityHeader != "" {
-		user = r.Header.Get(a.config.IdentityHeader)
-	}
-	if user == "" || !a.fromProxy(r) {
+// proxyIdentity is the user that a trusted proxy names.
+func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
+	if a.config.IdentityHeader == "" || !a.fromProxy(r) {
 		return Identity{}, false, nil
 	}
+	users := r.Header.Values(a.config.IdentityHeader)
+	if len(users) > 1 { // one is the client's own, and nothing says which
+		return Identity{}, false, fmt.Errorf("%w: the proxy names more than one user: have it replace the header %s, not add to it", ErrUnauthenticated, a.config.IdentityHeader)
+	}
+	if len(users) == 0 || users[0] == "" {
+		return Identity{}, false, nil
+	}
+	user := users[0]
 	id := Identity{User: user, Groups: []string{"system:authenticated"}}
 	if a.config.GroupsHeader != "" {
 		for _, g := range strings.Split(strings.Join(r.Header.Values(a.config.GroupsHeader), ","), ",") {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,6 +161,8 @@ func TestKubernetes(t *testing.T) {
 		"Kubernetes' own group":  {proxied, http.Header{"X-Forwarded-User": {"ann"}, "X-Forwarded-Groups": {"system:masters"}}, 401, "system:"},
 		"token through a proxy":  {proxied, http.Header{"Authorization": {"Bearer tok-bob"}}, 200, "b"},
 		"nobody through a proxy": {proxied, nil, 401, "not signed in"},
+		"two of a proxy":         {proxied, http.Header{"X-Forwarded-User": {"ann", "eve"}}, 401, "more than one user"},
+		"two, one of them empty": {proxied, http.Header{"X-Forwarded-User": {"", "ann"}, "Authorization": {"Bearer tok-bob"}}, 401, "more than one user"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -283,15 +286,15 @@ func TestLogin(t *testing.T) {
 	}
 
 	w := ask(h, "/namespaces/a/clusters/lab/sessions/latest/?x=1", http.Header{"Accept": {"text/html,*/*"}})
-	if want := "/login?next=%2Fnamespaces%2Fa%2Fclusters%2Flab%2Fsessions%2Flatest%2F%3Fx%3D1"; w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+	if want := "../../../../../../login?next=namespaces%2Fa%2Fclusters%2Flab%2Fsessions%2Flatest%2F%3Fx%3D1"; w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
 		t.Errorf("a browser is sent to %q (%d), want %q", w.Header().Get("Location"), w.Code, want)
 	}
-	if w := ask(h, "/login?next=/homepage", nil); w.Code != 200 || !strings.Contains(w.Body.String(), `name="next" value="/homepage"`) {
+	if w := ask(h, "/login?next=homepage", nil); w.Code != 200 || !strings.Contains(w.Body.String(), `name="next" value="./homepage"`) {
 		t.Errorf("the page: %d %s", w.Code, w.Body)
 	}
 
-	w = post(" tok-ann\n", "/homepage?q=a", nil)
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/homepage?q=a" {
+	w = post(" tok-ann\n", "./homepage?q=a#/jobs", nil)
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./homepage?q=a#/jobs" {
 		t.Fatalf("signed in: %d to %q", w.Code, w.Header().Get("Location"))
 	}
 	c := w.Result().Cookies()[0]
@@ -302,19 +305,22 @@ func TestLogin(t *testing.T) {
 		t.Errorf("with the cookie: %d %q", w.Code, w.Body)
 	}
 
-	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", ""} {
-		if got := post("tok-ann", next, nil).Header().Get("Location"); got != "/" {
+	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", "", "/homepage", "a/../../b", "%2e%2e/b", "\t//evil.example", "./\\evil.example", "a#\r\nX: y//evil.example"} {
+		if got := post("tok-ann", next, nil).Header().Get("Location"); got != "./" && got != "./a#%0D%0AX:%20y//evil.example" {
 			t.Errorf("next %q leads to %q", next, got)
 		}
 	}
-	if w := post("<script>", "/", nil); w.Code != 401 || len(w.Result().Cookies()) != 0 || strings.Contains(w.Body.String(), "<script>") {
+	if w := post("<img src=x>", "/", nil); w.Code != 401 || len(w.Result().Cookies()) != 0 || strings.Contains(w.Body.String(), "<img") {
 		t.Errorf("a wrong token: %d %v", w.Code, w.Result().Cookies())
 	}
-	if w := post("tok-ann", "/", http.Header{"Sec-Fetch-Site": {"cross-site"}}); w.Code != http.StatusForbidden {
-		t.Errorf("from another site: %d", w.Code)
+	// A link, or a picture of another site, signs nobody out: what it leads to asks first.
+	if w := ask(h, "/logout", nil); w.Code != 200 || len(w.Result().Cookies()) != 0 || !strings.Contains(w.Body.String(), `<form method="post" action="logout">`) {
+		t.Errorf("asked to sign out: %d %v %s", w.Code, w.Result().Cookies(), w.Body)
 	}
-	if w := ask(h, "/logout", nil); w.Code != http.StatusSeeOther || w.Result().Cookies()[0].MaxAge >= 0 {
-		t.Errorf("signed out: %d %v", w.Code, w.Result().Cookies())
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/logout", nil))
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./login" || w.Result().Cookies()[0].MaxAge >= 0 {
+		t.Errorf("signed out: %d to %q %v", w.Code, w.Header().Get("Location"), w.Result().Cookies())
 	}
 }
 
@@ -345,14 +351,14 @@ func TestNewRefusesContradictions(t *testing.T) {
 	}
 }
 
-func TestMemoIsBounded(t *testing.T) {
-	m := newMemo[int, int](time.Hour, 10)
+func TestTTLCacheIsBounded(t *testing.T) {
+	m := newTTLCache[int](time.Hour, 10)
 	for i := range 100 {
-		if v, err := m.get(t.Context(), i, func(context.Context) (int, error) { return i, nil }); v != i || err != nil {
+		if v, err := m.get(t.Context(), strconv.Itoa(i), func(context.Context) (int, error) { return i, nil }); v != i || err != nil {
 			t.Fatal(v, err)
 		}
-		if len(m.answers) > 10 {
-			t.Fatalf("%d answers remembered", len(m.answers))
+		if len(m.answers.Keys()) > 10 {
+			t.Fatalf("%d answers remembered", len(m.answers.Keys()))
 		}
 	}
 }
@@ -365,5 +371,21 @@ func TestTLS(t *testing.T) {
 		if _, _, err := tt.Config(); err == nil || !strings.Contains(err.Error(), "--tls-") {
 			t.Errorf("%+v: %v", tt, err)
 		}
+	}
+}
+
+// A list that cannot wait longer says who has not answered: it is not the store.
+func TestWaitingForKubernetesIsItsTrouble(t *testing.T) {
+	m := newTTLCache[int](time.Hour, 10)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	release := make(chan struct{})
+	defer close(release)
+	_, err := m.get(ctx, "1", func(context.Context) (int, error) {
+		cancel(errors.New("waited long enough"))
+		<-release
+		return 1, nil
+	})
+	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }

@@ -2,13 +2,18 @@ package access
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 )
 
 // cookieName holds the token of a browser that signed in.
@@ -19,26 +24,20 @@ const (
 	logoutPath = "/logout"
 )
 
-// public are the paths that need no caller: what Kubernetes and Prometheus ask, and what the sign-in page is made of.
+// public are the paths that need no caller: Kubernetes and Prometheus ask for them.
 var public = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true}
 
-// Handler lets those through to next who may use the server at all, with their identity in the request's context. It answers /login and
-// /logout itself.
+// Handler passes requests of known callers on to next, with the identity in the request's context. It answers /login and /logout itself. Requests
+// must have passed browser.Rules.
 func (a *Access) Handler(next http.Handler) http.Handler {
-	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.Enabled() {
 			switch r.URL.Path {
 			case loginPath:
-				if err := crossOrigin.Check(r); err != nil {
-					http.Error(w, "Sign in on the history server's own page.", http.StatusForbidden)
-					return
-				}
 				a.login(w, r)
 				return
 			case logoutPath:
-				setCookie(w, r, "")
-				http.Redirect(w, r, loginPath, http.StatusSeeOther)
+				a.logout(w, r)
 				return
 			}
 			if public[r.URL.Path] {
@@ -55,22 +54,26 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers a request whose caller is not known: people are sent to sign in, programs are told.
+// refuse answers a request whose caller is unknown: browsers are sent to sign in, programs get 401.
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	if !errors.Is(err, ErrUnauthenticated) {
 		a.log.WithError(err).Error("a caller cannot be authenticated")
 		w.Header().Set("Retry-After", "5")
-		writeError(w, http.StatusServiceUnavailable, err)
+		writeError(w, http.StatusServiceUnavailable, errNotAsked)
 		return
 	}
 	if isNavigation(r) {
-		http.Redirect(w, r, loginPath+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+		next := strings.TrimLeft(r.URL.RequestURI(), "/")
+		browser.Redirect(w, http.StatusSeeOther, browser.Root(r)+loginPath[1:]+"?next="+url.QueryEscape(next))
 		return
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="Ray history server"`)
 	writeError(w, http.StatusUnauthorized, err)
 }
+
+// errNotAsked is shown to callers who are not signed in: what Kubernetes answered goes to the log only.
+var errNotAsked = fmt.Errorf("%w: the server's log says why; try again in a few seconds", ErrUnavailable)
 
 // writeError answers in the form of Ray's dashboard.
 func writeError(w http.ResponseWriter, status int, err error) {
@@ -79,7 +82,7 @@ func writeError(w http.ResponseWriter, status int, err error) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"result": false, "msg": err.Error(), "data": map[string]any{}})
 }
 
-// isNavigation reports whether a person in a browser waits for a page.
+// isNavigation reports whether a browser asks for a page to show.
 func isNavigation(r *http.Request) bool {
 	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
 		return mode == "navigate"
@@ -93,17 +96,62 @@ const maxLogin = 64 << 10
 //go:embed login.html
 var loginHTML string
 
-var loginPage = template.Must(template.New("login").Parse(loginHTML))
+//go:embed login.js
+var loginScript string
+
+var (
+	loginTemplate = template.Must(template.New("login").Parse(loginHTML))
+	loginPolicy   = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + hashOf(loginScript) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+func hashOf(script string) string {
+	sum := sha256.Sum256([]byte(script))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// loginPage is the page to sign in on, or out.
+type loginPage struct {
+	Next, Error     string
+	Kubernetes, Out bool
+}
+
+// Script is the embedded file, which is ours.
+func (loginPage) Script() template.JS { return template.JS(loginScript) }
+
+func (a *Access) show(w http.ResponseWriter, status int, page loginPage) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", loginPolicy)
+	w.WriteHeader(status)
+	if err := loginTemplate.Execute(w, page); err != nil {
+		a.log.WithError(err).Debug("the page to sign in or out was not sent completely")
+	}
+}
+
+// logout shows the page to sign out, and signs out on POST. A GET changes nothing: any page can make a browser send one.
+func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		a.show(w, http.StatusOK, loginPage{Out: true})
+	case http.MethodPost:
+		setCookie(w, r, "")
+		browser.Redirect(w, http.StatusSeeOther, browser.Relative(loginPath[1:]))
+	default:
+		refuseMethod(w)
+	}
+}
+
+func refuseMethod(w http.ResponseWriter) {
+	w.Header().Set("Allow", "GET, HEAD, POST")
+	http.Error(w, "Only GET and POST.", http.StatusMethodNotAllowed)
+}
 
 // login shows the page to sign in, and takes its token.
 func (a *Access) login(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
+	w.Header().Set("Cache-Control", "no-store")
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
-	page := struct {
-		Next, Error string
-		Kubernetes  bool
-	}{Next: safeNext(r.FormValue("next")), Kubernetes: a.config.Auth == Kubernetes}
+	page := loginPage{Next: browser.Within(r.FormValue("next")), Kubernetes: a.config.Auth == Kubernetes}
 	status := http.StatusOK
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -112,33 +160,19 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 		_, err := a.check(r.Context(), token)
 		if err == nil {
 			setCookie(w, r, token)
-			http.Redirect(w, r, page.Next, http.StatusSeeOther)
+			browser.Redirect(w, http.StatusSeeOther, page.Next)
 			return
 		}
 		status, page.Error = http.StatusUnauthorized, err.Error()
 		if !errors.Is(err, ErrUnauthenticated) {
-			status = http.StatusServiceUnavailable
+			a.log.WithError(err).Error("a caller cannot be authenticated")
+			status, page.Error = http.StatusServiceUnavailable, errNotAsked.Error()
 		}
 	default:
-		h.Set("Allow", "GET, HEAD, POST")
-		http.Error(w, "Only GET and POST.", http.StatusMethodNotAllowed)
+		refuseMethod(w)
 		return
 	}
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	w.WriteHeader(status)
-	if err := loginPage.Execute(w, page); err != nil {
-		a.log.WithError(err).Debug("the sign-in page was not taken whole")
-	}
-}
-
-// safeNext keeps the way on after signing in on this server.
-func safeNext(next string) string {
-	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.Contains(next, "\\") {
-		return "/"
-	}
-	return next
+	a.show(w, status, page)
 }
 
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {

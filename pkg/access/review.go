@@ -44,7 +44,7 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	}
 	key := id.key()
 	for _, ns := range []string{"", namespace} { // who may see all needs no question for each
-		ok, err := a.rights.get(ctx, right{key, ns}, func(ctx context.Context) (bool, error) { return a.reviewAccess(ctx, id, ns) })
+		ok, err := a.rights.get(ctx, key+ns, func(ctx context.Context) (bool, error) { return a.reviewAccess(ctx, id, ns) })
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	return fmt.Errorf("%w: %s may not get rayclusters.ray.io in namespace %s", ErrForbidden, id.User, namespace)
 }
 
-// Filter gives those of the namespaces whose contents the caller may see. It fails as a whole where Kubernetes does not answer.
+// Filter returns the namespaces that the caller may see. It returns an error if Kubernetes does not answer for all of them.
 func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bool, error) {
 	const concurrency = 16
 	var mu sync.Mutex
@@ -96,11 +96,12 @@ func (a *Access) reviewAccess(ctx context.Context, id Identity, namespace string
 	return review.Status.Allowed && !review.Status.Denied, nil
 }
 
-// key stands for everything about an identity that a decision depends on.
-func (id Identity) key() [sha256.Size]byte {
+// key identifies everything about an identity that a decision depends on. All keys have the same length.
+func (id Identity) key() string {
 	data, err := json.Marshal(id)
 	if err != nil {
 		panic(err) // strings only
 	}
-	return sha256.Sum256(data)
+	sum := sha256.Sum256(data)
+	return string(sum[:])
 }

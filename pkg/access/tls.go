@@ -17,8 +17,8 @@ type TLS struct {
 
 // AddFlags binds the files to flags.
 func (t *TLS) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&t.CertFile, "tls-cert-file", "", "certificate (chain) to serve HTTPS with, PEM; the files may change while the server runs")
-	fs.StringVar(&t.KeyFile, "tls-key-file", "", "key of the certificate, PEM")
+	fs.StringVar(&t.CertFile, "tls-cert-file", "", "certificate chain for HTTPS, PEM; changes of the files are picked up without a restart")
+	fs.StringVar(&t.KeyFile, "tls-key-file", "", "private key of the certificate, PEM")
 }
 
 // Config is nil where no files are given. watch follows the files until its context ends, as renewed certificates need.

@@ -1,7 +1,7 @@
-// Package blob is what the collector and the history server know of an object store: keys, bytes and listings.
+// Package blob is the interface of an object store: keys, bytes and listings.
 //
-// What keys mean is package layout's business. Drivers live in packages below this one; every driver and every wrapper around one
-// passes the contract in package blobtest.
+// Package layout defines the keys. Drivers are packages below this one. Every driver, and every wrapper around one, passes the contract in
+// package blobtest.
 package blob
 
 import (
@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// Object is what a listing tells of a stored object.
+// Object describes a stored object.
 type Object struct {
 	Key     string
 	Size    int64     // bytes
-	ModTime time.Time // when the store says it was written
+	ModTime time.Time // when it was written, by the store's clock
 	// ETag changes whenever the content does; its form is the store's own.
 	ETag string
-	// Prefix marks a folder in a listing by delimiter: Key ends in "/", the rest is empty.
+	// Prefix marks a folder in a delimited listing: Key ends in "/", other fields are empty.
 	Prefix bool
 }
 
 // ListOptions narrow a listing.
 type ListOptions struct {
-	// StartAfter leaves out keys up to and including it.
+	// StartAfter leaves out this key and all keys before it.
 	StartAfter string
-	// Delimited folds everything below the next "/" after the prefix into one Object with Prefix set.
+	// Delimited lists everything below the next "/" after the prefix as one Object with Prefix set.
 	Delimited bool
 }
 
-// Lister lists objects whose key starts with prefix, in ascending byte order of keys, a page at a time behind the iterator.
-// After an error the iteration ends. Nothing below a prefix is not an error.
+// Lister lists objects whose key starts with prefix, in ascending byte order of keys. The iterator requests one page at a time. The
+// iteration ends after an error. It is not an error if there is nothing below the prefix.
 type Lister interface {
 	List(ctx context.Context, prefix string, opts ListOptions) iter.Seq2[Object, error]
 }
@@ -40,36 +40,43 @@ type Lister interface {
 // Reader is the half of a store that the history server needs.
 type Reader interface {
 	Lister
-	// Get opens the bytes [offset, offset+length) of an object; length < 0 means to its end. A range that starts at or past the end
-	// is empty, one that reaches past it is cut. An unknown key is os.ErrNotExist, said by Get itself.
+	// Get opens the bytes [offset, offset+length) of an object; length < 0 means to its end. A range that starts at or after the end is
+	// empty; one that goes beyond the end is cut. For an unknown key Get itself returns os.ErrNotExist. Reading the body returns
+	// os.ErrNotExist if the object is replaced or removed meanwhile and its rest cannot be read.
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
-	// Stat tells of one object; an unknown key is os.ErrNotExist.
+	// Stat describes one object; an unknown key is os.ErrNotExist.
 	Stat(ctx context.Context, key string) (Object, error)
 }
 
-// Creator is all a collector needs: it can neither read, change nor delete what is stored.
+// Creator is the part of a store that a collector needs. It can neither read, change nor delete stored objects.
 type Creator interface {
 	Lister
-	// Create stores an object under a key that is not taken; where it is, os.ErrExist and the stored object is untouched. The body
-	// is read from its start to its end, again for each retry, so it must be seekable. Never is a part of a body visible. A retry
-	// that finds this very body under the key counts it as created: the answer to an attempt before it was lost.
+	// Create stores an object under a new key. If the key exists, it returns os.ErrExist and does not change the stored object. The body is
+	// read from its start to its end for each attempt, so it must be seekable. Readers never see an incomplete body. If a retry finds the
+	// same body under the key, the object counts as created: the answer to an earlier attempt was lost.
 	Create(ctx context.Context, key string, body io.ReadSeeker) error
 }
 
-// Store is the whole.
+// Store reads and writes objects.
 type Store interface {
 	Reader
 	Creator
-	// Put stores an object, replacing what was there. For derived objects only (an index, a compacted whole).
+	// Put stores an object and replaces an existing one. Use it only for derived objects: an index, a compacted stream.
 	Put(ctx context.Context, key string, body io.ReadSeeker) error
 	// Delete removes an object; an unknown key is not an error.
 	Delete(ctx context.Context, key string) error
 }
 
-// Missing objects are os.ErrNotExist, taken keys os.ErrExist, in every driver. The other errors that callers branch on:
+// In every driver, the error for a missing object is os.ErrNotExist, and for an existing key os.ErrExist. Other errors that callers branch
+// on:
 var (
-	// ErrPermission: the credentials do not allow the operation. Errors carrying it name the permission to grant.
+	// ErrPermission says that the credentials do not allow the operation, or that there are none. Errors that wrap it name the permission
+	// to grant or the setting to change.
 	ErrPermission = errors.New("permission denied")
-	// ErrThrottled: the store asked for fewer requests.
+	// ErrThrottled says that the store asks for fewer requests.
 	ErrThrottled = errors.New("throttled")
+	// ErrTooLarge says that the store, or a proxy before it, refuses an object of this size. A smaller one may pass.
+	ErrTooLarge = errors.New("too large")
+	// ErrRefused says that the store refuses every object with this key, but accepts others.
+	ErrRefused = errors.New("refused")
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// WithPrefix gives the part of a store whose keys start with prefix, by keys without it. It joins objects as the store does.
+// WithPrefix returns the part of a store whose keys start with prefix. Its keys are without the prefix.
 func WithPrefix(store Store, prefix string) Store {
 	return prefixed{store, prefix}
 }
@@ -51,14 +51,4 @@ func (p prefixed) Put(ctx context.Context, key string, body io.ReadSeeker) error
 
 func (p prefixed) Delete(ctx context.Context, key string) error {
 	return p.store.Delete(ctx, p.prefix+key)
-}
-
-// Concatenate implements Concatenator.
-func (p prefixed) Concatenate(ctx context.Context, key string, sources []Object) error {
-	full := make([]Object, len(sources))
-	for i, source := range sources {
-		source.Key = p.prefix + source.Key
-		full[i] = source
-	}
-	return Concatenate(ctx, p.store, p.prefix+key, full)
 }

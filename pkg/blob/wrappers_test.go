@@ -34,32 +34,6 @@ func TestPrefixContract(t *testing.T) {
 	}}.Run(t)
 }
 
-func TestReadOnly(t *testing.T) {
-	whole := open(t)
-	if err := whole.Create(t.Context(), "key", strings.NewReader("content")); err != nil {
-		t.Fatal(err)
-	}
-	s := blob.ReadOnly(whole)
-	for what, err := range map[string]error{
-		"Create":      s.Create(t.Context(), "new", strings.NewReader("x")),
-		"Put":         s.Put(t.Context(), "key", strings.NewReader("x")),
-		"Delete":      s.Delete(t.Context(), "key"),
-		"Concatenate": blob.Concatenate(t.Context(), s, "new", []blob.Object{{Key: "key", Size: 7}}),
-	} {
-		if !errors.Is(err, blob.ErrPermission) {
-			t.Errorf("%s: %v, want ErrPermission", what, err)
-		}
-	}
-	body, err := s.Get(t.Context(), "key", 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	if got, err := io.ReadAll(body); err != nil || string(got) != "content" {
-		t.Errorf("reads %q, %v", got, err)
-	}
-}
-
 func TestJoinIsOneBody(t *testing.T) {
 	s := open(t)
 	var whole strings.Builder

@@ -1,7 +1,7 @@
-// Package catalog knows which clusters and sessions are stored.
+// Package catalog lists the stored clusters and sessions.
 //
-// Sessions are listed from their marker objects, in both layouts. Everything else about a session (its size, when it was last written, the
-// facts the head's collector left) costs requests for each session; that is learned in the background and kept.
+// Sessions are listed from their markers, in both layouts. Everything else about a session (its size, its last write, the metadata that the
+// head's collector stored) costs requests for each session: these details are read in the background and kept.
 package catalog
 
 import (
@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -26,46 +25,50 @@ type Options struct {
 	Root  string
 	// Interval is the time between two listings of the markers; 30 s if 0.
 	Interval time.Duration
-	// Quiet is how long a session without an end marker may be silent before it counts as ended; 10 min if 0.
-	Quiet      time.Duration
+	// Quiet is the time without writes after which a session without an end marker counts as ended; 10 min if 0.
+	Quiet time.Duration
+	// Unlogged says that the callers of Refresh log failed listings.
+	Unlogged   bool
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 }
 
-// Catalog is the list of stored sessions. It may be used by several goroutines.
+// Catalog is the list of stored sessions. Safe for concurrent use.
 type Catalog struct {
 	opts    Options
 	metrics metrics
 
-	refreshing chan struct{} // a token, taken while markers are listed
+	refreshing chan struct{} // holds a token while markers are listed
 
-	mu      sync.Mutex
-	markers map[layout.Session]time.Time // session → when its marker was written
-	details map[layout.Session]detail
-	listed  time.Time     // the last listing that succeeded
-	tried   time.Time     // the last listing that ended
-	err     error         // why the last one failed
-	entries []Entry       // made from the above, nil when they changed
-	first   chan struct{} // closed when the first listing ended, well or not
+	mu       sync.Mutex
+	markers  map[layout.Session]time.Time // when each session's marker was written
+	details  map[layout.Session]details
+	failed   map[layout.Session]time.Time // when reading a session's details failed, if the last attempt did
+	schedule schedule
+	listed   time.Time     // when the last successful listing ended
+	tried    time.Time     // the last listing that ended
+	err      error         // why the last one failed
+	entries  []Entry       // computed from the fields above, nil after they changed
+	first    chan struct{} // closed when the first listing has ended or failed
 
-	stop context.CancelFunc
-	done chan struct{}
+	stop  context.CancelFunc
+	loops sync.WaitGroup
 }
 
 // Listing is the state of the list at one moment.
 type Listing struct {
 	// Entries are sorted by start, newest first. They are shared: callers must not change them.
 	Entries []Entry
-	// At is when the store was last listed, zero if it never could be.
+	// At is the time of the last successful listing, zero if there was none.
 	At time.Time
-	// Err is why the last listing failed; Entries are then those of the one before.
+	// Err is why the last listing failed. Then Entries are those of the last successful one.
 	Err error
 }
 
-// retry is when a listing that failed is tried again, if that is sooner than the next one.
+// retry is the pause after a failed listing, if it is shorter than Interval.
 const retry = 5 * time.Second
 
-// New makes a catalog that knows nothing yet: Start fills it.
+// New creates an empty catalog. Start fills it.
 func New(opts Options) *Catalog {
 	if opts.Interval == 0 {
 		opts.Interval = 30 * time.Second
@@ -73,39 +76,42 @@ func New(opts Options) *Catalog {
 	if opts.Quiet == 0 {
 		opts.Quiet = 10 * time.Minute
 	}
-	c := &Catalog{opts: opts, details: make(map[layout.Session]detail), refreshing: make(chan struct{}, 1), first: make(chan struct{}), done: make(chan struct{})}
+	c := &Catalog{
+		opts: opts, details: make(map[layout.Session]details), failed: make(map[layout.Session]time.Time), schedule: newSchedule(),
+		refreshing: make(chan struct{}, 1), first: make(chan struct{}),
+	}
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
 }
 
-// Start keeps the catalog fresh in the background until Close.
+// Start keeps the catalog fresh in the background until Close. Markers are listed every Interval, however long reading details takes.
 func (c *Catalog) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
-	go func() {
-		defer close(c.done)
-		for ctx.Err() == nil {
-			rest := c.opts.Interval
-			if err := c.Refresh(ctx); err == nil {
-				c.describeDue(ctx)
-			} else {
-				rest = min(rest, retry)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(rest):
-			}
-		}
-	}()
+	c.loops.Go(func() { c.keepListing(ctx) })
+	c.loops.Go(func() { c.keepDescribing(ctx) })
 }
 
-// Close ends what Start began.
+func (c *Catalog) keepListing(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := c.opts.Interval
+		if err := c.Refresh(ctx); err != nil {
+			pause = min(pause, retry)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Close stops the background work.
 func (c *Catalog) Close() {
 	c.stop()
-	<-c.done
+	c.loops.Wait()
 }
 
-// Refresh lists the markers now. Sessions that are new are listed without details at first.
+// Refresh lists the markers now. New sessions have no details at first.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	began := time.Now()
 	select {
@@ -127,7 +133,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := c.tried.IsZero()
-	if err != nil && c.err == nil {
+	if err != nil && c.err == nil && !c.opts.Unlogged {
 		c.opts.Log.WithError(err).Error("cannot list the stored sessions; what was listed before stays")
 	} else if err == nil && c.err != nil {
 		c.opts.Log.Info("the stored sessions can be listed again")
@@ -140,6 +146,12 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 				delete(c.details, ref)
 			}
 		}
+		for ref := range c.failed {
+			if _, ok := markers[ref]; !ok {
+				delete(c.failed, ref)
+			}
+		}
+		c.schedule.reset()
 	}
 	if first {
 		close(c.first)
@@ -159,17 +171,17 @@ func (c *Catalog) lastError() error {
 	return c.err
 }
 
-// list reads the markers of both layouts. What is no marker is skipped.
+// list lists the markers of both layouts. Other objects are skipped.
 func (c *Catalog) list(ctx context.Context) (map[layout.Session]time.Time, error) {
 	markers := make(map[layout.Session]time.Time)
-	for _, prefix := range layout.MetaPrefixes(c.opts.Root) {
+	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
 		for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 			if err != nil {
-				return nil, fmt.Errorf("look for sessions: %w", err)
+				return nil, fmt.Errorf("list the session markers: %w", err)
 			}
-			ref, err := layout.ParseMeta(c.opts.Root, o.Key)
+			ref, err := layout.ParseMarker(c.opts.Root, o.Key)
 			if err != nil {
-				c.opts.Log.WithError(err).Debug("skipped what is no session marker")
+				c.opts.Log.WithError(err).Debug("skipped an object that is not a session marker")
 				continue
 			}
 			markers[ref] = o.ModTime
@@ -178,27 +190,7 @@ func (c *Catalog) list(ctx context.Context) (map[layout.Session]time.Time, error
 	return markers, nil
 }
 
-// describeDue looks at the objects of all sessions that need it, newest first.
-func (c *Catalog) describeDue(ctx context.Context) {
-	const concurrency = 8
-	var g errgroup.Group
-	g.SetLimit(concurrency)
-	for _, e := range c.Known().Entries {
-		if ctx.Err() != nil {
-			break
-		}
-		if !c.due(e.Ref) {
-			continue
-		}
-		g.Go(func() error {
-			c.describe(ctx, e.Ref)
-			return nil
-		})
-	}
-	_ = g.Wait()
-}
-
-// List tells of all sessions, once the store has answered the first time or failed to. It waits for that no longer than ctx.
+// List returns all sessions. It waits for the first listing to end, no longer than ctx.
 func (c *Catalog) List(ctx context.Context) Listing {
 	select {
 	case <-c.first:
@@ -208,10 +200,15 @@ func (c *Catalog) List(ctx context.Context) Listing {
 	return c.Known()
 }
 
-// Known is List without waiting: before the store has answered for the first time it is empty.
+// Known is like List, but does not wait. Before the first listing it is empty.
 func (c *Catalog) Known() Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return Listing{Entries: c.sorted(), At: c.listed, Err: c.err}
+}
+
+// sorted returns all entries; c.mu must be held.
+func (c *Catalog) sorted() []Entry {
 	if c.entries == nil {
 		c.entries = make([]Entry, 0, len(c.markers))
 		for ref, at := range c.markers {
@@ -220,10 +217,10 @@ func (c *Catalog) Known() Listing {
 		slices.SortFunc(c.entries, newestFirst)
 		c.entries = slices.CompactFunc(c.entries, sameSession)
 	}
-	return Listing{Entries: c.entries, At: c.listed, Err: c.err}
+	return c.entries
 }
 
-// newestFirst orders by start. Of a session stored in both layouts ours comes first.
+// newestFirst compares entries by start. If a session is stored in both layouts, ours comes first.
 func newestFirst(a, b Entry) int {
 	if n := b.Start.Compare(a.Start); n != 0 {
 		return n

@@ -72,22 +72,22 @@ func fresh(t *testing.T, c *Catalog) Listing {
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.describeDue(t.Context())
+	c.describeAll(t.Context())
 	return c.List(t.Context())
 }
 
-func TestListTellsFactsOfBothLayouts(t *testing.T) {
+func TestListHasMetadataOfBothLayouts(t *testing.T) {
 	store, dir, c := bucket(t)
-	withFacts := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
-	put(t, store, layout.MetaKey(root, withFacts), "")
-	put(t, store, layout.FactsKey(root, withFacts, layout.Start), `{"ownerKind":"rayjob","ownerName":"nightly","start":"2026-11-20T23:19:40Z"}`)
-	put(t, store, layout.FactsKey(root, withFacts, layout.End), `{"rayVersion":"2.60.0","end":"2026-11-20T23:40:00Z","nodes":3}`)
-	put(t, store, layout.IndexKey(root, withFacts, "tasks"), "12345")
+	withMetadata := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
+	put(t, store, layout.MarkerKey(root, withMetadata), "")
+	put(t, store, layout.MetadataKey(root, withMetadata, layout.Start), `{"ownerKind":"rayjob","ownerName":"nightly","start":"2026-11-20T23:19:40Z"}`)
+	put(t, store, layout.MetadataKey(root, withMetadata, layout.End), `{"rayVersion":"2.60.0","end":"2026-11-20T23:40:00Z","nodes":3}`)
+	put(t, store, layout.IndexKey(root, withMetadata, "tasks"), "12345")
 	newer := layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"}
-	put(t, store, layout.MetaKey(root, newer), "")
+	put(t, store, layout.MarkerKey(root, newer), "")
 	put(t, store, layout.SnapshotKey(root, newer, "/api/v0/cluster_metadata"), `{"result":true,"data":{"rayVersion":"2.55.1"}}`)
 	empty := v16("gone", "session_2026-11-18_00-00-00_000000_1")
-	put(t, store, layout.MetaKey(root, empty), "")
+	put(t, store, layout.MarkerKey(root, empty), "")
 	put(t, store, root+"/metadir/not-a-cluster/session_x", "")
 	age(t, dir, time.Hour)
 
@@ -96,8 +96,8 @@ func TestListTellsFactsOfBothLayouts(t *testing.T) {
 		t.Fatalf("%d entries, error %v", len(l.Entries), l.Err)
 	}
 	first := l.Entries[0]
-	if first.Ref != withFacts || first.OwnerKind != RayJob || first.OwnerName != "nightly" || first.RayVersion != "2.60.0" || first.Nodes != 3 || first.Running {
-		t.Errorf("session with facts: %+v", first)
+	if first.Ref != withMetadata || first.OwnerKind != RayJob || first.OwnerName != "nightly" || first.RayVersion != "2.60.0" || first.Nodes != 3 || first.Running {
+		t.Errorf("session with metadata: %+v", first)
 	}
 	if got := first.Duration(time.Now()); got != 20*time.Minute+20*time.Second {
 		t.Errorf("duration %s", got)
@@ -114,25 +114,40 @@ func TestListTellsFactsOfBothLayouts(t *testing.T) {
 func TestRunningUntilQuietOrEndMarker(t *testing.T) {
 	store, dir, c := bucket(t)
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
-	put(t, store, layout.MetaKey(root, ref), "")
+	put(t, store, layout.MarkerKey(root, ref), "")
 	age(t, dir, time.Hour)
 	put(t, store, layout.Prefix(root, ref)+"node_events/x", "{}")
 	if e := fresh(t, c).Entries[0]; !e.Running || !e.End.IsZero() {
 		t.Errorf("just written: %+v", e)
 	}
-	put(t, store, layout.FactsKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
+	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
 	c.describe(t.Context(), ref)
 	if e := c.Known().Entries[0]; e.Running || e.End.IsZero() {
 		t.Errorf("with an end marker: %+v", e)
 	}
 }
 
-func TestDamagedFactsAreNoFacts(t *testing.T) {
+// TestEndedSessionGrowsForAWhile: workers store their last seconds after the end, and a store's times may be cut to seconds.
+func TestEndedSessionGrowsForAWhile(t *testing.T) {
 	store, dir, c := bucket(t)
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
-	put(t, store, layout.MetaKey(root, ref), "")
-	put(t, store, layout.FactsKey(root, ref, layout.Start), `{"start":"yesterday"`)
-	put(t, store, layout.FactsKey(root, ref, layout.End), `[1]`)
+	put(t, store, layout.MarkerKey(root, ref), "")
+	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
+	age(t, dir, time.Hour)
+	last := fresh(t, c).Entries[0].LastWrite
+	for since, want := range map[time.Duration]bool{-time.Second: true, 300 * time.Millisecond: true, lateWrites - time.Second: true, lateWrites + time.Second: false} {
+		if got := c.Growing(ref, last.Add(since)); got != want {
+			t.Errorf("read %s after the last write: growing %v, want %v", since, got, want)
+		}
+	}
+}
+
+func TestDamagedMetadataIsIgnored(t *testing.T) {
+	store, dir, c := bucket(t)
+	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
+	put(t, store, layout.MarkerKey(root, ref), "")
+	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"start":"yesterday"`)
+	put(t, store, layout.MetadataKey(root, ref, layout.End), `[1]`)
 	age(t, dir, time.Hour)
 	e := fresh(t, c).Entries[0]
 	if !e.Described || e.Running || e.Objects != 2 || !e.Start.Equal(time.Date(2026, 11, 20, 23, 19, 45, 0, time.UTC)) {
@@ -145,28 +160,28 @@ func TestFind(t *testing.T) {
 	old, last := v16("lab", "session_2026-11-19_00-00-00_000000_1"), v16("lab", "session_2026-11-20_00-00-00_000000_1")
 	job := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "nightly-x2k", OwnerKind: "rayjob", OwnerName: "nightly", Name: old.Name}
 	for _, ref := range []layout.Session{old, last, job} {
-		put(t, store, layout.MetaKey(root, ref), "")
+		put(t, store, layout.MarkerKey(root, ref), "")
 	}
 	fresh(t, c)
 	for _, tc := range []struct {
-		want Want
-		ref  layout.Session
-		err  error
+		selector Selector
+		ref      layout.Session
+		err      error
 	}{
-		{want: Want{Namespace: "default", Name: "lab", Session: old.Name}, ref: old},
-		{want: Want{Namespace: "default", Name: "lab", Session: Latest}, ref: last},
-		{want: Want{Namespace: "default", Name: "lab", Session: Live}, ref: last},
-		{want: Want{Namespace: "default", Kind: "rayjob", Name: "nightly", Session: Latest}, ref: job},
-		{want: Want{Namespace: "default", Kind: "RayJob", Name: "nightly-x2k", Session: Latest}, ref: job},
-		{want: Want{Namespace: "default", Kind: "rayservice", Name: "nightly", Session: Latest}, err: ErrNoSession},
-		{want: Want{Namespace: "other", Name: "lab", Session: Latest}, err: ErrNoSession},
-		{want: Want{Namespace: "default", Name: "lab", Session: "session_2020-01-01_00-00-00_000000_1"}, err: ErrNoSession},
-		{want: Want{Namespace: "..", Name: "lab", Session: Latest}, err: layout.ErrForeign},
-		{want: Want{Namespace: "default", Name: "lab", Session: "session_/../x"}, err: layout.ErrForeign},
+		{selector: Selector{Namespace: "default", Name: "lab", Session: old.Name}, ref: old},
+		{selector: Selector{Namespace: "default", Name: "lab", Session: Latest}, ref: last},
+		{selector: Selector{Namespace: "default", Name: "lab", Session: Live}, ref: last},
+		{selector: Selector{Namespace: "default", Kind: "rayjob", Name: "nightly", Session: Latest}, ref: job},
+		{selector: Selector{Namespace: "default", Kind: "RayJob", Name: "nightly-x2k", Session: Latest}, ref: job},
+		{selector: Selector{Namespace: "default", Kind: "rayservice", Name: "nightly", Session: Latest}, err: ErrNoSession},
+		{selector: Selector{Namespace: "other", Name: "lab", Session: Latest}, err: ErrNoSession},
+		{selector: Selector{Namespace: "default", Name: "lab", Session: "session_2020-01-01_00-00-00_000000_1"}, err: ErrNoSession},
+		{selector: Selector{Namespace: "..", Name: "lab", Session: Latest}, err: layout.ErrForeign},
+		{selector: Selector{Namespace: "default", Name: "lab", Session: "session_/../x"}, err: layout.ErrForeign},
 	} {
-		e, err := c.Find(t.Context(), tc.want)
+		e, err := c.Find(t.Context(), tc.selector)
 		if e.Ref != tc.ref || !errors.Is(err, tc.err) {
-			t.Errorf("Find(%+v) = %v, %v; want %v, %v", tc.want, e.Ref, err, tc.ref, tc.err)
+			t.Errorf("Find(%+v) = %v, %v; want %v, %v", tc.selector, e.Ref, err, tc.ref, tc.err)
 		}
 	}
 }
@@ -175,8 +190,8 @@ func TestSessionInBothLayoutsIsListedOnce(t *testing.T) {
 	store, _, c := bucket(t)
 	ours := v16("lab", "session_2026-11-20_00-00-00_000000_1")
 	theirs := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster", Name: ours.Name}
-	put(t, store, layout.MetaKey(root, theirs), "")
-	put(t, store, layout.MetaKey(root, ours), "")
+	put(t, store, layout.MarkerKey(root, theirs), "")
+	put(t, store, layout.MarkerKey(root, ours), "")
 	if l := fresh(t, c); len(l.Entries) != 1 || l.Entries[0].Ref != ours {
 		t.Errorf("%+v", l.Entries)
 	}
@@ -208,7 +223,7 @@ func (s *awayStore) List(ctx context.Context, prefix string, opts blob.ListOptio
 
 func TestUnreachableStoreKeepsTheLastList(t *testing.T) {
 	store, _, _ := bucket(t)
-	put(t, store, layout.MetaKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
+	put(t, store, layout.MarkerKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
 	away := &awayStore{Reader: store}
 	c := New(Options{Store: away, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
 	fresh(t, c)
@@ -255,7 +270,7 @@ func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
 		synctest.Wait()
 		first := counted.lists
 		find := func() {
-			if _, err := c.Find(t.Context(), Want{Namespace: "default", Name: "lab", Session: Latest}); !errors.Is(err, ErrNoSession) {
+			if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}); !errors.Is(err, ErrNoSession) {
 				t.Fatal(err)
 			}
 		}
@@ -263,9 +278,9 @@ func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
 		if counted.lists != first {
 			t.Errorf("a miss right after a listing listed again")
 		}
-		time.Sleep(forgiven + time.Second)
-		put(t, store, layout.MetaKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
-		if e, err := c.Find(t.Context(), Want{Namespace: "default", Name: "lab", Session: Latest}); err != nil || e.Ref.Cluster != "lab" {
+		time.Sleep(missAge + time.Second)
+		put(t, store, layout.MarkerKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
+		if e, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}); err != nil || e.Ref.Cluster != "lab" {
 			t.Errorf("a session stored since the last listing: %v, %v", e, err)
 		}
 	})

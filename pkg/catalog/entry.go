@@ -7,25 +7,25 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Entry is what the list of sessions tells of one stored session.
+// Entry is one stored session in the list of sessions.
 type Entry struct {
 	Ref layout.Session
 	// OwnerKind is RayCluster, RayJob or RayService; OwnerName is the name of the object that the user created, for a RayCluster its own.
 	OwnerKind, OwnerName string
-	RayVersion           string // "2.60.0"; empty if nothing stored tells
+	RayVersion           string // "2.60.0"; "" if not known
 	Start                time.Time
-	// End is when the session ended; zero while it runs. Without facts from the collector it is the time of the last write.
+	// End is when the session ended; zero while it runs. Without metadata from the collector it is the time of the last write.
 	End       time.Time
 	LastWrite time.Time // when the last object of the session was stored
 	Running   bool
 	Bytes     int64 // of all stored objects
 	Objects   int
-	Nodes     int // 0 if nothing stored tells
-	// Described is false until the session's objects were looked at: then only Ref, Start and what the marker tells is known.
+	Nodes     int // 0 if not known
+	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.
 	Described bool
 }
 
-// Duration is how long the session ran, up to now for one that still does; 0 if that is not known.
+// Duration is how long the session ran, up to now if it still runs; 0 if not known.
 func (e Entry) Duration(now time.Time) time.Duration {
 	end := e.End
 	switch {
@@ -44,7 +44,7 @@ const (
 	RayService = "RayService"
 )
 
-// Kind spells a kind as Kubernetes does, however its letters are cased ("rayjob", "RayJob"); "" for what is none of the three.
+// Kind returns a kind in the spelling of Kubernetes, from any upper or lower case ("rayjob", "RayJob"); "" if it is none of the three.
 func Kind(s string) string {
 	for _, k := range []string{RayCluster, RayJob, RayService} {
 		if strings.EqualFold(k, s) {
@@ -54,7 +54,7 @@ func Kind(s string) string {
 	return ""
 }
 
-// startOf reads the start out of a session's name: session_{date}_{time}_{µs}_{pid}, in the head's local time, which is UTC in containers.
+// startOf parses the start from a session's name: session_{date}_{time}_{µs}_{pid}, in the head's local time, which is UTC in containers.
 func startOf(sessionName string) (time.Time, bool) {
 	const form = "2006-01-02_15-04-05"
 	rest := strings.TrimPrefix(sessionName, "session_")

@@ -15,74 +15,78 @@ const (
 	Live   = "live"
 )
 
-// ErrNoSession is what Find answers for what is not stored.
+// ErrNoSession says that a session is not stored.
 var ErrNoSession = errors.New("no such session is stored")
 
-// Want says which session is looked for.
-type Want struct {
+// Selector says which session Find looks for.
+type Selector struct {
 	Namespace string
-	// Kind is RayCluster, RayJob or RayService, or empty for a cluster of any owner. With RayJob and RayService, Name is the owner's or
-	// the cluster's.
+	// Kind is RayCluster, RayJob or RayService, or "" for a cluster of any owner. With RayJob and RayService, Name is the owner's or the
+	// cluster's.
 	Kind    string
 	Name    string
 	Session string // its name, or Latest or Live: the cluster's newest
 }
 
-func (w Want) String() string { return w.Namespace + "/" + w.Name + "/" + w.Session }
+func (s Selector) String() string { return s.Namespace + "/" + s.Name + "/" + s.Session }
 
-// forgiven is how long a listing is believed when it lacks a session that is asked for.
-const forgiven = 2 * time.Second
+// missAge is the maximum age of a listing that lacks the requested session. If it is older, the store is listed again.
+const missAge = 2 * time.Second
 
-// Find looks a session up; the store is listed again if the list lacks it. ErrNoSession says that it is not stored, other errors that
-// the store could not be asked. Names that are no names are layout.ErrForeign.
-func (c *Catalog) Find(ctx context.Context, w Want) (Entry, error) {
-	if err := w.check(); err != nil {
+// lateWrites is how long after its last known write an ended session may still be written to: workers store their last seconds after the
+// end, and the list is up to an interval old. It also covers differences between clocks, and stores whose times are whole seconds.
+const lateWrites = time.Minute
+
+// Find finds a session. The store is listed again if the list lacks it. The error is ErrNoSession if the session is not stored, and
+// layout.ErrForeign if the selector contains an invalid name. Otherwise it says why the store could not be listed.
+func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
+	if err := s.check(); err != nil {
 		return Entry{}, err
 	}
 	l := c.List(ctx)
-	e, ok := w.search(l.Entries)
-	if !ok && time.Since(l.At) > forgiven {
+	e, ok := s.search(l.Entries)
+	if !ok && time.Since(l.At) > missAge {
 		if err := c.Refresh(ctx); err != nil {
-			return Entry{}, fmt.Errorf("look for session %s: %w", w, err)
+			return Entry{}, fmt.Errorf("look for session %s: %w", s, err)
 		}
-		e, ok = w.search(c.Known().Entries)
+		e, ok = s.search(c.Known().Entries)
 	}
 	if !ok {
-		return Entry{}, fmt.Errorf("%w: %s", ErrNoSession, w)
+		return Entry{}, fmt.Errorf("%w: %s", ErrNoSession, s)
 	}
 	return e, nil
 }
 
-func (w Want) check() error {
-	name := w.Session
+func (s Selector) check() error {
+	name := s.Session
 	if name == Latest || name == Live {
 		name = "session_" // the shortest name that passes
 	}
-	return layout.Session{Namespace: w.Namespace, Cluster: w.Name, Name: name}.Check()
+	return layout.Session{Namespace: s.Namespace, Cluster: s.Name, Name: name}.Check()
 }
 
-// search finds the newest entry that is wanted: entries are sorted by start.
-func (w Want) search(entries []Entry) (Entry, bool) {
+// search finds the newest entry that matches: entries are sorted by start.
+func (s Selector) search(entries []Entry) (Entry, bool) {
 	for _, e := range entries {
-		if w.matches(e) {
+		if s.matches(e) {
 			return e, true
 		}
 	}
 	return Entry{}, false
 }
 
-func (w Want) matches(e Entry) bool {
-	if e.Ref.Namespace != w.Namespace || (w.Session != Latest && w.Session != Live && w.Session != e.Ref.Name) {
+func (s Selector) matches(e Entry) bool {
+	if e.Ref.Namespace != s.Namespace || (s.Session != Latest && s.Session != Live && s.Session != e.Ref.Name) {
 		return false
 	}
-	switch Kind(w.Kind) {
+	switch Kind(s.Kind) {
 	case RayJob, RayService:
-		return e.OwnerKind == Kind(w.Kind) && (e.OwnerName == w.Name || e.Ref.Cluster == w.Name)
+		return e.OwnerKind == Kind(s.Kind) && (e.OwnerName == s.Name || e.Ref.Cluster == s.Name)
 	}
-	return e.Ref.Cluster == w.Name
+	return e.Ref.Cluster == s.Name
 }
 
-// Growing says whether more of a session may have been stored since the given time: it runs, or has been written since.
+// Growing says whether more of a session may have been stored since the given time.
 func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,5 +95,8 @@ func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 		return false
 	}
 	e := c.entry(ref, marked)
-	return e.Running || !e.Described || e.LastWrite.After(since)
+	if !e.Described && c.due(ref) {
+		c.schedule.request(ref)
+	}
+	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lateWrites))
 }

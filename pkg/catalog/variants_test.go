@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/layouttest"
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/inventory"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -100,12 +100,12 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 				owner = v.ref.Cluster
 			}
 			for _, by := range []string{v.ref.Cluster, owner} {
-				e, err := c.Find(t.Context(), catalog.Want{Namespace: "default", Kind: v.kind, Name: by, Session: catalog.Latest})
+				e, err := c.Find(t.Context(), catalog.Selector{Namespace: "default", Kind: v.kind, Name: by, Session: catalog.Latest})
 				if err != nil || e.Ref.Cluster != v.ref.Cluster || e.OwnerKind != v.kind || e.OwnerName != owner {
 					t.Fatalf("found by %s: %+v, %v", by, e, err)
 				}
 			}
-			e, _ := c.Find(t.Context(), catalog.Want{Namespace: "default", Name: v.ref.Cluster, Session: catalog.Latest})
+			e, _ := c.Find(t.Context(), catalog.Selector{Namespace: "default", Name: v.ref.Cluster, Session: catalog.Latest})
 			if got := tell(t, to, e.Ref, log); got != want {
 				t.Errorf("opens to other content: %s", firstDifference(got, want))
 			}
@@ -144,12 +144,12 @@ func (v variant) store(t *testing.T, from blob.Reader, ref layout.Session, to bl
 			put(folder+"job_events/"+v.job(o.Job)+"/"+file, v.pack(t, body))
 		case layout.Log:
 			put(layout.LogKey(root, v.ref, o.Node, o.Path), body)
-		case layout.Facts: // only our collector writes them
+		case layout.Metadata: // only our collector writes them
 		default: // snapshots lie below the session in both
 			put(layout.Prefix(root, v.ref)+strings.TrimPrefix(object.Key, layout.Prefix(root, ref)), body)
 		}
 	}
-	put(layout.MetaKey(root, v.ref), nil)
+	put(layout.MarkerKey(root, v.ref), nil)
 }
 
 func read(t *testing.T, s blob.Reader, o blob.Object) []byte {

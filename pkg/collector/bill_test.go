@@ -73,8 +73,8 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 	h.shipper, err = ship.New(ship.Options{
 		Store: h.store, Dir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),
 		Groups: []ship.Group{
-			{Name: "events", Sources: c.eventSources, Naming: ship.EventNames, Compression: compression},
-			{Name: "logs", Sources: h.tailer.Sources, Naming: ship.LogNames, Compression: compression},
+			{Name: "events", Sources: c.spooledSources(false), Compression: compression},
+			{Name: "logs", Sources: h.tailer.Sources, Logs: true, Compression: compression},
 		},
 	})
 	if err != nil {
@@ -125,9 +125,9 @@ func (h *hour) events(n int) {
 	h.t.Helper()
 	now := time.Now()
 	line := strings.Repeat("x", 800) + "\n"
-	pieces := []spool.Piece{
-		{Whole: layout.JobEventsKey("log", session(), rayid.Job{1}, rayid.Node{1}, now), Data: []byte(strings.Repeat(line, n))},
-		{Whole: layout.NodeEventsKey("log", session(), rayid.Node{1}, now), Data: []byte(line)},
+	pieces := []spool.Lines{
+		{Stream: layout.JobEventsKey("log", session(), rayid.Job{1}, rayid.Node{1}, now), Data: []byte(strings.Repeat(line, n))},
+		{Stream: layout.NodeEventsKey("log", session(), rayid.Node{1}, now), Data: []byte(line)},
 	}
 	if err := h.spool.Append(h.t.Context(), pieces); err != nil {
 		h.t.Fatal(err)

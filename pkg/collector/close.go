@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -12,31 +11,30 @@ import (
 )
 
 const (
-	// slowStep is how long a step of the end may take without a line in the log.
+	// slowStep is the time after which a step of the shutdown is logged.
 	slowStep = time.Second
-	// mostMargin bounds the time in which steps may notice that it is over.
-	mostMargin = 2 * time.Second
-	// rayPoll is how often is looked whether Ray has ended.
+	// maxMargin bounds the time that is reserved for steps to stop after their time is over.
+	maxMargin = 2 * time.Second
+	// rayPoll is the time between two checks whether Ray has ended.
 	rayPoll = 100 * time.Millisecond
 )
 
-// Close ends the collection: it takes the last snapshots and waits for Ray's end while Ray may still send its last events, then takes no
-// more, and stores what is left. It returns nil only if all of it is stored; what is not waits in the spool and on disk for the next
-// start.
+// Close takes the last snapshots, waits for Ray to end because Ray may still send its last events, then stops taking events and stores the
+// rest. It returns nil only if everything is stored. What is not stored stays in the spool and on disk for the next start.
 //
-// Close returns by ctx's deadline, or soon after ctx is cancelled, whatever hangs: the error then names the step, which is left behind.
+// Close returns by ctx's deadline, or soon after ctx is cancelled. If a step hangs, the error names it, and its goroutine is abandoned.
 func (c *Collector) Close(ctx context.Context) error {
-	margin := mostMargin
+	margin := maxMargin
 	if deadline, ok := ctx.Deadline(); ok {
 		margin = min(margin, time.Until(deadline)/10)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
 		defer cancel()
 	}
-	e := &end{c: c, ctx: ctx}
-	e.step.Store("the shutdown")
+	s := &shutdown{c: c, ctx: ctx}
+	s.step.Store("the shutdown")
 	done := make(chan error, 1)
-	go func() { done <- e.run() }()
+	go func() { done <- s.run() }()
 	select {
 	case err := <-done:
 		return err
@@ -46,56 +44,57 @@ func (c *Collector) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-time.After(margin):
-		return fmt.Errorf("%s does not come to an end; what is not stored waits in the spool and on disk: %w", e.step.Load(), context.Cause(ctx))
+		return fmt.Errorf("%s did not finish in time; what is not stored yet stays in the spool and on disk for the next start: %w", s.step.Load(), context.Cause(ctx))
 	}
 }
 
-// end is the way to a collector's end.
-type end struct {
+// shutdown runs the steps of Close.
+type shutdown struct {
 	c    *Collector
 	ctx  context.Context
 	step atomic.Value // string: the step under way
 }
 
-// run makes all steps. It may outlive Close.
-func (e *end) run() error {
-	c := e.c
+// run makes all steps. Close may return earlier.
+func (s *shutdown) run() error {
+	c := s.c
 	c.draining.Store(true)
-	failed := e.do("taking the last snapshots", c.finalSnapshots)
-	failed = errors.Join(failed, e.do("waiting for Ray", c.awaitRay))
-	_ = e.do("looking after the sessions", func(context.Context) error { c.cancel(); <-c.done; return nil })
-	_ = e.do("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
-	_ = e.do("ending the uploads under way", func(ctx context.Context) error {
+	failed := s.do("taking the last snapshots", c.finalSnapshots)
+	_ = s.do("reading the last metrics", c.lastMetrics)
+	failed = errors.Join(failed, s.do("waiting for Ray", c.awaitRay))
+	_ = s.do("ending the watch over sessions", func(context.Context) error { c.cancel(); <-c.done; return nil })
+	_ = s.do("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
+	_ = s.do("ending the uploads under way", func(ctx context.Context) error {
 		ctx, cancel := share(ctx)
 		defer cancel()
 		c.shipper.Close(ctx)
 		return nil
 	})
-	failed = errors.Join(failed, e.do("ending the events' server", c.stopTaking), e.do("storing what is left", c.storeRest))
+	failed = errors.Join(failed, s.do("ending the events' server", c.stopTaking), s.do("storing what is left", c.storeRest))
 	if failed == nil {
-		failed = e.do("telling the session's end", c.endSession)
+		failed = s.do("storing the session's end", c.endSession)
 	}
-	return errors.Join(failed, e.do("closing the spool", func(context.Context) error { return c.spool.Close() }))
+	return errors.Join(failed, s.do("closing the spool", c.closeRest))
 }
 
-// do makes one step, and tells if it took long.
-func (e *end) do(step string, work func(context.Context) error) error {
-	e.step.Store(step)
+// do makes one step, and logs it if it is slow.
+func (s *shutdown) do(step string, work func(context.Context) error) error {
+	s.step.Store(step)
 	began := time.Now()
-	err := work(e.ctx)
+	err := work(s.ctx)
 	if took := time.Since(began); took > slowStep {
-		e.c.opts.Log.WithField("took", took.Round(time.Millisecond)).Infof("shutdown: %s", step)
+		s.c.opts.Log.WithField("took", took.Round(time.Millisecond)).Infof("shutdown: %s", step)
 	}
 	return err
 }
 
-// share is a fifth of the time that is left: what one step before the last uploads may take.
+// share gives one step a fifth of the remaining time, so that enough remains for the last uploads.
 func share(ctx context.Context) (context.Context, context.CancelFunc) {
-	part := 5 * time.Second
+	timeout := 5 * time.Second
 	if deadline, ok := ctx.Deadline(); ok {
-		part = time.Until(deadline) / 5
+		timeout = time.Until(deadline) / 5
 	}
-	return context.WithTimeout(ctx, part)
+	return context.WithTimeout(ctx, timeout)
 }
 
 // finalSnapshots asks the dashboard once more.
@@ -115,8 +114,20 @@ func (c *Collector) finalSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// awaitRay waits for the end of Ray, which the end of a pod brings to all of its containers at once, so that its last words are stored
-// too. If Ray does not end, only the collector was asked to.
+// lastMetrics reads the metrics once more.
+func (c *Collector) lastMetrics(ctx context.Context) error {
+	if c.scraper == nil {
+		return nil
+	}
+	c.scraper.Close()
+	ctx, cancel := share(ctx)
+	defer cancel()
+	c.scraper.ScrapeOnce(ctx)
+	return nil
+}
+
+// awaitRay waits until Ray has ended, so that its last lines are stored too: when a pod ends, all of its containers get the signal at the
+// same time. If Ray does not end, only the collector got the signal.
 func (c *Collector) awaitRay(ctx context.Context) error {
 	_, session, err := c.tailer.Sessions()
 	if err != nil || session == "" {
@@ -136,27 +147,28 @@ func (c *Collector) awaitRay(ctx context.Context) error {
 	}
 }
 
-// stopTaking ends the events' server; requests under way are answered first.
+// stopTaking stops the server of events after it has answered its current requests.
 func (c *Collector) stopTaking(ctx context.Context) error {
 	ctx, cancel := share(ctx)
 	defer cancel()
-	err := c.server.Shutdown(ctx)
+	err := c.events.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(err, c.server.Close())
-	}
-	if served := <-c.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	if err != nil {
-		return fmt.Errorf("end the events' server: %w", err)
+		return fmt.Errorf("end the events' server: %w", errors.Join(err, c.events.Close()))
 	}
 	return nil
 }
 
-// storeRest stores all there is.
+// closeRest closes the server for health and metrics, and the spool.
+func (c *Collector) closeRest(context.Context) error {
+	err := errors.Join(c.health.Close(), c.spool.Close())
+	c.accepting.Wait()
+	return err
+}
+
+// storeRest stores everything that is left.
 func (c *Collector) storeRest(ctx context.Context) error {
 	c.tailer.Drain()
-	// A log that is rotated while it is stored is found by another look; Ray does not rotate that often.
+	// A log that is rotated while it is stored is found by another scan. Ray rotates so rarely that three scans are enough.
 	for range 3 {
 		if _, err := c.tailer.Scan(ctx); err != nil {
 			return err
@@ -164,14 +176,14 @@ func (c *Collector) storeRest(ctx context.Context) error {
 		if err := c.shipper.Flush(ctx); err != nil {
 			return fmt.Errorf("store what is left: %w", err)
 		}
-		if !c.tailer.Astray() {
+		if !c.tailer.Moved() {
 			break
 		}
 	}
 	return nil
 }
 
-// endSession tells that the session is over, unless Ray goes on: then only the collector is over.
+// endSession stores the session's end, unless Ray goes on running and only the collector ends.
 func (c *Collector) endSession(ctx context.Context) error {
 	_, session, err := c.tailer.Sessions()
 	if err != nil || session == "" {
@@ -182,7 +194,7 @@ func (c *Collector) endSession(ctx context.Context) error {
 		return err
 	}
 	if running {
-		c.opts.Log.WithField("session", session).Info("Ray goes on, and so does its session")
+		c.opts.Log.WithField("session", session).Info("Ray still runs: the end of its session is not stored")
 		return nil
 	}
 	return c.sessions.end(ctx, session, time.Now())

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -119,7 +119,7 @@ func TestHangs(t *testing.T) {
 		},
 		"store that never answers": {
 			set: func(_ *testing.T, o *Options) { o.Store = deaf{&storetest.Store{}, never} },
-			err: "does not come to an end; what is not stored waits",
+			err: "did not finish in time; what is not stored yet stays",
 		},
 		"log that grows faster than it is stored": {
 			with: func(t *testing.T, c *Collector) {
@@ -225,7 +225,7 @@ func TestRestart(t *testing.T) {
 		}
 		again, _ := options(t, tmp)
 		o.Registerer, o.Gatherer = again.Registerer, again.Gatherer
-		return store.Object(layout.FactsKey("log", session(), layout.End)) != nil
+		return store.Object(layout.MetadataKey("log", session(), layout.End)) != nil
 	}
 	if life() {
 		t.Error("the end is told while Ray goes on")

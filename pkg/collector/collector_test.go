@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
@@ -32,7 +32,7 @@ func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
 	store := &storetest.Store{}
 	return Options{
 		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: tmpRay, SpoolDir: t.TempDir(),
-		Token: snapshot.Token("", "", nil), Log: log, Registerer: registry, Gatherer: registry,
+		EventsAddress: Loopback, MetricsAddress: Loopback, Token: snapshot.Token("", "", nil), Log: log, Registerer: registry, Gatherer: registry,
 	}, store
 }
 
@@ -46,10 +46,7 @@ func start(t *testing.T, o Options) *Collector {
 	return c
 }
 
-func (c *Collector) url(path string) string {
-	_, port, _ := strings.Cut(c.Addr().String(), "]")
-	return "http://127.0.0.1" + port + path
-}
+func (c *Collector) url(path string) string { return "http://" + c.EventsAddr().String() + path }
 
 func stop(t *testing.T, c *Collector) {
 	t.Helper()
@@ -124,13 +121,13 @@ func TestRecordedSession(t *testing.T) {
 	if len(sent) < 1000 || len(stored) != len(sent) {
 		t.Errorf("%d events sent, %d stored", len(sent), len(stored))
 	}
-	if _, err := store.Stat(t.Context(), layout.MetaKey("log", session())); err != nil {
+	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", session())); err != nil {
 		t.Error(err)
 	}
-	var begin layout.StartFacts
-	var end layout.EndFacts
-	readJSON(t, filepath.Join(dir, layout.FactsKey("log", session(), layout.Start)), &begin)
-	readJSON(t, filepath.Join(dir, layout.FactsKey("log", session(), layout.End)), &end)
+	var begin layout.StartMetadata
+	var end layout.EndMetadata
+	readJSON(t, filepath.Join(dir, layout.MetadataKey("log", session(), layout.Start)), &begin)
+	readJSON(t, filepath.Join(dir, layout.MetadataKey("log", session(), layout.End)), &end)
 	if begin.RayVersion != "2.60.0" || end.Nodes != 3 || !end.End.After(end.Start) || begin.Start.Minute() != 19 {
 		t.Errorf("facts %+v, %+v", begin, end)
 	}
@@ -207,14 +204,16 @@ func TestHealth(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
 	for path, want := range map[string]string{"/healthz": "ok", "/livez": "ok", "/readyz": "ok", "/metrics": "rayhistory_collector_ship_behind_seconds"} {
-		answer, err := http.Get(c.url(path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
-			t.Errorf("%s: status %d, %.100s, %v", path, answer.StatusCode, body, err)
+		for _, url := range []string{c.url(path), "http://" + c.MetricsAddr().String() + path} {
+			answer, err := http.Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
+			if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+				t.Errorf("%s: status %d, %.100s, %v", url, answer.StatusCode, body, err)
+			}
 		}
 	}
 	second, err := New(o)
@@ -224,7 +223,7 @@ func TestHealth(t *testing.T) {
 	stop(t, c)
 }
 
-func TestFacts(t *testing.T) {
+func TestMetadata(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	o.Head, o.Dashboard, o.OwnerKind, o.OwnerName = true, "localhost:1", "RayJob", "nightly"
 	path := filepath.Join(t.TempDir(), "sessions.json")
@@ -240,7 +239,7 @@ func TestFacts(t *testing.T) {
 	if err := s.start(t.Context(), name, false); err != nil || len(store.Keys()) != 0 {
 		t.Errorf("the start is told without Ray's version: %v, %v", err, store.Keys())
 	}
-	s.tell(name, "2.60.0", 2)
+	s.learn(name, "2.60.0", 2)
 	for range 2 {
 		if err := s.start(t.Context(), name, false); err != nil {
 			t.Error(err)
@@ -248,7 +247,7 @@ func TestFacts(t *testing.T) {
 		s = open()
 	}
 	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","start":"2026-11-20T23:19:45Z"}`
-	if got := string(store.Object(layout.FactsKey("log", session(), layout.Start))); got != want && time.Local == time.UTC {
+	if got := string(store.Object(layout.MetadataKey("log", session(), layout.Start))); got != want && time.Local == time.UTC {
 		t.Errorf("start %s, want %s", got, want)
 	}
 	puts, _ := store.Requests()
@@ -269,7 +268,7 @@ func TestFacts(t *testing.T) {
 	}
 	ends := 0
 	for _, key := range store.Keys() {
-		if o, err := layout.ParseObject("log", session(), key); err == nil && o.Kind == layout.Facts && o.Path == "end.json" {
+		if o, err := layout.ParseObject("log", session(), key); err == nil && o.Kind == layout.Metadata && o.Path == "end.json" {
 			ends++
 		}
 	}
@@ -280,10 +279,10 @@ func TestFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	open()
-	if err := s.markWhole(t.Context(), "log/lab_other/"+name+"/logs/x"); err == nil {
+	if err := s.prepareStream(t.Context(), "log/lab_other/"+name+"/logs/x"); err == nil {
 		t.Error("marked the session of another cluster")
 	}
-	if err := s.markWhole(t.Context(), fmt.Sprintf("log/lab_default/%s/logs/x", "session_..")); err != nil {
+	if err := s.prepareStream(t.Context(), fmt.Sprintf("log/lab_default/%s/logs/x", "session_..")); err != nil {
 		t.Error(err)
 	}
 }

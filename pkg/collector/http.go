@@ -1,14 +1,37 @@
 package collector
 
 import (
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"time"
 
 	"github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// routes serves the events, and what Kubernetes and Prometheus ask.
+// serve creates the servers: one for events, and one for Kubernetes and Prometheus. The first answers both kinds of requests, since only
+// the pod itself reaches it.
+func (c *Collector) serve(events http.Handler) {
+	c.events = &http.Server{Handler: c.routes(events), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader}
+	c.health = &http.Server{Handler: c.routes(nil), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader}
+}
+
+// maxScrapes bounds the concurrent requests for metrics.
+const maxScrapes = 4
+
+// maxHeader bounds a request's header. Ray's and Prometheus's have some 500 bytes.
+const maxHeader = 16 << 10
+
+// accept serves requests until the server is shut down.
+func (c *Collector) accept(server *http.Server, l net.Listener) {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		c.opts.Log.WithError(err).WithField("address", l.Addr().String()).Error("the server stopped and takes no more requests: restart the collector")
+	}
+}
+
+// routes serves health and metrics, and events unless their handler is nil.
 func (c *Collector) routes(events http.Handler) http.Handler {
 	service := new(restful.WebService)
 	handle := func(h http.Handler) restful.RouteFunction {
@@ -16,13 +39,18 @@ func (c *Collector) routes(events http.Handler) http.Handler {
 			h.ServeHTTP(response.ResponseWriter, request.Request)
 		}
 	}
-	metrics := promhttp.HandlerFor(c.opts.Gatherer, promhttp.HandlerOpts{})
-	// The handler of events says itself which types it takes.
-	service.Route(service.POST("/v1/events").Consumes("*/*").Produces("*/*").To(handle(events)))
+	metrics := promhttp.HandlerFor(c.opts.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	if events != nil {
+		// The handler of events checks the content type itself.
+		service.Route(service.POST("/v1/events").Consumes("*/*").Produces("*/*").To(handle(events)))
+	}
 	service.Route(service.GET("/healthz").To(handle(http.HandlerFunc(answerOK))))
 	service.Route(service.GET("/livez").To(handle(http.HandlerFunc(answerOK))))
 	service.Route(service.GET("/readyz").To(handle(http.HandlerFunc(c.ready))))
 	service.Route(service.GET("/metrics").To(handle(metrics)))
+	if c.scraper != nil {
+		service.Route(service.GET("/metrics/ray").To(handle(c.scraper.Latest())))
+	}
 	container := restful.NewContainer()
 	container.DoNotRecover(false)
 	return container.Add(service)
@@ -32,8 +60,8 @@ func answerOK(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// ready says whether events are taken. That the backend does not answer is no reason against: a collector must not make its Ray pod
-// unready. Alerts on the metrics tell of it.
+// ready says whether events are taken. It does not depend on the store: a collector must not make its Ray pod unready because the store is
+// down. Metrics and alerts report that.
 func (c *Collector) ready(w http.ResponseWriter, r *http.Request) {
 	if c.draining.Load() {
 		http.Error(w, "the collector is shutting down", http.StatusServiceUnavailable)

@@ -1,81 +1,79 @@
 package dashboard
 
 import (
-	"context"
+	"fmt"
+	"math"
 	"net/http"
-	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 )
 
 // Options configure a Dashboard.
 type Options struct {
 	Log logrus.FieldLogger
-	// GrafanaHost and PrometheusHost are URLs of services that show the stored session's time: RAY_GRAFANA_HOST and
-	// RAY_PROMETHEUS_HOST of Ray's dashboard. Where they are empty, their health is Ray's answer for a service it cannot reach.
-	GrafanaHost    string
-	PrometheusHost string
-	// GrafanaIframeHost is Grafana's URL as a browser reaches it, RAY_GRAFANA_IFRAME_HOST; empty means GrafanaHost.
-	GrafanaIframeHost string
-	// GrafanaClusterFilter, GrafanaOrgID and PrometheusName are RAY_GRAFANA_CLUSTER_FILTER, RAY_GRAFANA_ORG_ID (default 1) and
-	// RAY_PROMETHEUS_NAME (default Prometheus).
-	GrafanaClusterFilter string
-	GrafanaOrgID         string
-	PrometheusName       string
-	// MaxLimit is the most rows a State API list may be asked for, RAY_MAX_LIMIT_FROM_API_SERVER; 0 means 10,000.
+	metrics.Services
+	// MaxLimit is the maximum limit of a State API list, RAY_MAX_LIMIT_FROM_API_SERVER; 0 means 10,000.
 	MaxLimit int
+	// Memory bounds the memory of answers that are built in memory; nil means no bounds.
+	Memory *budget.Budget
 }
 
 // Dashboard answers a Ray dashboard's requests from stored sessions.
 type Dashboard struct {
-	opts    Options
-	derived *derivations
+	opts Options
+	env  *request.Env
 }
 
 // New makes a Dashboard.
 func New(opts Options) *Dashboard {
 	if opts.MaxLimit == 0 {
-		opts.MaxLimit = defaultMaxLimit
+		opts.MaxLimit = request.DefaultMaxLimit
 	}
-	if opts.GrafanaOrgID == "" {
-		opts.GrafanaOrgID = "1"
-	}
-	if opts.PrometheusName == "" {
-		opts.PrometheusName = "Prometheus"
-	}
-	if opts.GrafanaIframeHost == "" {
-		opts.GrafanaIframeHost = opts.GrafanaHost
-	}
-	return &Dashboard{opts: opts, derived: newDerivations()}
+	opts.Services = opts.Services.WithDefaults()
+	return &Dashboard{opts: opts, env: request.NewEnv(opts.Log, opts.Memory, opts.MaxLimit)}
 }
 
-// Request is a dashboard request with the session it asks.
-type Request struct {
-	*http.Request
-	Session *session.Session
-	// At is the moment the answer is to show, Unix nanoseconds; 0 means the session's end (see ParseAt).
-	At int64
-	// Running says whether the session still runs, so that more of it is being stored; nil means that it does not.
-	Running func(context.Context) bool
-	// Params are the values of the {names} in the route's path, decoded.
-	Params map[string]string
-
-	query url.Values
+// Settings identifies the options that answers depend on, besides the session and the request.
+func (d *Dashboard) Settings() string {
+	o := d.opts
+	return fmt.Sprintf("%q", []string{
+		o.GrafanaHost, o.PrometheusHost, o.GrafanaIframeHost, o.GrafanaClusterFilter, o.GrafanaOrgID, o.PrometheusName, strconv.Itoa(o.MaxLimit),
+	})
 }
 
-// Query gives the request's decoded query parameters.
-func (r *Request) Query() url.Values {
-	if r.query == nil {
-		r.query = r.URL.Query()
-	}
-	return r.query
-}
+// Request is a request with the session and the moment that it asks about.
+type Request = request.Request
 
 // Route is one request a dashboard answers. Path is a template: {name} is one segment, {name:*} the rest of the path.
 type Route struct {
 	Method string
 	Path   string
 	Serve  func(http.ResponseWriter, *Request)
+}
+
+// ParseAt reads a moment as users give it: RFC 3339, or Unix milliseconds. The empty string is 0, the session's end.
+func ParseAt(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
+		if ms <= 0 || ms > math.MaxInt64/int64(time.Millisecond) {
+			return 0, fmt.Errorf("at=%.40s: want Unix milliseconds above 0", s)
+		}
+		return ms * int64(time.Millisecond), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return 0, fmt.Errorf("at=%.40s: want a time as RFC 3339 (2026-11-20T23:20:00Z) or as Unix milliseconds", s)
+	}
+	if y := t.Year(); y < 1971 || y > 2200 {
+		return 0, fmt.Errorf("at=%.40s: want a time between the years 1971 and 2200", s)
+	}
+	return t.UnixNano(), nil
 }

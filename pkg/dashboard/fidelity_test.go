@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/fidelity"
-	"github.com/rayhistory/historyserver/internal/race"
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/fidelity"
+	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -54,6 +54,7 @@ var (
 var onPurpose = []fidelity.StatusException{
 	{Want: 500, Got: 200, URL: regexp.MustCompile(`^/api/v0/logs`), Reason: "a live dashboard cannot reach the logs of a node that is dead"},
 	{Want: 200, Got: 500, URL: regexp.MustCompile(`^/api/v0/logs/file\?.*filename=\.\./`), Reason: "files outside of the logs folder are not given out"},
+	{Want: 500, Got: 200, URL: regexp.MustCompile(`^/api/v0/cluster_events`), Reason: "a live dashboard fails to sort the events of a cluster that ran a job"},
 	{Want: 404, Got: 200, URL: regexp.MustCompile(`^/api/healthz$`), Reason: "only agents answer it; probes may ask here"},
 }
 
@@ -83,15 +84,16 @@ func TestFidelity(t *testing.T) {
 		bucket    string // written by another collector; empty for our own layout and snapshots
 		floors    atLeast
 		notStored map[string]string
-		// mean is the least mean share, and beside that without what was not stored.
+		// mean is the least mean share, and beside that without what was not stored. Cluster events, which no recorded dashboard could
+		// list, take 2 % of the first.
 		mean, beside float64
 	}{
-		{name: "ray 2.60", column: "Ray 2.60", recording: "ray-2.60", floors: wholeSession, mean: 0.98, beside: 0.98},
-		{name: "ray 2.60 wide", column: "2.60, more", recording: "ray-2.60-wide", floors: wholeSession, mean: 0.97, beside: 0.98},
-		{name: "ray 2.57", column: "2.57, more", recording: "ray-2.57", floors: ray257, mean: 0.965, beside: 0.98},
-		{name: "ray 2.55", column: "2.55, more", recording: "ray-2.55", floors: ray255, mean: 0.965, beside: 0.98},
-		{name: "kuberay 1.6", column: "KubeRay 1.6", recording: "ray-2.60", bucket: "kuberay-1.6", floors: kuberay16, notStored: notIn16, mean: 0.85, beside: 0.95},
-		{name: "kuberay 1.7", column: "KubeRay 1.7", recording: "ray-2.60", bucket: "kuberay-1.7", floors: kuberay17, notStored: notIn17, mean: 0.92, beside: 0.96},
+		{name: "ray 2.60", column: "Ray 2.60", recording: "ray-2.60", floors: wholeSession, mean: 0.96, beside: 0.98},
+		{name: "ray 2.60 wide", column: "2.60, more", recording: "ray-2.60-wide", floors: wholeSession, mean: 0.95, beside: 0.98},
+		{name: "ray 2.57", column: "2.57, more", recording: "ray-2.57", floors: ray257, mean: 0.945, beside: 0.98},
+		{name: "ray 2.55", column: "2.55, more", recording: "ray-2.55", floors: ray255, mean: 0.945, beside: 0.98},
+		{name: "kuberay 1.6", column: "KubeRay 1.6", recording: "ray-2.60", bucket: "kuberay-1.6", floors: kuberay16, notStored: notIn16, mean: 0.83, beside: 0.95},
+		{name: "kuberay 1.7", column: "KubeRay 1.7", recording: "ray-2.60", bucket: "kuberay-1.7", floors: kuberay17, notStored: notIn17, mean: 0.90, beside: 0.96},
 	}
 	for _, tt := range tests {
 		if race.Enabled && tt.name != "ray 2.60" {

@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/pkg/dashboard/logs"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // TestFollow: the stream of a running session's log sends what is stored while it is open, and ends with the session.
@@ -45,7 +45,6 @@ func TestFollow(t *testing.T) {
 			}
 			store(0, "a\nb\n")
 			s := load(t, dir, ref)
-			d := New(Options{Log: logrus.New()})
 			url := "/api/v0/logs/" + tt.media + "?node_id=" + node.String() + "&filename=raylet.out" + tt.query
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
@@ -59,11 +58,11 @@ func TestFollow(t *testing.T) {
 					return asked <= tt.asked
 				}
 				w := httptest.NewRecorder()
-				r := &Request{
+				r := &request.Request{
 					Request: httptest.NewRequest("GET", url, nil), Session: s, Params: map[string]string{"media_type": tt.media},
-					Running: running,
+					Running: running, Env: request.NewEnv(logrus.New(), nil, 0),
 				}
-				if err := d.logFile(w, r); err != nil {
+				if err := logs.File(w, r); err != nil {
 					t.Fatal(err)
 				}
 				if got := w.Body.String(); w.Code != 200 || got != tt.want {
@@ -72,16 +71,4 @@ func TestFollow(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestFollowerGone: a client that goes away ends the stream.
-func TestFollowerGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		always := func(context.Context) bool { return true }
-		if err := follow(ctx, &session.LogFile{}, 0, always, httptest.NewRecorder()); err != context.DeadlineExceeded {
-			t.Errorf("%v", err)
-		}
-	})
 }

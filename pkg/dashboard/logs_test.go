@@ -2,20 +2,17 @@ package dashboard
 
 import (
 	"bytes"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"golang.org/x/net/websocket"
+	"github.com/coder/websocket"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -37,47 +34,6 @@ func withLogs(t *testing.T, files map[string]string) (*asker, string) {
 		}
 	}
 	return newAsker(t, load(t, dir, ref), Options{}), node.String()
-}
-
-func TestGlob(t *testing.T) {
-	paths := []string{"raylet.out", "raylet.err", "worker-ab-01-7.out", "serve/replica.log", "serve/deep/x.log", "weird[1].log"}
-	for glob, want := range map[string]string{
-		"*":              "events/ nsight/ old/ profiles/ raylet.err raylet.out rocprof_sys/ serve/ weird[1].log worker-ab-01-7.out",
-		"raylet*":        "raylet.err raylet.out",
-		"raylet.???":     "raylet.err raylet.out",
-		"raylet.[eo]??":  "raylet.err raylet.out",
-		"raylet.[!o]*":   "raylet.err",
-		"weird[[]1].log": "weird[1].log",
-		"serve/*":        "serve/deep/ serve/replica.log",
-		"serve/":         "serve/",
-		"./serve/*.log":  "serve/replica.log",
-		"**/*.log":       "serve/deep/x.log serve/replica.log weird[1].log",
-		"**":             "events/ nsight/ old/ profiles/ rocprof_sys/ serve/ serve/deep/",
-		"nope":           "",
-		"(raylet|x).out": "",
-	} {
-		got, err := globLogs(paths, glob)
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: %v, %v, want %s", glob, got, err, want)
-		}
-	}
-	for _, glob := range []string{"", "/etc/*", "../*", "serve/../../*"} {
-		if got, err := globLogs(paths, glob); err == nil {
-			t.Errorf("%q lists %v", glob, got)
-		}
-	}
-}
-
-func TestLogCategories(t *testing.T) {
-	for file, want := range map[string]string{
-		"worker-ab-01-7.out": "worker_out", "worker-ab-01-7.err": "worker_err", "python-core-worker-ab_7.log": "core_worker",
-		"python-core-driver-01_7.log": "driver", "raylet.out": "raylet", "gcs_server.err": "gcs_server", "log_monitor.log": "internal",
-		"monitor.out": "autoscaler", "dashboard_agent.log": "agent", "runtime_env_agent.log": "agent", "dashboard.log": "dashboard", "serve/": "internal",
-	} {
-		if got := logCategory(file); got != want {
-			t.Errorf("%s: %s, want %s", file, got, want)
-		}
-	}
 }
 
 func TestLogFile(t *testing.T) {
@@ -154,6 +110,14 @@ func TestLogHeaders(t *testing.T) {
 	}
 }
 
+// TestLongGlob: globs are bounded.
+func TestLongGlob(t *testing.T) {
+	a, node := withLogs(t, map[string]string{"raylet.out": "x"})
+	if w := a.get("/api/v0/logs?node_id=" + node + "&glob=" + strings.Repeat("*", 60_000)); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "64 wildcards") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 func TestLogList(t *testing.T) {
 	a, node := withLogs(t, map[string]string{"raylet.out": "x\n", "raylet.out.@00000000000000000002": "y\n", "serve/replica.log": "z\n"})
 	const want = `{"result": true, "msg": "", "data": {"result": {"internal": ["events/", "nsight/", "old/", "profiles/", "rocprof_sys/", "serve/"], "raylet": ["raylet.out"]}}}`
@@ -181,41 +145,6 @@ func TestTaskLog(t *testing.T) {
 		}
 		if w := a.get(answer.URL); w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), answer.Body) {
 			t.Errorf("%s:\ngot  %d %q\nwant %q", answer.URL, w.Code, w.Body, answer.Body)
-		}
-	}
-}
-
-func TestANSIFilter(t *testing.T) {
-	const text = "a\x1b[1;32mb\x1b[0mc\x1b[md\x1b[2Ke\x1b\x1b[31mf\x1b[(0)mg\x1b[12"
-	const want = "abc\x1b[md\x1b[2Ke\x1bfg\x1b[12"
-	for size := 1; size <= len(text); size++ {
-		var b bytes.Buffer
-		f := &ansiFilter{w: &b}
-		for part := range slices.Chunk([]byte(text), size) {
-			if _, err := f.Write(part); err != nil {
-				t.Fatal(err)
-			}
-		}
-		f.flush()
-		if b.String() != want {
-			t.Fatalf("in parts of %d: %q, want %q", size, b.String(), want)
-		}
-	}
-}
-
-func TestJobLogText(t *testing.T) {
-	const text = "a\r\nb\rc\n\"ü€😀\" \xff\x1b[0m\r"
-	const want = `a\nb\nc\n\"\u00fc\u20ac\ud83d\ude00\" \ufffd\u001b[0m\n`
-	for size := 1; size <= len(text); size++ {
-		var b bytes.Buffer
-		j := &jsonStringWriter{w: &b}
-		for part := range slices.Chunk([]byte(text), size) {
-			if _, err := j.Write(part); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := j.flush(); err != nil || b.String() != want {
-			t.Fatalf("in parts of %d: %s, %v, want %s", size, b.String(), err, want)
 		}
 	}
 }
@@ -273,41 +202,35 @@ func TestJobLogTail(t *testing.T) {
 	server := httptest.NewServer(a.mux)
 	defer server.Close()
 	address := strings.Replace(server.URL, "http://", "ws://", 1) + "/api/jobs/"
-	ws, err := websocket.Dial(address+"good/logs/tail", "", server.URL)
+	ws, _, err := websocket.Dial(t.Context(), address+"good/logs/tail", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ws.Close()
+	defer func() { _ = ws.CloseNow() }()
+	ws.SetReadLimit(4 << 20) // that of aiohttp, which Ray's client is built with
 	var got strings.Builder
 	for {
-		var text string
-		if err := websocket.Message.Receive(ws, &text); err != nil {
+		kind, text, err := ws.Read(t.Context())
+		if err != nil {
+			// A connection that ends otherwise is an error to Ray's client.
+			if websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+				t.Errorf("it ends with %v", err)
+			}
 			break
 		}
-		if !utf8.ValidString(text) {
-			t.Fatal("a text is cut within a character")
+		if kind != websocket.MessageText || !utf8.Valid(text) {
+			t.Fatalf("%v, or a text is cut within a character", kind)
 		}
-		got.WriteString(text)
+		got.Write(text)
 	}
 	if got.String() != log {
 		t.Errorf("%d bytes, want %d", got.Len(), len(log))
 	}
-	if _, err := websocket.Dial(address+"nope/logs/tail", "", server.URL); err == nil {
+	if _, _, err := websocket.Dial(t.Context(), address+"nope/logs/tail", nil); err == nil {
 		t.Error("the log of an unknown job")
 	}
-
-	// A connection that ends without a close frame (0x88) with status 1000 is an error to Ray's client.
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "GET /api/jobs/good/logs/tail HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	sent, err := io.ReadAll(conn)
-	if err != nil || !bytes.HasSuffix(sent, []byte{0x88, 2, 0x03, 0xe8}) {
-		t.Errorf("ends in %x, %v", sent[max(0, len(sent)-8):], err)
+	elsewhere := &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"http://evil.example"}}}
+	if _, resp, err := websocket.Dial(t.Context(), address+"good/logs/tail", elsewhere); err == nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("from another site's page: %v", err)
 	}
 }

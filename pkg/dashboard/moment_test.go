@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // body asks and parses an answer with status 200.
@@ -119,7 +121,7 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 			if row.Int("startTime") > a.at/1e6 || row.Int("endTime") > a.at/1e6 {
 				t.Errorf("%s: actor %s has times after it: %s", clock, id, pyjson.Append(nil, row))
 			}
-			if row.String("state") != alive && row.Get("processStats") != nil {
+			if row.String("state") != moment.Alive && row.Get("processStats") != nil {
 				t.Errorf("%s: actor %s is %s and has a process", clock, id, row.String("state"))
 			}
 		}
@@ -127,7 +129,7 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 		for _, v := range a.data("/api/v0/actors?detail=1").Object("result").List("result") {
 			row := v.(*pyjson.Object)
 			listed[row.String("actor_id")] = row.String("state")
-			if dies := row.Get("death_cause") != nil; dies != (row.String("state") == dead) {
+			if dies := row.Get("death_cause") != nil; dies != (row.String("state") == moment.Dead) {
 				t.Errorf("%s: actor %s is %s with death cause %v", clock, row.String("actor_id"), row.String("state"), row.Get("death_cause"))
 			}
 		}
@@ -178,37 +180,6 @@ func made(t *testing.T, change func(*session.Session)) *asker {
 	return newAsker(t, s, Options{})
 }
 
-func TestActorAt(t *testing.T) {
-	node1, node2, worker1, worker2 := rayid.Node{1}, rayid.Node{2}, rayid.Worker{1}, rayid.Worker{2}
-	a := &session.Actor{Transitions: []session.ActorTransition{
-		{State: unready, Time: 1}, {State: "PENDING_CREATION", Time: 2}, {State: alive, Time: 3, Node: node1, Worker: worker1, PID: 7},
-		{State: restarting, Time: 4, RestartReason: "NODE_PREEMPTION"}, {State: alive, Time: 5, Node: node2, Worker: worker2, PID: 8, ReprName: "A(1)"},
-		{State: dead, Time: 6, DeathCause: []byte(`{"x": 1}`)}, {State: dead, Time: 7, DeathCause: []byte(`{"x": 2}`)},
-		{State: restarting, Time: 8, RestartReason: "LINEAGE_RECONSTRUCTION"}, {State: alive, Time: 9, Node: node1, Worker: rayid.Worker{3}, PID: 9},
-	}}
-	for at, want := range map[int64]string{
-		1: "DEPENDENCIES_UNREADY placed=false pid=0 restarts=0 start=0 end=0 former=0",
-		3: "ALIVE placed=true pid=7 restarts=0 start=3 end=0 former=0",
-		4: "RESTARTING placed=false pid=7 restarts=1 start=3 end=0 former=0",
-		5: "ALIVE placed=true pid=8 restarts=1 start=3 end=0 former=1",
-		7: "DEAD placed=true pid=8 restarts=1 start=3 end=6 former=1",
-		8: "RESTARTING placed=false pid=8 restarts=2 start=3 end=0 former=1",
-		0: "ALIVE placed=true pid=9 restarts=2 start=3 end=0 former=2",
-	} {
-		s, existed := actorAt(a, at)
-		got := fmt.Sprintf("%s placed=%t pid=%d restarts=%d start=%d end=%d former=%d", s.state, s.placed, s.pid, s.restarts, s.started, s.ended, len(s.formerProcesses))
-		if !existed || got != want {
-			t.Errorf("at %d: %t %s, want %s", at, existed, got, want)
-		}
-	}
-	if _, existed := actorAt(&session.Actor{Transitions: a.Transitions[2:]}, 2); existed {
-		t.Error("an actor was there before its first event")
-	}
-	if s, _ := actorAt(a, 0); s.reconstructed != 1 || s.preempted != 1 {
-		t.Errorf("restarts by reason: %+v", s)
-	}
-}
-
 // TestSnapshotIsOlderThanEvents: a node, an actor and a job ended after the last snapshot was taken.
 func TestSnapshotIsOlderThanEvents(t *testing.T) {
 	rec := recording.Open(t)
@@ -219,7 +190,7 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 	changed.Nodes, changed.Actors = slices.Clone(s.Nodes), slices.Clone(s.Actors)
 	for i := range changed.Nodes {
 		if n := &changed.Nodes[i]; n.ID == node {
-			n.Transitions = append(slices.Clone(n.Transitions), session.NodeTransition{State: dead, Time: end, DeathReason: "EXPECTED_TERMINATION", DeathMessage: "received SIGTERM"})
+			n.Transitions = append(slices.Clone(n.Transitions), entities.NodeTransition{State: moment.Dead, Time: end, DeathReason: "EXPECTED_TERMINATION", DeathMessage: "received SIGTERM"})
 		}
 	}
 	actor, err := rayid.Parse[rayid.Actor]("c89be53b4ccb1674de0777b502000000")
@@ -228,19 +199,19 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 	}
 	for i := range changed.Actors {
 		if x := &changed.Actors[i]; x.ID == actor {
-			x.Transitions = append(slices.Clone(x.Transitions), session.ActorTransition{State: dead, Time: end, DeathCause: []byte(`{"actorDiedErrorContext": {"errorMessage": "gone", "nodeId": "AAA="}}`)})
+			x.Transitions = append(slices.Clone(x.Transitions), entities.ActorTransition{State: moment.Dead, Time: end, DeathCause: []byte(`{"actorDiedErrorContext": {"errorMessage": "gone", "nodeId": "AAA="}}`)})
 		}
 	}
 	a := newAsker(t, &changed, Options{})
 	raylet := a.data("/nodes/" + node.String()).Object("detail").Object("raylet")
-	if raylet.String("state") != dead || raylet.Int("endTimeMs") != toMs(end) || raylet.String("stateMessage") != "Expected termination: received SIGTERM" {
+	if raylet.String("state") != moment.Dead || raylet.Int("endTimeMs") != moment.Milliseconds(end) || raylet.String("stateMessage") != "Expected termination: received SIGTERM" {
 		t.Errorf("node: %s", pyjson.Append(nil, raylet))
 	}
 	if got := a.column("/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=dead", "node_id", "state"); got != "65976f1a:DEAD" {
 		t.Errorf("dead nodes: %s", got)
 	}
 	detail := a.data("/logical/actors/" + actor.String()).Object("detail")
-	if detail.String("state") != dead || detail.String("exitDetail") != "gone" || detail.Int("endTime") != toMs(end) || detail.Get("processStats") != nil || detail.Get("numExecutedTasks") != nil {
+	if detail.String("state") != moment.Dead || detail.String("exitDetail") != "gone" || detail.Int("endTime") != moment.Milliseconds(end) || detail.Get("processStats") != nil || detail.Get("numExecutedTasks") != nil {
 		t.Errorf("actor: %s", pyjson.Append(nil, detail))
 	}
 	row := a.data("/api/v0/actors?detail=1&filter_keys=actor_id&filter_predicates=%3D&filter_values=" + actor.String()).Object("result").List("result")[0].(*pyjson.Object)

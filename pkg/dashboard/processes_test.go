@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 // TestNodeProcessesAt: the page of a node lists the workers that lived at the moment asked for, whenever its snapshot was taken.
@@ -20,13 +22,14 @@ func TestNodeProcessesAt(t *testing.T) {
 		var want, got []string
 		for i := range a.session.Workers {
 			w := &a.session.Workers[i]
-			if state, existed := workerAt(w, a.at); existed && state.alive && w.Node.String() == head {
+			if state, existed := moment.Worker(w, a.at); existed && state.Alive && w.Node.String() == head {
 				want = append(want, w.ID.String())
 			}
 		}
 		for _, v := range a.data("/nodes/" + head).Object("detail").List("workers") {
 			for _, s := range v.(*pyjson.Object).List("coreWorkerStats") {
-				if id := s.(*pyjson.Object).String("workerId"); toldBySession(&Request{Session: a.session}, id) {
+				id := s.(*pyjson.Object).String("workerId")
+				if worker, err := rayid.Parse[rayid.Worker](id); err == nil && a.session.Worker(worker) != nil {
 					got = append(got, id)
 				}
 			}

@@ -46,8 +46,8 @@ func TestRoutesDocs(t *testing.T) {
 
 // refuses says whether a route is answered by a refusal, whatever is asked.
 func refuses(route Route) bool {
-	for _, r := range refusedRoutes() {
-		if r.Method == route.Method && r.Path == route.Path {
+	for _, r := range refusals {
+		if r.method == route.Method && r.path == route.Path {
 			w := httptest.NewRecorder()
 			route.Serve(w, nil)
 			return w.Code == http.StatusMethodNotAllowed

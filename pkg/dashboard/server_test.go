@@ -12,8 +12,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -95,7 +96,7 @@ func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 			for _, n := range names {
 				params[n[1]] = r.PathValue(n[1])
 			}
-			route.Serve(w, &Request{Request: r, Session: a.session, At: a.at, Params: params})
+			route.Serve(w, &request.Request{Request: r, Session: a.session, At: a.at, Params: params})
 		})
 	}
 	return a

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/layouttest"
-	"github.com/rayhistory/historyserver/internal/recording"
-	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -161,8 +161,9 @@ func TestListsDoNotWarnOfWhatIsNew(t *testing.T) {
 
 // TestListsWarnOfDamage: whatever a list or a summary is of, it tells what of the session could not be read.
 func TestListsWarnOfDamage(t *testing.T) {
+	const shownWarnings = 10
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-	for _, damaged := range []int{1, maxDamage, maxDamage + 3} {
+	for _, damaged := range []int{1, shownWarnings, shownWarnings + 3} {
 		dir := layouttest.WriteEvents(t, slices.Repeat([]string{"}{ no event"}, damaged), func(i int) string {
 			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", ref), rayid.Node{1}, i)
 		})
@@ -183,33 +184,15 @@ func TestListsWarnOfDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := answer.Data.Result
-			if n := min(damaged, maxDamage); len(got.Warnings) < n || !strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
+			if n := min(damaged, shownWarnings); len(got.Warnings) < n || !strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
 				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
 			}
-			if damaged > maxDamage && !strings.Contains(got.Warnings[maxDamage], "3 more") {
+			if damaged > shownWarnings && !strings.Contains(got.Warnings[shownWarnings], "3 more") {
 				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
 			}
 			if got.Partial != nil && *got.Partial != "" {
 				t.Errorf("%s: partial_failure_warning %q, which Ray's Python API takes for a failure", url, *got.Partial)
 			}
-		}
-	}
-}
-
-func TestRuntimeEnvInfo(t *testing.T) {
-	for env, want := range map[string]string{
-		"":   `{"serialized_runtime_env": ""}`,
-		"{}": `{"serialized_runtime_env": "{}", "runtime_env_config": {"setup_timeout_seconds": 600, "eager_install": true, "log_files": []}}`,
-		`{"working_dir":"gcs://a.zip"}`: `{"serialized_runtime_env": "{\"working_dir\":\"gcs://a.zip\"}", "uris": {"working_dir_uri": "gcs://a.zip", ` +
-			`"py_modules_uris": []}, "runtime_env_config": {"setup_timeout_seconds": 600, "eager_install": true, "log_files": []}}`,
-		`{"py_modules":["gcs://b.zip"],"config":{"setup_timeout_seconds":-1,"eager_install":false,"other":1}}`: `{"serialized_runtime_env": ` +
-			`"{\"py_modules\":[\"gcs://b.zip\"],\"config\":{\"setup_timeout_seconds\":-1,\"eager_install\":false,\"other\":1}}", ` +
-			`"uris": {"working_dir_uri": "", "py_modules_uris": ["gcs://b.zip"]}, ` +
-			`"runtime_env_config": {"setup_timeout_seconds": -1, "eager_install": false, "log_files": []}}`,
-		"broken": `{"serialized_runtime_env": "broken"}`,
-	} {
-		if got := string((&taskEncoder{}).appendRuntimeEnv(nil, []byte(env))); got != want {
-			t.Errorf("%q:\n got %s\nwant %s", env, got, want)
 		}
 	}
 }
@@ -248,7 +231,9 @@ type discard struct {
 }
 
 func (d *discard) Header() http.Header { return d.header }
-func (d *discard) WriteHeader(int)     {}
+
+func (d *discard) WriteHeader(int) {}
+
 func (d *discard) Write(b []byte) (int, error) {
 	d.size += int64(len(b))
 	return io.Discard.Write(b)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// How deep things stand: the batch's array is at depth 1.
+// Depths of nesting: the batch's array is at depth 1.
 const (
 	eventDepth = 2
 	bodyDepth  = 3
@@ -14,8 +14,8 @@ const (
 	maxDepth = 10000
 )
 
-// The methods below check one piece of JSON each, that starts at or before index i, and return the index behind it; a negative index
-// says that s.err is set.
+// Each method below checks one JSON token or value at index i (or, if its doc says so, i is behind its first byte), and returns the index
+// behind it. A negative index says that s.err is set.
 
 func (s *Scanner) space(i int) int {
 	for ; i < len(s.b); i++ {
@@ -216,11 +216,11 @@ const (
 	highBits = 0x8080808080808080
 )
 
-// below has the high bit set in the lowest of w's eight bytes that is below n ≤ 128, and in no byte lower than that one. What the bytes
-// above it have is of no use.
+// below sets the high bit of the lowest of w's eight bytes that is less than n ≤ 128, and of no byte below that one. The bytes above it
+// are undefined.
 func below(w, n uint64) uint64 { return (w - n*eachByte) &^ w }
 
-// verbatim tells whether what stands between a JSON string's quotes is what it says: no escapes, nothing beyond ASCII.
+// verbatim says whether the bytes between a JSON string's quotes are its content: no escapes, nothing beyond ASCII.
 func verbatim(b []byte) bool {
 	for ; len(b) >= 8; b = b[8:] {
 		w := binary.LittleEndian.Uint64(b)

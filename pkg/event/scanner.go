@@ -8,33 +8,33 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// Envelope is what a Scanner tells of one event without decoding it. Where a field is spelled more than once, the last one counts; a
-// field that is missing, null or not a string is empty. Slices are parts of the batch or of the Scanner: copy what must outlive it.
+// Envelope is what a Scanner reads of one event without decoding it. If a field is there more than once, the last one counts; a field that
+// is missing, null or not a string is empty. Slices are parts of the batch or of the Scanner: copy what must outlive it.
 type Envelope struct {
 	// Raw is the event's JSON as it came, a part of the batch, from its { to its }.
 	Raw []byte
 	// Offset is where Raw starts in the batch.
 	Offset int
-	// Multiline tells that line breaks stand between Raw's tokens: it must go through OneLine to become a line of JSON Lines.
+	// Multiline: there are line breaks between Raw's tokens. It must go through OneLine to become a line of JSON Lines.
 	Multiline bool
 
 	Type     Type
-	TypeName []byte // eventType as spelled: a name of a newer Ray is not in Type
+	TypeName []byte // eventType as it came: Type does not know the names of a newer Ray
 	ID       []byte // eventId, base64
 	Session  []byte // sessionName
 	Time     time.Time
-	// Node is nodeId: who sent the event. Nil bytes if it is empty.
+	// Node is nodeId: the sender's. Zero bytes if it is empty.
 	Node rayid.Node
 	// Job is the job the event belongs to, if HasJob: its body's jobId, else the job within its creatorJobId, actorId, taskId or
-	// placementGroupId (the last bytes of these name the job that created them, src/ray/common/id.h). Events of the session as a whole
+	// placementGroupId (the last bytes of these name the job that created them, src/ray/common/id.h). Events of the session
 	// (Type.NodeScope) have none.
 	Job    rayid.Job
 	HasJob bool
-	// Invalid says which of nodeId and jobId is spelled but is not an ID; nil if none.
+	// Invalid says which of nodeId and jobId is there and is not an ID; nil if none.
 	Invalid error
 }
 
-// OneLine makes an event one line: a line break between tokens becomes a space, in place. Within strings JSON has no line breaks.
+// OneLine makes an event one line, in place: line breaks become spaces. JSON has none within strings.
 func OneLine(raw []byte) {
 	for i, c := range raw {
 		if c == '\n' || c == '\r' {
@@ -45,7 +45,7 @@ func OneLine(raw []byte) {
 
 // SyntaxError says where a batch stops being a JSON array of objects.
 type SyntaxError struct {
-	Offset int // of the byte at fault, the batch's length if it ends too early
+	Offset int // of the wrong byte; the batch's length if it ends too early
 	Msg    string
 }
 
@@ -54,8 +54,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("byte %d: %s", e.Offse
 // Scanner walks over a batch, a JSON array of events, in one pass and without allocating. It accepts exactly the arrays of objects that
 // encoding/json accepts: the same grammar, the same depth, and bytes that are not UTF-8 within strings.
 //
-// Whether the batch is JSON to its end is known at its end: until Next has returned false and Err nil, what was seen may have to be
-// thrown away.
+// Only when Next has returned false and Err nil is the whole batch known to be JSON: until then, be ready to drop what was read.
 type Scanner struct {
 	b         []byte
 	pos       int
@@ -132,7 +131,7 @@ func (s *Scanner) close(i int) bool {
 	return false
 }
 
-// fail notes the error and returns false.
+// fail sets the error and returns false.
 func (s *Scanner) fail(i int, want string) bool {
 	if i >= len(s.b) {
 		s.err = &SyntaxError{Offset: len(s.b), Msg: "the batch ends too early: " + want}
@@ -142,7 +141,7 @@ func (s *Scanner) fail(i int, want string) bool {
 	return false
 }
 
-// envelope notes the value of an event's own field.
+// envelope keeps the value of an event's own field.
 func (f *fields) envelope(key, value []byte) {
 	switch string(key) {
 	case "eventType", "event_type":
@@ -158,8 +157,8 @@ func (f *fields) envelope(key, value []byte) {
 	}
 }
 
-// body notes the value of a field of one of the event's objects. An event has one, named after its type, and types that are not known
-// yet have one too, so any of them may name the job.
+// body keeps the value of a field of one of the event's objects. An event has one, named after its type. Types that this version does not
+// know have one too, so any object may name the job.
 func (f *fields) body(key, value []byte) {
 	switch string(key) {
 	case "jobId", "job_id":
@@ -221,7 +220,7 @@ func (f *fields) jobOf() (rayid.Job, error) {
 	return parsed[rayid.PlacementGroup](f.placementGroup).Job(), nil
 }
 
-// parsed is the ID that a raw value spells, zero bytes if it spells none.
+// parsed is the ID in a raw value, zero bytes if it is not one.
 func parsed[T rayid.ID](raw []byte) (id T) {
 	if t := text(raw); len(t) > 0 {
 		id, _ = rayid.ParseBytes[T](t)
@@ -229,7 +228,7 @@ func parsed[T rayid.ID](raw []byte) (id T) {
 	return id
 }
 
-// text is what a JSON string says, nil for any other value. Only strings with escapes or beyond ASCII are decoded; Ray's have neither.
+// text is the content of a JSON string, nil for any other value. Only strings with escapes or beyond ASCII are decoded; Ray's have neither.
 func text(raw []byte) []byte {
 	if len(raw) == 0 || raw[0] != '"' {
 		return nil
@@ -243,7 +242,7 @@ func text(raw []byte) []byte {
 func decode(raw []byte) []byte {
 	var t string
 	if err := json.Unmarshal(raw, &t); err != nil {
-		return nil // not reached: the scanner has checked the grammar
+		return nil // unreachable: the scanner has checked the grammar
 	}
 	return []byte(t)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/event"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -41,15 +41,15 @@ func TestEnvelope(t *testing.T) {
 	}{
 		"camelCase": {
 			`{"eventId": "QUI=", "eventType": "TASK_DEFINITION_EVENT", "timestamp": "2026-11-20T23:20:04.377640632Z", "sessionName": "session_a", "taskDefinitionEvent": {"taskId": "//////////////////////////8BAAAA", "jobId": "AgAAAA=="}, "nodeId": "` + nodeB64 + `"}`,
-			event.Envelope{Type: event.TaskDefinition, TypeName: []byte("TASK_DEFINITION_EVENT"), ID: []byte("QUI="), Session: []byte("session_a"), Time: at, Node: node, Job: rayid.Job{2}, HasJob: true},
+			event.Envelope{Type: 1, TypeName: []byte("TASK_DEFINITION_EVENT"), ID: []byte("QUI="), Session: []byte("session_a"), Time: at, Node: node, Job: rayid.Job{2}, HasJob: true},
 		},
 		"snake_case, hex": {
 			`{"event_id":"QUI=","event_type":"TASK_LIFECYCLE_EVENT","timestamp":"2026-11-20T23:20:04.377640632Z","session_name":"session_a","task_lifecycle_event":{"job_id":"02000000"},"node_id":"` + nodeHex + `"}`,
-			event.Envelope{Type: event.TaskLifecycle, TypeName: []byte("TASK_LIFECYCLE_EVENT"), ID: []byte("QUI="), Session: []byte("session_a"), Time: at, Node: node, Job: rayid.Job{2}, HasJob: true},
+			event.Envelope{Type: 2, TypeName: []byte("TASK_LIFECYCLE_EVENT"), ID: []byte("QUI="), Session: []byte("session_a"), Time: at, Node: node, Job: rayid.Job{2}, HasJob: true},
 		},
 		"job of an actor": {
 			`{"eventType":"ACTOR_LIFECYCLE_EVENT","actorLifecycleEvent":{"actorId":"2M36E7rIFQQP+lpcAgAAAA=="}}`,
-			event.Envelope{Type: event.ActorLifecycle, TypeName: []byte("ACTOR_LIFECYCLE_EVENT"), Job: rayid.Job{2}, HasJob: true},
+			event.Envelope{Type: 10, TypeName: []byte("ACTOR_LIFECYCLE_EVENT"), Job: rayid.Job{2}, HasJob: true},
 		},
 		"job of a task, its jobId empty": {
 			`{"x":{"jobId":"","taskId":"//////////////////////////8BAAAA"}}`,
@@ -65,11 +65,11 @@ func TestEnvelope(t *testing.T) {
 		},
 		"no job": {
 			`{"eventType":"WORKER_LIFECYCLE_EVENT","workerLifecycleEvent":{"jobId":""}}`,
-			event.Envelope{Type: event.WorkerLifecycle, TypeName: []byte("WORKER_LIFECYCLE_EVENT")},
+			event.Envelope{Type: 16, TypeName: []byte("WORKER_LIFECYCLE_EVENT")},
 		},
 		"a node's event has no job even if it names one": {
 			`{"eventType":"PLATFORM_EVENT","platformEvent":{"jobId":"AgAAAA=="}}`,
-			event.Envelope{Type: event.Platform, TypeName: []byte("PLATFORM_EVENT")},
+			event.Envelope{Type: 15, TypeName: []byte("PLATFORM_EVENT")},
 		},
 		"a job named deeper, in a list or at the top is not the event's": {
 			`{"a":{"b":{"jobId":"AgAAAA=="}},"c":[{"jobId":"AgAAAA=="}],"jobId":"AgAAAA=="}`,

@@ -2,63 +2,67 @@
 // as Ray's aggregator agent POSTs them, in camelCase or snake_case.
 package event
 
-// Type is the eventType of an event, an index into names. Types this version does not know are Unknown: they are stored as they came
-// and counted, never refused.
+// Type is the eventType of an event: the number that ray.rpc.events.RayEvent.EventType gives it. Types this version does not know are
+// Unknown: their events are stored as they came and counted, never refused.
 type Type uint8
 
-// Numbers are those of ray.rpc.events.RayEvent.EventType.
-const (
-	Unknown Type = iota
-	TaskDefinition
-	TaskLifecycle
-	ActorTaskDefinition
-	TaskProfile
-	DriverJobDefinition
-	DriverJobLifecycle
-	NodeDefinition
-	NodeLifecycle
-	ActorDefinition
-	ActorLifecycle
-	PlacementGroupDefinition
-	PlacementGroupLifecycle
-	SubmissionJobDefinition
-	SubmissionJobLifecycle
-	Platform
-	WorkerLifecycle
-	WorkerDefinition
-	NumTypes
-)
+// Unknown is 0, as in Ray.
+const Unknown Type = 0
 
-var names = [NumTypes]string{
-	"EVENT_TYPE_UNSPECIFIED",
-	"TASK_DEFINITION_EVENT", "TASK_LIFECYCLE_EVENT", "ACTOR_TASK_DEFINITION_EVENT", "TASK_PROFILE_EVENT",
-	"DRIVER_JOB_DEFINITION_EVENT", "DRIVER_JOB_LIFECYCLE_EVENT", "NODE_DEFINITION_EVENT", "NODE_LIFECYCLE_EVENT",
-	"ACTOR_DEFINITION_EVENT", "ACTOR_LIFECYCLE_EVENT", "PLACEMENT_GROUP_DEFINITION_EVENT", "PLACEMENT_GROUP_LIFECYCLE_EVENT",
-	"SUBMISSION_JOB_DEFINITION_EVENT", "SUBMISSION_JOB_LIFECYCLE_EVENT", "PLATFORM_EVENT", "WORKER_LIFECYCLE_EVENT", "WORKER_DEFINITION_EVENT",
+// typeNames are Ray's names of the types, by number.
+var typeNames = [...]string{
+	Unknown: "EVENT_TYPE_UNSPECIFIED",
+	1:       "TASK_DEFINITION_EVENT",
+	2:       "TASK_LIFECYCLE_EVENT",
+	3:       "ACTOR_TASK_DEFINITION_EVENT",
+	4:       "TASK_PROFILE_EVENT",
+	5:       "DRIVER_JOB_DEFINITION_EVENT",
+	6:       "DRIVER_JOB_LIFECYCLE_EVENT",
+	7:       "NODE_DEFINITION_EVENT",
+	8:       "NODE_LIFECYCLE_EVENT",
+	9:       "ACTOR_DEFINITION_EVENT",
+	10:      "ACTOR_LIFECYCLE_EVENT",
+	11:      "PLACEMENT_GROUP_DEFINITION_EVENT",
+	12:      "PLACEMENT_GROUP_LIFECYCLE_EVENT",
+	13:      "SUBMISSION_JOB_DEFINITION_EVENT",
+	14:      "SUBMISSION_JOB_LIFECYCLE_EVENT",
+	15:      "PLATFORM_EVENT",
+	16:      "WORKER_LIFECYCLE_EVENT",
+	17:      "WORKER_DEFINITION_EVENT",
 }
 
+// The types whose events belong to the session, not to a job.
+const (
+	nodeDefinition Type = 7
+	nodeLifecycle  Type = 8
+	platform       Type = 15
+)
+
 var byName = func() map[string]Type {
-	m := make(map[string]Type, len(names))
-	for t, n := range names {
-		m[n] = Type(t)
+	m := make(map[string]Type, len(typeNames))
+	for t, name := range typeNames {
+		m[name] = Type(t)
 	}
 	return m
 }()
 
-// ParseType maps Ray's name of an event type; names it does not know are Unknown.
+// TypeNames are Ray's names of the types that this version knows, in the order of their numbers.
+func TypeNames() []string { return typeNames[Unknown+1:] }
+
+// ParseType is the type that Ray's name stands for, Unknown if it is not known.
 func ParseType(name []byte) Type { return byName[string(name)] }
 
 func (t Type) String() string {
-	if t < NumTypes {
-		return names[t]
+	if int(t) < len(typeNames) {
+		return typeNames[t]
 	}
-	return names[Unknown]
+	return typeNames[Unknown]
 }
 
-// NodeScope reports whether events of this type belong to the session as a whole (stored under node_events) rather than to one job.
+// NodeScope says whether events of this type belong to the session (and are stored under node_events), not to one job.
 func (t Type) NodeScope() bool {
 	switch t {
-	case NodeDefinition, NodeLifecycle, Platform:
+	case nodeDefinition, nodeLifecycle, platform:
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -15,20 +16,20 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Cache is a folder of indexes whose sessions' store may not be written to. It may be used by several goroutines and processes. The folder
-// is made when the first index is put there.
+// Cache is a folder of indexes, for sessions whose store may not be written to. It is safe for concurrent use, also by several processes.
+// The folder is made when the first index is put there.
 type Cache struct {
 	dir      string
 	maxBytes int64
 
 	mu    sync.Mutex
-	store *local.Store // nil until it was needed
+	store *local.Store // nil until it is needed
 }
 
-// NewCache keeps indexes in the folder dir. The oldest go when all take more than maxBytes.
+// NewCache keeps indexes in the folder dir. The oldest are removed when all take more than maxBytes.
 func NewCache(dir string, maxBytes int64) *Cache { return &Cache{dir: dir, maxBytes: maxBytes} }
 
-// open gives the folder as a store; nil if it does not exist and is not to be made.
+// open returns the folder as a store; nil if it does not exist and create is false.
 func (c *Cache) open(create bool) (*local.Store, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,14 +54,14 @@ func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return store.Put(ctx, key, body)
 }
 
-// list gives the sizes of a session's tables by key; no store if there is no folder.
+// list returns the sizes of a session's tables by key. store is nil if there is no folder.
 func (c *Cache) list(ctx context.Context, root string, ref layout.Session) (store *local.Store, sizes map[string]int64, err error) {
 	store, err = c.open(false)
 	if err != nil || store == nil {
 		return nil, nil, err
 	}
 	sizes = make(map[string]int64)
-	for o, err := range store.List(ctx, layout.Prefix(root, ref)+"index/", blob.ListOptions{}) {
+	for o, err := range store.List(ctx, layout.IndexPrefix(root, ref), blob.ListOptions{}) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -69,45 +70,42 @@ func (c *Cache) list(ctx context.Context, root string, ref layout.Session) (stor
 	return store, sizes, nil
 }
 
-// trim lets indexes go until the rest is within the bound; the one written last stays.
+// trim removes the oldest indexes until the rest is within the bound. The one written last stays.
 func (c *Cache) trim(ctx context.Context, root string) error {
 	store, err := c.open(false)
 	if err != nil || store == nil {
 		return err
 	}
-	type kept struct {
-		keys  []string // meta first, so that what is left of an index that was deleted in part is none
+	type cached struct {
+		keys  []string // meta first, so that a partly deleted index is not used
 		bytes int64
 		last  time.Time
 	}
 	var total int64
-	bySession := make(map[string]*kept)
+	bySession := make(map[string]*cached)
 	for o, err := range store.List(ctx, root+"/", blob.ListOptions{}) {
 		if err != nil {
 			return err
 		}
 		session, table := splitKey(o.Key)
-		k := bySession[session]
-		if k == nil {
-			k = &kept{}
-			bySession[session] = k
+		c := bySession[session]
+		if c == nil {
+			c = &cached{}
+			bySession[session] = c
 		}
 		if table == metaTable {
-			k.keys = slices.Insert(k.keys, 0, o.Key)
+			c.keys = slices.Insert(c.keys, 0, o.Key)
 		} else {
-			k.keys = append(k.keys, o.Key)
+			c.keys = append(c.keys, o.Key)
 		}
-		k.bytes += o.Size
+		c.bytes += o.Size
 		total += o.Size
-		if o.ModTime.After(k.last) {
-			k.last = o.ModTime
+		if o.ModTime.After(c.last) {
+			c.last = o.ModTime
 		}
 	}
-	var all []*kept
-	for _, k := range bySession {
-		all = append(all, k)
-	}
-	slices.SortFunc(all, func(a, b *kept) int { return a.last.Compare(b.last) })
+	all := slices.Collect(maps.Values(bySession))
+	slices.SortFunc(all, func(a, b *cached) int { return a.last.Compare(b.last) })
 	for i := 0; i < len(all)-1 && total > c.maxBytes; i++ {
 		for _, key := range all[i].keys {
 			if err := store.Delete(ctx, key); err != nil {

@@ -10,12 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/race"
-	"github.com/rayhistory/historyserver/internal/recording"
-	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // TestIndexIsAddedTo: a session that is opened by an index of its first part, and of some more, answers as if all its events were replayed,
@@ -27,11 +30,11 @@ func TestIndexIsAddedTo(t *testing.T) {
 			addedTo(t, r.Session, r.Events(), open(t, r.Store(), r.Session).load().Logs, math.MaxInt64)
 		})
 	}
-	none := session.NewLogSet(nil)
+	none := sessionlogs.New(nil)
 	for name, room := range map[string]int64{"generated": math.MaxInt64, "generated, in passes": 4 << 20} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: session.GroupRows + 300}) // more than a row group
+			stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: tasktable.GroupRows + 300}) // more than a row group
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +71,7 @@ func contradictions(tasks int) (events []string) {
 
 // addedTo stores events of a session in three steps, an index after each, and compares what is answered from those with a replay. The names of
 // logs tell where tasks' lines are, where their events do not. Each load may hold so many bytes.
-func addedTo(t *testing.T, ref layout.Session, events []string, logs *session.LogSet, room int64) {
+func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlogs.Set, room int64) {
 	ref.Version, ref.OwnerKind = layout.V17, "raycluster"
 	random := rand.New(rand.NewPCG(11, uint64(len(events))))
 	shuffled := slices.Clone(events)
@@ -103,11 +106,11 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *session.Lo
 		}
 		return stored
 	}
-	var p *session.Progress
+	var p *progress.Counter
 	load := func(index session.Index) *session.Session {
-		p = &session.Progress{}
+		p = &progress.Counter{}
 		loaded, err := session.Load(t.Context(), s.store, layout.DefaultRoot, ref, session.Options{
-			Log: s.log, Index: index, Progress: p, Concurrency: 1, Room: func(held int64) bool { return held <= room },
+			Log: s.log, Index: index, Progress: p, Concurrency: 1, MayHold: func(held int64) bool { return held <= room },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -203,7 +206,7 @@ func TestIndexOfASessionThatGrows(t *testing.T) {
 	grown := s.load()
 	indexed := make(chan error, parts)
 	for part := 1; part < parts; part++ {
-		go func(was *session.Session) { indexed <- Write(t.Context(), s.target(), was, nil) }(grown)
+		go func(was *session.Session) { indexed <- s.writer().Write(t.Context(), was, nil) }(grown)
 		add(part)
 		if grown, err = grown.Refresh(t.Context()); err != nil {
 			t.Fatal(err)

@@ -1,17 +1,20 @@
-// Package index stores a session's tables as Parquet, so that the session opens without its events being replayed, and so that whole fleets
-// are analysed by anything that reads Parquet.
+// Package index stores a session's tables as Parquet, so that the session opens without replaying its events, and so that anything that reads
+// Parquet can analyse many sessions.
 //
-// An index is the objects index/{table}.parquet below the session's prefix. Those for analysis (tasks, task_events, profile, actors,
+// An index is the objects {root}/index/{the session's prefix below the root}/{table}.parquet. Nothing but the server need be allowed to
+// write there: tables among the objects that collectors store are never read. The tables for analysis (tasks, task_events, profile, actors,
 // nodes, jobs, submissions, workers, placement_groups) spell identifiers in hex and times as timestamps; tasks and what belongs to them
-// are sorted by job, task and attempt, so that the statistics of row groups lead to the few that hold a job or a task. Those for the
+// are sorted by job, task and attempt, so that the statistics of row groups lead to the few that hold a job or a task. The tables for the
 // server (rows, texts, definitions, profilers) hold the task table column by column as package session has it, in the order Ray lists
-// tasks; checkpoint holds what it needs to add to them. docs/analysis.md describes the columns of the former.
+// tasks; checkpoint holds what replay needs to add to them. docs/analysis.md describes the columns of the tables for analysis.
 //
-// meta is written last and names all others with their sizes, and the events they were made of. An index counts only if those are stored
-// now. If they are all, it answers by itself; if more is stored, its tables are added to.
+// Tables that the server reads are read by package tablefile, which trusts nothing in them.
+//
+// meta is written last and names all other tables with their sizes, and the objects of events they were made of. An index is used only if
+// those objects are still stored. If no others are, it answers by itself; if more is stored, replay adds it to the tables.
 package index
 
-// formatVersion changes whenever older readers could not read the tables, or would read them wrongly.
-const formatVersion = 2
+// formatVersion changes when older readers could not read the tables, or would read them wrongly.
+const formatVersion = 3
 
 const application = "rayhistory"

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // The small tables' names.
@@ -18,15 +19,19 @@ const (
 	groupsTable      = "placement_groups"
 )
 
-// owner says whose a row is: it is in every table for analysis, because those of many sessions are read together.
+// owner says which session a row belongs to. It is in every table for analysis, because those of many sessions are queried together.
 type owner struct {
 	Session   string `parquet:"session,dict"`
 	Cluster   string `parquet:"cluster,dict"`
 	Namespace string `parquet:"namespace,dict"`
 }
 
-// entity is what all rows of small tables begin with and hold. Row is all that is known, JSON of package session's struct; times there
-// are Unix nanoseconds. The other columns are what most questions are about.
+func ownerOf(s *session.Session) owner {
+	return owner{Session: s.Ref.Name, Cluster: s.Ref.Cluster, Namespace: s.Ref.Namespace}
+}
+
+// entity is the first columns of all small tables. Row is everything that is known, as JSON of package session's struct, with times in Unix
+// nanoseconds. The other columns hold what most queries are about.
 type entity struct {
 	Session   string `parquet:"session,dict"`
 	Cluster   string `parquet:"cluster,dict"`
@@ -34,9 +39,7 @@ type entity struct {
 	Row       string `parquet:"row,zstd,json"`
 }
 
-func (e entity) whole() string { return e.Row }
-
-// Times are microseconds, NULL where no event told. States are the last ones.
+// Times are microseconds, NULL if not known. States are the last ones.
 type actorRow struct {
 	entity
 	ActorID    string `parquet:"actor_id"`
@@ -108,7 +111,7 @@ type groupRow struct {
 	StartTime        int64  `parquet:"start_time,optional,timestamp(microsecond)"`
 }
 
-// entityRows makes the rows of a small table. A row that JSON would change is an error: the index would not answer as the events do.
+// entityRows makes the rows of a small table. A row that JSON would change is an error: the index would not answer as the events would.
 func entityRows[E, R any](o owner, all []E, row func(entity, *E) R) ([]R, error) {
 	rows := make([]R, len(all))
 	for i := range all {
@@ -121,7 +124,7 @@ func entityRows[E, R any](o owner, all []E, row func(entity, *E) R) ([]R, error)
 	return rows, nil
 }
 
-// exactJSON is v as JSON that gives v again.
+// exactJSON writes v as JSON, and fails if decoding that would not give v again.
 func exactJSON[T any](v T) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -134,8 +137,8 @@ func exactJSON[T any](v T) (string, error) {
 	return string(text), nil
 }
 
-// known is an ID in hex, "" for none.
-func known[ID interface {
+// hexID is an ID in hex, "" for none.
+func hexID[ID interface {
 	Nil() bool
 	String() string
 }](id ID) string {
@@ -147,24 +150,24 @@ func known[ID interface {
 
 func micros(ns int64) int64 { return ns / 1000 }
 
-func newActorRow(e entity, a *session.Actor) actorRow {
-	r := actorRow{entity: e, ActorID: a.ID.String(), JobID: known(a.Job), Name: a.Name, ClassName: a.Class}
+func newActorRow(e entity, a *entities.Actor) actorRow {
+	r := actorRow{entity: e, ActorID: a.ID.String(), JobID: hexID(a.Job), Name: a.Name, ClassName: a.Class}
 	for i, t := range a.Transitions {
 		if i == 0 {
 			r.StartTime = micros(t.Time)
 		}
 		r.State = t.State
 		if t.PID != 0 {
-			r.NodeID, r.WorkerID, r.PID = known(t.Node), known(t.Worker), int64(t.PID)
+			r.NodeID, r.WorkerID, r.PID = hexID(t.Node), hexID(t.Worker), int64(t.PID)
 		}
 		if t.State == "DEAD" {
-			r.EndTime, r.DeathCause = micros(t.Time), string(t.DeathCause)
+			r.EndTime, r.DeathCause = micros(t.Time), hexIDs(t.DeathCause)
 		}
 	}
 	return r
 }
 
-func newNodeRow(e entity, n *session.Node) nodeRow {
+func newNodeRow(e entity, n *entities.Node) nodeRow {
 	r := nodeRow{entity: e, NodeID: n.ID.String(), IP: n.IP, Hostname: n.Hostname, StartTime: micros(n.Start)}
 	for _, t := range n.Transitions {
 		r.State = t.State
@@ -175,10 +178,10 @@ func newNodeRow(e entity, n *session.Node) nodeRow {
 	return r
 }
 
-func newJobRow(e entity, j *session.Job) jobRow {
+func newJobRow(e entity, j *entities.Job) jobRow {
 	r := jobRow{
 		entity: e, JobID: j.ID.String(), SubmissionID: j.Metadata["job_submission_id"], Entrypoint: j.Entrypoint,
-		DriverNodeID: known(j.DriverNode), DriverPID: j.DriverPID,
+		DriverNodeID: hexID(j.DriverNode), DriverPID: j.DriverPID,
 	}
 	for _, t := range j.Transitions {
 		r.State = t.State
@@ -192,7 +195,7 @@ func newJobRow(e entity, j *session.Job) jobRow {
 	return r
 }
 
-func newSubmissionRow(e entity, s *session.Submission) submissionRow {
+func newSubmissionRow(e entity, s *entities.Submission) submissionRow {
 	r := submissionRow{entity: e, SubmissionID: s.ID, Entrypoint: s.Entrypoint}
 	for i, t := range s.Transitions {
 		if i == 0 {
@@ -207,8 +210,8 @@ func newSubmissionRow(e entity, s *session.Submission) submissionRow {
 	return r
 }
 
-func newWorkerRow(e entity, w *session.Worker) workerRow {
-	r := workerRow{entity: e, WorkerID: w.ID.String(), NodeID: known(w.Node), JobID: known(w.Job), Type: w.Type, PID: int64(w.PID)}
+func newWorkerRow(e entity, w *entities.Worker) workerRow {
+	r := workerRow{entity: e, WorkerID: w.ID.String(), NodeID: hexID(w.Node), JobID: hexID(w.Job), Type: w.Type, PID: int64(w.PID)}
 	for i, t := range w.Transitions {
 		if i == 0 {
 			r.StartTime = micros(t.Time)
@@ -221,8 +224,8 @@ func newWorkerRow(e entity, w *session.Worker) workerRow {
 	return r
 }
 
-func newGroupRow(e entity, g *session.PlacementGroup) groupRow {
-	r := groupRow{entity: e, PlacementGroupID: g.ID.String(), Name: g.Name, Strategy: g.Strategy, CreatorJobID: known(g.CreatorJob)}
+func newGroupRow(e entity, g *entities.PlacementGroup) groupRow {
+	r := groupRow{entity: e, PlacementGroupID: g.ID.String(), Name: g.Name, Strategy: g.Strategy, CreatorJobID: hexID(g.CreatorJob)}
 	for i, t := range g.Transitions {
 		if i == 0 {
 			r.StartTime = micros(t.Time)

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/layouttest"
-	"github.com/rayhistory/historyserver/internal/recording"
-	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )

@@ -13,13 +13,15 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/race"
-	"github.com/rayhistory/historyserver/internal/recording"
-	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // stored is a session in a folder.
@@ -68,8 +70,8 @@ type neverReplays struct {
 	o *Opener
 }
 
-func (n neverReplays) Open(ctx context.Context, ref layout.Session, sources session.Sources) (*session.Tables, error) {
-	tables, err := n.o.Open(ctx, ref, sources)
+func (n neverReplays) Open(ctx context.Context, ref layout.Session, sources session.Sources, room func(int64) bool) (*session.Tables, error) {
+	tables, err := n.o.Open(ctx, ref, sources, room)
 	if tables == nil && sources.Fingerprint != "" {
 		n.t.Errorf("no index: %v", err)
 	}
@@ -98,13 +100,13 @@ func (s *stored) indexed(from *session.Session) *session.Session {
 	return loaded
 }
 
-func (s *stored) target() *Target {
-	return &Target{Store: s.store, Root: layout.DefaultRoot, Log: s.log}
+func (s *stored) writer() *Writer {
+	return &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log}
 }
 
 func (s *stored) write(from *session.Session) {
 	s.t.Helper()
-	if err := Write(s.t.Context(), s.target(), from, nil); err != nil {
+	if err := s.writer().Write(s.t.Context(), from, nil); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -226,12 +228,12 @@ func TestSameAnswers(t *testing.T) {
 		return // what follows takes minutes then, and runs what the recording did
 	}
 	t.Run("generated", func(t *testing.T) {
-		s := generated(t, session.GroupRows+300) // more than a row group
+		s := generated(t, tasktable.GroupRows+300) // more than a row group
 		events := s.load()
 		sameAnswers(t, events, s.indexed(events), taskURLs(events))
 	})
 	t.Run("in passes", func(t *testing.T) {
-		s := generated(t, session.GroupRows+300)
+		s := generated(t, tasktable.GroupRows+300)
 		events, passes := s.load(), s.loadWithin(4<<20)
 		sameAnswers(t, events, passes, taskURLs(events)[:24])
 		sameAnswers(t, events, s.indexed(passes), taskURLs(events)[:6])
@@ -241,9 +243,9 @@ func TestSameAnswers(t *testing.T) {
 // loadWithin loads the session from its events with so little room that it has to be read several times.
 func (s *stored) loadWithin(room int64) *session.Session {
 	s.t.Helper()
-	var p session.Progress
+	var p progress.Counter
 	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{
-		Log: s.log, Progress: &p, Concurrency: 1, Room: func(held int64) bool { return held <= room },
+		Log: s.log, Progress: &p, Concurrency: 1, MayHold: func(held int64) bool { return held <= room },
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -1,8 +1,6 @@
 package index
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,11 +9,12 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// row is a row of the table "rows": the task table as the server holds it, in the order Ray lists attempts. The columns that scans look
-// at come first and the order within each kind is that of package session, so that what is read together lies together. Blobs are
-// session's own.
+// row is a row of the table "rows": the task table as the server holds it, in the order in which Ray lists attempts. The columns that scans
+// read come first, and those of each kind have the order of package session, so that what is read together lies together. The form of the
+// byte strings is package session's.
 type row struct {
 	Job        int32 `parquet:"job,delta"`
 	Definition int32 `parquet:"definition,delta"`
@@ -52,141 +51,82 @@ type row struct {
 
 // rowColumns are the names of all columns, in order.
 func rowColumns() []string {
-	return slices.Concat(session.ScanColumns, []string{"id"}, session.CellColumns, session.TimeColumns, session.BlobColumns)
+	return slices.Concat(tasktable.ScanColumns, []string{"id"}, tasktable.CellColumns, tasktable.TimeColumns, tasktable.BlobColumns)
 }
 
 // writeRows writes the table "rows", a row group for each of session's groups.
-func writeRows(w io.Writer, t *session.Tables, generation string, done func(rows int)) error {
-	out := parquet.NewGenericWriter[row](w, writerOptions(generation, session.GroupRows)...)
-	var values []parquet.Value
+func writeRows(w io.Writer, t *session.Tables, generation string, progress func(rows int)) error {
+	out := parquet.NewGenericWriter[row](w, writerOptions(generation, tasktable.GroupRows)...)
+	var values []parquet.Value // used again for each column
 	for g := range t.First {
-		columns, err := t.Source.Columns(g, session.AllParts)
+		columns, err := t.Source.Columns(g, tasktable.AllParts)
 		if err != nil {
 			return err
 		}
-		writers := out.ColumnWriters()
-		put := func(n int, value func(i int) parquet.Value) error {
-			values = values[:0]
-			for i := range n {
-				values = append(values, value(i))
-			}
-			_, err := writers[0].WriteRowValues(values)
-			writers = writers[1:]
+		if err := checkSize(columns); err != nil {
 			return err
 		}
-		rows := len(columns.Scan[0])
-		ints := func(all [][]int32) error {
-			for _, c := range all {
-				if err := put(rows, func(i int) parquet.Value { return parquet.Int32Value(c[i]) }); err != nil {
-					return err
-				}
-			}
-			return nil
+		group := groupWriter{columns: out.ColumnWriters(), rows: len(columns.Scan[0]), values: values}
+		group.write(columns)
+		if values = group.values; group.err != nil {
+			return group.err
 		}
-		err = ints(columns.Scan)
-		if err == nil {
-			err = put(rows, func(i int) parquet.Value {
-				return parquet.FixedLenByteArrayValue(columns.IDs[i*rayid.TaskSize : (i+1)*rayid.TaskSize])
-			})
-		}
-		if err == nil {
-			err = ints(columns.Cells)
-		}
-		for _, c := range columns.Times {
-			if err == nil {
-				err = put(rows, func(i int) parquet.Value { return parquet.Int64Value(c[i]) })
-			}
-		}
-		for _, c := range columns.Blobs {
-			if err == nil {
-				err = put(rows, func(i int) parquet.Value { return parquet.ByteArrayValue(c.At(i)) })
-			}
-		}
-		if err == nil {
-			err = out.Flush()
-		}
-		if err != nil {
+		if err := out.Flush(); err != nil {
 			return err
 		}
-		done(rows)
+		progress(group.rows)
 	}
 	return out.Close()
 }
 
-// rowsTable reads the table "rows". It implements session.RowSource.
-type rowsTable struct {
-	object *object
-	file   *parquet.File
+// groupWriter writes the columns of a row group, one after the other.
+type groupWriter struct {
+	columns []*parquet.ColumnWriter // not written yet
+	rows    int
+	values  []parquet.Value
+	err     error // the first one
 }
 
-var errSchema = errors.New("not the columns of this version")
-
-// openRows opens the table; only its footer is read.
-func openRows(ctx context.Context, o *object, f *facts) (*rowsTable, error) {
-	file, err := o.openBuffered(ctx, memoryBuffer) // row groups are read by part
-	if err != nil {
-		return nil, err
+func (g *groupWriter) write(c *tasktable.Columns) {
+	g.ints(c.Scan)
+	g.column(func(i int) parquet.Value {
+		return parquet.FixedLenByteArrayValue(c.IDs[i*rayid.TaskSize : (i+1)*rayid.TaskSize])
+	})
+	g.ints(c.Cells)
+	for _, times := range c.Times {
+		g.column(func(i int) parquet.Value { return parquet.Int64Value(times[i]) })
 	}
-	if err := f.belongs(file, o.key); err != nil {
-		return nil, err
+	for _, blobs := range c.Blobs {
+		g.column(func(i int) parquet.Value { return parquet.ByteArrayValue(blobs.At(i)) })
 	}
-	var found []string
-	for _, path := range file.Schema().Columns() {
-		found = append(found, path[0])
-	}
-	if !slices.Equal(found, rowColumns()) {
-		return nil, fmt.Errorf("%s: %w", o.key, errSchema)
-	}
-	return &rowsTable{object: o, file: file}, nil
 }
 
-// Columns implements session.RowSource.
-func (t *rowsTable) Columns(g int, part session.Part) (*session.TaskColumns, error) {
-	groups := t.file.RowGroups()
-	if g >= len(groups) {
-		return nil, fmt.Errorf("%w: %s has no row group %d", session.ErrDamaged, t.object.key, g)
+func (g *groupWriter) ints(columns [][]int32) {
+	for _, c := range columns {
+		g.column(func(i int) parquet.Value { return parquet.Int32Value(c[i]) })
 	}
-	chunks := groups[g].ColumnChunks()
-	switch part {
-	case session.ScanPart:
-		chunks = chunks[:len(session.ScanColumns)]
-	case session.KinPart:
-		chunks = chunks[:len(session.ScanColumns)+1+len(session.CellColumns)+1]
-	}
-	data, err := t.object.part(context.Background(), t.file, g, len(chunks))
-	if err != nil {
-		return nil, err
-	}
-	out, err := readColumns(chunks, data, int(groups[g].NumRows()), part)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", session.ErrDamaged, t.object.key, err)
-	}
-	return out, nil
 }
 
-// readColumns decodes the columns of a row group that belong to a part.
-func readColumns(chunks []parquet.ColumnChunk, from io.ReaderAt, rows int, part session.Part) (out *session.TaskColumns, err error) {
-	scan, ids := len(session.ScanColumns), len(session.ScanColumns)
-	cells := ids + 1
-	times := cells + len(session.CellColumns)
-	blobs := times + len(session.TimeColumns)
-	out = &session.TaskColumns{}
-	if out.Scan, err = readInts(chunks[:scan], from, rows); err != nil || part == session.ScanPart {
-		return out, err
+func (g *groupWriter) column(value func(i int) parquet.Value) {
+	if g.err != nil {
+		return
 	}
-	if out.IDs, err = readFixed(chunks[ids], from, rows); err != nil {
-		return nil, err
+	g.values = g.values[:0]
+	for i := range g.rows {
+		g.values = append(g.values, value(i))
 	}
-	wanted := chunks[cells:times]
-	if part == session.KinPart {
-		wanted, blobs = wanted[:session.KinCells], times+1
+	_, g.err = g.columns[0].WriteRowValues(g.values)
+	g.columns = g.columns[1:]
+}
+
+// checkSize refuses rows that make a row group too large to be read again.
+func checkSize(columns *tasktable.Columns) error {
+	n := 0
+	for i := range columns.Blobs {
+		n += len(columns.Blobs[i].Data)
 	}
-	if out.Cells, err = readInts(wanted, from, rows); err != nil {
-		return nil, err
+	if n > maxGroupBytes {
+		return fmt.Errorf("the errors and profile events of %d tasks have %d bytes, more than the %d of an index", tasktable.GroupRows, n, maxGroupBytes)
 	}
-	if out.Times, err = readLongs(chunks[times:blobs], from, rows); err != nil || part == session.KinPart {
-		return out, err
-	}
-	out.Blobs, err = readBlobs(chunks[blobs:], from, rows)
-	return out, err
+	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -55,7 +55,7 @@ func TestSettledSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, dir, stats.Session)
-		s.put(layout.FactsKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
 		s.put(layout.LogKey(layout.DefaultRoot, s.ref, someNode, "raylet.out"), []byte("a line\n"))
 		s.write(s.load())
 		if l := s.loadListed(t); l.events() == 0 {
@@ -77,6 +77,9 @@ func TestSettledSession(t *testing.T) {
 			t.Errorf("V%d: broken %v, %v, though nothing was stored", version, loaded.Broken(), err)
 		}
 		s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Now()), []byte("{}\n"))
+		if next, err := loaded.Refresh(t.Context()); err != nil || next.EventBytes() == 0 {
+			t.Errorf("V%d: a refresh after events were stored reads none: %v", version, err)
+		}
 		late := s.loadAuto(l.opener)
 		if err := late.Verify(t.Context()); err != nil || !late.Broken() {
 			t.Errorf("V%d: broken %v, %v, after events were stored", version, late.Broken(), err)
@@ -126,8 +129,8 @@ func (s *stored) age(t *testing.T, dir string, by time.Duration) {
 	}
 }
 
-// TestSettle: an index that was made while more was to be expected is believed at once after the session has settled and was opened again.
-func TestSettle(t *testing.T) {
+// TestMarkSettled: an index that was made while more was to be expected is believed at once after the session has settled and was opened again.
+func TestMarkSettled(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		dir := t.TempDir()
 		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
@@ -135,12 +138,12 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, dir, stats.Session)
-		target, opener := s.target(), s.opener()
+		writer, opener := s.writer(), s.opener()
 		if cached {
 			cache := NewCache(t.TempDir(), 1<<30)
-			target.Store, target.Cache, opener.Cache = denied{s.store}, cache, cache
+			writer.Store, writer.Cache, opener.Cache = denied{s.store}, cache, cache
 		}
-		s.put(layout.FactsKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
 		fresh := s.load()
 		if hasSettled(fresh) {
 			t.Error("a session that ended just now has settled")
@@ -148,16 +151,16 @@ func TestSettle(t *testing.T) {
 		s.age(t, dir, 2*time.Hour)
 		old := s.load()
 		old.Ended = false // so that the index is as one of a session that may go on
-		if err := Write(t.Context(), target, old, nil); err != nil {
+		if err := writer.Write(t.Context(), old, nil); err != nil {
 			t.Fatal(err)
 		}
-		if noted, err := Settle(t.Context(), s.store, &Target{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}, s.loadAuto(opener)); noted || err != nil {
-			t.Errorf("noted %v, %v, in a store that may not be written to", noted, err)
+		if marked, err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}).MarkSettled(t.Context(), s.store, s.loadAuto(opener)); marked || err != nil {
+			t.Errorf("marked %v, %v, in a store that may not be written to", marked, err)
 		}
 		for i, want := range []bool{true, false} {
 			loaded := s.loadAuto(opener)
-			if noted, err := Settle(t.Context(), s.store, target, loaded); noted != want || err != nil || !loaded.Indexed() {
-				t.Errorf("load %d: noted %v, %v; indexed %v", i, noted, err, loaded.Indexed())
+			if marked, err := writer.MarkSettled(t.Context(), s.store, loaded); marked != want || err != nil || !loaded.Indexed() {
+				t.Errorf("load %d: marked %v, %v; indexed %v", i, marked, err, loaded.Indexed())
 			}
 		}
 		if cached {

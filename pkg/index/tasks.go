@@ -8,7 +8,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // The names of the large tables for analysis.
@@ -18,7 +18,7 @@ const (
 	profileTable    = "profile"
 )
 
-// taskRow is one attempt of a task. Times are when states were entered; text is NULL where Ray's State API answers null.
+// taskRow is one attempt of a task. Times are when states were entered; strings are NULL where Ray's State API answers null.
 type taskRow struct {
 	owner
 	JobID             string  `parquet:"job_id,dict"`
@@ -73,8 +73,7 @@ type profileRow struct {
 	ExtraData     string  `parquet:"extra_data,dict,zstd,json"`
 }
 
-// analysisGroupRows is how many tasks a row group of the tables for analysis holds. Their columns are read whole by engines that run on
-// many cores, a row group each.
+// analysisGroupRows is how many tasks a row group of the tables for analysis holds. Query engines read a row group on each core.
 const analysisGroupRows = 64 << 10
 
 // taskWriter writes the three tables about tasks.
@@ -86,9 +85,9 @@ type taskWriter struct {
 	events    *parquet.GenericWriter[taskEventRow]
 	spans     *parquet.GenericWriter[profileRow]
 
-	// Of one attempt, used again.
-	states  []session.StateTime
-	profile session.Profile
+	// Buffers for one attempt, used again.
+	states  []tasktable.StateTime
+	profile tasktable.Profile
 	event   []taskEventRow
 	span    []profileRow
 }
@@ -100,35 +99,37 @@ func newTaskWriter(o owner, generation string, byJob bool, tasks, events, spans 
 	}
 	options := append(writerOptions(generation, 0), parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)))
 	return &taskWriter{
-		owner: o, byJob: byJob, groupRows: analysisGroupRows, tasks: parquet.NewGenericWriter[taskRow](tasks, options...), events: parquet.NewGenericWriter[taskEventRow](events, options...),
-		spans: parquet.NewGenericWriter[profileRow](spans, options...),
+		owner: o, byJob: byJob, groupRows: analysisGroupRows,
+		tasks:  parquet.NewGenericWriter[taskRow](tasks, options...),
+		events: parquet.NewGenericWriter[taskEventRow](events, options...),
+		spans:  parquet.NewGenericWriter[profileRow](spans, options...),
 	}
 }
 
-// write writes all attempts, by job if that is wanted, by task, and the last attempt first.
-func (w *taskWriter) write(tasks *session.Tasks, done func(rows int)) error {
-	place := func(i int) int { return i }
+// write writes all attempts: with byJob by job, then by task, the last attempt first.
+func (w *taskWriter) write(tasks *tasktable.Table, progress func(rows int)) error {
+	rowAt := func(i int) int { return i }
 	if w.byJob {
 		order := orderByJob(tasks)
-		place = func(i int) int { return int(order[i]) }
+		rowAt = func(i int) int { return int(order[i]) }
 	}
 	for i := range tasks.Len() {
-		if err := w.attempt(tasks.Row(place(i), 0)); err != nil {
+		if err := w.attempt(tasks.Row(rowAt(i), 0)); err != nil {
 			return err
 		}
 		if (i+1)%w.groupRows == 0 {
 			if err := w.flush(); err != nil {
 				return err
 			}
-			done(w.groupRows)
+			progress(w.groupRows)
 		}
 	}
-	done(tasks.Len() % w.groupRows)
+	progress(tasks.Len() % w.groupRows)
 	return w.close()
 }
 
-// orderByJob gives the rows by job, within a job in their own order.
-func orderByJob(tasks *session.Tasks) []int32 {
+// orderByJob returns the rows ordered by job, and within a job in their own order.
+func orderByJob(tasks *tasktable.Table) []int32 {
 	order := make([]int32, tasks.Len())
 	for n := range order {
 		order[n] = int32(n)
@@ -158,7 +159,7 @@ func (w *taskWriter) close() error {
 	return nil
 }
 
-func (w *taskWriter) attempt(r session.Row) error {
+func (w *taskWriter) attempt(r tasktable.Row) error {
 	job, id, attempt := r.Job().String(), r.ID().String(), r.Attempt()
 	row := taskRow{
 		owner: w.owner, JobID: job, TaskID: id, AttemptNumber: attempt, Name: string(r.Name()), FuncOrClassName: string(r.Function()),
@@ -195,16 +196,16 @@ func (w *taskWriter) attempt(r session.Row) error {
 	return err
 }
 
-// times fills in what the states tell.
-func (r *taskRow) times(states []session.StateTime) {
+// times fills in the times and durations that the states give.
+func (r *taskRow) times(states []tasktable.StateTime) {
 	var created, started, ended int64 // ns
 	for _, s := range states {
 		switch s.State {
-		case session.StateCreated:
+		case tasktable.StateCreated:
 			created = s.Time
-		case session.StateRunning:
+		case tasktable.StateRunning:
 			started = s.Time
-		case session.StateFinished, session.StateFailed:
+		case tasktable.StateFinished, tasktable.StateFailed:
 			ended = s.Time
 		}
 	}

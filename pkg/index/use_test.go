@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // loadAuto loads the session from its index or, if it has none, from its events.
@@ -55,12 +56,16 @@ func (s *stored) put(key string, data []byte) {
 
 // list answers a list of all tasks.
 func list(s *session.Session) (int, error) {
-	picked, err := s.Tasks.Select(session.Query{Limit: 10_000})
+	picked, err := s.Tasks.Select(tasktable.Query{Limit: 10_000})
 	if err != nil {
 		return 0, err
 	}
 	for i := range picked.Rows {
-		picked.Row(i).States(nil)
+		row, err := picked.Row(i)
+		if err != nil {
+			return 0, err
+		}
+		row.States(nil)
 	}
 	return picked.Matching, s.Tasks.Err()
 }
@@ -169,7 +174,7 @@ func (denied) Put(_ context.Context, key string, _ io.ReadSeeker) error {
 func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	s := generated(t, 100)
 	events := s.load()
-	if err := Write(t.Context(), &Target{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}, events, nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
+	if err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}).Write(t.Context(), events, nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
 		t.Errorf("without a folder: %v", err)
 	}
 	cache := NewCache(filepath.Join(t.TempDir(), "cache"), 1<<30)
@@ -177,7 +182,7 @@ func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	if s.loadAuto(o).Indexed() {
 		t.Error("an index before there is one")
 	}
-	if err := Write(t.Context(), &Target{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}, events, nil); err != nil {
+	if err := (&Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}).Write(t.Context(), events, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !s.loadAuto(o).Indexed() {
@@ -191,11 +196,11 @@ func TestCacheIsBounded(t *testing.T) {
 	cache := NewCache(dir, 1) // less than any index takes
 	for _, tasks := range []int{50, 60} {
 		s := generated(t, tasks)
-		target := &Target{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}
-		if err := Write(t.Context(), target, s.load(), nil); err != nil {
+		writer := &Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}
+		if err := writer.Write(t.Context(), s.load(), nil); err != nil {
 			t.Fatal(err)
 		}
-		found, err := filepath.Glob(filepath.Join(dir, "log/*/*/index/meta.parquet"))
+		found, err := filepath.Glob(filepath.Join(dir, "log/index/*/*/meta.parquet"))
 		if err != nil || len(found) != 1 || !strings.Contains(found[0], s.ref.Name) {
 			t.Errorf("indexes kept: %v, %v", found, err)
 		}
@@ -212,7 +217,7 @@ func TestCacheIsBounded(t *testing.T) {
 func TestBackground(t *testing.T) {
 	s := generated(t, minRows)
 	o := s.opener()
-	b := NewBackground(s.store, o, s.target(), s.log, prometheus.NewRegistry())
+	b := NewBackground(s.store, o, s.writer(), s.log, prometheus.NewRegistry())
 	loaded := s.loadAuto(o)
 	for !s.loadAuto(o).Indexed() {
 		b.Offer(loaded, true)
@@ -231,7 +236,7 @@ func TestBackground(t *testing.T) {
 // TestBackgroundOfARunningSession: a session that grows is indexed when enough was added, and its next index when a good part was again.
 func TestBackgroundOfARunningSession(t *testing.T) {
 	s := generated(t, minRows)
-	b := NewBackground(s.store, s.opener(), s.target(), s.log, prometheus.NewRegistry())
+	b := NewBackground(s.store, s.opener(), s.writer(), s.log, prometheus.NewRegistry())
 	defer b.Close()
 	first := s.load()
 	b.growth = first.EventBytes() + 1
@@ -282,7 +287,7 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 		return string(least.ByteArray()) <= value && value <= string(most.ByteArray())
 	}
 	for _, job := range events.Jobs {
-		picked, err := events.Tasks.Select(session.Query{Limit: 1 << 20, Filters: []session.Filter{{Key: "job_id", Value: job.ID.String()}}})
+		picked, err := events.Tasks.Select(tasktable.Query{Limit: 1 << 20, Filters: []tasktable.Filter{{Key: "job_id", Value: job.ID.String()}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +300,11 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 		if most := picked.Matching/w.groupRows + 2; groups == 0 || groups > most {
 			t.Errorf("job %s is in %d of %d row groups, want at most %d", job.ID, groups, len(file.RowGroups()), most)
 		}
-		task := picked.Row(0).ID().String()
+		row, err := picked.Row(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := row.ID().String()
 		groups = 0
 		for _, g := range file.RowGroups() {
 			if within(g, "job_id", job.ID.String()) && within(g, "task_id", task) {

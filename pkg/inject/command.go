@@ -19,7 +19,7 @@ func NewCommand() *cobra.Command {
 		Short: "Add the collector to a RayCluster, RayJob, RayService or RayCronJob manifest",
 		Long: `Adds the collector to every RayCluster, RayJob, RayService and RayCronJob in a YAML (or JSON) file: the sidecar in the head's and
 every worker group's pods, the volume it shares with Ray, and the environment that makes Ray export its events.
-Everything else in the file stays as it is, comments included. A pod that has a container named ` + ContainerName + ` is left alone.`,
+Everything else in the file stays as it is, comments included. A pod that has a container named ` + containerName + ` is left alone.`,
 		Example: `  collector inject -f raycluster.yaml --storage-backend=s3 --env S3_BUCKET=ray-history --service-account=ray | kubectl apply -f -
   kubectl get raycluster lab -o yaml | collector inject -f - --storage-backend=gcs --env GCS_BUCKET=ray-history`,
 		Args:          cobra.NoArgs,
@@ -60,7 +60,7 @@ func read(stdin io.Reader, file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// write leaves the file whole or as it was.
+// write replaces the file completely or not at all.
 func write(stdout io.Writer, file string, data []byte) error {
 	if file == "-" {
 		_, err := stdout.Write(data)

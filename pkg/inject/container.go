@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/kube/kuberay"
 )
 
 // mount is a volume mounted so that the collector sees Ray's temporary directory under the path Ray uses.
@@ -27,13 +29,16 @@ func (c cluster) container(role, tmpDir string, shared []mount, rayEnv []any) ma
 		mounts = append(mounts, map[string]any(m))
 		switch text(m, "name") {
 		case configVolume:
-			args = append(args, "--storage-backend-config-path="+ConfigMountPath+"/data")
+			args = append(args, "--storage-backend-config-path="+configMountPath+"/data")
 		case spoolVolume:
 			args = append(args, "--spool-dir="+spoolPath)
 		}
 	}
-	if o.EventsPort != DefaultEventsPort {
+	if o.EventsPort != defaultEventsPort {
 		args = append(args, fmt.Sprintf("--events-port=%d", o.EventsPort))
+	}
+	if o.MetricsPort != defaultMetricsPort {
+		args = append(args, fmt.Sprintf("--metrics-port=%d", o.MetricsPort))
 	}
 	if tmpDir != defaultTmpDir {
 		args = append(args, "--ray-tmp-dir="+tmpDir)
@@ -50,11 +55,11 @@ func (c cluster) container(role, tmpDir string, shared []mount, rayEnv []any) ma
 		mounts = append(mounts, map[string]any(tokenMount))
 	}
 	out := map[string]any{
-		"name":         ContainerName,
+		"name":         containerName,
 		"image":        o.Image,
-		"args":         texts(args),
+		"args":         anySlice(args),
 		"env":          env,
-		"ports":        []any{map[string]any{"name": "history-metrics", "containerPort": int64(o.EventsPort)}},
+		"ports":        []any{map[string]any{"name": "history-metrics", "containerPort": int64(o.MetricsPort)}},
 		"volumeMounts": mounts,
 		"securityContext": map[string]any{
 			"allowPrivilegeEscalation": false,
@@ -112,7 +117,7 @@ func (c cluster) env(role string) ([]any, mount) {
 			env = append(env, literal("RAY_AUTH_MODE", "token"), map[string]any{
 				"name": "RAY_AUTH_TOKEN",
 				// Optional: a pod of Ray's must not wait for a token that only the collector wants.
-				"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": c.authSecret, "key": "auth_token", "optional": true}},
+				"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": c.authSecret, "key": kuberay.AuthSecretKey, "optional": true}},
 			})
 		}
 	}

@@ -82,9 +82,5 @@ func eventTypes(version string) string {
 			return "ALL"
 		}
 	}
-	names := make([]string, 0, event.NumTypes)
-	for t := event.Unknown + 1; t < event.NumTypes; t++ {
-		names = append(names, t.String())
-	}
-	return strings.Join(names, ",")
+	return strings.Join(event.TypeNames(), ",")
 }

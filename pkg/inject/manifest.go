@@ -59,7 +59,7 @@ func document(doc []byte, o Options) ([]byte, []Change, error) {
 	return out, changes, nil
 }
 
-// documents cuts a stream before each line that begins a document. Joined, they are the stream again.
+// documents cuts a stream before each line that begins a document. Concatenated they are the stream.
 func documents(in []byte) [][]byte {
 	var docs [][]byte
 	start := 0

@@ -37,7 +37,7 @@ var manifests = []struct {
 		o.EnvConfigMaps = []string{"ray-history"}
 		o.StorageRootDir = "history"
 		o.Args = []string{"--push-interval=30s"}
-		o.EventsPort = 9084
+		o.EventsPort, o.MetricsPort = 9084, 9085
 	}},
 	{file: "rayjob.yaml"},
 	{file: "rayservice.yaml", warnings: []string{
@@ -187,6 +187,8 @@ func TestOptionsCheck(t *testing.T) {
 		"image":       {func(o *Options) { o.Image = "" }, "--image is empty"},
 		"pull policy": {func(o *Options) { o.PullPolicy = "Sometimes" }, "--image-pull-policy=Sometimes"},
 		"port":        {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
+		"metrics":     {func(o *Options) { o.MetricsPort = 0 }, "--metrics-port=0"},
+		"one port":    {func(o *Options) { o.MetricsPort = o.EventsPort }, "another than --events-port"},
 		"env":         {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
 		"arg":         {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
 	}
@@ -237,17 +239,4 @@ func FuzzManifest(f *testing.F) {
 			t.Fatalf("a second time changed\n%s\nto\n%s", out, again)
 		}
 	})
-}
-
-func TestAuthSecretName(t *testing.T) {
-	for name, want := range map[string]string{
-		"lab":                         "lab",
-		"9lives":                      "rlives",
-		strings.Repeat("x", 60):       strings.Repeat("x", 50),
-		"a" + strings.Repeat("-", 50): "r" + strings.Repeat("-", 49),
-	} {
-		if got := AuthSecretName(name); got != want {
-			t.Errorf("AuthSecretName(%q) = %q, want %q", name, got, want)
-		}
-	}
 }

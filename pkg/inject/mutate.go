@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/kube/kuberay"
 )
 
 const (
@@ -37,13 +39,13 @@ var clusterAt = map[string][]string{
 // Change is what was done to one object.
 type Change struct {
 	Kind, Namespace, Name string
-	Done                  []string // what was added, a sentence a pod; nothing where all was there
-	Warnings              []string // what keeps the history from being complete
+	Done                  []string // what was added, one sentence for each pod; empty if nothing was missing
+	Warnings              []string // why the history may be incomplete
 }
 
 func (c Change) String() string { return strings.TrimSpace(c.Kind + " " + c.Name) }
 
-// cluster is what of one object every pod needs.
+// cluster is what every pod of one object needs to know.
 type cluster struct {
 	options              Options
 	ownerKind, ownerName string
@@ -53,8 +55,8 @@ type cluster struct {
 	address              string // that Ray sends events to
 }
 
-// Mutate adds the collector to an object of KubeRay's, or to those in a List, and reports each; other kinds are left alone and not reported.
-// The object is a tree as encoding/json gives it. Doing it again changes nothing.
+// Mutate adds the collector to an object of KubeRay, or to those in a List, and reports each. It skips other kinds. The object is a tree as
+// encoding/json decodes it. A second call changes nothing.
 func Mutate(object map[string]any, o Options) ([]Change, error) {
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(text(object, "kind"), "List") {
 		var all []Change
@@ -116,7 +118,7 @@ func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, err
 	if text(auth, "mode") == "token" {
 		c.auth, c.authSecret = authSecret, text(auth, "secretName")
 		if c.authSecret == "" && kind == "RayCluster" {
-			c.authSecret = AuthSecretName(text(meta, "name"))
+			c.authSecret = kuberay.AuthSecretName(text(meta, "name"))
 		}
 		if delegated, _ := auth["enableK8sTokenAuth"].(bool); delegated {
 			c.auth = authKubernetes
@@ -133,22 +135,11 @@ func owner(kind string, meta map[string]any) (ownerKind, name string) {
 		return kind, text(meta, "name")
 	case "RayCluster":
 		labels, _ := mapping(meta, "labels")
-		if k := text(labels, "ray.io/originated-from-crd"); k == "RayJob" || k == "RayService" {
-			return k, text(labels, "ray.io/originated-from-cr-name")
+		if k := text(labels, kuberay.LabelOwnerKind); k == "RayJob" || k == "RayService" {
+			return k, text(labels, kuberay.LabelOwnerName)
 		}
 	}
 	return "", ""
-}
-
-// AuthSecretName is the Secret in which KubeRay keeps the token of a RayCluster that names none: the cluster's name, cut from the front
-// to 50 characters, beginning with a letter.
-func AuthSecretName(clusterName string) string {
-	const longest = 50
-	name := clusterName[max(0, len(clusterName)-longest):]
-	if name == "" || 'a' <= name[0] && name[0] <= 'z' {
-		return name
-	}
-	return "r" + name[1:]
 }
 
 // pods goes through the head's and the worker groups' pod templates.

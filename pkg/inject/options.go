@@ -15,25 +15,27 @@ import (
 )
 
 const (
-	// ContainerName is the sidecar's name. A pod that has a container of this name is left as it is.
-	ContainerName = "collector"
-	// DefaultImage is what `make localimage-collector` builds.
-	DefaultImage = "collector:v0.1.0"
-	// ConfigMountPath is where the JSON file with a backend's settings is mounted from a ConfigMap's key `data`.
-	ConfigMountPath = "/var/collector-config"
-	// DefaultEventsPort is where the collector takes Ray's events.
-	DefaultEventsPort = 8084
+	// containerName is the sidecar's name. A pod that has a container of this name is left as it is.
+	containerName = "collector"
+	// defaultImage is what `make localimage-collector` builds.
+	defaultImage = "collector:v0.1.0"
+	// configMountPath is where the JSON file with a backend's settings is mounted from a ConfigMap's key `data`.
+	configMountPath = "/var/collector-config"
+	// defaultEventsPort is where the collector takes Ray's events.
+	defaultEventsPort = 8084
+	// defaultMetricsPort is where the collector answers probes and Prometheus.
+	defaultMetricsPort = 8085
 
 	defaultTmpDir = "/tmp/ray"
 	// volumeName is the one KubeRay gives the autoscaler's sidecar, which then shares the head's logs too.
 	volumeName = "ray-logs"
 )
 
-// Options say what to add. The zero value is not valid: start from Default.
+// Options say what to add. Start from Default; the zero value is not valid.
 type Options struct {
 	Image      string
 	PullPolicy string // Always, IfNotPresent, Never or empty: Kubernetes' default
-	// Native makes the collector an init container that restarts always: it starts before Ray and ends after it (Kubernetes 1.29 on).
+	// Native makes the collector an init container that restarts always: it starts before Ray and ends after it (Kubernetes 1.29 or later).
 	Native bool
 	// Replace writes a collector that a pod already has anew.
 	Replace bool
@@ -44,8 +46,9 @@ type Options struct {
 	Env            []string // NAME=VALUE for the collector
 	EnvSecrets     []string // Secrets whose keys become the collector's environment
 	EnvConfigMaps  []string // ConfigMaps, likewise
-	ConfigMap      string   // ConfigMap mounted at ConfigMountPath; empty: none
+	ConfigMap      string   // ConfigMap mounted at configMountPath; empty: none
 	EventsPort     int
+	MetricsPort    int
 
 	ServiceAccount string            // for pods that name none
 	PodLabels      map[string]string // for pods that have no such label
@@ -56,11 +59,12 @@ type Options struct {
 // Default returns the options that need only a storage backend.
 func Default() Options {
 	return Options{
-		Image:      DefaultImage,
-		PullPolicy: "IfNotPresent",
-		EventsPort: DefaultEventsPort,
-		Requests:   map[string]string{"cpu": "50m", "memory": "64Mi"},
-		Limits:     map[string]string{"memory": "256Mi"},
+		Image:       defaultImage,
+		PullPolicy:  "IfNotPresent",
+		EventsPort:  defaultEventsPort,
+		MetricsPort: defaultMetricsPort,
+		Requests:    map[string]string{"cpu": "50m", "memory": "64Mi"},
+		Limits:      map[string]string{"memory": "256Mi"},
 	}
 }
 
@@ -68,25 +72,26 @@ func Default() Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Image, "image", o.Image, "image of the collector")
 	fs.StringVar(&o.PullPolicy, "image-pull-policy", o.PullPolicy, "Always, IfNotPresent or Never")
-	fs.BoolVar(&o.Native, "native", o.Native, "add the collector as a native sidecar, which outlives Ray (Kubernetes 1.29 on)")
-	fs.BoolVar(&o.Replace, "replace", o.Replace, "write collectors that are there already anew")
+	fs.BoolVar(&o.Native, "native", o.Native, "add the collector as a native sidecar, which outlives Ray (Kubernetes 1.29 or later)")
+	fs.BoolVar(&o.Replace, "replace", o.Replace, "replace existing collectors")
 	fs.StringVar(&o.StorageBackend, "storage-backend", o.StorageBackend, "s3, gcs, azureblob, aliyunoss or local")
-	fs.StringVar(&o.StorageRootDir, "storage-root-dir", o.StorageRootDir, "folder of the bucket that everything lies under")
-	fs.StringArrayVar(&o.Args, "arg", o.Args, "a further flag of the collector, as in --arg=--push-interval=30s (repeatable)")
+	fs.StringVar(&o.StorageRootDir, "storage-root-dir", o.StorageRootDir, "folder in the bucket for everything that is stored")
+	fs.StringArrayVar(&o.Args, "arg", o.Args, "another flag of the collector, such as --arg=--push-interval=30s (repeatable)")
 	fs.StringArrayVar(&o.Env, "env", o.Env, "NAME=VALUE for the collector (repeatable)")
 	fs.StringArrayVar(&o.EnvSecrets, "env-from-secret", o.EnvSecrets, "Secret whose keys become the collector's environment (repeatable)")
 	fs.StringArrayVar(&o.EnvConfigMaps, "env-from-configmap", o.EnvConfigMaps, "ConfigMap whose keys become the collector's environment (repeatable)")
-	fs.StringVar(&o.ConfigMap, "config-map", o.ConfigMap, "ConfigMap with the backend's settings as JSON in its key `data`, mounted at "+ConfigMountPath)
-	fs.IntVar(&o.EventsPort, "events-port", o.EventsPort, "port on which the collector takes Ray's events")
-	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "service account of pods that name none")
-	fs.StringToStringVar(&o.PodLabels, "pod-label", o.PodLabels, "label of the pods, as in azure.workload.identity/use=true (repeatable)")
-	fs.StringToStringVar(&o.Requests, "requests", o.Requests, "resources the collector requests")
-	fs.StringToStringVar(&o.Limits, "limits", o.Limits, "resources the collector is limited to")
+	fs.StringVar(&o.ConfigMap, "config-map", o.ConfigMap, "ConfigMap with the backend's settings as JSON in its key `data`, mounted at "+configMountPath)
+	fs.IntVar(&o.EventsPort, "events-port", o.EventsPort, "port for Ray's events, from the collector's own pod only")
+	fs.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "port for probes and Prometheus")
+	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "service account for pods that have none")
+	fs.StringToStringVar(&o.PodLabels, "pod-label", o.PodLabels, "label of the pods, such as azure.workload.identity/use=true (repeatable)")
+	fs.StringToStringVar(&o.Requests, "requests", o.Requests, "resource requests of the collector")
+	fs.StringToStringVar(&o.Limits, "limits", o.Limits, "resource limits of the collector")
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// Check reports every setting that cannot be honoured.
+// Check reports every setting that is wrong.
 func (o *Options) Check() error {
 	var errs []error
 	if o.Image == "" {
@@ -99,6 +104,9 @@ func (o *Options) Check() error {
 	}
 	if o.EventsPort < 1 || o.EventsPort > 65535 {
 		errs = append(errs, fmt.Errorf("--events-port=%d: want 1 to 65535", o.EventsPort))
+	}
+	if o.MetricsPort < 1 || o.MetricsPort > 65535 || o.MetricsPort == o.EventsPort {
+		errs = append(errs, fmt.Errorf("--metrics-port=%d: want 1 to 65535, and another than --events-port", o.MetricsPort))
 	}
 	if o.StorageBackend == "" && o.ConfigMap == "" && len(o.EnvSecrets) == 0 && len(o.EnvConfigMaps) == 0 && !o.hasEnv("STORAGE_BACKEND") {
 		errs = append(errs, errors.New("--storage-backend is not given: the collector would not know where to store anything"))

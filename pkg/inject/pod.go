@@ -33,7 +33,7 @@ func (c cluster) pod(group map[string]any, role, what string, change *Change) er
 	if err != nil {
 		return err
 	}
-	if named(containers, ContainerName) >= 0 || named(inits, ContainerName) >= 0 {
+	if named(containers, containerName) >= 0 || named(inits, containerName) >= 0 {
 		if !c.options.Replace {
 			return nil
 		}
@@ -71,7 +71,7 @@ func (c cluster) pod(group map[string]any, role, what string, change *Change) er
 		change.Warnings = append(change.Warnings, what+": "+w)
 	}
 	if host, _ := spec["hostNetwork"].(bool); host {
-		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: hostNetwork is set: two Ray pods on one node would share port %d", what, c.options.EventsPort))
+		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: hostNetwork is set: two Ray pods on one node would share ports %d and %d", what, c.options.EventsPort, c.options.MetricsPort))
 	}
 	return nil
 }
@@ -85,19 +85,19 @@ func (c cluster) typesFor(ray map[string]any) string {
 	return eventTypes(tag)
 }
 
-// place puts the collector where its form wants it. An earlier one gives up its place, or its list if it had the other form.
+// place puts the collector into the list for its form, in place of an earlier one. One of the other form is removed.
 func (c cluster) place(spec map[string]any, containers, inits []any, collector map[string]any) {
 	keep, other, keepKey, otherKey := containers, inits, "containers", "initContainers"
 	if c.options.Native {
 		keep, other, keepKey, otherKey = inits, containers, "initContainers", "containers"
 	}
-	if i := named(other, ContainerName); i >= 0 {
+	if i := named(other, containerName); i >= 0 {
 		spec[otherKey] = append(other[:i:i], other[i+1:]...)
 		if len(other) == 1 {
 			delete(spec, otherKey)
 		}
 	}
-	if i := named(keep, ContainerName); i >= 0 {
+	if i := named(keep, containerName); i >= 0 {
 		keep[i] = collector
 		return
 	}
@@ -147,7 +147,7 @@ func (c cluster) shareTmpDir(spec, ray map[string]any, tmpDir string) (mount, er
 	return shared, nil
 }
 
-// holds reports whether path is dir or lies below it.
+// holds reports whether p is dir or is below it.
 func holds(dir, p string) bool {
 	return dir != "/" && (p == dir || strings.HasPrefix(p, dir+"/"))
 }
@@ -174,7 +174,7 @@ func (c cluster) addVolumes(spec map[string]any, rayVolume string) []mount {
 		}
 	}
 	if c.options.ConfigMap != "" {
-		add(configVolume, ConfigMountPath, true, map[string]any{"configMap": map[string]any{"name": c.options.ConfigMap}})
+		add(configVolume, configMountPath, true, map[string]any{"configMap": map[string]any{"name": c.options.ConfigMap}})
 	}
 	if len(mounts) > 0 {
 		spec["volumes"] = volumes

@@ -26,7 +26,7 @@ func list(m map[string]any, key string) ([]any, error) {
 	}
 }
 
-// descend follows keys through mappings; a missing one gives nil.
+// descend follows keys through mappings. It returns nil if one is missing.
 func descend(m map[string]any, keys ...string) (map[string]any, error) {
 	for _, k := range keys {
 		var err error
@@ -42,7 +42,7 @@ func text(m map[string]any, key string) string {
 	return s
 }
 
-// named finds the item of a list by its name.
+// named returns the index of the item with that name, -1 if there is none.
 func named(items []any, name string) int {
 	for i, v := range items {
 		if m, ok := v.(map[string]any); ok && text(m, "name") == name {
@@ -52,7 +52,7 @@ func named(items []any, name string) int {
 	return -1
 }
 
-func texts(s []string) []any {
+func anySlice(s []string) []any {
 	out := make([]any, len(s))
 	for i, v := range s {
 		out[i] = v

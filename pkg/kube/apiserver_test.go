@@ -26,7 +26,7 @@ func TestForwardThroughTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := rayCluster("a", "lab")
-	clusters := New(Proxy, false, apiServerWith(t, c, headService(c)), transport, quiet())
+	clusters := New(Config{Live: Proxy}, apiServerWith(t, c, headService(c)), transport, quiet())
 	clusters.sites[0].apiServer = apiServer(rc, true)
 	clusters.Start()
 	t.Cleanup(clusters.Close)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/kube/kuberay"
 	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
 )
 
@@ -23,19 +24,13 @@ type Cluster struct {
 	State string
 }
 
-// Labels that KubeRay gives the RayClusters it makes for other objects.
-const (
-	labelOwnerKind = "ray.io/originated-from-crd"
-	labelOwnerName = "ray.io/originated-from-cr-name"
-)
-
 func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
 		RayVersion: versionOf(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
 	}
-	if kind := c.Labels[labelOwnerKind]; (kind == "RayJob" || kind == "RayService") && c.Labels[labelOwnerName] != "" {
-		out.OwnerKind, out.OwnerName = kind, c.Labels[labelOwnerName]
+	if kind := c.Labels[kuberay.LabelOwnerKind]; (kind == "RayJob" || kind == "RayService") && c.Labels[kuberay.LabelOwnerName] != "" {
+		out.OwnerKind, out.OwnerName = kind, c.Labels[kuberay.LabelOwnerName]
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
 )
 
-// Clusters are the RayClusters of one or several Kubernetes clusters. They may be used by several goroutines.
+// Clusters are the RayClusters of one or more Kubernetes clusters. Safe for concurrent use.
 type Clusters struct {
-	mode     Mode
-	writes   bool
+	config   Config // Live is resolved
 	sites    []*site
 	log      logrus.FieldLogger
 	watchers []*watcher
+
+	warned sync.Map // UIDs of clusters for which errAnonymous was logged
 
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -37,16 +39,16 @@ type Clusters struct {
 // Listing is what is known of running clusters at one moment.
 type Listing struct {
 	Clusters []Cluster // sorted by namespace and name
-	// At is when the API server was last heard; zero if it never was.
+	// At is when the API server last answered; zero if it never did.
 	At time.Time
 	// Err is why the list may be incomplete or old.
 	Err error
 }
 
-// Open finds the API servers. With --live=off, or none to ask, it returns nil without an error: a nil *Clusters lists nothing.
+// Open finds the API servers. With --live=off, or without an API server, it returns nil and no error: a nil *Clusters lists nothing.
 func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
-	mode, err := c.resolve()
-	if err != nil || mode == Off {
+	var err error
+	if c.Live, err = c.resolve(); err != nil || c.Live == Off {
 		return nil, err
 	}
 	selector, err := labels.Parse(c.Selector)
@@ -57,9 +59,8 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Clusters{mode: mode, writes: c.AllowWrites, log: log}
+	out := newClusters(c, log)
 	for _, rc := range configs {
-		rc.UserAgent = "ray-history-server"
 		cl, err := newClient(rc)
 		if err != nil {
 			return nil, fmt.Errorf("connect to Kubernetes at %s: %w", rc.Host, err)
@@ -73,12 +74,17 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 	return out, nil
 }
 
-// New follows the RayClusters that an API server tells of, in all namespaces, and reaches their dashboards directly by transport. The client
-// must know the types of AddToScheme.
-func New(mode Mode, writes bool, c client.WithWatch, transport http.RoundTripper, log logrus.FieldLogger) *Clusters {
-	out := &Clusters{mode: mode, writes: writes, log: log}
+// New follows the RayClusters of all namespaces of one API server and reaches their dashboards directly by transport. The client must know the
+// types of AddToScheme.
+func New(config Config, c client.WithWatch, transport http.RoundTripper, log logrus.FieldLogger) *Clusters {
+	out := newClusters(config, log)
 	out.add(newSite(c, transport, nil, log), nil, labels.Everything())
 	return out
+}
+
+func newClusters(c Config, log logrus.FieldLogger) *Clusters {
+	c.MaxUpload, c.UploadTimeout = cmp.Or(c.MaxUpload, defaultMaxUpload), cmp.Or(c.UploadTimeout, defaultUploadTimeout)
+	return &Clusters{config: c, log: log}
 }
 
 func (c *Clusters) add(s *site, namespaces []string, selector labels.Selector) {
@@ -106,7 +112,7 @@ func newClient(rc *rest.Config, more ...func(*runtime.Scheme) error) (client.Wit
 	return client.NewWithWatch(rc, client.Options{Scheme: scheme})
 }
 
-// Client is one for the first of the configuration's Kubernetes clusters that knows the types of register too. It is independent of Live.
+// Client is a client for the first Kubernetes cluster of the configuration. It also knows the types of register. It does not depend on Live.
 func (c Config) Client(register func(*runtime.Scheme) error) (client.Client, error) {
 	configs, err := c.restConfigs()
 	if err != nil {
@@ -141,7 +147,7 @@ func (c *Clusters) Start() {
 	}
 }
 
-// Close ends what Start began.
+// Close stops following and waits until that has ended.
 func (c *Clusters) Close() {
 	if c == nil {
 		return
@@ -150,7 +156,7 @@ func (c *Clusters) Close() {
 	c.wg.Wait()
 }
 
-// List tells of all running clusters. It waits for the first answer of the API servers no longer than ctx.
+// List lists all running clusters. It waits for the first answer of the API servers, at most until ctx ends.
 func (c *Clusters) List(ctx context.Context) Listing {
 	if c == nil {
 		return Listing{}
@@ -189,11 +195,11 @@ func (c *Clusters) List(ctx context.Context) Listing {
 // Reachable finds a cluster whose requests are passed on to its dashboard: it exists, runs, and access is by proxy. With kind RayJob or
 // RayService the name may be the owner's, and of its clusters the newest is found.
 func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
-	if c == nil || c.mode != Proxy {
+	if c == nil || c.config.Live != Proxy {
 		return Cluster{}, false
 	}
 	if _, cluster := c.find(namespace, name); cluster != nil {
-		return clusterOf(cluster), unreachable(cluster) == nil
+		return clusterOf(cluster), c.unreachable(cluster) == nil
 	}
 	if kind != "RayJob" && kind != "RayService" {
 		return Cluster{}, false
@@ -203,13 +209,42 @@ func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
 		w.mu.Lock()
 		for key, cluster := range w.clusters {
 			found := clusterOf(cluster)
-			if key.Namespace == namespace && found.OwnerKind == kind && found.OwnerName == name && unreachable(cluster) == nil && (newest.Name == "" || found.Created.After(newest.Created)) {
+			if key.Namespace == namespace && found.OwnerKind == kind && found.OwnerName == name && c.unreachable(cluster) == nil && (newest.Name == "" || found.Created.After(newest.Created)) {
 				newest = found
 			}
 		}
 		w.mu.Unlock()
 	}
 	return newest, newest.Name != ""
+}
+
+// NotReached says why requests are not passed on to a running cluster. It is nil if they are, or if no such cluster is known.
+func (c *Clusters) NotReached(namespace, name string) error {
+	if c == nil {
+		return nil
+	}
+	_, cluster := c.find(namespace, name)
+	switch {
+	case cluster == nil:
+		return nil
+	case c.config.Live != Proxy:
+		return errStorage
+	}
+	return c.unreachable(cluster)
+}
+
+// unreachable says why the cluster's description and the configuration keep requests from being passed on.
+func (c *Clusters) unreachable(cluster *rayv1.RayCluster) error {
+	if err := unreachable(cluster); err != nil {
+		return err
+	}
+	if !wantsToken(cluster) || !c.config.Anonymous || c.config.AnonymousTokens {
+		return nil
+	}
+	if _, before := c.warned.LoadOrStore(cluster.UID, true); !before {
+		c.log.WithField("cluster", cluster.Namespace+"/"+cluster.Name).Warn("the RayCluster is answered from storage only: " + errAnonymous.Error())
+	}
+	return errAnonymous
 }
 
 // find looks for a cluster among those that are known.

@@ -19,14 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rayhistory/historyserver/pkg/inject"
+	"github.com/rayhistory/historyserver/pkg/kube/kuberay"
 	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
 )
 
 const (
 	dashboardPort = "dashboard" // the name KubeRay gives it
-	tokenKey      = "auth_token"
-	// headsFor is how long what was found out about a head is believed.
+	// headsFor is how long a head is kept before it is looked up again.
 	headsFor = 10 * time.Second
 )
 
@@ -42,7 +41,7 @@ type site struct {
 	heads map[types.UID]head
 }
 
-// head is where a cluster's dashboard is, and what it wants to see.
+// head is the address of a cluster's dashboard and the token that it requires.
 type head struct {
 	url   *url.URL
 	token string // empty: no authentication
@@ -57,11 +56,13 @@ func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL
 var (
 	// ErrNoCluster is a cluster that is not known to run.
 	ErrNoCluster = errors.New("no such RayCluster is running")
+	errStorage   = errors.New("the history server answers for running clusters from what is stored of them: start it with --live=proxy to have requests passed on")
+	errAnonymous = errors.New("the RayCluster wants a token, which the history server would send for everybody: set --auth, or --live-anonymous-tokens if everybody may")
 	errSuspended = errors.New("the RayCluster is suspended")
 	errDelegated = errors.New("the RayCluster leaves authentication to Kubernetes (enableK8sTokenAuth): the history server has no token for it and passes on none of a user's")
 )
 
-// unreachable says why requests cannot be passed on to a cluster, as far as its own description tells.
+// unreachable says why a cluster's description keeps requests from being passed on.
 func unreachable(c *rayv1.RayCluster) error {
 	switch {
 	case c.Spec.Suspend || c.Status.State == "suspended":
@@ -70,6 +71,11 @@ func unreachable(c *rayv1.RayCluster) error {
 		return errDelegated
 	}
 	return nil
+}
+
+// wantsToken says whether a cluster's dashboard requires a token.
+func wantsToken(c *rayv1.RayCluster) bool {
+	return c.Spec.AuthOptions != nil && c.Spec.AuthOptions.Mode == "token"
 }
 
 // head finds the dashboard of a cluster.
@@ -102,7 +108,7 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 	return found, nil
 }
 
-// forget makes the next request look the head up again.
+// forget removes a cached head, so that the next request looks it up again.
 func (s *site) forget(c *rayv1.RayCluster) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +130,7 @@ func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, er
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("the head of RayCluster %s/%s has no service yet", c.Namespace, c.Name)
 		}
-		return nil, fmt.Errorf("find the head's service of RayCluster %s/%s: %w", c.Namespace, c.Name, explain(err))
+		return nil, fmt.Errorf("find the head's service of RayCluster %s/%s: %w", c.Namespace, c.Name, withAdvice(err))
 	}
 	owned := slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == c.UID })
 	if !owned || service.Spec.Type == corev1.ServiceTypeExternalName {
@@ -147,26 +153,25 @@ func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, er
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))}, nil
 }
 
-// token is what the head's dashboard wants with each request.
+// token is the token that the head's dashboard requires; empty if it requires none.
 func (s *site) token(ctx context.Context, c *rayv1.RayCluster) (string, error) {
-	auth := c.Spec.AuthOptions
-	if auth == nil || auth.Mode != "token" {
+	if !wantsToken(c) {
 		return "", nil
 	}
-	name := auth.SecretName
+	name := c.Spec.AuthOptions.SecretName
 	if name == "" {
-		name = inject.AuthSecretName(c.Name)
+		name = kuberay.AuthSecretName(c.Name)
 	}
 	var secret corev1.Secret
 	if err := s.client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &secret); err != nil {
 		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w; apply config/service_account-token.yaml in namespace %s", err, c.Namespace)
+			err = fmt.Errorf("%w; apply config/rbac/service_account-token.yaml in namespace %s", err, c.Namespace)
 		}
 		return "", fmt.Errorf("read the token of RayCluster %s/%s: %w", c.Namespace, c.Name, err)
 	}
-	token := secret.Data[tokenKey]
+	token := secret.Data[kuberay.AuthSecretKey]
 	if len(token) == 0 {
-		return "", fmt.Errorf("read the token of RayCluster %s/%s: Secret %s has no key %s", c.Namespace, c.Name, name, tokenKey)
+		return "", fmt.Errorf("read the token of RayCluster %s/%s: Secret %s has no key %s", c.Namespace, c.Name, name, kuberay.AuthSecretKey)
 	}
 	return string(token), nil
 }

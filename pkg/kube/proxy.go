@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 )
 
 // newTransport carries requests to dashboards. Answers may take for ever (a log that is followed), their beginning may not.
@@ -58,19 +60,31 @@ func (e *WriteError) Error() string {
 
 // Forward passes a request on to the dashboard of a running cluster, and its answer back as it comes; connections may be upgraded. path is
 // the path at the dashboard, escaped, and begins with a slash. fail answers what cannot be passed on; it is called before anything was
-// written, with ErrNoCluster, ErrPath, a *WriteError or the trouble on the way.
+// written, with ErrNoCluster, ErrPath, a *WriteError, an *http.MaxBytesError or the trouble on the way. What a request brings is passed on
+// as it comes, however r's server limits the time to read it.
 //
-// The caller's credentials and cookies stay here, and the dashboard's cookies do not come back: the dashboard belongs to whoever runs the
-// cluster. Headers that are set on w stay beside the dashboard's.
+// The caller's credentials and cookies stay here, and of the dashboard's answer only what browser.ClusterAnswer leaves comes back: the
+// dashboard belongs to whoever runs the cluster. Headers that are set on w stay beside those.
 func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, name, path string, fail func(error)) {
 	s, cluster := c.find(namespace, name)
 	if cluster == nil {
 		fail(fmt.Errorf("%w: %s/%s", ErrNoCluster, namespace, name))
 		return
 	}
-	if !c.writes && r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
-		fail(&WriteError{Method: r.Method})
+	if err := c.unreachable(cluster); err != nil {
+		fail(err)
 		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
+		if !c.config.AllowWrites {
+			fail(&WriteError{Method: r.Method})
+			return
+		}
+		var err error
+		if r, err = c.upload(w, r); err != nil {
+			fail(err)
+			return
+		}
 	}
 	h, err := s.head(r.Context(), cluster)
 	if err != nil {
@@ -83,15 +97,9 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 		return
 	}
 	proxy := httputil.ReverseProxy{
-		Transport:     s.transport,
+		Transport:     inert{s.transport},
 		FlushInterval: -1, // logs are followed line by line
 		Rewrite:       func(p *httputil.ProxyRequest) { rewrite(p, h, target) },
-		ModifyResponse: func(resp *http.Response) error {
-			for _, name := range kept {
-				resp.Header.Del(name)
-			}
-			return nil
-		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			s.forget(cluster)
 			if errors.Is(err, context.Canceled) {
@@ -103,15 +111,55 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 	proxy.ServeHTTP(w, r)
 }
 
-// kept are headers of answers that the history server sets itself, or not at all.
-var kept = []string{"Set-Cookie", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Strict-Transport-Security"}
+// upload is a request whose body has the limits of what may be brought to a running cluster.
+func (c *Clusters) upload(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
+	limit := int64(c.config.MaxUpload)
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	// Servers that cannot move the deadline keep to their own.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.config.UploadTimeout))
+	limited := *r
+	limited.Body = http.MaxBytesReader(w, r.Body, limit)
+	return &limited, nil
+}
+
+// inert takes out of a dashboard's answers what could act on those who read them.
+type inert struct{ http.RoundTripper }
+
+// errRedirect is an answer that would send the client elsewhere.
+var errRedirect = errors.New("it answers with another address, to which nobody is sent from here")
+
+func (t inert) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r.WithContext(onlyEnds{r.Context()}))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.StatusCode != http.StatusNotModified {
+		_ = resp.Body.Close()
+		return nil, errRedirect
+	}
+	browser.ClusterAnswer(resp.Header, resp.StatusCode)
+	// A copy: trailers, which come with the body's end, are written into the original.
+	answer := *resp
+	answer.Trailer = nil
+	return &answer, nil
+}
+
+// onlyEnds is a context without values. What would be passed on of informational answers (103) is asked for by one, and passing it on takes
+// away the headers that were set for the answer.
+type onlyEnds struct{ context.Context }
+
+func (onlyEnds) Value(any) any { return nil }
 
 // passed are the headers of requests that go on to a dashboard. No others do: the history server's client may have sent its credentials, a
 // proxy in front of it a user's identity, and to the API server in between some (Impersonate-User) are commands.
 var passed = map[string]bool{
+	// Ray refuses what browsers change: these tell it that one asks.
+	"User-Agent": true, "Origin": true, "Referer": true, "Sec-Fetch-Dest": true, "Sec-Fetch-Mode": true, "Sec-Fetch-Site": true, "Sec-Fetch-User": true,
+	"Access-Control-Request-Headers": true, "Access-Control-Request-Method": true,
 	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Cache-Control": true, "Content-Length": true, "Content-Type": true,
 	"If-Match": true, "If-Modified-Since": true, "If-None-Match": true, "If-Range": true, "If-Unmodified-Since": true, "Range": true,
-	"User-Agent": true, // Ray refuses some requests of browsers
 	"Connection": true, "Upgrade": true, "Sec-Websocket-Extensions": true, "Sec-Websocket-Key": true, "Sec-Websocket-Protocol": true, "Sec-Websocket-Version": true,
 }
 
@@ -121,6 +169,10 @@ func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
 		if !passed[name] {
 			out.Header.Del(name)
 		}
+	}
+	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") {
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
 	}
 	if h.token != "" {
 		// Not Authorization: that is the API server's where it is in between. Ray takes both (ray/_private/authentication).

@@ -49,7 +49,7 @@ func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handle
 		return new(net.Dialer).DialContext(ctx, network, dashboard.Listener.Addr().String())
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	clusters := New(Proxy, writes, apiServerWith(t, append(objects, c)...), transport, quiet())
+	clusters := New(Config{Live: Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, apiServerWith(t, append(objects, c)...), transport, quiet())
 	clusters.Start()
 	t.Cleanup(clusters.Close)
 	if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 {
@@ -297,7 +297,7 @@ func TestHead(t *testing.T) {
 		},
 		"token of no permission": {
 			change: func(c *rayv1.RayCluster, _ *corev1.Service) { c.Spec.AuthOptions = &rayv1.AuthOptions{Mode: "token"} },
-			err:    "apply config/service_account-token.yaml in namespace a",
+			err:    "apply config/rbac/service_account-token.yaml in namespace a",
 		},
 		"token without its key": {
 			change: func(c *rayv1.RayCluster, _ *corev1.Service) {
@@ -344,7 +344,7 @@ func TestHead(t *testing.T) {
 }
 
 func TestForwardUnknownCluster(t *testing.T) {
-	clusters := &Clusters{mode: Proxy, log: quiet()}
+	clusters := &Clusters{config: Config{Live: Proxy}, log: quiet()}
 	clusters.add(newSite(apiServerWith(t), nil, nil, quiet()), nil, labels.Everything())
 	var got error
 	clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b", "/", func(err error) { got = err })

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
 )
 
-// watcher keeps the RayClusters of one namespace, or of all, as the API server tells of them.
+// watcher keeps the RayClusters of one namespace, or of all, up to date by a watch.
 type watcher struct {
 	client    client.WithWatch
 	namespace string // empty: all
@@ -28,8 +28,8 @@ type watcher struct {
 
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*rayv1.RayCluster
-	at       time.Time // when the clusters were last known to be right; zero before the first listing
-	err      error     // why they may not be right now
+	at       time.Time // when the clusters were last up to date; zero before the first listing
+	err      error     // why they may be out of date
 	first    chan struct{}
 	tried    bool
 }
@@ -38,17 +38,16 @@ func newWatcher(c client.WithWatch, namespace string, selector labels.Selector, 
 	return &watcher{client: c, namespace: namespace, selector: selector, log: log, first: make(chan struct{})}
 }
 
-// run follows the clusters until ctx ends. A watch that ends is begun anew with a listing; after errors ever more rarely.
+// run follows the clusters until ctx ends. When a watch ends it lists again, after errors with growing pauses.
 func (w *watcher) run(ctx context.Context) {
-	fresh := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 7, Cap: time.Minute}
-	backoff := fresh
+	retry := backoff.Backoff{Min: time.Second, Max: time.Minute}
 	for ctx.Err() == nil {
 		err := w.followOnce(ctx)
-		w.note(ctx, err)
+		w.recordError(ctx, err)
 		if err == nil {
-			backoff = fresh // API servers end watches now and then
+			retry.Reset() // API servers end watches now and then
 		}
-		pause := backoff.Step()
+		pause := retry.Next()
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -60,13 +59,13 @@ func (w *watcher) run(ctx context.Context) {
 func (w *watcher) followOnce(ctx context.Context) error {
 	var list rayv1.RayClusterList
 	if err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector}); err != nil {
-		return fmt.Errorf("list RayClusters: %w", explain(err))
+		return fmt.Errorf("list RayClusters: %w", withAdvice(err))
 	}
 	w.replace(list.Items)
 	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector},
 		&client.ListOptions{Raw: listOptions(list.ResourceVersion)})
 	if err != nil {
-		return fmt.Errorf("watch RayClusters: %w", explain(err))
+		return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
 	}
 	defer changes.Stop()
 	for {
@@ -95,7 +94,7 @@ func (w *watcher) replace(items []rayv1.RayCluster) {
 		w.log.Info("running clusters can be listed again")
 	}
 	w.clusters, w.at, w.err = clusters, time.Now(), nil
-	w.answered()
+	w.markTried()
 }
 
 func (w *watcher) apply(change watch.Event) error {
@@ -122,8 +121,8 @@ func (w *watcher) apply(change watch.Event) error {
 	return nil
 }
 
-// note remembers an error and logs the first of a row.
-func (w *watcher) note(ctx context.Context, err error) {
+// recordError keeps an error for listings and logs the first of consecutive ones.
+func (w *watcher) recordError(ctx context.Context, err error) {
 	if ctx.Err() != nil || err == nil {
 		return
 	}
@@ -133,11 +132,11 @@ func (w *watcher) note(ctx context.Context, err error) {
 		w.log.WithError(err).Warn("running clusters cannot be followed; stored sessions are not concerned")
 	}
 	w.err = err
-	w.answered()
+	w.markTried()
 }
 
-// answered lets those go on who wait for the first answer.
-func (w *watcher) answered() {
+// markTried ends the wait for the first answer.
+func (w *watcher) markTried() {
 	if !w.tried {
 		w.tried = true
 		close(w.first)
@@ -147,13 +146,13 @@ func (w *watcher) answered() {
 // errNoKubeRay is an API server without KubeRay's types.
 var errNoKubeRay = errors.New("this Kubernetes has no RayClusters: KubeRay is not installed; install it or set --live=off")
 
-// explain adds what to do to the errors that people meet.
-func explain(err error) error {
+// withAdvice adds what to do to the errors that people meet.
+func withAdvice(err error) error {
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return errNoKubeRay
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; apply config/service_account.yaml, or set --live=off", err)
+		return fmt.Errorf("%w; apply config/rbac/service_account.yaml, or set --live=off", err)
 	}
 	return err
 }

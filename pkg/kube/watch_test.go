@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/rayhistory/historyserver/pkg/kube/kuberay"
 	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
 )
 
@@ -60,7 +61,7 @@ func follow(t *testing.T, c client.WithWatch, namespaces ...string) *Clusters {
 
 func followSelected(t *testing.T, c client.WithWatch, selector labels.Selector, namespaces ...string) *Clusters {
 	t.Helper()
-	clusters := &Clusters{mode: Proxy, log: quiet()}
+	clusters := &Clusters{config: Config{Live: Proxy}, log: quiet()}
 	clusters.add(newSite(c, nil, nil, quiet()), namespaces, selector)
 	clusters.Start()
 	t.Cleanup(clusters.Close)
@@ -128,7 +129,7 @@ func TestReachableByOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := func(name string, created time.Time, suspended bool) *rayv1.RayCluster {
 			c := rayCluster("a", name)
-			c.Labels = map[string]string{labelOwnerKind: "RayService", labelOwnerName: "fruit"}
+			c.Labels = map[string]string{kuberay.LabelOwnerKind: "RayService", kuberay.LabelOwnerName: "fruit"}
 			c.CreationTimestamp, c.Spec.Suspend = metav1.NewTime(created), suspended
 			return c
 		}
@@ -140,7 +141,7 @@ func TestReachableByOwner(t *testing.T) {
 		if reachable(clusters, "a", "RayJob", "fruit") || reachable(clusters, "a", "", "fruit") || reachable(clusters, "b", "RayService", "fruit") || reachable(clusters, "a", "", "fruit-3") {
 			t.Error("wrong clusters are reachable")
 		}
-		clusters.mode = Storage
+		clusters.config.Live = Storage
 		if reachable(clusters, "a", "", "fruit-1") {
 			t.Error("reachable though access is by storage")
 		}
@@ -218,11 +219,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		want string
 	}{
 		"no KubeRay":    {apierrors.NewNotFound(rayclusters, ""), "KubeRay is not installed"},
-		"no permission": {apierrors.NewForbidden(rayclusters, "", errors.New("no")), "apply config/service_account.yaml"},
+		"no permission": {apierrors.NewForbidden(rayclusters, "", errors.New("no")), "apply config/rbac/service_account.yaml"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := explain(tt.err); !strings.Contains(got.Error(), tt.want) {
+			if got := withAdvice(tt.err); !strings.Contains(got.Error(), tt.want) {
 				t.Errorf("%v, want %q in it", got, tt.want)
 			}
 		})
@@ -240,7 +241,7 @@ func TestNilClustersAreNone(t *testing.T) {
 
 func TestClusterOf(t *testing.T) {
 	job := rayCluster("a", "nightly-x7")
-	job.Labels = map[string]string{labelOwnerKind: "RayJob", labelOwnerName: "nightly"}
+	job.Labels = map[string]string{kuberay.LabelOwnerKind: "RayJob", kuberay.LabelOwnerName: "nightly"}
 	job.Spec.RayVersion = "2.60.0"
 	tests := map[string]struct {
 		in   *rayv1.RayCluster
@@ -251,7 +252,7 @@ func TestClusterOf(t *testing.T) {
 		"of an operator's own": {
 			func() *rayv1.RayCluster {
 				c := rayCluster("a", "lab")
-				c.Labels = map[string]string{labelOwnerKind: "Pipeline", labelOwnerName: "p"}
+				c.Labels = map[string]string{kuberay.LabelOwnerKind: "Pipeline", kuberay.LabelOwnerName: "p"}
 				return c
 			}(), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster", OwnerName: "lab"},
 		},
@@ -284,12 +285,14 @@ func TestConfigResolves(t *testing.T) {
 		err    string
 	}{
 		"outside":             {Config{Live: Auto}, false, Off, ""},
-		"in a pod":            {Config{Live: Auto}, true, Proxy, ""},
-		"from a laptop":       {Config{Live: Auto, UseKubernetesProxy: true}, false, Proxy, ""},
+		"in a pod":            {Config{Live: Auto}, true, Storage, ""},
+		"from a laptop":       {Config{Live: Auto, UseKubernetesProxy: true}, false, Storage, ""},
 		"storage":             {Config{Live: Storage}, true, Storage, ""},
+		"proxy":               {Config{Live: Proxy}, true, Proxy, ""},
+		"no time to write":    {Config{Live: Proxy, UploadTimeout: -1}, true, "", "--live-writes-timeout"},
 		"off":                 {Config{Live: Off}, true, Off, ""},
 		"off and kubeconfigs": {Config{Live: Off, Kubeconfigs: []string{"x"}}, false, "", "contradicts"},
-		"unknown":             {Config{Live: "on"}, false, "", "--live=on: want proxy, storage, off or auto"},
+		"unknown":             {Config{Live: "on"}, false, "", "--live=on: want storage, proxy, off or auto"},
 		"selector":            {Config{Live: Auto, Selector: "a=b=c"}, false, "", "--live-selector"},
 		"namespace":           {Config{Live: Auto, Namespaces: []string{"A B"}}, false, "", "--live-namespaces=A B"},
 	}

@@ -17,42 +17,42 @@ const (
 // Ext is the compression's ending of a key: "", ".gz" or ".zst".
 func (c Compression) Ext() string { return [...]string{"", ".gz", ".zst"}[c] }
 
-// Whatever grows (a log, an hour's events) is stored as immutable chunks of a whole. The first lies under the whole's own key, later
-// ones under `{key}.@{offset, 20 digits}`, so that keys in byte order are chunks in order. Versions of a snapshot use the same form
-// with unix milliseconds for the offset.
+// A stream (a log, one hour of a node's events or metrics) is stored as immutable chunks. The first chunk has the stream's own key,
+// later ones `{key}.@{offset, 20 digits}`: keys in byte order are chunks in order. Versions of a snapshot have the same form, with Unix
+// milliseconds in place of the offset.
 const (
 	chunkMark   = ".@"
 	chunkDigits = 20
 )
 
-// ChunkKey is the key of the chunk of whole that starts at offset of its uncompressed bytes. A compression's ending comes last.
+// ChunkKey is the key of the chunk that starts at offset, counted in uncompressed bytes of the stream. A compression's ending comes last.
 //
-// The first chunk of a whole whose own name looks like a chunk's, and of a compressed log (see LogChunkKey), spells its offset too.
-func ChunkKey(whole string, offset int64, c Compression) string {
-	if offset == 0 && !looksLikeChunk(whole) {
-		return whole + c.Ext()
+// The key of a first chunk has an offset only where the stream's own key looks like a chunk's, or where LogChunkKey needs it.
+func ChunkKey(stream string, offset int64, c Compression) string {
+	if offset == 0 && !looksLikeChunk(stream) {
+		return stream + c.Ext()
 	}
-	return SpelledChunkKey(whole, offset, c)
+	return SpelledChunkKey(stream, offset, c)
 }
 
-// SpelledChunkKey is the key of a chunk with its offset spelled even if it is 0: for the first bytes of a log that was stored as an
-// empty object when it was empty.
-func SpelledChunkKey(whole string, offset int64, c Compression) string {
-	return fmt.Sprintf("%s%s%020d%s", whole, chunkMark, offset, c.Ext())
+// SpelledChunkKey is ChunkKey with the offset in the key even if it is 0. The first bytes of a log that was stored as an empty object
+// while it was empty need it: the stream's own key is taken.
+func SpelledChunkKey(stream string, offset int64, c Compression) string {
+	return fmt.Sprintf("%s%s%020d%s", stream, chunkMark, offset, c.Ext())
 }
 
-// LogChunkKey is ChunkKey for logs. Logs may have names that end in .gz by themselves, so a compressed log's first chunk says its
-// offset: an ending without one belongs to the name.
-func LogChunkKey(whole string, offset int64, c Compression) string {
+// LogChunkKey is ChunkKey for logs. A log's own name may end in .gz, so the first chunk of a compressed log has its offset in the key:
+// an ending without an offset belongs to the log's name.
+func LogChunkKey(stream string, offset int64, c Compression) string {
 	if offset == 0 && c != Plain {
-		return SpelledChunkKey(whole, offset, c)
+		return SpelledChunkKey(stream, offset, c)
 	}
-	return ChunkKey(whole, offset, c)
+	return ChunkKey(stream, offset, c)
 }
 
-// ParseChunk splits a chunk's key into its whole, its offset and its compression; any key is at least its own whole's first chunk.
-// explicit tells whether the key spelled an offset.
-func ParseChunk(key string) (whole string, offset int64, c Compression, explicit bool) {
+// ParseChunk splits a chunk's key into the stream's key, the offset and the compression. A key without an offset is the first chunk of
+// its stream; explicit tells whether the key has one.
+func ParseChunk(key string) (stream string, offset int64, c Compression, explicit bool) {
 	name := key
 	switch {
 	case strings.HasSuffix(name, ".gz"):
@@ -67,6 +67,15 @@ func ParseChunk(key string) (whole string, offset int64, c Compression, explicit
 		}
 	}
 	return name, 0, c, false
+}
+
+// ParseLogChunk is ParseChunk for the keys that LogChunkKey makes.
+func ParseLogChunk(key string) (stream string, offset int64, c Compression) {
+	stream, offset, c, explicit := ParseChunk(key)
+	if !explicit {
+		return key, 0, Plain // an ending is the log's own
+	}
+	return stream, offset, c
 }
 
 func looksLikeChunk(key string) bool {

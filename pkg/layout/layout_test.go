@@ -20,15 +20,17 @@ var (
 func TestDocumentedKeys(t *testing.T) {
 	n := node.String()
 	for want, got := range map[string]string{
-		"log/metadir/lab_default/" + v16.Name:                                                          MetaKey("log", v16),
-		"log/cluster-metadata/raycluster/default_lab/" + v16.Name:                                      MetaKey("log", v17),
-		"log/cluster-metadata/rayjob/default_nightly_lab-x7/" + v16.Name:                               MetaKey("log", rayjob),
+		"log/metadir/lab_default/" + v16.Name:                                                          MarkerKey("log", v16),
+		"log/cluster-metadata/raycluster/default_lab/" + v16.Name:                                      MarkerKey("log", v17),
+		"log/cluster-metadata/rayjob/default_nightly_lab-x7/" + v16.Name:                               MarkerKey("log", rayjob),
 		"log/lab_default/" + v16.Name + "/node_events/" + n + "-2026-11-20-23":                         NodeEventsKey("log", v16, node, hour),
 		"log/lab_default/" + v16.Name + "/job_events/ffffff02/" + n + "-2026-11-20-23":                 JobEventsKey("log", v16, job, node, hour),
 		"log/lab_default/" + v16.Name + "/logs/" + n + "/serve/a.log":                                  LogKey("log", v16, node, "serve/a.log"),
 		"log/cluster-history/rayjob/default/nightly/lab-x7/" + v16.Name + "/" + n + "/logs/raylet.out": LogKey("log", rayjob, node, "raylet.out"),
 		"log/lab_default/" + v16.Name + "/fetched_endpoints/restful__api__jobs":                        SnapshotKey("log", v16, "/api/jobs/"),
 		"log/lab_default/" + v16.Name + "/fetched_endpoints/restful__nodes?view=summary":               SnapshotKey("log", v16, "/nodes?view=summary"),
+		"log/index/lab_default/" + v16.Name + "/tasks.parquet":                                         IndexKey("log", v16, "tasks"),
+		"log/index/cluster-history/rayjob/default/nightly/lab-x7/" + v16.Name + "/tasks.parquet":       IndexKey("log", rayjob, "tasks"),
 		"k":                             ChunkKey("k", 0, Plain),
 		"k.zst":                         ChunkKey("k", 0, Zstd),
 		"k.@00000000000000000017":       ChunkKey("k", 17, Plain),
@@ -45,9 +47,9 @@ func TestDocumentedKeys(t *testing.T) {
 
 func TestParseMetaRoundTrip(t *testing.T) {
 	for _, s := range []Session{v16, v17, rayjob} {
-		got, err := ParseMeta("log", MetaKey("log", s))
+		got, err := ParseMarker("log", MarkerKey("log", s))
 		if err != nil || got != s {
-			t.Errorf("ParseMeta(MetaKey(%+v)) = %+v, %v", s, got, err)
+			t.Errorf("ParseMarker(MarkerKey(%+v)) = %+v, %v", s, got, err)
 		}
 	}
 }
@@ -58,8 +60,8 @@ func TestParseMetaRefuses(t *testing.T) {
 		"log/metadir/lab_default/session_../x", "log/metadir/.._default/session_x", "log/metadir/lab_default/session_x/y",
 		"log/cluster-metadata/raycluster/a_b_c_d/session_x", "other/metadir/lab_default/session_x",
 	} {
-		if s, err := ParseMeta("log", key); err == nil {
-			t.Errorf("ParseMeta(%q) = %+v, want an error", key, s)
+		if s, err := ParseMarker("log", key); err == nil {
+			t.Errorf("ParseMarker(%q) = %+v, want an error", key, s)
 		}
 	}
 }
@@ -71,7 +73,7 @@ func TestParseObjectRoundTrip(t *testing.T) {
 				for _, c := range []Compression{Plain, Gzip, Zstd} {
 					key := LogChunkKey(LogKey("log", s, node, name), offset, c)
 					o, err := ParseObject("log", s, key)
-					if err != nil || o.Kind != Log || o.Node != node || o.Path != name || o.Offset != offset || o.Compression != c || o.Whole != LogKey("log", s, node, name) {
+					if err != nil || o.Kind != Log || o.Node != node || o.Path != name || o.Offset != offset || o.Compression != c || o.Stream != LogKey("log", s, node, name) {
 						t.Errorf("%s: %+v, %v", key, o, err)
 					}
 				}
@@ -81,6 +83,16 @@ func TestParseObjectRoundTrip(t *testing.T) {
 		o, err := ParseObject("log", s, key)
 		if err != nil || o.Kind != JobEvents || o.Node != node || o.Job != job || !o.Hour.Equal(hour) || o.Offset != 99 || o.Compression != Zstd {
 			t.Errorf("%s: %+v, %v", key, o, err)
+		}
+	}
+	for _, s := range []Session{v16, v17, rayjob} {
+		for key, want := range map[string]Kind{IndexKey("log", s, "tasks"): Index, Prefix("log", s) + "index/tasks.parquet": OldIndex} {
+			if o, err := ParseObject("log", s, key); err != nil || o.Kind != want || o.Path != "tasks.parquet" {
+				t.Errorf("%s: %+v, %v", key, o, err)
+			}
+		}
+		if o, err := ParseObject("log", s, IndexPrefix("log", s)+"a/b"); err == nil {
+			t.Errorf("a folder below the index: %+v", o)
 		}
 	}
 	taken := time.UnixMilli(1795216909123)
@@ -128,7 +140,7 @@ func FuzzParseObject(f *testing.F) {
 				t.Fatal(err)
 			}
 			again, err := ParseObject("log", v16, LogChunkKey(LogKey("log", v16, o.Node, o.Path), o.Offset, o.Compression))
-			again.Whole = o.Whole // as it was spelled: a node's hex may be in upper case
+			again.Stream = o.Stream // as it was spelled: a node's hex may be in upper case
 			if err != nil || again != o {
 				t.Fatalf("%q parses as %+v, its rebuilt key as %+v, %v", key, o, again, err)
 			}

@@ -16,48 +16,54 @@ const (
 	// NodeEvents and JobEvents are events as Ray exported them: JSON Lines, or a JSON array as KubeRay writes.
 	NodeEvents Kind = iota + 1
 	JobEvents
-	// Log is a part of a file below Ray's logs folder.
+	// Log is a chunk of a file below Ray's logs folder.
 	Log
 	// Snapshot is a dashboard's answer, saved while the cluster ran.
 	Snapshot
 	// Series is hardware figures over time, JSON Lines.
 	Series
-	// Facts is session/start.json or session/end.json.
-	Facts
+	// Metrics is one hour of a node's Prometheus metrics, in the form of package samples.
+	Metrics
+	// GrafanaDashboard is one of the Grafana dashboards that Ray made for the session.
+	GrafanaDashboard
+	// Metadata is session/start.json or session/end.json.
+	Metadata
 	// Index is a Parquet table of the session.
 	Index
+	// OldIndex is an index below the session's prefix, where earlier versions stored it. Collectors may write there, so nothing reads it.
+	OldIndex
 )
 
 // Object is a parsed key of a session.
 type Object struct {
 	Kind Kind
-	// Whole is the key all chunks of the same whole share (the first chunk's key without a compression's ending).
-	Whole string
-	// Offset is the chunk's first byte in the whole; for a Snapshot the unix milliseconds it was taken at, 0 for the first.
+	// Stream is the key that all chunks of one stream share: the first chunk's key without a compression's ending.
+	Stream string
+	// Offset is that of the chunk's first byte in the stream; of a Snapshot, when it was taken in Unix milliseconds, 0 for the first.
 	Offset      int64
 	Compression Compression
 
-	Node rayid.Node // NodeEvents, JobEvents, Log
+	Node rayid.Node // NodeEvents, JobEvents, Metrics, Log
 	Job  rayid.Job  // JobEvents
-	Hour time.Time  // NodeEvents, JobEvents, Series: UTC
-	// Path is a Log's path below the node's logs folder, a Snapshot's dashboard URL, the file name of Facts and Index.
+	Hour time.Time  // NodeEvents, JobEvents, Series, Metrics: UTC
+	// Path is a Log's path below the node's logs folder, a Snapshot's dashboard URL, the file name of GrafanaDashboard, Metadata, Index and OldIndex.
 	Path string
 }
 
 const hourFormat = "2006-01-02-15"
 
-// NodeEventsKey is the whole of the events of one hour that concern the session (nodes), as sent by node.
+// NodeEventsKey is the stream of one hour of the events that node sent and that belong to no job, such as those of nodes.
 func NodeEventsKey(root string, s Session, node rayid.Node, hour time.Time) string {
 	return Prefix(root, s) + "node_events/" + node.String() + "-" + hour.UTC().Format(hourFormat)
 }
 
-// JobEventsKey is the whole of one job's events of one hour, as sent by node.
+// JobEventsKey is the stream of one hour of one job's events that node sent.
 func JobEventsKey(root string, s Session, job rayid.Job, node rayid.Node, hour time.Time) string {
 	return Prefix(root, s) + "job_events/" + JobFolder(s.Version, job) + "/" + node.String() + "-" + hour.UTC().Format(hourFormat)
 }
 
-// JobFolder names a job in a key. In V16 it is the ID's base64 or, where that holds a "/", its hex: stores that keep files refuse the empty
-// folder names it would make (MinIO from a cluster's 252nd job on). Both are read in either layout.
+// JobFolder names a job in a key. In V16 it is the ID's base64 or, if that contains a "/", its hex: base64 with a "/" can make an empty
+// folder name, which stores that keep files refuse (MinIO, from a cluster's 252nd job on). Both forms are read in either layout.
 func JobFolder(v Version, job rayid.Job) string {
 	if folder := job.Base64(); v == V16 && !strings.Contains(folder, "/") {
 		return folder
@@ -65,7 +71,7 @@ func JobFolder(v Version, job rayid.Job) string {
 	return job.String()
 }
 
-// LogKey is the whole of the log at path, relative to the node's logs folder. A path that CheckLogPath refuses must not get here.
+// LogKey is the stream of the log at logPath, relative to the node's logs folder. logPath must have passed CheckLogPath.
 func LogKey(root string, s Session, node rayid.Node, logPath string) string {
 	return LogPrefix(root, s, node) + logPath
 }
@@ -93,19 +99,38 @@ func SnapshotVersionKey(snapshotKey string, taken time.Time) string {
 	return fmt.Sprintf("%s%s%020d", snapshotKey, chunkMark, taken.UnixMilli())
 }
 
-// SeriesKey is the whole of an hour's hardware figures.
+// SeriesKey is the stream of one hour of hardware figures.
 func SeriesKey(root string, s Session, hour time.Time) string {
 	return Prefix(root, s) + "series/" + hour.UTC().Format(hourFormat)
 }
 
-// FactsKey is session/start.json or session/end.json, by name "start" or "end".
-func FactsKey(root string, s Session, name string) string {
+// MetricsKey is the stream of one hour of a node's metrics.
+func MetricsKey(root string, s Session, node rayid.Node, hour time.Time) string {
+	return MetricsPrefix(root, s) + node.String() + "-" + hour.UTC().Format(hourFormat)
+}
+
+// MetricsPrefix is what the keys of all metrics of the session start with.
+func MetricsPrefix(root string, s Session) string { return Prefix(root, s) + "metrics/" }
+
+// GrafanaDashboardKey is where a Grafana dashboard is stored, by the name of its file; it is compressed.
+func GrafanaDashboardKey(root string, s Session, name string) string {
+	return Prefix(root, s) + "grafana/" + name + Zstd.Ext()
+}
+
+// MetadataKey is session/start.json or session/end.json, by name "start" or "end".
+func MetadataKey(root string, s Session, name string) string {
 	return Prefix(root, s) + "session/" + name + ".json"
+}
+
+// IndexPrefix is what the keys of the session's index start with; it ends in "/". It is not below Prefix: collectors may write there,
+// and need not be allowed to write what the server answers from instead.
+func IndexPrefix(root string, s Session) string {
+	return root + "/index" + strings.TrimPrefix(Prefix(root, s), root)
 }
 
 // IndexKey is a table of the session's index.
 func IndexKey(root string, s Session, table string) string {
-	return Prefix(root, s) + "index/" + table + ".parquet"
+	return IndexPrefix(root, s) + table + ".parquet"
 }
 
 // CheckLogPath says whether a path below a logs folder may become part of a key: relative, clean, within the folder.
@@ -118,13 +143,19 @@ func CheckLogPath(p string) error {
 
 // ParseObject reads the key of an object of the session s.
 func ParseObject(root string, s Session, key string) (Object, error) {
+	if table, ok := strings.CutPrefix(key, IndexPrefix(root, s)); ok {
+		if table == "" || strings.Contains(table, "/") {
+			return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
+		}
+		return Object{Kind: Index, Stream: key, Path: table}, nil
+	}
 	rest, ok := strings.CutPrefix(key, Prefix(root, s))
 	if !ok || rest == "" || strings.HasSuffix(rest, "/") {
 		return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
 	}
-	whole, offset, compression, explicit := ParseChunk(key)
-	o := Object{Whole: whole, Offset: offset, Compression: compression}
-	rest = strings.TrimPrefix(whole, Prefix(root, s))
+	stream, offset, compression, explicit := ParseChunk(key)
+	o := Object{Stream: stream, Offset: offset, Compression: compression}
+	rest = strings.TrimPrefix(stream, Prefix(root, s))
 	folder, name, _ := strings.Cut(rest, "/")
 	var err error
 	if s.Version == V17 {
@@ -176,10 +207,15 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 	case "series":
 		o.Kind = Series
 		o.Hour, err = time.Parse(hourFormat, name)
+	case "metrics":
+		o.Kind = Metrics
+		o.Node, o.Hour, err = parseEventFile(name)
+	case "grafana":
+		o.Kind, o.Path = GrafanaDashboard, name
 	case "session":
-		o.Kind, o.Path = Facts, name
+		o.Kind, o.Path = Metadata, name
 	case "index":
-		o.Kind, o.Path = Index, name
+		o.Kind, o.Path = OldIndex, name
 	default:
 		return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
 	}
@@ -189,12 +225,12 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 	return o, nil
 }
 
-// logObject completes a log's object. Only a spelled offset makes an ending a compression's: see LogChunkKey.
+// logObject completes a log's object. An ending is a compression's only if the key has an offset: see LogChunkKey.
 func logObject(o Object, key string, node rayid.Node, logPath string, explicit bool) (Object, error) {
 	o.Kind, o.Node = Log, node
 	if !explicit && o.Compression != Plain {
 		logPath += o.Compression.Ext()
-		o.Whole += o.Compression.Ext()
+		o.Stream += o.Compression.Ext()
 		o.Compression = Plain
 	}
 	o.Path = logPath

@@ -38,13 +38,13 @@ type Session struct {
 
 func (s Session) String() string { return s.Namespace + "/" + s.Cluster + "/" + s.Name }
 
-// MetaPrefixes are the prefixes under root below which the sessions' marker objects are.
-func MetaPrefixes(root string) []string {
+// MarkerPrefixes are the prefixes under root below which the sessions' marker objects are.
+func MarkerPrefixes(root string) []string {
 	return []string{root + "/metadir/", root + "/cluster-metadata/"}
 }
 
-// MetaKey is the session's marker: an object whose key alone says that the session exists.
-func MetaKey(root string, s Session) string {
+// MarkerKey is the session's marker: an object whose key alone says that the session exists.
+func MarkerKey(root string, s Session) string {
 	if s.Version == V16 {
 		return root + "/metadir/" + s.Cluster + "_" + s.Namespace + "/" + s.Name
 	}
@@ -55,8 +55,8 @@ func MetaKey(root string, s Session) string {
 	return root + "/cluster-metadata/" + s.OwnerKind + "/" + name + s.Cluster + "/" + s.Name
 }
 
-// ParseMeta reads a marker's key.
-func ParseMeta(root, key string) (Session, error) {
+// ParseMarker reads a marker's key.
+func ParseMarker(root, key string) (Session, error) {
 	rest, ok := strings.CutPrefix(key, root+"/")
 	if !ok {
 		return Session{}, fmt.Errorf("%w: %.200q is not below %q", ErrForeign, key, root)

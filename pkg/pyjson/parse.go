@@ -3,6 +3,7 @@ package pyjson
 import (
 	"errors"
 	"fmt"
+	"math"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -10,17 +11,26 @@ import (
 // maxDepth bounds nesting, so that no input can exhaust the stack.
 const maxDepth = 500
 
+// ErrTooLarge says that a value would take more memory than it may.
+var ErrTooLarge = errors.New("too large")
+
 // Parse reads one JSON value, and NaN and Infinity where Python writes them. Errors name the offset.
 func Parse(data []byte) (any, error) {
-	p := parser{data: data}
-	v, err := p.value(0)
-	if err != nil {
-		return nil, fmt.Errorf("parse JSON at byte %d: %w", p.pos, err)
+	v, _, err := ParseWithin(data, math.MaxInt64)
+	return v, err
+}
+
+// ParseWithin is Parse for a value that takes at most about so many bytes of memory beside data; one that takes more is ErrTooLarge.
+// It tells how many it takes: from the text's length one cannot know, for [{},{},… takes some thirty times as much.
+func ParseWithin(data []byte, most int64) (v any, bytes int64, err error) {
+	p := parser{data: data, left: most}
+	if v, err = p.value(0); err != nil {
+		return nil, 0, fmt.Errorf("parse JSON at byte %d: %w", p.pos, err)
 	}
 	if p.space(); p.pos != len(data) {
-		return nil, fmt.Errorf("parse JSON at byte %d: more after the value", p.pos)
+		return nil, 0, fmt.Errorf("parse JSON at byte %d: more after the value", p.pos)
 	}
-	return v, nil
+	return v, most - p.left, nil
 }
 
 // ParseObject is Parse for data that is an object.
@@ -39,6 +49,25 @@ func ParseObject(data []byte) (*Object, error) {
 type parser struct {
 	data []byte
 	pos  int
+	left int64 // bytes of memory
+}
+
+// What values take in memory, in bytes, slices that are grown by half more than they need included.
+const (
+	objectBytes  = 64
+	memberBytes  = 56 // of an object, without the key's text
+	indexedBytes = 64 // more, in an object that has an index
+	listBytes    = 24
+	elementBytes = 32 // of a list
+	textBytes    = 16 // of a string or number, without its characters
+)
+
+// take counts memory before it is allocated.
+func (p *parser) take(bytes int) error {
+	if p.left -= int64(bytes); p.left < 0 {
+		return ErrTooLarge
+	}
+	return nil
 }
 
 var (
@@ -121,6 +150,9 @@ func (p *parser) number() (any, error) {
 	if !digits {
 		return nil, errValue
 	}
+	if err := p.take(textBytes + p.pos - start); err != nil {
+		return nil, err
+	}
 	return Number(p.data[start:p.pos]), nil
 }
 
@@ -134,6 +166,9 @@ func (p *parser) digits() bool {
 
 func (p *parser) list(depth int) (any, error) {
 	p.pos++
+	if err := p.take(listBytes); err != nil {
+		return nil, err
+	}
 	list := []any{}
 	if p.peek() == ']' {
 		p.pos++
@@ -141,6 +176,9 @@ func (p *parser) list(depth int) (any, error) {
 	}
 	for {
 		v, err := p.value(depth + 1)
+		if err == nil {
+			err = p.take(elementBytes)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -159,6 +197,9 @@ func (p *parser) list(depth int) (any, error) {
 
 func (p *parser) object(depth int) (any, error) {
 	p.pos++
+	if err := p.take(objectBytes); err != nil {
+		return nil, err
+	}
 	o := &Object{}
 	if p.peek() == '}' {
 		p.pos++
@@ -177,6 +218,9 @@ func (p *parser) object(depth int) (any, error) {
 		}
 		p.pos++
 		v, err := p.value(depth + 1)
+		if err == nil {
+			err = p.member(o)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -193,22 +237,55 @@ func (p *parser) object(depth int) (any, error) {
 	}
 }
 
+// member counts one more member of an object.
+func (p *parser) member(o *Object) error {
+	bytes := memberBytes
+	switch {
+	case o.Len() == indexFrom:
+		bytes += (indexFrom + 1) * indexedBytes
+	case o.Len() > indexFrom:
+		bytes += indexedBytes
+	}
+	return p.take(bytes)
+}
+
 func (p *parser) str() (string, error) {
 	p.pos++
 	start := p.pos
 	for p.pos < len(p.data) {
 		switch c := p.data[p.pos]; {
 		case c == '"':
+			if err := p.take(textBytes + p.pos - start); err != nil {
+				return "", err
+			}
 			s := string(p.data[start:p.pos])
 			p.pos++
 			return s, nil
 		case c == '\\':
-			return p.escaped(append([]byte(nil), p.data[start:p.pos]...))
+			// What is written out is no longer than what is read; it is copied once.
+			end := p.end()
+			if err := p.take(textBytes + 2*(end-start)); err != nil {
+				return "", err
+			}
+			return p.escaped(append(make([]byte, 0, end-start), p.data[start:p.pos]...))
 		default:
 			p.pos++
 		}
 	}
 	return "", errEnd
+}
+
+// end is where the string ends that p.pos is in.
+func (p *parser) end() int {
+	for i := p.pos; i < len(p.data); i++ {
+		switch p.data[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return len(p.data)
 }
 
 // escaped reads on from the first backslash of a string; out is what came before it.

@@ -2,8 +2,11 @@ package pyjson
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -74,6 +77,47 @@ func TestRefuses(t *testing.T) {
 	if _, err := ParseObject([]byte("[]")); err == nil {
 		t.Error("a list is no object")
 	}
+}
+
+// TestParseWithin: what values take is counted before it is allocated, and not less than it is.
+func TestParseWithin(t *testing.T) {
+	for _, text := range []string{
+		"[" + strings.Repeat("{},", 50_000) + "{}]", "[" + strings.Repeat("[],", 50_000) + "[]]", strings.Repeat("[", 400) + strings.Repeat("]", 400),
+		"[" + strings.Repeat("1,", 50_000) + "1]", `"` + strings.Repeat("x", 200_000) + `"`, `"` + strings.Repeat(`\n`, 100_000) + `"`,
+		"[" + strings.Repeat(`{"a": 1, "b": "text", "c": [1, 2, {}]},`, 5_000) + "1]", "{" + manyKeys(20_000) + `"z": 1}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		v, bytes, err := ParseWithin([]byte(text), math.MaxInt64)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if held := int64(after.HeapAlloc) - int64(before.HeapAlloc) - int64(len(text)); err != nil || held > bytes+64<<10 {
+			t.Errorf("%.30s: counted %d bytes, it holds %d (%v)", text, bytes, held, err)
+		}
+		runtime.KeepAlive(v)
+		if _, _, err := ParseWithin([]byte(text), bytes); err != nil {
+			t.Errorf("%.30s does not fit what it takes: %v", text, err)
+		}
+		if _, _, err := ParseWithin([]byte(text), bytes-1); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%.30s fits less than it takes: %v", text, err)
+		}
+		runtime.ReadMemStats(&before)
+		if _, _, err := ParseWithin([]byte(text), 1000); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%.30s: %v, want that it is too large", text, err)
+		}
+		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > uint64(len(text))+64<<10 {
+			t.Errorf("%.30s: %d bytes were allocated of 1000", text, after.TotalAlloc-before.TotalAlloc)
+		}
+	}
+}
+
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "\"%d\": %d, ", i, i)
+	}
+	return b.String()
 }
 
 func TestObject(t *testing.T) {

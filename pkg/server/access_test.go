@@ -87,7 +87,7 @@ func withRunningClusters(t *testing.T, o *Options, writes bool, api client.WithW
 		t.Fatal(err)
 	}
 	transport.Proxy = func(*http.Request) (*url.URL, error) { return front, nil } // every address leads to the stub
-	o.Live = kube.New(kube.Proxy, writes, api, transport, silent())
+	o.Live = kube.New(kube.Config{Live: kube.Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, api, transport, silent())
 	o.Live.Start()
 	t.Cleanup(o.Live.Close)
 }
@@ -99,7 +99,7 @@ func guarded(t *testing.T) (*fixture, *Server) {
 	var server *Server
 	f := start(t, func(o *Options, store *gatedStore) {
 		ref := layout.Session{Namespace: "secret", Cluster: "classified", Name: name}
-		put(t, store, layout.MetaKey(root, ref), "")
+		put(t, store, layout.MarkerKey(root, ref), "")
 		put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "classified.log"), "classified content\n")
 		withRunningClusters(t, o, true, api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
 		a, err := access.New(access.Config{Auth: access.Kubernetes, CacheFor: time.Minute}, api, silent())
@@ -200,7 +200,7 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 		}
 	}
 	// What a running cluster's dashboard sends must not act here for the people who look at it.
-	if got := f.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/live/page.html", bob); got.header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" {
+	if got := f.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/live/page.html", bob); got.header.Get("Content-Security-Policy") != "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:" {
 		t.Errorf("headers %v", got.header)
 	}
 }

@@ -12,19 +12,22 @@ func TestBar(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
 	for path, back := range map[string]string{
-		lab + name + "/":         `data-base="../../../../../../"`,
-		lab + name + "/at/1000/": `data-base="../../../../../../../../"`,
-		"/":                      `data-base="./"`,
+		lab + name + "/":                  `data-base="../../../../../../"`,
+		lab + name + "/at/1795216800000/": `data-base="../../../../../../../../"`,
+		"/":                               `data-base="./"`,
 	} {
 		headers := []string{asBrowser}
 		if path == "/" {
-			headers = append(headers, "Cookie: cluster_name=lab; cluster_namespace=default; session_name="+name)
+			headers = append(headers, "Cookie: cluster_name=lab; cluster_namespace=default; session_name="+name, "Content-Type: application/json")
 		}
 		got := f.ask(t, http.MethodGet, path, headers...)
-		for _, want := range []string{back, `data-path="namespaces/default/clusters/lab/sessions/` + name + `/"`, `data-cluster="lab"`, `customElements.define("ray-history-bar"`, "dashboard 2.60.0"} {
+		for _, want := range []string{back, `data-path="namespaces/default/clusters/lab/sessions/` + name + `/"`, `data-cluster="lab"`, `homepage/assets/bar.js?`, "dashboard 2.60.0", `data-end="1795217100000"`} {
 			if !strings.Contains(got.body, want) {
 				t.Errorf("%s: %d, no %s in %.300s", path, got.status, want, got.body)
 			}
+		}
+		if clock := strings.Index(got.body, `homepage/assets/clock.js?`); clock < 0 || clock > strings.Index(got.body, "dashboard 2.60.0") {
+			t.Errorf("%s: the clock is not the page's first script: %.300s", path, got.body)
 		}
 	}
 }
@@ -44,5 +47,30 @@ func TestActivity(t *testing.T) {
 	}
 	if got := f.ask(t, http.MethodGet, lab+"session_gone/session_activity"); got.status != http.StatusGone {
 		t.Errorf("of a session that is gone: %d %s", got.status, got.body)
+	}
+}
+
+func TestHeadStart(t *testing.T) {
+	for page, want := range map[string]string{
+		`<html lang="en"><head><meta/>`: "<head>", `<HEAD class="a">`: `<HEAD class="a">`, "<header></header>": "", "no HTML": "",
+	} {
+		if got := string(headStart.Find([]byte(page))); got != want {
+			t.Errorf("%s: %q", page, got)
+		}
+	}
+}
+
+// A moment before the session is said to be one: the answer would look like that of an empty cluster.
+func TestMomentBeforeStart(t *testing.T) {
+	f := start(t, nil)
+	f.waitDescribed(t)
+	for path, status := range map[string]int{
+		lab + name + "/at/2026-11-20T23:19:44Z/": 400, lab + name + "/at/2026-11-20T23:19:44Z/api/jobs/a": 400, lab + name + "/api/jobs/a?at=1000": 400,
+		lab + name + "/at/2026-11-20T23:19:45Z/": 200, lab + name + "/at/2027-01-01T00:00:00Z/api/jobs/a": 200, lab + name + "/api/jobs/a": 200,
+	} {
+		got := f.ask(t, http.MethodGet, path, asBrowser)
+		if got.status != status || status == 400 && !strings.Contains(got.body, "from 2026-11-20T23:19:45Z to 2026-11-20T23:25:00Z") {
+			t.Errorf("%s: %d %.600s", path, got.status, got.body)
+		}
 	}
 }

@@ -2,18 +2,13 @@ package server
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
 
-	"github.com/emicklei/go-restful/v3"
-
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 )
 
 // Cookies that choose a session; KubeRay's names.
@@ -27,12 +22,12 @@ const (
 
 // choice is the session that a request is about.
 type choice struct {
-	want   catalog.Want
-	at     int64 // Unix ns; 0 is the session's end
-	byPath bool
+	selector catalog.Selector
+	at       int64 // Unix ns; 0 is the session's end
+	byPath   bool
 }
 
-// errNoChoice is a request that names no session.
+// errNoChoice says that a request names no session.
 var errNoChoice = &problem{
 	Status: http.StatusBadRequest,
 	Title:  "No session is chosen",
@@ -40,25 +35,22 @@ var errNoChoice = &problem{
 	Advice: "Open /homepage and enter a cluster, or put /namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 
-// choose reads the session out of the request's path or, without a prefix, the path of the page that asks, or the request's cookies.
-func choose(req *restful.Request) (choice, error) {
-	params := req.PathParameters()
-	moment := params[paramAt]
+// choose reads the session from the request's path or, without a prefix, from the path of the page that asks, or from the cookies.
+func choose(r *request) (choice, error) {
+	moment := r.params[paramAt]
 	var c choice
-	if name, ok := params[paramSession]; ok {
+	if name, ok := r.params[paramSession]; ok {
 		c.byPath = true
-		c.want = catalog.Want{Namespace: params[paramNamespace], Name: params[paramCluster], Session: name}
-	} else if want, at, ok := pageOf(req.Request); ok {
-		c.want, moment = want, at
+		c.selector = catalog.Selector{Namespace: r.params[paramNamespace], Name: r.params[paramCluster], Session: name}
+	} else if selector, at, ok := sessionOfPage(r.Request); ok {
+		c.selector, moment = selector, at
 	} else {
-		c.want = catalog.Want{
-			Namespace: cookie(req.Request, cookieNamespace), Name: cookie(req.Request, cookieCluster), Session: cookie(req.Request, cookieSession),
-		}
-		if c.want.Namespace == "" || c.want.Name == "" || c.want.Session == "" {
+		c.selector = catalog.Selector{Namespace: cookie(r, cookieNamespace), Name: cookie(r, cookieCluster), Session: cookie(r, cookieSession)}
+		if c.selector.Namespace == "" || c.selector.Name == "" || c.selector.Session == "" {
 			return choice{}, errNoChoice
 		}
 	}
-	at, err := dashboard.ParseAt(cmp.Or(req.Request.URL.Query().Get("at"), moment))
+	at, err := dashboard.ParseAt(cmp.Or(r.URL.Query().Get("at"), moment))
 	if err != nil {
 		return choice{}, badRequest(err)
 	}
@@ -66,89 +58,30 @@ func choose(req *restful.Request) (choice, error) {
 	return c, nil
 }
 
-// sessionPage is the path of a session's page: its namespace, cluster, name and, if it is of a moment, which.
+// sessionPage is the path of a session's page: its namespace, cluster, name and, if the page shows a moment, which.
 var sessionPage = regexp.MustCompile(`/namespaces/([^/]+)/clusters/([^/]+)/sessions/([^/]+)(?:/at/([^/]+))?(?:/|$)`)
 
-// pageOf is the session, and moment, of the page whose script sent a request, if it is a session's page. A script may leave the page's
-// prefix out: Ray 2.56's asks for /api/profiling_enabled wherever the dashboard is.
-func pageOf(r *http.Request) (want catalog.Want, at string, ok bool) {
-	if wantsPage(r) || r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		return want, "", false
+// sessionOfPage returns the session and the moment of the page whose script sent a request, if it is a session's page. A script may leave
+// out the page's prefix: that of Ray 2.56 requests /api/profiling_enabled wherever the dashboard is.
+func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bool) {
+	if wantsPage(r) || browser.FromOtherSite(r) {
+		return selector, "", false
 	}
 	page, err := url.Parse(r.Referer())
 	if err != nil {
-		return want, "", false
+		return selector, "", false
 	}
 	parts := sessionPage.FindStringSubmatch(page.Path)
 	if parts == nil {
-		return want, "", false
+		return selector, "", false
 	}
-	return catalog.Want{Namespace: parts[1], Name: parts[2], Session: parts[3]}, parts[4], true
+	return catalog.Selector{Namespace: parts[1], Name: parts[2], Session: parts[3]}, parts[4], true
 }
 
-func cookie(r *http.Request, name string) string {
+func cookie(r *request, name string) string {
 	c, err := r.Cookie(name)
 	if err != nil {
 		return ""
 	}
 	return c.Value
-}
-
-// load finds and loads a chosen session, waiting at most as long as ctx allows.
-func (s *Server) load(ctx context.Context, c choice) (e catalog.Entry, loaded *session.Session, release func(), err error) {
-	if e, err = s.sessions.find(ctx, c.want); err != nil {
-		return e, nil, nil, err
-	}
-	loaded, release, err = s.opts.Sessions.Get(ctx, e.Ref)
-	if errors.Is(err, errWaited) {
-		err = loading(s.opts.Sessions.Status(e.Ref))
-	}
-	return e, loaded, release, err
-}
-
-// errWaited is the cause of a context that ended because a request waited long enough.
-var errWaited = errors.New("waited long enough")
-
-// answer serves a route of the dashboard from the chosen session.
-func (s *Server) answer(route dashboard.Route) restful.RouteFunction {
-	return func(req *restful.Request, resp *restful.Response) {
-		c, err := choose(req)
-		if err != nil {
-			s.fail(resp, req.Request, err)
-			return
-		}
-		if s.passOn(req, resp, c) {
-			return
-		}
-		ctx, cancel := context.WithTimeoutCause(req.Request.Context(), s.opts.LoadWait, errWaited)
-		entry, loaded, release, err := s.load(ctx, c)
-		cancel()
-		if err != nil {
-			s.fail(resp, req.Request, err)
-			return
-		}
-		defer release()
-		w := resp.ResponseWriter
-		if etag := s.etag(req.Request, loaded, route.Path); matches(req.Request, etag) {
-			w.Header().Set("ETag", etag)
-			w.WriteHeader(http.StatusNotModified)
-			return
-		} else if etag != "" {
-			w = &tagged{ResponseWriter: w, etag: etag}
-		}
-		r := &dashboard.Request{Request: req.Request, Session: loaded, At: c.at, Params: req.PathParameters()}
-		if entry.Running && c.at == 0 {
-			r.Running = s.stillRuns(entry.Ref)
-		}
-		route.Serve(w, r)
-	}
-}
-
-// stillRuns asks, whenever it is called, whether more of a session is being stored.
-func (s *Server) stillRuns(ref layout.Session) func(context.Context) bool {
-	want := catalog.Want{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name}
-	return func(ctx context.Context) bool {
-		e, err := s.sessions.find(ctx, want)
-		return err == nil && e.Running
-	}
 }

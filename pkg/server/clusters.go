@@ -3,11 +3,11 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
-	"github.com/emicklei/go-restful/v3"
-
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 )
 
 // clusterJSON is one session in /clusters. The first five fields are KubeRay's.
@@ -37,13 +37,12 @@ type clusterJSON struct {
 const timeFormat = "2006-01-02T15:04:05Z"
 
 // clusters lists all sessions, newest first.
-func (s *Server) clusters(req *restful.Request, resp *restful.Response) {
-	ctx, cancel := context.WithTimeoutCause(req.Request.Context(), s.opts.LoadWait, errWaited)
+func (s *Server) clusters(w http.ResponseWriter, r *request) error {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
 	defer cancel()
 	l := s.sessions.list(ctx)
 	if l.Err != nil && l.At.IsZero() {
-		s.fail(resp, req.Request, l.Err)
-		return
+		return l.Err
 	}
 	now := time.Now()
 	rows := make([]clusterJSON, len(l.Entries))
@@ -52,10 +51,23 @@ func (s *Server) clusters(req *restful.Request, resp *restful.Response) {
 		rows[i].LivePath = s.livePath(e)
 	}
 	if l.Err != nil {
-		resp.Header().Set("Warning", `110 - "the list may be old: the storage could not be listed"`)
+		w.Header().Set("Warning", `110 - "the list may be old: the storage could not be listed"`)
 	}
-	resp.Header().Set("Cache-Control", "no-store")
-	writeJSON(resp, http.StatusOK, rows)
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, http.StatusOK, rows)
+	return nil
+}
+
+// clusterWithoutSession answers an address that ends before its session's name: people get to the list of the cluster's sessions.
+func (s *Server) clusterWithoutSession(w http.ResponseWriter, r *request) error {
+	if wantsPage(r.Request) {
+		browser.Redirect(w, http.StatusFound, base(r.Request)+"homepage?q="+url.QueryEscape(r.params[paramNamespace]+" "+r.params[paramCluster]))
+		return nil
+	}
+	return &problem{
+		Status: http.StatusNotFound, Title: "No session is named", Detail: "This is the address of a cluster, not of one of its sessions.",
+		Advice: "Put /sessions/latest, or a session's name, after the cluster's name. /clusters lists all sessions.",
+	}
 }
 
 func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
@@ -74,7 +86,7 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 	return row
 }
 
-// livePath is the path prefix of the running cluster that an entry's session is of; empty if its dashboard cannot be reached.
+// livePath is the path prefix of the running cluster's own dashboard; "" if the entry's cluster does not run or cannot be reached.
 func (s *Server) livePath(e catalog.Entry) string {
 	if !e.Running {
 		return ""

@@ -6,94 +6,110 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/emicklei/go-restful/v3"
-
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/kube"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
-// enter chooses a session: it sets the cookies, begins to load and waits for that a while. The answer is KubeRay's JSON; with
-// ?open=dashboard it is a page that shows the load and then opens the dashboard. A page rather than a redirect, because the proxying
-// dashboard of Ray follows redirects itself and the cookies would be lost.
+// enter chooses a session for requests without a session's prefix, such as those of Ray's proxying dashboard: it sets the cookies, begins
+// to load the session and waits a while for it. The answer is KubeRay's JSON; with ?open=dashboard it is a page that shows the load and then
+// opens the session's own address. It is a page rather than a redirect, because Ray's proxying dashboard follows redirects itself, and the
+// cookies would be lost.
 //
 // Forms: /enter_cluster/{namespace}/{name}/{session} and KubeRay's newer /enter_cluster/{namespace}/{kind}/{name}[/{session}].
-func (s *Server) enter(req *restful.Request, resp *restful.Response) {
-	r := req.Request
-	want := wantOf(req.PathParameters())
+func (s *Server) enter(w http.ResponseWriter, r *request) error {
+	selector := selectorOf(r.params)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
 	defer cancel()
 	version := r.URL.Query().Get("dashboard")
-	if version != "" && !s.builds.has(version) {
-		s.fail(resp, r, s.missingBuild(version))
-		return
+	if version != "" && !s.frontends.has(version) {
+		return s.missingFrontend(version)
 	}
-	resp.Header().Set("Cache-Control", "no-store")
-	cluster, live, err := s.sessions.running(ctx, want)
+	w.Header().Set("Cache-Control", "no-store")
+	cluster, live, err := s.sessions.running(ctx, selector)
 	if err != nil {
-		s.fail(resp, r, err)
-		return
+		return err
 	}
 	if live {
-		if !s.elsewhere(resp, r, liveEntry(cluster)) {
-			s.enterLive(resp, r, cluster, version)
-		}
-		return
+		s.enterLive(w, r, cluster, version)
+		return nil
 	}
-	e, err := s.sessions.find(ctx, want)
+	e, err := s.sessions.find(ctx, selector)
 	if err != nil {
-		s.fail(resp, r, err)
-		return
+		return err
 	}
-	if s.elsewhere(resp, r, e) {
-		return
+	if s.redirectOtherSite(w, r, e) {
+		return nil
 	}
-	s.setCookies(resp, r, e, version)
+	setCookies(w, r, e, version)
 	if r.URL.Query().Get("open") == "dashboard" {
 		s.opts.Sessions.Begin(e.Ref)
-		s.loadingPage(resp, r, e, base(r))
-		return
+		s.loadingPage(w, r, e, base(r.Request)+sessionPath(e))
+		return nil
 	}
-	answer := map[string]any{"result": "success", "name": e.Ref.Cluster, "namespace": e.Ref.Namespace, "session": e.Ref.Name}
+	answer := entered(e)
 	switch _, release, err := s.opts.Sessions.Get(ctx, e.Ref); {
 	case err == nil:
 		release()
 	case errors.Is(err, errWaited):
-		answer["loading"] = progressOf(s.opts.Sessions.Status(e.Ref))
+		answer["loading"] = loadStatusOf(s.opts.Sessions.Status(e.Ref))
 	default:
-		s.fail(resp, r, err)
-		return
+		return err
 	}
-	writeJSON(resp, http.StatusOK, answer)
+	writeJSON(w, http.StatusOK, answer)
+	return nil
 }
 
-// elsewhere answers a request that another site had the browser make: it must not change what the browser has chosen, so it is sent on to
-// the session's path.
-func (s *Server) elsewhere(resp *restful.Response, r *http.Request, e catalog.Entry) bool {
-	if r.Header.Get("Sec-Fetch-Site") != "cross-site" {
+// enterLive chooses a running cluster's own dashboard.
+func (s *Server) enterLive(w http.ResponseWriter, r *request, cluster kube.Cluster, version string) {
+	e := liveEntry(cluster)
+	if s.redirectOtherSite(w, r, e) {
+		return
+	}
+	setCookies(w, r, e, version)
+	if r.URL.Query().Get("open") == "dashboard" {
+		s.page(w, http.StatusOK, web.Loading{
+			Base: base(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: base(r.Request) + sessionPath(e), State: "ready",
+		})
+		return
+	}
+	writeJSON(w, http.StatusOK, entered(e))
+}
+
+// entered is KubeRay's answer.
+func entered(e catalog.Entry) map[string]any {
+	return map[string]any{"result": "success", "name": e.Ref.Cluster, "namespace": e.Ref.Namespace, "session": e.Ref.Name}
+}
+
+// redirectOtherSite sends a request that a page of another site made on to the session's path: such a request must not change what the
+// browser has chosen. It says whether it did.
+func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.Entry) bool {
+	if s.rules.OwnPage(r.Request) == nil {
 		return false
 	}
-	resp.Header().Set("Location", base(r)+sessionPath(e))
-	resp.WriteHeader(http.StatusSeeOther)
+	browser.Redirect(w, http.StatusSeeOther, base(r.Request)+sessionPath(e))
 	return true
 }
 
-// wantOf tells the forms of the path apart: a kind is one of three words, and the session's name starts with session_.
-func wantOf(params map[string]string) catalog.Want {
-	w := catalog.Want{Namespace: params[paramNamespace], Kind: params[paramKind], Name: params[paramCluster], Session: params[paramSession]}
-	if w.Kind == "" && catalog.Kind(w.Name) != "" && !isSession(w.Session) {
-		w.Kind, w.Name, w.Session = w.Name, w.Session, ""
+// selectorOf tells the forms of the path apart: a kind is one of three words, and a session's name starts with session_.
+func selectorOf(params map[string]string) catalog.Selector {
+	sel := catalog.Selector{Namespace: params[paramNamespace], Kind: params[paramKind], Name: params[paramCluster], Session: params[paramSession]}
+	if sel.Kind == "" && catalog.Kind(sel.Name) != "" && !isSession(sel.Session) {
+		sel.Kind, sel.Name, sel.Session = sel.Name, sel.Session, ""
 	}
-	if w.Session == "" {
-		w.Session = catalog.Latest
+	if sel.Session == "" {
+		sel.Session = catalog.Latest
 	}
-	return w
+	return sel
 }
 
 func isSession(name string) bool {
 	return name == catalog.Latest || name == catalog.Live || strings.HasPrefix(name, "session_")
 }
 
-// setCookies makes the session the browser's choice. They last as long as the browser runs.
-func (s *Server) setCookies(w http.ResponseWriter, r *http.Request, e catalog.Entry, dashboard string) {
+// setCookies makes the session the browser's choice, until the browser ends.
+func setCookies(w http.ResponseWriter, r *request, e catalog.Entry, dashboard string) {
 	set := func(name, value string) {
 		c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
 		if value == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -65,11 +66,11 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	}
 	f := &fixture{store: &gatedStore{Store: inner}, builds: t.TempDir(), log: new(bytes.Buffer)}
 	for _, n := range []string{old, name} {
-		put(t, inner, layout.MetaKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: n}), "")
+		put(t, inner, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: n}), "")
 	}
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
-	put(t, inner, layout.FactsKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0"}`)
-	put(t, inner, layout.FactsKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
+	put(t, inner, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0"}`)
+	put(t, inner, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
 	for _, v := range []string{"2.55.1", "2.60.0"} {
 		build(t, f.builds, v)
 	}
@@ -83,7 +84,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	f.catalog = catalog.New(catalog.Options{Store: f.store, Root: root, Log: log, Registerer: registry})
 	o.Catalog = f.catalog
 	o.Sessions = sessioncache.New(sessioncache.Options[*session.Session]{
-		NewLoad: f.newLoad, Refresh: func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
+		Load: f.load, Refresh: func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
 		Growing: f.catalog.Growing, MaxBytes: 1 << 30, MaxLoads: 2, Log: log, Registerer: registry,
 	})
 	t.Cleanup(o.Sessions.Close)
@@ -98,20 +99,17 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	return f
 }
 
-func (f *fixture) newLoad(ref layout.Session) sessioncache.Load[*session.Session] {
-	return sessioncache.Load[*session.Session]{
-		Run: func(ctx context.Context, _ func(held int64) bool) (*session.Session, error) {
-			if f.store.gate != nil {
-				select {
-				case <-f.store.gate:
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-			}
-			return session.Load(ctx, f.store, root, ref, session.Options{Log: logrus.New()})
-		},
-		Progress: func() sessioncache.Progress { return sessioncache.Progress{BytesDone: 1024, BytesTotal: 4096} },
+func (f *fixture) load(ctx context.Context, ref layout.Session, p *progress.Counter, _ func(int64) bool) (*session.Session, error) {
+	p.BytesDone.Store(1024)
+	p.BytesTotal.Store(4096)
+	if f.store.gate != nil {
+		select {
+		case <-f.store.gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+	return session.Load(ctx, f.store, root, ref, session.Options{Log: logrus.New()})
 }
 
 // routes stand for the dashboard's: what they answer shows what they got.

@@ -105,7 +105,7 @@ func TestHomepageShowsSessions(t *testing.T) {
 	got := f.ask(t, http.MethodGet, "/homepage?q=lab", asBrowser)
 	for _, want := range []string{
 		"2 sessions of 1 cluster, 1 running", name, "nightly", "RayJob", "2.60.0", ">ended<", ">running<",
-		`action="./enter_cluster/default/lab/` + name + `"`, `href="./namespaces/default/clusters/lab/sessions/` + name + `/"`,
+		`action="./namespaces/default/clusters/lab/sessions/` + name + `/"`, `href="./namespaces/default/clusters/lab/sessions/` + name + `/"`,
 		"<option>2.55.1</option>", `value="lab"`,
 	} {
 		if !strings.Contains(got.body, want) {

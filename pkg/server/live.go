@@ -4,44 +4,53 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
-	"github.com/emicklei/go-restful/v3"
-
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/kube"
-	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 )
 
 // passOn passes a request on to the dashboard of the running cluster it is about, if it is about one, and reports whether it has answered.
-func (s *Server) passOn(req *restful.Request, resp *restful.Response, c choice) bool {
+func (s *Server) passOn(w http.ResponseWriter, r *request, c choice) (answered bool, err error) {
 	if c.at != 0 {
-		return false
+		return false, nil
 	}
-	cluster, ok, err := s.sessions.running(req.Request.Context(), c.want)
-	if err != nil {
-		s.fail(resp, req.Request, err)
-		return true
+	cluster, ok, err := s.sessions.running(r.Context(), c.selector)
+	if err != nil || !ok {
+		return false, err
 	}
-	if ok {
-		s.forward(req, resp, c, cluster)
+	if err := s.rules.Subresource(r.Request); err != nil {
+		return false, err
 	}
-	return ok
-}
-
-func (s *Server) forward(req *restful.Request, resp *restful.Response, c choice, cluster kube.Cluster) {
-	r := req.Request
-	if s.opts.Access.Enabled() {
-		// The dashboard is its cluster's owner's: no page of theirs may act here for the people who look at it. Data is not concerned.
-		resp.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	}
-	s.opts.Live.Forward(resp.ResponseWriter, r, cluster.Namespace, cluster.Name, below(r, c), func(err error) {
-		s.fail(resp, r, liveProblem(cluster, err))
+	browser.Sandbox(w.Header())
+	r.Body = recorderOf(r.Request).body // Forward has a limit of its own
+	s.opts.Live.Forward(w, r.Request, cluster.Namespace, cluster.Name, pathBelow(r.Request, c), func(err error) {
+		s.fail(w, r.Request, liveProblem(cluster, err))
 	})
+	return true, nil
 }
 
-// below is the escaped path of a request behind what chooses its session.
-func below(r *http.Request, c choice) string {
+// tryLive passes on a request that no route answers, if it is about a running cluster.
+func (s *Server) tryLive(w http.ResponseWriter, r *request) (answered bool, err error) {
+	c, err := choose(r)
+	if err != nil {
+		return false, nil
+	}
+	return s.passOn(w, r, c)
+}
+
+// write answers requests that would change something: only a running cluster can be changed.
+func (s *Server) write(w http.ResponseWriter, r *request) error {
+	if answered, err := s.tryLive(w, r); answered || err != nil {
+		return err
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	return noRoute(r.Request, http.StatusMethodNotAllowed)
+}
+
+// pathBelow is the escaped path of a request behind what chooses its session.
+func pathBelow(r *http.Request, c choice) string {
 	path := r.URL.EscapedPath()
 	if !c.byPath {
 		return path
@@ -62,34 +71,20 @@ func liveProblem(c kube.Cluster, err error) *problem {
 		Advice: fmt.Sprintf("Try again, or look at what is stored of it: /namespaces/%s/clusters/%s/sessions/latest/.", c.Namespace, c.Name),
 	}
 	var write *kube.WriteError
+	var large *http.MaxBytesError
 	switch {
+	case errors.As(err, &large):
+		p.Status, p.RetryAfter, p.Title = http.StatusRequestEntityTooLarge, 0, "Request too large"
+		p.Detail = fmt.Sprintf("The request has more than %d bytes.", large.Limit)
+		p.Advice = "Start the history server with a higher --live-writes-max-body, or send the request to the cluster's own dashboard."
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p.Status, p.RetryAfter, p.Title = http.StatusRequestTimeout, 0, "The request took too long"
+		p.Advice = "Start the history server with a higher --live-writes-timeout, or send the request to the cluster's own dashboard."
 	case errors.As(err, &write):
-		p.Status, p.RetryAfter, p.Title = http.StatusMethodNotAllowed, 0, "Running clusters are only looked at"
-		p.Advice = "Send it to the cluster's own dashboard, or start the history server with --live-writes."
+		p.Status, p.RetryAfter, p.Title = http.StatusMethodNotAllowed, 0, "Running clusters are read-only here"
+		p.Advice = "Send the request to the cluster's own dashboard, or start the history server with --live-writes."
 	case errors.Is(err, kube.ErrPath):
 		return badRequest(err)
 	}
 	return p
-}
-
-// other answers requests that no route takes and that are no reads: they may be for a running cluster.
-func (s *Server) other(req *restful.Request, resp *restful.Response) {
-	c, err := choose(req)
-	if err == nil && s.passOn(req, resp, c) {
-		return
-	}
-	s.routingError(restful.ServiceError{Code: http.StatusMethodNotAllowed, Header: http.Header{"Allow": {"GET, HEAD"}}}, req, resp)
-}
-
-// enterLive chooses a running cluster's own dashboard.
-func (s *Server) enterLive(resp *restful.Response, r *http.Request, cluster kube.Cluster, version string) {
-	e := liveEntry(cluster)
-	s.setCookies(resp, r, e, version)
-	if r.URL.Query().Get("open") == "dashboard" {
-		s.page(resp, http.StatusOK, web.Loading{
-			Base: base(r), Session: catalog.Live, Cluster: cluster.Name, Namespace: cluster.Namespace, Target: base(r), State: "ready",
-		})
-		return
-	}
-	writeJSON(resp, http.StatusOK, map[string]any{"result": "success", "name": cluster.Name, "namespace": cluster.Namespace, "session": catalog.Live})
 }

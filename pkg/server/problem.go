@@ -9,16 +9,17 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/emicklei/go-restful/v3"
-
 	"github.com/rayhistory/historyserver/pkg/access"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
 
-// problem is an answer that is not what was asked for: a page to a browser, JSON in the form of Ray's dashboard to others.
+// problem is the answer to a request that failed: a page to a browser, JSON in the form of Ray's dashboard to others.
 type problem struct {
 	Status int
 	Title  string
@@ -32,7 +33,21 @@ type problem struct {
 func (p *problem) Error() string { return p.Detail }
 
 func badRequest(err error) *problem {
-	return &problem{Status: http.StatusBadRequest, Title: "The request cannot be understood", Detail: sentence(err), Advice: "Correct the address and try again."}
+	return &problem{Status: http.StatusBadRequest, Title: "Bad request", Detail: sentence(err), Advice: "Correct the address and try again."}
+}
+
+// noRoute answers a request that no route takes.
+func noRoute(r *http.Request, status int) *problem {
+	p := &problem{Status: status, Title: http.StatusText(status), Advice: "The server answers the addresses of a Ray dashboard, /homepage and /clusters."}
+	switch status {
+	case http.StatusNotFound:
+		p.Detail = fmt.Sprintf("Nothing is at %.200s.", r.URL.Path)
+	case http.StatusMethodNotAllowed:
+		p.Detail = fmt.Sprintf("%s is not possible at %.200s: stored sessions cannot be changed.", r.Method, r.URL.Path)
+	default:
+		p.Detail = fmt.Sprintf("The request for %.200s cannot be answered: %s.", r.URL.Path, strings.ToLower(http.StatusText(status)))
+	}
+	return p
 }
 
 // sentence makes an error's text one.
@@ -41,88 +56,68 @@ func sentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// progress is what programs are told about a load.
-type progress struct {
-	State        sessioncache.State `json:"state"`
-	BytesDone    int64              `json:"bytes_done"`
-	BytesTotal   int64              `json:"bytes_total"`
-	ObjectsDone  int64              `json:"objects_done"`
-	ObjectsTotal int64              `json:"objects_total"`
-	Seconds      float64            `json:"seconds"`
-	Error        string             `json:"error,omitempty"`
-}
-
-func progressOf(st sessioncache.Status) progress {
-	p := progress{
-		State: st.State, BytesDone: st.Progress.BytesDone, BytesTotal: st.Progress.BytesTotal,
-		ObjectsDone: st.Progress.ObjectsDone, ObjectsTotal: st.Progress.ObjectsTotal, Seconds: st.Elapsed.Seconds(),
-	}
-	if st.Err != nil {
-		p.Error = st.Err.Error()
-	}
-	return p
-}
-
-// loading says that a session needs longer than a request may wait.
-func loading(st sessioncache.Status) *problem {
-	return &problem{
-		Status: http.StatusServiceUnavailable, RetryAfter: 5,
-		Title:  "The session is being loaded",
-		Detail: fmt.Sprintf("The session is being loaded: %d of %d bytes of events are read.", st.Progress.BytesDone, st.Progress.BytesTotal),
-		Advice: "Ask again in a few seconds; the load goes on.",
-		Data:   progressOf(st),
-	}
+// problems are the answers for errors of other packages. The error's own text is their Detail.
+var problems = []struct {
+	err     error
+	problem problem
+}{
+	{access.ErrForbidden, problem{
+		Status: http.StatusForbidden, Title: "Not allowed",
+		Advice: "Ask for the right to get rayclusters in that namespace, or sign in at /login as somebody who has it.",
+	}},
+	{access.ErrUnauthenticated, problem{Status: http.StatusUnauthorized, Title: "Not signed in", Advice: "Sign in at /login, or send a token."}},
+	{access.ErrUnavailable, problem{
+		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Kubernetes does not answer",
+		Advice: "Without its answer nothing is shown. Try again in a few seconds.",
+	}},
+	{browser.ErrHost, problem{Status: http.StatusForbidden, Title: "Unknown host name", Advice: "Use a name or address of the server."}},
+	{browser.ErrOtherSite, problem{
+		Status: http.StatusForbidden, Title: "Request from another site",
+		Advice: "Open the history server itself and do it there. If this is the server itself behind a proxy that changes the Host header, start it with --allowed-hosts and the name that browsers use.",
+	}},
+	// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
+	{catalog.ErrNoSession, problem{
+		Status: http.StatusGone, Title: "This session is not stored",
+		Advice: "It may have been deleted, or the name may be mistyped. Choose another one on /homepage; /clusters lists all of them as JSON.",
+	}},
+	{budget.ErrBusy, problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy", Advice: "Ask again in a few seconds."}},
+	{errWaited, problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Ask again in a few seconds."}},
+	{sessioncache.ErrClosed, problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Ask again in a few seconds."}},
+	{sessioncache.ErrPanic, problem{Status: http.StatusInternalServerError, Title: "Internal error", Advice: "Please report what the log says."}},
 }
 
 // problemOf finds the answer for an error.
 func (s *Server) problemOf(err error) *problem {
 	var p *problem
-	switch {
-	case errors.As(err, &p):
+	if errors.As(err, &p) {
 		return p
-	case errors.Is(err, access.ErrForbidden):
-		return &problem{
-			Status: http.StatusForbidden, Title: "Not allowed", Detail: sentence(err),
-			Advice: "Ask for the right to get rayclusters in that namespace, or sign in as somebody who has it at /login.",
+	}
+	for _, known := range problems {
+		if errors.Is(err, known.err) {
+			p := known.problem
+			p.Detail = sentence(err)
+			return &p
 		}
-	case errors.Is(err, access.ErrUnauthenticated):
-		return &problem{Status: http.StatusUnauthorized, Title: "Not signed in", Detail: sentence(err), Advice: "Sign in at /login, or send a token."}
-	case errors.Is(err, access.ErrUnavailable):
+	}
+	if errors.Is(err, layout.ErrForeign) {
 		return &problem{
-			Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Kubernetes does not answer", Detail: sentence(err),
-			Advice: "Nothing is shown that it has not allowed. Try again in a few seconds.",
+			Status: http.StatusBadRequest, Title: "Not a session's address",
+			Detail: "This is not the address of a session: " + strings.TrimPrefix(err.Error(), layout.ErrForeign.Error()+": ") + ".",
+			Advice: "A session's address is /namespaces/{namespace}/clusters/{cluster}/sessions/{session}/, where the session is latest (the newest), live (the one that runs) or a name such as session_2026-11-20_23-19-45_581717_22125. /homepage lists all.",
 		}
-	case errors.Is(err, catalog.ErrNoSession):
-		// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
-		return &problem{
-			Status: http.StatusGone, Title: "This session is not stored",
-			Detail: sentence(err) + " It may have been deleted, or its name is mistyped.",
-			Advice: "Choose another one on /homepage; /clusters lists all of them as JSON.",
-		}
-	case errors.Is(err, layout.ErrForeign):
-		return badRequest(err)
-	case errors.Is(err, errWaited), errors.Is(err, sessioncache.ErrClosed):
-		return &problem{
-			Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
-			Detail: sentence(err), Advice: "Ask again in a few seconds.",
-		}
-	case errors.Is(err, sessioncache.ErrPanic):
-		return &problem{
-			Status: http.StatusInternalServerError, Title: "Internal error",
-			Detail: sentence(err), Advice: "Please report what the log says.",
-		}
+	}
+	// The store's own words may hold signatures and names: they are only in the log.
+	detail := "The store returned an error; the server's log has the details."
+	if errors.Is(err, blob.ErrPermission) {
+		detail = "The store does not let the server read; the server's log names the right to grant."
 	}
 	return &problem{
-		Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read",
-		Detail: sentence(err), Advice: storageAdvice(s.opts.Storage),
+		Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read", Detail: detail,
+		Advice: "Sessions are stored in " + s.opts.Storage + ". Check that the history server can reach it, that its name and credentials are right, and that they allow listing and reading. Then try again.",
 	}
 }
 
-func storageAdvice(storage string) string {
-	return "Sessions are stored in " + storage + ". Check that it can be reached from the history server, that its name and credentials are right, and that they allow listing and reading; then try again."
-}
-
-// statusClientGone is nginx's status of a request whose client went away: for the log and the metrics, nobody reads it.
+// statusClientGone is nginx's status for a request whose client went away. It only appears in the log and the metrics.
 const statusClientGone = 499
 
 // fail answers with an error.
@@ -150,36 +145,13 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // wantsPage says whether a person looks at the answer: scripts and Ray's tools do not ask for HTML.
 func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
-// base is the relative way from the request's path to the server's root, so that pages work behind proxies that add a prefix.
-func base(r *http.Request) string {
-	up := strings.Repeat("../", max(0, strings.Count(r.URL.EscapedPath(), "/")-1))
-	if up == "" {
-		return "./"
-	}
-	return up
-}
-
-// routingError answers what no route takes.
-func (s *Server) routingError(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
-	for name, values := range e.Header {
-		resp.Header()[name] = values
-	}
-	p := &problem{Status: e.Code, Title: http.StatusText(e.Code), Advice: "The addresses that are answered are those of a Ray dashboard, and /homepage and /clusters."}
-	switch e.Code {
-	case http.StatusNotFound:
-		p.Detail = fmt.Sprintf("Nothing is at %.200s.", req.Request.URL.Path)
-	case http.StatusMethodNotAllowed:
-		p.Detail = fmt.Sprintf("%s is not possible at %.200s: sessions are stored and cannot be changed.", req.Request.Method, req.Request.URL.Path)
-	default:
-		p.Detail = fmt.Sprintf("The request for %.200s cannot be answered: %s.", req.Request.URL.Path, strings.ToLower(http.StatusText(e.Code)))
-	}
-	s.fail(resp, req.Request, p)
-}
+// base is the relative address of the server's root, so that pages work behind proxies that add a prefix.
+func base(r *http.Request) string { return browser.Root(r) }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("encode an answer: %v", err)) // only types of this package get here
+		panic(fmt.Sprintf("encode an answer: %v", err)) // all callers give types of this package
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -23,18 +23,18 @@ func TestChoosingASession(t *testing.T) {
 	}{
 		{path: "/api/jobs/02000000", cookies: chosen, status: 200, body: "default/lab/" + name + " 02000000 0"},
 		{path: "/api/jobs/a", page: lab + old + "/", status: 200, body: "default/lab/" + old + " a 0"},
-		{path: "/api/jobs/a", page: "/behind/a/proxy" + lab + old + "/at/2000/", cookies: chosen, status: 200, body: "default/lab/" + old + " a 2000000000"},
-		{path: lab + "latest/api/jobs/a", page: lab + old + "/at/2000/", status: 200, body: "default/lab/" + name + " a 0"},
+		{path: "/api/jobs/a", page: "/behind/a/proxy" + lab + old + "/at/1795220002000/", cookies: chosen, status: 200, body: "default/lab/" + old + " a 1795220002000000000"},
+		{path: lab + "latest/api/jobs/a", page: lab + old + "/at/1795220002000/", status: 200, body: "default/lab/" + name + " a 0"},
 		{path: "/api/jobs/a", page: "/namespaces/default/clusters/lab/", cookies: chosen, status: 200, body: "default/lab/" + name},
 		{path: "/api/jobs/a", page: "/namespaces/..%2f..%2fetc/clusters/lab/sessions/latest/", status: 400, body: "none is chosen"},
 		{path: "/api/jobs/a", page: lab + "x/", status: 400, body: "session name"},
 		{path: "/api/jobs/02000000/", cookies: chosen, status: 200, body: "02000000"},
-		{path: "/api/jobs/raysubmit%20x?at=1000", cookies: chosen, status: 200, body: "raysubmit x 1000000000"},
+		{path: "/api/jobs/raysubmit%20x?at=1795220001000", cookies: chosen, status: 200, body: "raysubmit x 1795220001000000000"},
 		{path: lab + name + "/api/jobs/a", status: 200, body: "default/lab/" + name + " a 0"},
 		{path: lab + "latest/api/jobs/a", status: 200, body: "default/lab/" + name},
 		{path: lab + old + "/api/jobs/a", cookies: chosen, status: 200, body: "default/lab/" + old},
 		{path: lab + "latest/at/2026-11-20T23:20:00Z/api/jobs/a", status: 200, body: " a 1795216800000000000"},
-		{path: lab + "latest/at/1000/api/jobs/a?at=2000", status: 200, body: " a 2000000000"},
+		{path: lab + "latest/at/1795220001000/api/jobs/a?at=1795220002000", status: 200, body: " a 1795220002000000000"},
 		{path: lab + "latest/at/noon/api/jobs/a", status: 400, body: "noon"},
 		{path: "/api/jobs/a", status: 400, body: "none is chosen"},
 		{path: "/api/jobs/a", cookies: "Cookie: cluster_name=lab", status: 400, body: "none is chosen"},
@@ -150,9 +150,17 @@ func TestEnterThenDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := &http.Client{Jar: jar}
-	read := func(path string) string {
+	read := func(path string, headers ...string) string {
 		t.Helper()
-		resp, err := client.Get(f.URL + path)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range headers {
+			k, v, _ := strings.Cut(h, ": ")
+			r.Header.Set(k, v)
+		}
+		resp, err := client.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,19 +175,27 @@ func TestEnterThenDashboard(t *testing.T) {
 		t.Errorf("without a session / is not the list: %s", got)
 	}
 	read("/enter_cluster/default/lab/" + name)
-	if got := read("/"); !strings.HasPrefix(got, "<html>dashboard 2.60.0<") {
-		t.Errorf("with a session / is %s", got)
+	for _, path := range []string{"/", "/homepage"} {
+		if got := read(path); !strings.Contains(got, "Enter Cluster Dashboard") {
+			t.Errorf("with a session %s is %s", path, got)
+		}
 	}
-	if got := read("/homepage"); !strings.Contains(got, "Enter Cluster Dashboard") {
-		t.Errorf("/homepage is %s", got)
+	if got := read("/api/jobs/a"); !strings.Contains(got, "default/lab/"+name) {
+		t.Errorf("with a session its API is %s", got)
+	}
+
+	// Ray's proxying dashboard asks for what its user's browser does, and its page has no prefix.
+	proxied := func() string { return read("/", "Content-Type: application/json") }
+	if got := proxied(); !strings.Contains(got, "<html>dashboard 2.60.0<") {
+		t.Errorf("with a session / of a proxying dashboard is %s", got)
 	}
 	read("/enter_cluster/default/lab/" + name + "?dashboard=2.55.1&open=dashboard")
-	if got := read("/"); !strings.HasPrefix(got, "<html>dashboard 2.55.1<") {
-		t.Errorf("with a chosen version / is %s", got)
+	if got := proxied(); !strings.Contains(got, "<html>dashboard 2.55.1<") {
+		t.Errorf("with a chosen version it is %s", got)
 	}
 	read("/enter_cluster/default/lab/" + old)
-	if got := read("/"); !strings.HasPrefix(got, "<html>dashboard 2.60.0<") {
-		t.Errorf("the version of another session stayed: / is %s", got)
+	if got := proxied(); !strings.Contains(got, "<html>dashboard 2.60.0<") {
+		t.Errorf("the version of another session stayed: it is %s", got)
 	}
 }
 
@@ -216,7 +232,7 @@ func TestDashboardPageWhileLoading(t *testing.T) {
 	f := start(t, func(_ *Options, store *gatedStore) { store.gate = gate })
 	for _, tc := range []struct{ path, want string }{
 		{lab + name + "/", `data-status="session_status" data-target=""`}, // it waits until the load has begun
-		{"/enter_cluster/default/lab/" + name + "?open=dashboard", `data-status="../../../session_status" data-target="../../../"`},
+		{"/enter_cluster/default/lab/" + name + "?open=dashboard", `data-status="../../../namespaces/default/clusters/lab/sessions/` + name + `/session_status" data-target="../../../namespaces/default/clusters/lab/sessions/` + name + `/"`},
 	} {
 		if got := f.ask(t, http.MethodGet, tc.path, asBrowser); got.status != 200 || !strings.Contains(got.body, tc.want) || !strings.Contains(got.body, "1.00 KiB of 4.00 KiB") {
 			t.Errorf("%s: %d %s", tc.path, got.status, got.body)
@@ -229,7 +245,7 @@ func TestDashboardPageWhileLoading(t *testing.T) {
 
 func TestClusters(t *testing.T) {
 	f := start(t, nil)
-	// Facts are read in the background.
+	// Metadata is read in the background.
 	f.waitDescribed(t)
 	got := f.ask(t, http.MethodGet, "/clusters")
 	var rows []map[string]any
@@ -253,12 +269,12 @@ func TestClusters(t *testing.T) {
 func TestUnreachableStore(t *testing.T) {
 	f := start(t, func(_ *Options, store *gatedStore) { store.err = errors.New("dial tcp: connection refused") })
 	for _, path := range []string{"/", "/homepage"} {
-		if got := f.ask(t, http.MethodGet, path, asBrowser); got.status != 502 || !strings.Contains(got.body, "connection refused") || !strings.Contains(got.body, "credentials") {
+		if got := f.ask(t, http.MethodGet, path, asBrowser); got.status != 502 || !strings.Contains(got.body, "log has the details") || !strings.Contains(got.body, "credentials") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
 	for path, status := range map[string]int{"/clusters": 502, "/enter_cluster/default/lab/" + name: 502, lab + "latest/api/jobs/a": 502, "/readyz": 503, "/healthz": 200, "/livez": 200} {
-		if got := f.ask(t, http.MethodGet, path); got.status != status {
+		if got := f.ask(t, http.MethodGet, path); got.status != status || path == "/readyz" && strings.Contains(got.body, "connection refused") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}

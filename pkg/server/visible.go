@@ -2,10 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"time"
-
-	"github.com/emicklei/go-restful/v3"
 
 	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// visible is what the caller of a request may know of stored and running sessions. Handlers have no other way to either.
+// visible holds the stored and running sessions that the caller of a request may see. Handlers have no other access to them.
 type visible struct {
 	catalog *catalog.Catalog
 	live    *kube.Clusters
@@ -27,11 +27,11 @@ type listing struct {
 	LiveErr error
 }
 
-// liveWait is how long a list waits for the first word of an API server that does not answer: stored sessions are not concerned by it.
+// liveWait is how long a list waits for an API server that has not answered yet: stored sessions do not depend on it.
 const liveWait = 2 * time.Second
 
-// list tells of the sessions that the caller may see: those that are stored, and of a running cluster that has none stored one named
-// catalog.Live.
+// list returns the sessions that the caller may see: the stored ones, and one named catalog.Live for each running cluster that has no
+// stored running session.
 func (v visible) list(ctx context.Context) listing {
 	l := listing{Listing: v.catalog.List(ctx)}
 	soon, cancel := context.WithTimeout(ctx, liveWait)
@@ -50,36 +50,36 @@ func (v visible) list(ctx context.Context) listing {
 	return l
 }
 
-// find looks up a stored session that the caller may see.
-func (v visible) find(ctx context.Context, w catalog.Want) (catalog.Entry, error) {
-	if err := v.access.Allowed(ctx, w.Namespace); err != nil {
+// find looks up a stored session, if the caller may see it.
+func (v visible) find(ctx context.Context, sel catalog.Selector) (catalog.Entry, error) {
+	if err := v.access.Allowed(ctx, sel.Namespace); err != nil {
 		return catalog.Entry{}, err
 	}
-	return v.catalog.Find(ctx, w)
-}
-
-// running finds the running cluster that is wanted, if the caller may see it and requests for it are passed on. Only catalog.Live stands
-// for one: a session's own name always means what is stored.
-func (v visible) running(ctx context.Context, w catalog.Want) (kube.Cluster, bool, error) {
-	if w.Session != catalog.Live {
-		return kube.Cluster{}, false, nil
-	}
-	if err := v.access.Allowed(ctx, w.Namespace); err != nil {
-		return kube.Cluster{}, false, err
-	}
-	c, ok := v.live.Reachable(w.Namespace, catalog.Kind(w.Kind), w.Name)
-	return c, ok, nil
-}
-
-// authorize is a filter that refuses, before any handler runs, what is about a namespace that the caller may not see.
-func (s *Server) authorize(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
-	if ns, ok := req.PathParameters()[paramNamespace]; ok {
-		if err := s.opts.Access.Allowed(req.Request.Context(), ns); err != nil {
-			s.fail(resp, req.Request, err)
-			return
+	e, err := v.catalog.Find(ctx, sel)
+	if sel.Session == catalog.Live && errors.Is(err, catalog.ErrNoSession) {
+		if why := v.live.NotReached(sel.Namespace, sel.Name); why != nil {
+			// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
+			return e, &problem{
+				Status: http.StatusGone, Title: "Nothing is stored of this running cluster",
+				Detail: "The cluster " + sel.Name + " runs, but nothing of its session is stored yet. " + sentence(why),
+				Advice: "Check that its pods have a collector. What a collector stores is shown within a minute.",
+			}
 		}
 	}
-	chain.ProcessFilter(req, resp)
+	return e, err
+}
+
+// running finds the selected running cluster, if the caller may see it and requests for it are passed on. Only catalog.Live stands for one:
+// a session's own name always means the stored session.
+func (v visible) running(ctx context.Context, sel catalog.Selector) (kube.Cluster, bool, error) {
+	if sel.Session != catalog.Live {
+		return kube.Cluster{}, false, nil
+	}
+	if err := v.access.Allowed(ctx, sel.Namespace); err != nil {
+		return kube.Cluster{}, false, err
+	}
+	c, ok := v.live.Reachable(sel.Namespace, catalog.Kind(sel.Kind), sel.Name)
+	return c, ok, nil
 }
 
 func namespaces(entries []catalog.Entry) []string {

@@ -1,5 +1,7 @@
 package session
 
+import "github.com/rayhistory/historyserver/pkg/session/tasktable"
+
 // Activity counts task attempts over time, in slices of equal length.
 type Activity struct {
 	// From and To bound the time, Unix nanoseconds.
@@ -8,8 +10,8 @@ type Activity struct {
 	Running, Failed []int
 }
 
-// Activity counts the attempts that ran and that failed, in so many slices of the time between the session's first and last event. An
-// attempt that nothing ended ran to the end. A session without times has no slices.
+// Activity divides the time between the session's first and last event into slices, and counts the attempts that ran and that failed in
+// each. An attempt without an end ran until the session's end. A session without times has no slices.
 func (s *Session) Activity(slices int) (Activity, error) {
 	a := Activity{From: s.Start, To: s.End}
 	if s.Start == 0 || s.End <= s.Start || slices <= 0 {
@@ -22,18 +24,18 @@ func (s *Session) Activity(slices int) (Activity, error) {
 	// changes holds how many attempts begin to run in a slice, less those that ended in the slice before.
 	changes := make([]int, slices+1)
 	a.Failed = make([]int, slices)
-	var states []StateTime
+	var states []tasktable.StateTime
 	for n := range s.Tasks.Len() {
 		began, ended := int64(0), s.End
 		states = s.Tasks.Row(n, 0).States(states[:0])
 		for _, st := range states {
 			switch st.State {
-			case StateRunning:
+			case tasktable.StateRunning:
 				began = st.Time
-			case StateFailed:
+			case tasktable.StateFailed:
 				a.Failed[at(st.Time)]++
 				ended = st.Time
-			case StateFinished:
+			case tasktable.StateFinished:
 				ended = st.Time
 			}
 		}

@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 func TestActivity(t *testing.T) {
@@ -30,9 +31,9 @@ func TestActivity(t *testing.T) {
 		for n := range s.Tasks.Len() {
 			for _, st := range s.Tasks.Row(n, 0).States(nil) {
 				switch st.State {
-				case StateFailed:
+				case tasktable.StateFailed:
 					want++
-				case StateRunning:
+				case tasktable.StateRunning:
 					ran++
 				}
 			}

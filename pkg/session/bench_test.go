@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/layouttest"
-	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // generated is a session of n tasks in memory, its events as lines.
@@ -77,7 +80,7 @@ func BenchmarkLoad(b *testing.B) {
 			for b.Loop() {
 				s = stored.load(b, ref)
 			}
-			b.ReportMetric(float64(s.Tasks.memory())/float64(s.Tasks.Len()), "B/attempt")
+			b.ReportMetric(float64(s.Tasks.MemoryBytes())/float64(s.Tasks.Len()), "B/attempt")
 		})
 	}
 }
@@ -95,9 +98,12 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(size)
 	b.ReportAllocs()
 	for b.Loop() {
-		d := newDecoder(newTaskTables(), newEntityTables(), ref.Name)
+		tables := tasktable.NewBuilder()
+		d := eventjson.NewDecoder(tablesSink{tables, entities.NewBuilder()}, tables.Strings, tables.States, ref.Name)
 		for _, e := range events {
-			d.event(&cursor{b: e})
+			if _, err := d.Decode(e); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }
@@ -108,14 +114,14 @@ func BenchmarkQueries(b *testing.B) {
 	s := store.load(b, ref)
 	for _, q := range []struct {
 		name  string
-		query Query
+		query tasktable.Query
 	}{
-		{"all, limit 100", Query{Limit: 100, ExcludeDriver: true}},
-		{"state", Query{Limit: 100, ExcludeDriver: true, Filters: []Filter{{Key: "state", Value: "FAILED", Source: true}}}},
-		{"name", Query{Limit: 100, ExcludeDriver: true, Filters: []Filter{{Key: "name", Value: "stage_1", Source: true}}}},
-		{"job", Query{Limit: 100, ExcludeDriver: true, Filters: []Filter{{Key: "job_id", Value: "01000000", Source: true}}}},
-		{"node", Query{Limit: 100, ExcludeDriver: true, Filters: []Filter{{Key: "node_id", Value: strings.Repeat("00", 28)}}}},
-		{"task", Query{Limit: 100, ExcludeDriver: true, Filters: []Filter{{Key: "task_id", Value: taskID(1).String(), Source: true}}}},
+		{"all, limit 100", tasktable.Query{Limit: 100, ExcludeDriver: true}},
+		{"state", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "state", Value: "FAILED", Source: true}}}},
+		{"name", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "name", Value: "stage_1", Source: true}}}},
+		{"job", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "job_id", Value: "01000000", Source: true}}}},
+		{"node", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "node_id", Value: strings.Repeat("00", 28)}}}},
+		{"task", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "task_id", Value: taskID(1).String(), Source: true}}}},
 	} {
 		b.Run("select "+q.name, func(b *testing.B) {
 			for b.Loop() {
@@ -127,14 +133,14 @@ func BenchmarkQueries(b *testing.B) {
 	}
 	b.Run("summarize", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.Tasks.Summarize(Query{ExcludeDriver: true}, false); err != nil {
+			if _, err := s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true}, false); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("lineage", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.Tasks.Lineage(Query{ExcludeDriver: true, Limit: 10_000}, func(rayid.Actor) string { return "" }, 100); err != nil {
+			if _, err := s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: 10_000}, func(rayid.Actor) string { return "" }, 100); err != nil {
 				b.Fatal(err)
 			}
 		}

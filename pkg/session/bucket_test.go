@@ -83,6 +83,9 @@ var (
 	testWhole   = layout.JobEventsKey(layout.DefaultRoot, testSession, testJob, testNode, testHour)
 )
 
+// noTask is Ray's nil.
+var noTask = rayid.Task(bytes.Repeat([]byte{0xff}, rayid.TaskSize))
+
 // loadBucket loads the test session; what cannot be read must not be an error.
 func loadBucket(t testing.TB, b *bucket) *Session {
 	t.Helper()
@@ -96,7 +99,7 @@ func loadBucket(t testing.TB, b *bucket) *Session {
 // taskID is the ID of the n-th test task.
 func taskID(n int) rayid.Task {
 	id := rayid.Task{0: byte(n * 37), 1: byte(n >> 8), 2: byte(n)}
-	copy(id[8:20], nilTask[:])
+	copy(id[8:20], noTask[:])
 	copy(id[20:], testJob[:])
 	return id
 }

@@ -3,12 +3,15 @@ package session
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // heldIndex is the tables of a session as they were once.
@@ -17,7 +20,7 @@ type heldIndex struct {
 	tables *Tables
 }
 
-func (h heldIndex) Open(context.Context, layout.Session, Sources) (*Tables, error) {
+func (h heldIndex) Open(context.Context, layout.Session, Sources, func(int64) bool) (*Tables, error) {
 	return h.tables, nil
 }
 
@@ -27,7 +30,7 @@ func (h heldIndex) Reject(_ layout.Session, _ string, reason error) {
 
 // TestCheckpointInPasses: wherever passes over an index begin and end, no row is lost and none is there twice.
 func TestCheckpointInPasses(t *testing.T) {
-	const tasks = 3*GroupRows - 100
+	const tasks = 3*tasktable.GroupRows - 100
 	var text strings.Builder
 	for n := range tasks {
 		text.WriteString(definitionEvent(n) + "\n" + finishedEvent(n) + "\n")
@@ -38,7 +41,7 @@ func TestCheckpointInPasses(t *testing.T) {
 	b.objects[layout.ChunkKey(testWhole, int64(text.Len()), layout.Plain)] = []byte(lines(tasks, tasks+1))
 	for room := int64(6 << 20); room < 16<<20; room += 1 << 20 {
 		got, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{
-			Index: heldIndex{t, want.Tables()}, Concurrency: 1, Room: func(held int64) bool { return held <= room },
+			Index: heldIndex{t, want.Tables()}, Concurrency: 1, MayHold: func(held int64) bool { return held <= room },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -59,11 +62,11 @@ func TestCheckpointInPasses(t *testing.T) {
 
 // damagedRows are rows of which some are not what they were.
 type damagedRows struct {
-	RowSource
-	damage func(*TaskColumns)
+	tasktable.RowSource
+	damage func(*tasktable.Columns)
 }
 
-func (d damagedRows) Columns(g int, part Part) (*TaskColumns, error) {
+func (d damagedRows) Columns(g int, part tasktable.Part) (*tasktable.Columns, error) {
 	columns, err := d.RowSource.Columns(g, part)
 	if err == nil {
 		d.damage(columns)
@@ -77,7 +80,7 @@ type rejecting struct {
 	reason error
 }
 
-func (r *rejecting) Open(context.Context, layout.Session, Sources) (*Tables, error) {
+func (r *rejecting) Open(context.Context, layout.Session, Sources, func(int64) bool) (*Tables, error) {
 	return r.tables, nil
 }
 
@@ -95,13 +98,23 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}{
 		"nothing": {func(*Tables) {}, false},
 		"rows in another order": {func(tables *Tables) {
-			tables.Source = damagedRows{tables.Source, func(c *TaskColumns) { copy(c.IDs[24:48], c.IDs[48:72]) }}
+			tables.Source = damagedRows{tables.Source, func(c *tasktable.Columns) { copy(c.IDs[24:48], c.IDs[48:72]) }}
 		}, true},
 		"a text that is not there": {func(tables *Tables) {
-			tables.Source = damagedRows{tables.Source, func(c *TaskColumns) { c.Cells[3][7] = 1 << 20 }}
+			tables.Source = damagedRows{tables.Source, func(c *tasktable.Columns) { c.Cells[3][7] = 1 << 20 }}
+		}, true},
+		"profile events without end": {func(tables *Tables) {
+			tables.Source = damagedRows{tables.Source, func(c *tasktable.Columns) {
+				profiles := &c.Blobs[2]
+				profiles.Data = append(profiles.Data, 0x80)
+				profiles.Ends[len(profiles.Ends)-1]++
+			}}
+		}, true},
+		"a panic": {func(tables *Tables) {
+			tables.Source = damagedRows{tables.Source, func(*tasktable.Columns) { panic("index out of range") }}
 		}, true},
 		"no JSON":        {func(tables *Tables) { tables.Checkpoint = tables.Checkpoint[1:] }, true},
-		"other entities": {func(tables *Tables) { tables.Nodes = append(tables.Nodes, Node{}) }, true},
+		"other entities": {func(tables *Tables) { tables.Nodes = append(tables.Nodes, entities.Node{}) }, true},
 		"read too far": {func(tables *Tables) {
 			tables.Checkpoint = bytes.Replace(tables.Checkpoint, []byte(`":`+strconv.Itoa(len(lines(0, 300)))), []byte(`":99999999`), 1)
 		}, false},
@@ -119,8 +132,12 @@ func TestDamagedCheckpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if all := finished(got); len(all) != 310 || got.source.counts.Events != 620 || len(got.Warnings) > 0 {
-				t.Errorf("%d tasks finished, want 310; %d events, want 620; warnings %q", len(all), got.source.counts.Events, got.Warnings)
+			if all := finished(got); len(all) != 310 || got.source.counts.Events != 620 {
+				t.Errorf("%d tasks finished, want 310; %d events, want 620", len(all), got.source.counts.Events)
+			}
+			told := slices.ContainsFunc(got.Warnings, func(w string) bool { return strings.HasPrefix(w, "the session's index was not used") })
+			if told != tt.rejected || len(got.Warnings) > 1 || len(got.Damage()) > 0 || len(got.Tables().Warnings) > 0 {
+				t.Errorf("warnings %q, of them %d damage, %d for the next index", got.Warnings, len(got.Damage()), len(got.Tables().Warnings))
 			}
 			if (index.reason != nil) != tt.rejected || (got.IndexedBytes() > 0) != (name == "nothing") {
 				t.Errorf("rejected because %v; %d bytes from the index", index.reason, got.IndexedBytes())

@@ -3,6 +3,8 @@ package session
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // dump writes everything a session's tables tell, for comparison.
@@ -17,7 +19,7 @@ func dump(s *Session) string {
 	return b.String()
 }
 
-func dumpRow(r Row) string {
+func dumpRow(r tasktable.Row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d job=%s state=%s", r.ID(), r.Attempt(), r.Job(), r.State())
 	for _, s := range r.States(nil) {
@@ -46,7 +48,7 @@ func dumpRow(r Row) string {
 			}
 		}
 	}
-	var p Profile
+	var p tasktable.Profile
 	if r.Profile(&p) {
 		fmt.Fprintf(&b, " profile=%s %x %s", p.Kind, p.ID, p.IP)
 		for _, e := range p.Events {

@@ -10,60 +10,75 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// source is what a session is read from, and how far it was. Refresh changes it.
+// source is where a session is read from, and how far it has been read. Refresh changes it.
 type source struct {
 	store blob.Reader
 	root  string
 	opts  Options
 
+	origin     Origin
 	refreshing sync.Mutex
 	latest     *Session
-	seal       seal
-	indexed    bool  // the tables are an index's
+	version    listingVersion
+	indexed    bool  // the tables come from an index
+	refused    error // why the existing index was not used
 	unlisted   bool  // the index's sources were not listed, see Verify
-	filed      bool  // the rows are in a rowFile
-	resumed    int64 // bytes of events that an index held what they tell, see Session.IndexedBytes
+	filed      bool  // the rows are in a tasktable.File
+	listed     int64 // bytes of memory that the names of objects take
+	resumed    int64 // bytes of events that were not read because an index had them, see Session.IndexedBytes
 	loaded     time.Time
 	took       time.Duration
-	entities   *entityTables
-	done       map[string]progressOf // by key of the whole
+	entities   *entities.Builder
+	done       map[string]progressOf // by key of the stream
 	warnings   warnings
 
 	mu          sync.Mutex
-	counts      eventCounts
+	counts      eventjson.Counts
 	first, last int64 // as of Session
 }
 
-// progressOf is how far a whole was read.
+// progressOf is how far a stream was read.
 type progressOf struct {
-	chunks   []chunk
+	chunks   []chunks.Chunk
 	consumed int64
 }
 
-// defaultConcurrency suits object stores: requests wait for the network more than for us.
+// defaultConcurrency suits object stores, where requests mostly wait for the network.
 const defaultConcurrency = 16
 
 // Load reads a session: it lists its objects and replays its events. Logs and snapshots are only listed.
 //
-// What cannot be read for its own faults is left out with a warning; an error of the store, or of ctx, ends the load.
+// Damaged objects are skipped with a warning. An error of the store or of ctx ends the load.
 func Load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options) (*Session, error) {
+	return load(ctx, store, root, ref, opts, (*source).loadSettledOrListed)
+}
+
+func load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options,
+	how func(*source, context.Context, layout.Session, []blob.Object) (*Session, error)) (*Session, error) {
 	began := time.Now()
 	if opts.Progress == nil {
-		opts.Progress = &Progress{}
+		opts.Progress = &progress.Counter{}
 	}
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
 	}
-	s := &source{store: store, root: root, opts: opts, entities: newEntityTables(), done: make(map[string]progressOf)}
-	var err error
-	if s.latest, err = s.loadSettled(ctx, ref); err == nil && s.latest == nil {
-		s.latest, err = s.loadListed(ctx, ref)
+	s := &source{store: store, root: root, opts: opts, entities: entities.NewBuilder(), done: make(map[string]progressOf)}
+	index, err := s.listIndex(ctx, ref)
+	if err == nil {
+		s.latest, err = how(s, ctx, ref, index)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load session %s: %w", ref, err)
@@ -72,95 +87,106 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	return s.latest, nil
 }
 
-// loadListed lists all objects, and takes the tables from an index or replays the events.
-func (s *source) loadListed(ctx context.Context, ref layout.Session) (*Session, error) {
-	inv, err := takeInventory(ctx, s.store, s.root, ref, s.opts.Progress)
+// loadSettledOrListed takes an index that was made after the session settled without listing the events. Without such an index it lists all
+// objects.
+func (s *source) loadSettledOrListed(ctx context.Context, ref layout.Session, index []blob.Object) (*Session, error) {
+	if out, err := s.loadSettled(ctx, ref, index); out != nil || err != nil {
+		return out, err
+	}
+	return s.loadListed(ctx, ref, index)
+}
+
+// loadListed lists all objects, and takes the tables from the index or replays the events.
+func (s *source) loadListed(ctx context.Context, ref layout.Session, index []blob.Object) (*Session, error) {
+	found, err := listSession(ctx, s.store, s.root, ref, &s.opts)
 	if err != nil {
 		return nil, err
 	}
-	if out, err := s.loadIndex(ctx, ref, inv); out != nil || err != nil {
+	found.sources.Index = index
+	s.equip(found)
+	if out, err := s.loadIndex(ctx, ref, found); out != nil || err != nil {
 		return out, err
 	}
-	return s.loadEvents(ctx, ref, inv)
+	return s.loadEvents(ctx, ref, found)
 }
 
-// loadIndex takes the tables from an index; nil if there is none that can be used.
-func (s *source) loadIndex(ctx context.Context, ref layout.Session, inv *inventory) (*Session, error) {
-	if s.opts.Index == nil {
-		return nil, nil
+// equip accounts for the memory of a listing, and hands on what former snapshots hold, so that they are not parsed again.
+func (s *source) equip(found *listing) {
+	s.listed = found.memory()
+	if s.latest != nil {
+		found.snapshots.Adopt(s.latest.Snapshots)
 	}
-	tables, err := s.opts.Index.Open(ctx, ref, inv.sources)
-	if err != nil || tables == nil {
-		return nil, err
-	}
-	if tables.Fingerprint != inv.sources.Fingerprint {
-		return s.loadCheckpoint(ctx, ref, inv, tables)
-	}
-	return s.indexedSession(ctx, ref, inv, tables)
-}
-
-// indexedSession makes a session of an index's tables; nil if they are damaged.
-func (s *source) indexedSession(ctx context.Context, ref layout.Session, inv *inventory, tables *Tables) (*Session, error) {
-	out, err := s.fromTables(ctx, ref, inv, tables)
-	if errors.Is(err, ErrDamaged) {
-		s.opts.Index.Reject(ref, inv.sources.Fingerprint, err)
-		return nil, nil
-	}
-	return out, err
 }
 
 // loadEvents replays the session's events.
-func (s *source) loadEvents(ctx context.Context, ref layout.Session, inv *inventory) (*Session, error) {
-	return s.loadInPasses(ctx, ref, inv, newTaskTables(), func(tables *taskTables) error {
+func (s *source) loadEvents(ctx context.Context, ref layout.Session, found *listing) (*Session, error) {
+	return s.loadInPasses(ctx, ref, found, tasktable.NewBuilder(), func(tables *tasktable.Builder) error {
 		clear(s.done)
-		return s.replayAll(ctx, ref, inv.events, tables, s.opts.Room)
+		return s.replayAll(ctx, ref, found.events, tables, s.opts.MayHold)
 	})
 }
 
-// replayAll replays wholes, several at a time. Where there is not room enough, the tables are left incomplete; nil is room for all.
-func (s *source) replayAll(ctx context.Context, ref layout.Session, wholes []*whole, tables *taskTables, room func(held int64) bool) error {
-	units, err := s.units(ctx, wholes)
+// replayAll replays streams, several at a time. If the load may not hold all rows, the tables are left incomplete, see Builder.Fit. A nil
+// mayHold has no bound.
+func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*chunks.Stream, tables *tasktable.Builder, mayHold func(held int64) bool) error {
+	items, err := s.workItems(ctx, streams)
 	if err != nil {
 		return err
 	}
-	fetchers := newFetchers(s.store)
-	defer fetchers.stop()
+	prefetcher := chunks.NewPrefetcher(s.store)
+	defer prefetcher.Stop()
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	results := make([]replayed, len(units))
-	readers := min(s.opts.Concurrency, len(units))
-	beside := int64(readers) * readerBytes
-	expectPasses := s.opts.Progress.beginPass(wholes)
+	results := make([]replayed, len(items))
+	readers := min(s.opts.Concurrency, len(items))
+	beside := func() int64 { return int64(readers)*readerBytes + s.listed + s.entities.MemoryBytes() }
+	expectPasses := beginPass(s.opts.Progress, streams)
 	for range readers {
 		g.Go(func() error {
-			r := &replayer{d: newDecoder(tables, s.entities, ref.Name), afterBlock: func() { tables.fit(room, beside, expectPasses) }}
+			r := &replayer{d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States, ref.Name), afterBlock: func() error { return tables.Fit(mayHold, beside(), expectPasses) }}
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(units) {
+				if i >= len(items) {
 					break
 				}
-				var err error
-				if results[i], err = r.replay(ctx, s.reader(ctx, fetchers, units[i]), units[i]); err != nil {
+				err := guard.Do(items[i].stream.Key, func() (err error) {
+					results[i], err = r.replay(ctx, s.reader(ctx, prefetcher, items[i]), items[i], s.warnings.add)
+					return err
+				})
+				if caught := (*guard.Panic)(nil); errors.As(err, &caught) {
+					s.opts.logPanic(ref, caught)
+					s.warnings.add("%s was not read to its end: %v", caught.What, caught.Value)
+					r.buf = nil
+					continue
+				}
+				if err != nil {
 					return err
 				}
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.counts.add(r.d.counts)
-			s.widen(r.d.first, r.d.last)
+			s.counts.Add(r.d.Counts)
+			s.widen(r.d.First, r.d.Last)
 			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for i, u := range units {
-		if u.to == toEnd {
-			s.done[u.whole.key] = progressOf{chunks: u.whole.chunks, consumed: results[i].consumed}
+	for i, item := range items {
+		if item.to == toEnd {
+			s.done[item.stream.Key] = progressOf{chunks: item.stream.Chunks, consumed: results[i].consumed}
 		}
-		s.warnings.addReplayed(u.whole.key, results[i])
+		s.warnings.addReplayed(item.stream.Key, results[i])
 	}
 	return nil
+}
+
+// logPanic logs a panic while a stored object was read: damage that the code does not check for.
+func (o *Options) logPanic(ref layout.Session, caught *guard.Panic) {
+	if o.Log != nil {
+		o.Log.WithError(caught).WithFields(logrus.Fields{"session": ref.String(), "stack": string(caught.Stack)}).Error("a stored object is damaged in a way that this version does not expect")
+	}
 }
 
 func (s *source) widen(first, last int64) {
@@ -170,27 +196,30 @@ func (s *source) widen(first, last int64) {
 	s.last = max(s.last, last)
 }
 
-// assemble makes a session of what was read.
-func (s *source) assemble(ctx context.Context, ref layout.Session, inv *inventory, tables *taskTables) (*Session, error) {
+// assemble makes a session of all that was read.
+func (s *source) assemble(ctx context.Context, ref layout.Session, found *listing, tables *tasktable.Builder) (*Session, error) {
 	out := &Session{
-		Ref: ref, Logs: inv.logs, Snapshots: inv.snapshots, Foreign: inv.foreign, Ended: inv.ended,
-		Start: s.first, End: s.last, source: s, fingerprint: inv.sources.Fingerprint, stored: inv.seal.last,
+		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended,
+		Start: s.first, End: s.last, source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}
-	defined := s.entities.fill(out)
-	jobs, deaths, err := out.ends(ctx, tables.texts)
+	var defined entities.Definitions
+	out.Set, defined = s.entities.Set()
+	out.fixed = out.Set.MemoryBytes() + found.bytes
+	ends, err := out.ends(ctx, tables.Strings)
 	if err != nil {
 		return nil, err
 	}
-	out.Tasks = tables.freeze()
-	if tables.complete() {
-		out.Tasks.deriveLogs(ref.Name, inv.logs)
-	} else if out.Tasks.logStartsMissing() {
+	out.Tasks = tables.Freeze()
+	switch missing := out.Tasks.LogStartsMissing(); {
+	case missing && tables.Complete():
+		out.Tasks.DeriveLogs("/tmp/ray/"+ref.Name+"/logs/", found.logs.WorkerLogs())
+	case missing:
 		s.warnings.once("there are too many tasks to work out where the log of each begins, which Ray before 2.58 does not tell")
 	}
-	out.Tasks.jobEnds, out.Tasks.deaths = jobs, deaths
-	out.Tasks.workOutFinal()
+	out.Tasks.Finish(ends)
 	out.Warnings, out.damage = s.warnings.all(s.counts)
+	s.refuseIndex(out)
 	out.read, out.checkpoint = maps.Clone(s.done), s.checkpoint(out.Tasks, defined)
-	s.seal = inv.seal
+	s.version = found.version
 	return out, nil
 }

@@ -12,8 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/layouttest"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
@@ -22,11 +25,11 @@ func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 func finished(s *Session) []int {
 	var all []int
 	for n := range 2000 {
-		from, to := s.Tasks.find(taskID(n))
-		if from == to {
+		found, err := s.Tasks.Select(tasktable.Query{Limit: 1, Filters: []tasktable.Filter{{Key: "task_id", Value: taskID(n).String()}}})
+		if err != nil || found.Matching == 0 {
 			continue
 		}
-		if r := s.Tasks.Row(from, 0); r.Defined() && r.State() == "FINISHED" {
+		if r, err := found.Row(0); err == nil && r.Defined() && r.State() == "FINISHED" {
 			all = append(all, n)
 		}
 	}
@@ -94,7 +97,7 @@ func TestLoadForms(t *testing.T) {
 		}, span(0, 20), nil},
 		{"a chunk is missing", map[string][]byte{
 			key(0, 0): plain(lines(0, 5)), key(len(lines(0, 10)), 0): plain(lines(10, 20)),
-		}, append(span(0, 5), span(10, 20)...), []string{"has no bytes"}},
+		}, append(span(0, 5), span(10, 20)...), []string{"are missing"}},
 		{"the last line is cut", map[string][]byte{key(0, 0): plain(lines(0, 20)[:len(half)-40])}, span(0, 19), []string{"the last event is cut"}},
 		{"a line is cut in the middle", map[string][]byte{
 			key(0, 0): plain(lines(0, 3) + definitionEvent(3)[:200] + "\n" + lines(4, 20)),
@@ -234,7 +237,7 @@ func TestLoadLargeWhole(t *testing.T) {
 		{"array", "[" + strings.Join(events, ",") + "]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if len(tt.text) < 2*unitBytes {
+			if len(tt.text) < 2*itemBytes {
 				t.Fatalf("the text has %d bytes, which is not enough to be divided", len(tt.text))
 			}
 			for _, cuts := range [][]int{{0}, {0, 1 << 20, 9<<20 + 3, 15 << 20}} {
@@ -284,7 +287,7 @@ func TestLoadManySmallChunks(t *testing.T) {
 		if got := finished(s); len(got) != 1000 || len(s.Warnings) > 0 {
 			t.Errorf("%d tasks finished, warnings %q", len(got), s.Warnings)
 		}
-		if took, most := time.Since(began), 2000*b.delay/(aheadChunks/2); took > most {
+		if took, most := time.Since(began), 2000*b.delay/(chunks.PrefetchChunks/2); took > most {
 			t.Errorf("took %v, want at most %v", took, most)
 		}
 	})
@@ -314,7 +317,7 @@ func TestProgress(t *testing.T) {
 	for _, body := range b.objects {
 		size += int64(len(body))
 	}
-	var p Progress
+	var p progress.Counter
 	if _, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Progress: &p}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/layouttest"
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -97,7 +97,7 @@ func snakeKeys(v any, depth int) any {
 			default:
 				value = snakeKeys(value, depth+1)
 			}
-			out[string(snakeCase([]byte(k)))] = value
+			out[snakeCaseOf(k)] = value
 		}
 		return out
 	case []any:

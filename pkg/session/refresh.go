@@ -5,52 +5,57 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
 )
 
-// reloadAfter is how many times as long as reading a session took it is shown as it was then, where anything new means to read all again.
+// reloadAfter bounds how often a session that cannot be refreshed is read again from its beginning: after this many times the duration of the
+// last read.
 const reloadAfter = 10
 
-// Refresh gives the session with what was stored since it was made; s itself if that is nothing. s goes on being what it is. Only bytes
-// that were not read before are read, unless an object changed that should not have: then its whole is.
+// Refresh returns the session with what was stored since it was made, or the session it became before if nothing was. s itself does not
+// change. Only bytes that were not read before are read. If an object changed, which should not happen, its whole stream is read again.
+//
+// A session that has ended is refreshed like any other, because workers store their last events after the end. The caller decides for how
+// long that is worth a listing.
 func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	src := s.source
 	src.refreshing.Lock()
 	defer src.refreshing.Unlock()
 	latest := src.latest
-	if latest.Ended {
-		return latest, nil
-	}
-	inv, err := takeInventory(ctx, src.store, src.root, s.Ref, src.opts.Progress)
+	found, err := listSession(ctx, src.store, src.root, s.Ref, &src.opts)
 	if err != nil {
 		return nil, err
 	}
-	if inv.seal == src.seal {
+	if found.version == src.version {
 		return latest, nil
 	}
-	grown := src.grown(inv.events)
-	if src.indexed && inv.sources.Fingerprint != latest.fingerprint {
-		return Load(ctx, src.store, src.root, s.Ref, src.opts) // Load goes on from the index or a newer one
-	}
-	if len(grown) > 0 && src.filed {
-		if time.Since(src.loaded) < reloadAfter*src.took {
-			return latest, nil
-		}
-		return Load(ctx, src.store, src.root, s.Ref, src.opts) // a file of rows is not added to
-	}
-	if len(grown) == 0 || src.indexed {
+	src.equip(found)
+	grown := src.grown(found.events)
+	changed := found.sources.Fingerprint != latest.fingerprint
+	switch {
+	case src.indexed && changed:
+		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // continues from the index, or from a newer one
+	case src.indexed, len(grown) == 0 && !(found.ended && changed):
 		next := *latest
-		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = inv.logs, inv.snapshots, inv.foreign, inv.ended, time.Time{}
-		src.latest, src.seal = &next, inv.seal
+		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = found.logs, found.snapshots, found.foreign, found.ended, time.Time{}
+		src.latest, src.version = &next, found.version
 		return &next, nil
+	case src.filed && !found.ended && time.Since(src.loaded) < reloadAfter*src.took:
+		return latest, nil
+	case src.filed:
+		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // rows in a file cannot be added to
 	}
-	if room := src.opts.Room; room != nil && !room(latest.Tasks.memory()) {
-		return Load(ctx, src.store, src.root, s.Ref, src.opts) // there is none for a second copy of the rows
+	if mayHold := src.opts.MayHold; mayHold != nil && !mayHold(latest.Tasks.MemoryBytes()) {
+		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // no memory for a second copy of the rows
 	}
-	tables := latest.Tasks.thaw()
+	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
+	tables := latest.Tasks.Builder()
 	if err := src.replayAll(ctx, s.Ref, grown, tables, nil); err != nil {
 		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
 	}
-	next, err := src.assemble(ctx, s.Ref, inv, tables)
+	next, err := src.assemble(ctx, s.Ref, found, tables)
 	if err != nil {
 		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
 	}
@@ -58,13 +63,13 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	return next, nil
 }
 
-func sameChunk(a, b chunk) bool {
-	return a.object.Key == b.object.Key && a.object.Size == b.object.Size && a.object.ETag == b.object.ETag
-}
+func sameChunk(a, b chunks.Chunk) bool { return sameObject(a.Object, b.Object) }
 
-// resume says where in w to go on reading: from the start if what was read before is not what it was.
-func (p progressOf) resume(w *whole) int64 {
-	if len(p.chunks) > len(w.chunks) || !slices.EqualFunc(p.chunks, w.chunks[:len(p.chunks)], sameChunk) {
+func sameObject(a, b blob.Object) bool { return a.Key == b.Key && a.Size == b.Size && a.ETag == b.ETag }
+
+// resume returns the offset at which to continue reading a stream: 0 if a chunk that was read before has been replaced.
+func (p progressOf) resume(stream *chunks.Stream) int64 {
+	if len(p.chunks) > len(stream.Chunks) || !slices.EqualFunc(p.chunks, stream.Chunks[:len(p.chunks)], sameChunk) {
 		return 0
 	}
 	return p.consumed

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // task describes one attempt for events to be made of.
@@ -28,7 +29,7 @@ type task struct {
 }
 
 var (
-	testDriver = func() rayid.Task { id := nilTask; copy(id[20:], testJob[:]); return id }()
+	testDriver = func() rayid.Task { id := noTask; copy(id[20:], testJob[:]); return id }()
 	testActor  = rayid.Actor{0: 7, 12: testJob[0]}
 )
 
@@ -39,7 +40,7 @@ func (k task) id() rayid.Task {
 	if k.actor != nil {
 		copy(id[8:], k.actor[:])
 		if k.kind == "ACTOR_CREATION_TASK" {
-			copy(id[:8], nilTask[:])
+			copy(id[:8], noTask[:])
 		}
 	}
 	return id
@@ -132,71 +133,75 @@ var someTasks = []task{
 func TestSelect(t *testing.T) {
 	s := loadTasks(t, someTasks)
 	var unnamed Session
-	unnamed.Tasks = newTaskTables().freeze()
-	is := func(key, value string) Filter { return Filter{Key: key, Value: value, Source: true} }
-	not := func(key, value string) Filter { return Filter{Key: key, Value: value, Not: true, Source: true} }
-	late := func(f Filter) Filter { f.Source = false; return f }
+	unnamed.Tasks = tasktable.NewBuilder().Freeze()
+	is := func(key, value string) tasktable.Filter {
+		return tasktable.Filter{Key: key, Value: value, Source: true}
+	}
+	not := func(key, value string) tasktable.Filter {
+		return tasktable.Filter{Key: key, Value: value, Not: true, Source: true}
+	}
+	late := func(f tasktable.Filter) tasktable.Filter { f.Source = false; return f }
 	hexOf := func(n, attempt int) string { return task{n: n, attempt: attempt}.id().String() }
 	for _, tt := range []struct {
 		name    string
-		filters []Filter
+		filters []tasktable.Filter
 		want    string // numbers of tasks, with attempts where not 0
 		listed  int
 	}{
 		{"none", nil, "1 2.1 2 3 5 4", 6},
-		{"name, regardless of case", []Filter{is("name", "Add")}, "1 2.1 2", 3},
-		{"name as shown, not as given", []Filter{is("name", "counter(n=0).inc")}, "", 0},
-		{"name as shown, when Ray's store is not asked", []Filter{late(is("name", "counter(n=0).inc"))}, "5", 6},
-		{"not a name", []Filter{not("name", "add")}, "3 5 4", 3},
-		{"function", []Filter{is("func_or_class_name", "sub")}, "3", 6},
-		{"state", []Filter{is("state", "finished")}, "1 2.1 4", 3},
-		{"state spelled otherwise", []Filter{late(is("state", "FINISHED"))}, "1 2.1 4", 6},
-		{"not a state", []Filter{not("state", "FINISHED")}, "2 3 5", 3},
-		{"type", []Filter{is("type", "actor_task")}, "5", 6},
-		{"job", []Filter{is("job_id", "02000000")}, "1 2.1 2 3 5 4", 6},
-		{"another job", []Filter{is("job_id", "03000000")}, "", 0},
-		{"task, its first attempt first", []Filter{is("task_id", hexOf(2, 0))}, "2 2.1", 2},
-		{"task in upper case", []Filter{is("task_id", strings.ToUpper(hexOf(1, 0)))}, "1", 1},
-		{"unknown task", []Filter{is("task_id", hexOf(99, 0))}, "", 0},
-		{"not a task", []Filter{not("task_id", hexOf(2, 0))}, "1 3 5 4", 4},
-		{"actor", []Filter{is("actor_id", testActor.String())}, "5 4", 2},
-		{"not an actor", []Filter{not("actor_id", testActor.String())}, "1 2.1 2 3", 4},
-		{"node", []Filter{is("node_id", rayid.Node{5}.String())}, "1 2.1 5 4", 6},
-		{"no node", []Filter{is("node_id", "")}, "", 6},
-		{"not a node, so none too", []Filter{not("node_id", rayid.Node{5}.String())}, "2 3", 6},
-		{"worker", []Filter{is("worker_id", rayid.Worker{6, 1}.String())}, "2", 6},
-		{"parent", []Filter{is("parent_task_id", testDriver.String())}, "1 2.1 2 3 5 4", 6},
-		{"placement group of none", []Filter{not("placement_group_id", "00")}, "1 2.1 2 3 5 4", 6},
-		{"pid", []Filter{is("worker_pid", " 100 ")}, "1 2.1", 6},
-		{"not a pid: text and numbers always differ", []Filter{not("worker_pid", "100")}, "1 2.1 2 3 5 4", 6},
-		{"attempt", []Filter{is("attempt_number", "1")}, "2.1", 6},
-		{"not an attempt", []Filter{not("attempt_number", "0")}, "2.1", 6},
-		{"error type", []Filter{is("error_type", "task_execution_exception")}, "2", 6},
-		{"not an error type: rows without errors have no such column", []Filter{not("error_type", "x")}, "2", 6},
-		{"paused", []Filter{is("is_debugger_paused", "1")}, "3", 6},
-		{"language", []Filter{is("language", "python"), is("type", "normal_task")}, "1 2.1 2 3", 6},
-		{"several", []Filter{is("name", "add"), not("state", "FAILED"), is("attempt_number", "0")}, "1", 2},
+		{"name, regardless of case", []tasktable.Filter{is("name", "Add")}, "1 2.1 2", 3},
+		{"name as shown, not as given", []tasktable.Filter{is("name", "counter(n=0).inc")}, "", 0},
+		{"name as shown, when Ray's store is not asked", []tasktable.Filter{late(is("name", "counter(n=0).inc"))}, "5", 6},
+		{"not a name", []tasktable.Filter{not("name", "add")}, "3 5 4", 3},
+		{"function", []tasktable.Filter{is("func_or_class_name", "sub")}, "3", 6},
+		{"state", []tasktable.Filter{is("state", "finished")}, "1 2.1 4", 3},
+		{"state spelled otherwise", []tasktable.Filter{late(is("state", "FINISHED"))}, "1 2.1 4", 6},
+		{"not a state", []tasktable.Filter{not("state", "FINISHED")}, "2 3 5", 3},
+		{"type", []tasktable.Filter{is("type", "actor_task")}, "5", 6},
+		{"job", []tasktable.Filter{is("job_id", "02000000")}, "1 2.1 2 3 5 4", 6},
+		{"another job", []tasktable.Filter{is("job_id", "03000000")}, "", 0},
+		{"task, its first attempt first", []tasktable.Filter{is("task_id", hexOf(2, 0))}, "2 2.1", 2},
+		{"task in upper case", []tasktable.Filter{is("task_id", strings.ToUpper(hexOf(1, 0)))}, "1", 1},
+		{"unknown task", []tasktable.Filter{is("task_id", hexOf(99, 0))}, "", 0},
+		{"not a task", []tasktable.Filter{not("task_id", hexOf(2, 0))}, "1 3 5 4", 4},
+		{"actor", []tasktable.Filter{is("actor_id", testActor.String())}, "5 4", 2},
+		{"not an actor", []tasktable.Filter{not("actor_id", testActor.String())}, "1 2.1 2 3", 4},
+		{"node", []tasktable.Filter{is("node_id", rayid.Node{5}.String())}, "1 2.1 5 4", 6},
+		{"no node", []tasktable.Filter{is("node_id", "")}, "", 6},
+		{"not a node, so none too", []tasktable.Filter{not("node_id", rayid.Node{5}.String())}, "2 3", 6},
+		{"worker", []tasktable.Filter{is("worker_id", rayid.Worker{6, 1}.String())}, "2", 6},
+		{"parent", []tasktable.Filter{is("parent_task_id", testDriver.String())}, "1 2.1 2 3 5 4", 6},
+		{"placement group of none", []tasktable.Filter{not("placement_group_id", "00")}, "1 2.1 2 3 5 4", 6},
+		{"pid", []tasktable.Filter{is("worker_pid", " 100 ")}, "1 2.1", 6},
+		{"not a pid: text and numbers always differ", []tasktable.Filter{not("worker_pid", "100")}, "1 2.1 2 3 5 4", 6},
+		{"attempt", []tasktable.Filter{is("attempt_number", "1")}, "2.1", 6},
+		{"not an attempt", []tasktable.Filter{not("attempt_number", "0")}, "2.1", 6},
+		{"error type", []tasktable.Filter{is("error_type", "task_execution_exception")}, "2", 6},
+		{"not an error type: rows without errors have no such column", []tasktable.Filter{not("error_type", "x")}, "2", 6},
+		{"paused", []tasktable.Filter{is("is_debugger_paused", "1")}, "3", 6},
+		{"language", []tasktable.Filter{is("language", "python"), is("type", "normal_task")}, "1 2.1 2 3", 6},
+		{"several", []tasktable.Filter{is("name", "add"), not("state", "FAILED"), is("attempt_number", "0")}, "1", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := s.Tasks.Select(Query{Filters: tt.filters, Limit: 100, ExcludeDriver: true})
+			got, err := s.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 100, ExcludeDriver: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var names []string
 			for i := range got.Rows {
-				names = append(names, taskName(got.Row(i)))
+				names = append(names, taskName(rowOf(t, got, i)))
 			}
 			if list := strings.Join(names, " "); list != tt.want || got.Listed != tt.listed || got.Matching != len(names) {
 				t.Errorf("got %q of %d listed, %d matching; want %q of %d", list, got.Listed, got.Matching, tt.want, tt.listed)
 			}
-			if none, err := unnamed.Tasks.Select(Query{Filters: tt.filters, Limit: 100}); err != nil || len(none.Rows) > 0 {
+			if none, err := unnamed.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 100}); err != nil || len(none.Rows) > 0 {
 				t.Errorf("no tasks: %v, %v", none, err)
 			}
 		})
 	}
 	t.Run("limit", func(t *testing.T) {
 		for _, limit := range []int{0, 1, 4} {
-			got, err := s.Tasks.Select(Query{Limit: limit})
+			got, err := s.Tasks.Select(tasktable.Query{Limit: limit})
 			if err != nil || len(got.Rows) != limit || got.Matching != 7 || got.Listed != 7 {
 				t.Errorf("limit %d: %+v, %v", limit, got, err)
 			}
@@ -205,7 +210,7 @@ func TestSelect(t *testing.T) {
 }
 
 // taskName finds the number and the attempt of a test task.
-func taskName(r Row) string {
+func taskName(r tasktable.Row) string {
 	for _, k := range someTasks {
 		if k.id() == r.ID() && int32(k.attempt) == r.Attempt() {
 			if k.attempt > 0 {
@@ -220,24 +225,24 @@ func taskName(r Row) string {
 func TestSelectRefuses(t *testing.T) {
 	s := loadTasks(t, someTasks)
 	for _, tt := range []struct {
-		filters []Filter
+		filters []tasktable.Filter
 		want    string // "" if it is not refused
 	}{
-		{[]Filter{{Key: "bogus", Value: "x"}}, "tasks cannot be filtered by bogus"},
-		{[]Filter{{Key: "required_resources", Value: "x"}}, "tasks cannot be filtered by required_resources"},
-		{[]Filter{{Key: "name", Value: "nobody"}, {Key: "bogus", Value: "x"}}, ""},
-		{[]Filter{{Key: "job_id", Value: "0", Source: true}}, "Odd-length string"},
-		{[]Filter{{Key: "job_id", Value: "zz", Source: true}}, "Non-hexadecimal digit found"},
-		{[]Filter{{Key: "actor_id", Value: "0102", Source: true}}, "ID string needs to have length 16, got 2"},
-		{[]Filter{{Key: "task_id", Value: "ä", Source: true}}, "string argument should contain only ASCII characters"},
-		{[]Filter{{Key: "job_id", Value: "zz"}}, ""},
-		{[]Filter{{Key: "node_id", Value: "zz", Source: true}}, ""},
-		{[]Filter{{Key: "attempt_number", Value: "one"}}, "Invalid filter `--filter attempt_number one` for a int type column. Please provide an integer filter `--filter attempt_number [int]`"},
-		{[]Filter{{Key: "worker_pid", Value: "one"}}, "Failed to convert a value one of type <class 'str'> to <class 'int'>"},
-		{[]Filter{{Key: "worker_pid", Value: "one", Not: true}}, ""},
-		{[]Filter{{Key: "is_debugger_paused", Value: "maybe"}}, "Failed to convert a value maybe of type <class 'str'> to <class 'bool'>"},
+		{[]tasktable.Filter{{Key: "bogus", Value: "x"}}, "tasks cannot be filtered by bogus"},
+		{[]tasktable.Filter{{Key: "required_resources", Value: "x"}}, "tasks cannot be filtered by required_resources"},
+		{[]tasktable.Filter{{Key: "name", Value: "nobody"}, {Key: "bogus", Value: "x"}}, ""},
+		{[]tasktable.Filter{{Key: "job_id", Value: "0", Source: true}}, "Odd-length string"},
+		{[]tasktable.Filter{{Key: "job_id", Value: "zz", Source: true}}, "Non-hexadecimal digit found"},
+		{[]tasktable.Filter{{Key: "actor_id", Value: "0102", Source: true}}, "ID string needs to have length 16, got 2"},
+		{[]tasktable.Filter{{Key: "task_id", Value: "ä", Source: true}}, "string argument should contain only ASCII characters"},
+		{[]tasktable.Filter{{Key: "job_id", Value: "zz"}}, ""},
+		{[]tasktable.Filter{{Key: "node_id", Value: "zz", Source: true}}, ""},
+		{[]tasktable.Filter{{Key: "attempt_number", Value: "one"}}, "Invalid filter `--filter attempt_number one` for a int type column. Please provide an integer filter `--filter attempt_number [int]`"},
+		{[]tasktable.Filter{{Key: "worker_pid", Value: "one"}}, "Failed to convert a value one of type <class 'str'> to <class 'int'>"},
+		{[]tasktable.Filter{{Key: "worker_pid", Value: "one", Not: true}}, ""},
+		{[]tasktable.Filter{{Key: "is_debugger_paused", Value: "maybe"}}, "Failed to convert a value maybe of type <class 'str'> to <class 'bool'>"},
 	} {
-		_, err := s.Tasks.Select(Query{Filters: tt.filters, Limit: 10})
+		_, err := s.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 10})
 		if got := fmt.Sprint(err); got != tt.want && (err != nil || tt.want != "") {
 			t.Errorf("%+v: %v, want %q", tt.filters, err, tt.want)
 		}
@@ -247,7 +252,7 @@ func TestSelectRefuses(t *testing.T) {
 func TestSummarize(t *testing.T) {
 	s := loadTasks(t, someTasks)
 	show := func(byFunction bool) string {
-		got, err := s.Tasks.Summarize(Query{ExcludeDriver: true}, byFunction)
+		got, err := s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true}, byFunction)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,13 +289,13 @@ func TestLineage(t *testing.T) {
 		tasks = append(tasks, task{n: 20 + i, name: "many", states: fmt.Sprintf("PENDING_ARGS_AVAIL@%d FINISHED@40", 30-i)})
 	}
 	s := loadTasks(t, tasks)
-	show := func(limit int) (string, *Lineage) {
-		got, err := s.Tasks.Lineage(Query{ExcludeDriver: true, Limit: limit}, func(rayid.Actor) string { return "" }, 2)
+	show := func(limit int) (string, *tasktable.Lineage) {
+		got, err := s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: limit}, func(rayid.Actor) string { return "" }, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var nest func([]*Nest) string
-		nest = func(all []*Nest) string {
+		var nest func([]*tasktable.Node) string
+		nest = func(all []*tasktable.Node) string {
 			var out []string
 			for _, n := range all {
 				s := fmt.Sprintf("%s %s@%d%v", n.Type, n.Name, n.Time/1000-testStart, n.States)
@@ -301,7 +306,7 @@ func TestLineage(t *testing.T) {
 			}
 			return strings.Join(out, "; ")
 		}
-		return nest(got.Nests), got
+		return nest(got.Tops), got
 	}
 	got, l := show(100)
 	want := "ACTOR Counter@1[{RUNNING 1} {FINISHED 1}](ACTOR_TASK Counter.inc@1[{RUNNING 1}]; ACTOR_CREATION_TASK Counter.__init__@1[{FINISHED 1}]); " +
@@ -312,7 +317,7 @@ func TestLineage(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if l.TaskCounts != (TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 || l.Matching != 12 || l.Cut {
+	if l.TaskCounts != (tasktable.TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 || l.Matching != 12 || l.Cut {
 		t.Errorf("counts %+v", l)
 	}
 	got, l = show(5)
@@ -321,12 +326,46 @@ func TestLineage(t *testing.T) {
 	}
 }
 
+// TestLineageIsNotDeeperThanItMayBe: a chain of tasks, each submitted by the next or by the one before, is shown in parts.
+func TestLineageIsNotDeeperThanItMayBe(t *testing.T) {
+	const maxDepth = 900 // see tasktable.Lineage
+	const chain = 3 * maxDepth
+	for _, step := range []int{1, -1} {
+		var tasks []task
+		for n := 1; n <= chain; n++ {
+			tk := task{n: n, name: fmt.Sprint("f", n), states: "RUNNING@1"}
+			if by := n + step; by >= 1 && by <= chain {
+				parent := task{n: by}.id()
+				tk.parent = &parent
+			}
+			tasks = append(tasks, tk)
+		}
+		l, err := loadTasks(t, tasks).Tasks.Lineage(tasktable.Query{Limit: 10}, func(rayid.Actor) string { return "" }, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, deepest := 0, 0
+		var walk func(all []*tasktable.Node, depth int)
+		walk = func(all []*tasktable.Node, depth int) {
+			deepest = max(deepest, depth)
+			for _, n := range all {
+				shown++
+				walk(n.Children, depth+1)
+			}
+		}
+		walk(l.Tops, 0)
+		if shown != chain || deepest > 2*maxDepth+2 || !l.Deep {
+			t.Errorf("step %d: %d of %d tasks shown, %d deep; said so: %t", step, shown, chain, deepest, l.Deep)
+		}
+	}
+}
+
 // TestLineageOfLoop: parents that are each other's parents do not end in a loop.
 func TestLineageOfLoop(t *testing.T) {
 	a, b := task{n: 1}.id(), task{n: 2}.id()
 	s := loadTasks(t, []task{{n: 1, name: "a", parent: &b, states: "RUNNING@1"}, {n: 2, name: "b", parent: &a, states: "RUNNING@1"}})
-	l, err := s.Tasks.Lineage(Query{Limit: 10}, func(rayid.Actor) string { return "" }, 10)
-	if err != nil || len(l.Nests) != 0 || l.Matching != 2 {
+	l, err := s.Tasks.Lineage(tasktable.Query{Limit: 10}, func(rayid.Actor) string { return "" }, 10)
+	if err != nil || len(l.Tops) != 0 || l.Matching != 2 {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
@@ -349,14 +388,14 @@ func TestAt(t *testing.T) {
 		{7, "f FAILED node=true pid=9 error=OUT_OF_MEMORY; g RUNNING_IN_RAY_GET node=false pid=0 error="},
 		{8, "f FAILED node=true pid=9 error=OUT_OF_MEMORY; g FAILED node=false pid=0 error=WORKER_DIED"},
 	} {
-		q := Query{Limit: 10, At: testStart*1e9 + int64(tt.second*1e9)}
+		q := tasktable.Query{Limit: 10, At: testStart*1e9 + int64(tt.second*1e9)}
 		picked, err := s.Tasks.Select(q)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var all []string
 		for i := range picked.Rows {
-			r := picked.Row(i)
+			r := rowOf(t, picked, i)
 			kind, _, _ := r.Failure()
 			all = append(all, fmt.Sprintf("%s %s node=%t pid=%d error=%s", r.Name(), r.State(), r.Node() != nil, r.PID(), kind))
 		}
@@ -414,4 +453,14 @@ func TestAbandoned(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rowOf gives the i-th row of a selection.
+func rowOf(t *testing.T, s *tasktable.Selection, i int) tasktable.Row {
+	t.Helper()
+	r, err := s.Row(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

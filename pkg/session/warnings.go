@@ -4,17 +4,19 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 )
 
 // maxWarnings is how many single warnings a session keeps; others are counted.
 const maxWarnings = 100
 
-// warnings collect what could not be read. They may be used by several goroutines.
+// warnings collects sentences about what could not be read. It is safe for concurrent use.
 type warnings struct {
 	mu   sync.Mutex
 	list []string
 	more int
-	// muted says that events are read once more: what there is to say of them was said.
+	// muted is set while events are read again: their warnings were already added.
 	muted bool
 }
 
@@ -31,7 +33,7 @@ func (w *warnings) add(format string, args ...any) {
 	w.list = append(w.list, fmt.Sprintf(format, args...))
 }
 
-// once adds a warning that does not depend on how often events are read.
+// once adds a warning, unless the same one was added before.
 func (w *warnings) once(warning string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,7 +42,7 @@ func (w *warnings) once(warning string) {
 	}
 }
 
-// takeBack removes a warning, if it was given.
+// takeBack removes a warning, if it was added.
 func (w *warnings) takeBack(warning string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +51,7 @@ func (w *warnings) takeBack(warning string) {
 	}
 }
 
-// mute leaves out all that add is told from now on.
+// mute makes add ignore its warnings from now on.
 func (w *warnings) mute() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +69,8 @@ func (w *warnings) addReplayed(key string, r replayed) {
 	}
 }
 
-// all gives the warnings, sorted, and what the counts tell; the first ones, so many, are about what is wrong with what is stored.
-func (w *warnings) all(c eventCounts) (all []string, damage int) {
+// all returns the warnings, sorted, then those about the counts. The first damage entries are about damaged objects.
+func (w *warnings) all(c eventjson.Counts) (all []string, damage int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all = slices.Sorted(slices.Values(w.list))

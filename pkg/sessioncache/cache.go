@@ -1,7 +1,7 @@
 // Package sessioncache holds loaded sessions in memory, within a bound.
 //
-// A session is loaded once however many requests wait for it, goes on loading for a while when they give up, and is let go when others
-// need its memory and nobody uses it: the next request loads it again. Nobody outside sees the difference but in time.
+// A session is loaded once however many requests wait for it, and goes on loading for a while when they give up. It is dropped when nobody
+// uses it and others need its memory: the next request loads it again. Callers see no difference but in time.
 package sessioncache
 
 import (
@@ -15,51 +15,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Loaded is what the cache asks of a session. It does not change once it is made.
-type Loaded interface {
+// Session is what the cache asks of a session. It does not change once it is made.
+type Session interface {
 	comparable
 	// MemoryBytes is about how much memory the session holds.
 	MemoryBytes() int64
-	// Broken says that the session can no longer answer: whoever comes next loads it again.
+	// Broken says that the session can no longer answer: the next Get loads it again.
 	Broken() bool
-}
-
-// Load is one load of a session, not begun.
-type Load[S Loaded] struct {
-	// Run loads the session. It tells room, every now and then, how many bytes it holds by then, and holds less where room says that it
-	// may not hold so many; so may Refresh of the session that it gives.
-	Run func(ctx context.Context, room func(held int64) bool) (S, error)
-	// Progress tells how far Run is; it may be called at any time from any goroutine.
-	Progress func() Progress
-}
-
-// Progress tells how far a load is. Totals are 0 until they are known.
-type Progress struct {
-	BytesDone, BytesTotal     int64
-	ObjectsDone, ObjectsTotal int64
+	// Shrink drops what the session holds only to save reading it again. The session goes on answering.
+	Shrink()
 }
 
 // Options of a Cache.
-type Options[S Loaded] struct {
-	// NewLoad prepares the load of a session.
-	NewLoad func(ref layout.Session) Load[S]
+type Options[S Session] struct {
+	// Load loads a session and counts in p how far it is. Every now and then it calls mayHold with the bytes that it holds by then, and holds
+	// less where the answer is false; so may Refresh of the session that it gives.
+	Load func(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(bytes int64) bool) (S, error)
 	// Refresh gives the session with what was stored since it was loaded or last refreshed; the same one if that is nothing.
 	Refresh func(ctx context.Context, session S) (S, error)
 	// Growing says whether more of a session may have been stored since the given time.
 	Growing func(ref layout.Session, since time.Time) bool
-	// MaxBytes bounds the memory of all sessions, whether used at the moment or not, and of the loads under way; the one used last stays
-	// even if it is larger.
+	// MaxBytes bounds the memory of all sessions, in use or not, and of the loads under way. The session used last stays even if it is larger.
 	MaxBytes int64
 	// MaxLoads bounds how many sessions are loaded at a time; others wait.
 	MaxLoads int
-	// RefreshEvery is the shortest time between two refreshes of a growing session; 3 s if 0.
+	// RefreshEvery is the shortest time between two refreshes of a growing session; 3 s if 0. It is longer where refreshes take long, see
+	// refreshShare.
 	RefreshEvery time.Duration
-	// RefreshWait is how long a caller waits for a refresh before it takes the session as it was; 2 s if 0.
+	// RefreshWait is how long a caller waits for a refresh before it gets the session as it was; 2 s if 0.
 	RefreshWait time.Duration
-	// Linger is how long a load goes on when nobody waits for it any more; 60 s if 0. It is longer than a client takes to ask again.
+	// Linger is how long a load continues when no request waits for it any more; 60 s if 0. Clients ask again sooner than that.
 	Linger     time.Duration
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
@@ -68,15 +57,24 @@ type Options[S Loaded] struct {
 // failedFor is how long a failed load is remembered, so that a dashboard that polls ten routes does not load ten times a second.
 const failedFor = 3 * time.Second
 
-var (
-	// ErrClosed is what those who wait for a load get when the cache is closed.
-	ErrClosed = errors.New("the session cache is closed")
-	// ErrPanic is a load that ended in a panic; the log has the stack.
-	ErrPanic = errors.New("internal error, the server's log tells more")
+// A refresh that took t is followed by a pause of refreshShare × t, at most maxPause: listing and copying a large session take at most about
+// a tenth of the time.
+const (
+	refreshShare = 10
+	maxPause     = 2 * time.Minute
 )
 
-// Cache holds loaded sessions. It may be used by several goroutines.
-type Cache[S Loaded] struct {
+var (
+	// ErrClosed ends the waiting for a load when the cache is closed.
+	ErrClosed = errors.New("the session cache is closed")
+	// ErrPanic is a load that ended in a panic; the log has the stack.
+	ErrPanic = errors.New("internal error; the server's log has the details")
+	// errAbandoned ends a load that no request waits for.
+	errAbandoned = errors.New("nobody waited for it")
+)
+
+// Cache holds loaded sessions. It is safe for concurrent use.
+type Cache[S Session] struct {
 	opts    Options[S]
 	metrics metrics
 	slots   chan struct{} // one token for each load that runs
@@ -86,17 +84,17 @@ type Cache[S Loaded] struct {
 
 	mu      sync.Mutex
 	entries map[layout.Session]*entry[S]
-	recent  list.List // of *entry[S] that are ready, the one used last in front
+	recent  list.List // *entry[S] that are ready, the one used last in front
 	bytes   int64     // of the ready ones
 	loading int64     // bytes that loads and refreshes under way hold
-	holders int64     // how many of them hold any
+	holders int64     // loads and refreshes that hold any
 }
 
 // entry is one session of the cache. All fields but ref, ready, progress and cancel are guarded by the cache's mutex until ready is closed.
-type entry[S Loaded] struct {
+type entry[S Session] struct {
 	ref      layout.Session
-	ready    chan struct{} // closed when the load ended
-	progress func() Progress
+	ready    chan struct{}           // closed when the load ended
+	progress progress.Counter        // of the load
 	cancel   context.CancelCauseFunc // of the load
 
 	began   time.Time
@@ -109,17 +107,18 @@ type entry[S Loaded] struct {
 	err     error
 	ended   time.Time // the load
 	bytes   int64
-	users   int // callers that hold the session
-	place   *list.Element
+	users   int           // callers that hold the session
+	element *list.Element // of recent; nil if not in it
 
-	readAt     time.Time // when the last successful load or refresh began
-	refreshed  time.Time // when the last refresh ended, well or not
-	refreshing bool
-	refreshErr error // of the last refresh
+	readAt      time.Time     // when the last successful load or refresh began
+	refreshed   time.Time     // when the last refresh ended, well or not
+	refreshTook time.Duration // the last refresh
+	refreshing  bool
+	refreshErr  error // of the last refresh
 }
 
 // New makes an empty cache.
-func New[S Loaded](opts Options[S]) *Cache[S] {
+func New[S Session](opts Options[S]) *Cache[S] {
 	if opts.RefreshEvery == 0 {
 		opts.RefreshEvery = 3 * time.Second
 	}
@@ -141,8 +140,8 @@ func (c *Cache[S]) Close() {
 	c.loads.Wait()
 }
 
-// Get gives a session, loading or refreshing it first if need be. The caller calls release when it no longer uses the session. An error
-// that is ctx's says that the load goes on; Status tells how far it is.
+// Get gives a session, loading or refreshing it first if need be. The caller calls release when it no longer uses the session. After an
+// error of ctx the load continues; Status returns its progress.
 func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, release func(), err error) {
 	e := c.join(ref)
 	select {
@@ -160,7 +159,7 @@ func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, rele
 	return session, sync.OnceFunc(func() { c.release(e, session) }), nil
 }
 
-// Begin starts to load a session, if it is not there, without waiting for it.
+// Begin starts to load a session that is not in memory, without waiting for it.
 func (c *Cache[S]) Begin(ref layout.Session) { c.leave(c.join(ref)) }
 
 // join finds or makes the entry of a session and counts the caller as waiting.
@@ -192,7 +191,7 @@ func (e *entry[S]) getResult() string {
 	return "hit"
 }
 
-// leave ends what join began. The last one to leave a load that still runs leaves it Linger to end.
+// leave ends what join began. When the last caller leaves a load that still runs, the load is cancelled after Linger.
 func (c *Cache[S]) leave(e *entry[S]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +202,7 @@ func (c *Cache[S]) leave(e *entry[S]) {
 	e.giveUp = time.AfterFunc(c.opts.Linger, func() { c.abandon(e) })
 }
 
-// abandon cancels a load that nobody waits for.
+// abandon cancels a load that no request waits for.
 func (c *Cache[S]) abandon(e *entry[S]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,16 +210,16 @@ func (c *Cache[S]) abandon(e *entry[S]) {
 		return
 	}
 	c.opts.Log.WithField("session", e.ref.String()).Info("cancelled the load of a session that nobody waits for")
-	e.cancel(fmt.Errorf("load session %s: nobody waited for it for %s", e.ref, c.opts.Linger))
-	// Whoever comes next starts anew instead of getting the cancellation.
+	e.cancel(fmt.Errorf("load session %s: %w for %s", e.ref, errAbandoned, c.opts.Linger))
+	// The next Get starts anew instead of getting the cancellation.
 	c.forget(e)
 }
 
 // drop takes an entry that is ready out of the cache; c.mu must be held.
 func (c *Cache[S]) drop(e *entry[S]) {
-	if e.place != nil {
-		c.recent.Remove(e.place)
-		e.place = nil
+	if e.element != nil {
+		c.recent.Remove(e.element)
+		e.element = nil
 		c.bytes -= e.bytes
 	}
 	c.forget(e)
@@ -233,87 +232,23 @@ func (c *Cache[S]) forget(e *entry[S]) {
 	}
 }
 
-// use makes a caller that waited for a session one that uses it.
+// use turns a caller that waited for a session into one that uses it.
 func (c *Cache[S]) use(e *entry[S]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.waiters--
 	e.users++
-	if e.place != nil {
-		c.recent.MoveToFront(e.place)
+	if e.element != nil {
+		c.recent.MoveToFront(e.element)
 	}
 }
 
-// Peek gives a session that is in memory, to look at and not to keep: it neither loads nor counts as a use.
+// Peek returns a session that is in memory. Use it right away and do not keep it: Peek neither loads it nor counts as a use.
 func (c *Cache[S]) Peek(ref layout.Session) (session S, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.entries[ref]; e != nil && e.place != nil {
+	if e := c.entries[ref]; e != nil && e.element != nil {
 		return e.session, true
 	}
 	return session, false
-}
-
-// release ends a use. What was used may have grown: answers are prepared and kept when they are first asked for.
-func (c *Cache[S]) release(e *entry[S], session S) {
-	bytes := session.MemoryBytes()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e.users--
-	if e.session == session {
-		c.measured(e, bytes)
-	}
-	c.evict()
-}
-
-// measured notes how large a session is; c.mu must be held.
-func (c *Cache[S]) measured(e *entry[S], bytes int64) {
-	if e.place != nil {
-		c.bytes += bytes - e.bytes
-		e.bytes = bytes
-	}
-}
-
-// room counts what a load holds, and says whether it may hold so much: sessions that nobody uses go first. Where there is not enough for
-// all loads, those that hold more than their share give way to the others.
-func (c *Cache[S]) room(e *entry[S], held int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case e.held == 0 && held > 0:
-		c.holders++
-	case e.held > 0 && held == 0:
-		c.holders--
-	}
-	c.loading += held - e.held
-	e.held = held
-	c.evict()
-	return c.bytes+c.loading <= c.bound() || held <= (c.bound()-c.bytes)/max(1, c.holders)
-}
-
-// bound is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop goes on taking memory
-// until the garbage collector has come by.
-func (c *Cache[S]) bound() int64 {
-	if c.loading > 0 {
-		return c.opts.MaxBytes - c.opts.MaxBytes/4
-	}
-	return c.opts.MaxBytes
-}
-
-// evict lets sessions go, those unused for longest first, until the rest is within the bound; c.mu must be held. Sessions in use stay, for
-// dropping them would free nothing, and so does the one used last unless a load needs its memory.
-func (c *Cache[S]) evict() {
-	for p := c.recent.Back(); p != nil && c.bytes+c.loading > c.bound(); {
-		if p == c.recent.Front() && c.loading == 0 {
-			return
-		}
-		e := p.Value.(*entry[S])
-		p = p.Prev()
-		if e.users > 0 || e.waiters > 0 {
-			continue
-		}
-		c.drop(e)
-		c.metrics.evictions.Inc()
-		c.opts.Log.WithFields(logrus.Fields{"session": e.ref.String(), "bytes": e.bytes}).Debug("let a session go, for others need its memory")
-	}
 }

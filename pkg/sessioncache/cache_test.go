@@ -13,7 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
+	logrustest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -22,7 +24,10 @@ type stubSession struct {
 	ref    layout.Session
 	bytes  int64
 	broken bool
+	spare  int64 // of bytes, that Shrink lets go of
 }
+
+func (s *stubSession) Shrink() { s.bytes, s.spare = s.bytes-s.spare, 0 }
 
 func (s *stubSession) MemoryBytes() int64 { return s.bytes }
 func (s *stubSession) Broken() bool       { return s.broken }
@@ -40,6 +45,8 @@ type stubLoader struct {
 	roomy        []bool // what loads that hold as much as their session were told
 	refreshTakes time.Duration
 
+	log logrustest.Hook
+
 	grow       int64 // bytes that each refresh adds
 	refreshErr error
 	refreshes  int
@@ -54,14 +61,9 @@ func (l *stubLoader) refresh(_ context.Context, s *stubSession) (*stubSession, e
 	return &stubSession{ref: s.ref, bytes: s.bytes + l.grow}, nil
 }
 
-func (l *stubLoader) newLoad(ref layout.Session) Load[*stubSession] {
-	return Load[*stubSession]{
-		Run:      func(ctx context.Context, room func(int64) bool) (*stubSession, error) { return l.run(ctx, ref, room) },
-		Progress: func() Progress { return Progress{BytesDone: 1, BytesTotal: 2} },
-	}
-}
-
-func (l *stubLoader) run(ctx context.Context, ref layout.Session, room func(int64) bool) (*stubSession, error) {
+func (l *stubLoader) load(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(int64) bool) (*stubSession, error) {
+	p.BytesDone.Store(1)
+	p.BytesTotal.Store(2)
 	l.mu.Lock()
 	l.begun[ref]++
 	l.running++
@@ -73,7 +75,7 @@ func (l *stubLoader) run(ctx context.Context, ref layout.Session, room func(int6
 		l.running--
 		l.mu.Unlock()
 	}()
-	fits := room(l.bytes)
+	fits := mayHold(l.bytes)
 	l.mu.Lock()
 	l.roomy = append(l.roomy, fits)
 	l.mu.Unlock()
@@ -101,8 +103,9 @@ func run(t *testing.T, maxBytes int64, test func(t *testing.T, c *Cache[*stubSes
 		log := logrus.New()
 		log.SetOutput(io.Discard)
 		l := &stubLoader{begun: make(map[layout.Session]int), bytes: 10}
+		log.AddHook(&l.log)
 		c := New(Options[*stubSession]{
-			NewLoad: l.newLoad, Refresh: l.refresh, Growing: func(layout.Session, time.Time) bool { return l.growing },
+			Load: l.load, Refresh: l.refresh, Growing: func(layout.Session, time.Time) bool { return l.growing },
 			MaxBytes: maxBytes, MaxLoads: 2, Log: log, Registerer: prometheus.NewRegistry(),
 		})
 		defer c.Close()
@@ -253,6 +256,11 @@ func TestLoadThatNobodyWaitsForIsCancelled(t *testing.T) {
 		if c.Status(ref(0)).State != Absent || l.running != 0 {
 			t.Errorf("%+v, %d running", c.Status(ref(0)), l.running)
 		}
+		for _, entry := range l.log.AllEntries() {
+			if entry.Level <= logrus.WarnLevel {
+				t.Errorf("%s: %q, but nothing is wrong", entry.Level, entry.Message)
+			}
+		}
 		_, release := get(t, c, ref(0)) // is not told of the cancellation
 		release()
 		if l.begun[ref(0)] != 2 {
@@ -345,6 +353,45 @@ func TestLongRefreshHoldsNobodyUp(t *testing.T) {
 		if s.bytes != 15 || l.refreshes != 1 {
 			t.Errorf("%d bytes after %d refreshes", s.bytes, l.refreshes)
 		}
+	})
+}
+
+// TestRefreshesTakeATenthOfTheTime: what takes long is done less often.
+func TestRefreshesTakeATenthOfTheTime(t *testing.T) {
+	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
+		l.growing, l.refreshTakes = true, 2*time.Second
+		for range 120 {
+			_, release := get(t, c, ref(0))
+			release()
+			time.Sleep(time.Second)
+		}
+		if l.refreshes < 4 || l.refreshes > 6 {
+			t.Errorf("%d refreshes of 2 s in two minutes", l.refreshes)
+		}
+	})
+}
+
+// TestGrowthIsMeasuredAtOnce: what a session comes to hold while it is used counts before it is released. Others that nobody uses go, and
+// where that is not enough those in use shrink.
+func TestGrowthIsMeasuredAtOnce(t *testing.T) {
+	run(t, 30, func(t *testing.T, c *Cache[*stubSession], _ *stubLoader) {
+		_, release := get(t, c, ref(0))
+		release()
+		used, release := get(t, c, ref(1))
+		defer release()
+		used.bytes, used.spare = 25, 15
+		c.Measure(ref(1))
+		if u := c.usage(); u.bytes != 25 || u.sessions != 1 || used.spare == 0 {
+			t.Errorf("%+v: want the one that nobody uses gone, and no more", u)
+		}
+		other, releaseOther := get(t, c, ref(2))
+		defer releaseOther()
+		other.bytes = 15
+		c.Measure(ref(2))
+		if u := c.usage(); u.bytes != 25 || u.sessions != 2 || used.spare != 0 {
+			t.Errorf("%+v, %d to spare: want the one in use shrunk", u, used.spare)
+		}
+		c.Measure(ref(3)) // one that is not there
 	})
 }
 

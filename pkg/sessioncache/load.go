@@ -16,19 +16,18 @@ import (
 func (c *Cache[S]) start(ref layout.Session) *entry[S] {
 	c.metrics.gets.WithLabelValues("miss").Inc()
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	load := c.opts.NewLoad(ref)
-	e := &entry[S]{ref: ref, ready: make(chan struct{}), progress: load.Progress, cancel: cancel, began: time.Now(), queued: true}
+	e := &entry[S]{ref: ref, ready: make(chan struct{}), cancel: cancel, began: time.Now(), queued: true}
 	c.entries[ref] = e
 	c.loads.Go(func() {
 		defer cancel(nil)
-		began, session, err := c.run(ctx, e, load)
+		began, session, err := c.run(ctx, e)
 		c.finish(e, began, session, err)
 	})
 	return e
 }
 
 // run waits for a slot and loads. A panic of the load is its error: one damaged session must not end the server.
-func (c *Cache[S]) run(ctx context.Context, e *entry[S], load Load[S]) (began time.Time, session S, err error) {
+func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, session S, err error) {
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
@@ -39,9 +38,9 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S], load Load[S]) (began ti
 	e.queued = false
 	c.mu.Unlock()
 	began = time.Now()
-	defer c.room(e, 0)
+	defer c.mayHold(e, 0)
 	defer c.recovered(e, &err)
-	session, err = load.Run(ctx, func(held int64) bool { return c.room(e, held) })
+	session, err = c.opts.Load(ctx, e.ref, &e.progress, func(held int64) bool { return c.mayHold(e, held) })
 	if err != nil && ctx.Err() != nil {
 		err = c.causeOf(ctx)
 	}
@@ -63,7 +62,7 @@ func (c *Cache[S]) causeOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// finish keeps what a load gave, and wakes those who wait.
+// finish keeps the result of a load and wakes the callers that wait.
 func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	var bytes int64
 	if err == nil {
@@ -81,7 +80,7 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	log := c.opts.Log.WithFields(logrus.Fields{"session": e.ref.String(), "seconds": took.Seconds()})
 	if err != nil {
 		c.metrics.loads.WithLabelValues("error").Observe(took.Seconds())
-		if !errors.Is(err, ErrClosed) {
+		if !errors.Is(err, ErrClosed) && !errors.Is(err, errAbandoned) {
 			log.WithError(err).Error("cannot load a session")
 		}
 		time.AfterFunc(failedFor, func() {
@@ -93,23 +92,23 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	}
 	c.metrics.loads.WithLabelValues("ok").Observe(took.Seconds())
 	if c.entries[e.ref] != e {
-		return // abandoned just as it was done
+		return // abandoned just before it was done
 	}
-	e.place = c.recent.PushFront(e)
+	e.element = c.recent.PushFront(e)
 	c.measured(e, bytes)
 	log.WithField("bytes", e.bytes).Info("loaded a session")
 	if e.bytes > c.opts.MaxBytes {
-		log.WithFields(logrus.Fields{"bytes": e.bytes, "max": c.opts.MaxBytes}).Warn("a session alone is larger than --session-cache-max-memory; it is kept while it is the one used last")
+		log.WithFields(logrus.Fields{"bytes": e.bytes, "max": c.opts.MaxBytes}).Warn("one session is larger than --session-cache-max-memory; it is kept until another one is used")
 	}
 	c.evict()
 }
 
-// refresh gives an entry's session, up to date if it grows: refreshed at most every RefreshEvery and once at a time. Who finds that due waits
-// for it, though not long; all others take the session as it is.
+// refresh gives an entry's session. A growing one is refreshed at most every RefreshEvery, once at a time. The caller that starts a refresh
+// waits for it, at most RefreshWait; all others get the session as it is.
 func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	c.mu.Lock()
 	session, since := e.session, e.readAt
-	if e.refreshing || time.Since(e.refreshed) < c.opts.RefreshEvery || !c.opts.Growing(e.ref, since) {
+	if e.refreshing || time.Since(e.refreshed) < max(c.opts.RefreshEvery, min(refreshShare*e.refreshTook, maxPause)) || !c.opts.Growing(e.ref, since) {
 		c.mu.Unlock()
 		return session
 	}
@@ -133,7 +132,7 @@ func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	return e.session
 }
 
-// runRefresh refreshes an entry's session. An error leaves it as it was, which is right but old.
+// runRefresh refreshes an entry's session. After an error the session stays as it was: right but old.
 func (c *Cache[S]) runRefresh(e *entry[S], session S) {
 	began := time.Now()
 	next, err := c.callRefresh(e, session)
@@ -144,7 +143,7 @@ func (c *Cache[S]) runRefresh(e *entry[S], session S) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.refreshing, e.refreshed = false, time.Now()
+	e.refreshing, e.refreshed, e.refreshTook = false, time.Now(), time.Since(began)
 	c.metrics.refreshes.WithLabelValues(refreshResult(changed, err)).Inc()
 	log := c.opts.Log.WithField("session", e.ref.String())
 	switch {
@@ -167,7 +166,7 @@ func (c *Cache[S]) runRefresh(e *entry[S], session S) {
 }
 
 func (c *Cache[S]) callRefresh(e *entry[S], session S) (next S, err error) {
-	defer c.room(e, 0)
+	defer c.mayHold(e, 0)
 	defer c.recovered(e, &err)
 	return c.opts.Refresh(c.ctx, session)
 }

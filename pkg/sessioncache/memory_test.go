@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -86,13 +87,8 @@ func sessionsOf(store *eventStore, maxBytes int64, maxLoads int, linger time.Dur
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return New(Options[*session.Session]{
-		NewLoad: func(ref layout.Session) Load[*session.Session] {
-			return Load[*session.Session]{
-				Run: func(ctx context.Context, room func(int64) bool) (*session.Session, error) {
-					return session.Load(ctx, store, layout.DefaultRoot, ref, session.Options{Room: room, Log: log})
-				},
-				Progress: func() Progress { return Progress{} },
-			}
+		Load: func(ctx context.Context, ref layout.Session, _ *progress.Counter, mayHold func(int64) bool) (*session.Session, error) {
+			return session.Load(ctx, store, layout.DefaultRoot, ref, session.Options{MayHold: mayHold, Log: log})
 		},
 		Refresh:  func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
 		Growing:  func(layout.Session, time.Time) bool { return false },

@@ -17,13 +17,13 @@ type usage struct {
 func newMetrics(r prometheus.Registerer, now func() usage) metrics {
 	m := metrics{
 		gets: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "historyserver_session_cache_gets_total", Help: "Requests for a session: in memory (hit), being loaded (joined), to be loaded (miss).",
+			Name: "historyserver_session_cache_gets_total", Help: "Requests for a session: in memory (hit), being loaded (joined) or not loaded (miss).",
 		}, []string{"result"}),
 		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "historyserver_session_cache_refreshes_total", Help: "Looks for new bytes of sessions in memory that still grow.",
+			Name: "historyserver_session_cache_refreshes_total", Help: "Refreshes of sessions in memory that still grow.",
 		}, []string{"result"}),
 		evictions: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "historyserver_session_cache_evictions_total", Help: "Sessions let go because others needed their memory.",
+			Name: "historyserver_session_cache_evictions_total", Help: "Sessions dropped because others needed their memory.",
 		}),
 		loads: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "historyserver_session_cache_load_seconds", Help: "Time to load a session, without the wait for other loads.",

@@ -3,6 +3,7 @@ package sessioncache
 import (
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -14,10 +15,22 @@ const (
 	Queued  State = "queued"  // waits until other loads end
 	Loading State = "loading" // being loaded
 	Ready   State = "ready"   // in memory
-	Failed  State = "failed"  // its load failed a moment ago
+	Failed  State = "failed"  // its load failed less than failedFor ago
 )
 
-// Status tells where a session stands.
+// Progress is how far a load is. Totals are 0 until they are known.
+type Progress struct {
+	BytesDone, BytesTotal     int64
+	ObjectsDone, ObjectsTotal int64
+}
+
+func progressOf(p *progress.Counter) Progress {
+	return Progress{
+		BytesDone: p.BytesDone.Load(), BytesTotal: p.BytesTotal.Load(), ObjectsDone: p.ObjectsDone.Load(), ObjectsTotal: p.ObjectsTotal.Load(),
+	}
+}
+
+// Status is where a session stands.
 type Status struct {
 	State    State
 	Progress Progress
@@ -25,14 +38,14 @@ type Status struct {
 	Err      error         // why it Failed
 }
 
-// Status tells where a session stands, without changing that.
+// Status returns the state of a session. It neither loads the session nor counts as a use.
 func (c *Cache[S]) Status(ref layout.Session) Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.status(c.entries[ref])
 }
 
-// Loads tells of all sessions that are being loaded or wait to be.
+// Loads gives the status of all sessions that are being loaded or wait for it.
 func (c *Cache[S]) Loads() map[layout.Session]Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +63,7 @@ func (c *Cache[S]) status(e *entry[S]) Status {
 	case e == nil:
 		return Status{State: Absent}
 	case e.ended.IsZero():
-		s := Status{State: Loading, Progress: e.progress(), Elapsed: time.Since(e.began)}
+		s := Status{State: Loading, Progress: progressOf(&e.progress), Elapsed: time.Since(e.began)}
 		if e.queued {
 			s.State = Queued
 		}
@@ -58,10 +71,10 @@ func (c *Cache[S]) status(e *entry[S]) Status {
 	case e.err != nil:
 		return Status{State: Failed, Elapsed: e.ended.Sub(e.began), Err: e.err}
 	}
-	return Status{State: Ready, Progress: e.progress(), Elapsed: e.ended.Sub(e.began)}
+	return Status{State: Ready, Progress: progressOf(&e.progress), Elapsed: e.ended.Sub(e.began)}
 }
 
-// usage counts what is in memory.
+// usage counts loaded and loading sessions and their memory.
 func (c *Cache[S]) usage() usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,43 +12,43 @@ import (
 	"time"
 )
 
-// Piece is lines of one whole.
-type Piece struct {
-	Whole string
+// Lines are complete lines of one stream.
+type Lines struct {
+	Stream string // key
 	// Data is one or more whole lines, each ending in \n.
 	Data []byte
 }
 
-// chunk is what becomes one extent: parts of pieces that follow each other and are of one whole.
-type chunk struct {
-	whole    string
+// newBlock is a block to write: consecutive lines of the batch that belong to one stream.
+type newBlock struct {
+	key      string
 	parts    [][]byte
 	n        int64
 	checksum uint32
-	// Once it has its place:
-	stream     *Stream
-	generation uint64
-	start      int64 // in the stream
+	// Set when the block is assigned to the stream:
+	stream *Stream
+	start  int64 // local offset
 }
 
+// writeBytes is the size of the buffer that gathers a record.
 const writeBytes = 256 << 10
 
-// Append keeps the pieces, all or none, and returns when they are as durable as Options.FsyncInterval says. Pieces of one whole keep
-// their order; those that follow each other are stored as one. Pieces' memory is the caller's again when Append returns.
+// Append writes a batch completely or not at all, and returns when it is as durable as Options.FsyncInterval says. Lines of one stream keep
+// their order. After Append returns, the caller may reuse the batch's memory.
 //
-// ErrFull is a state that passes; so may any other error but ErrTooLarge and ErrClosed. Of a batch whose Append failed nothing is kept,
-// or at worst, if the disk fails at once again, all of it.
-func (s *Spool) Append(ctx context.Context, pieces []Piece) error {
-	if len(pieces) == 0 {
+// ErrFull is temporary, and any other error except ErrTooLarge may be. If Append fails, nothing of the batch is kept. Only if the disk
+// fails a second time right away may all of it be kept.
+func (s *Spool) Append(ctx context.Context, batch []Lines) error {
+	if len(batch) == 0 {
 		return nil
 	}
 	p := plans.Get().(*plan)
 	defer p.free()
-	if err := p.split(pieces); err != nil {
+	if err := p.split(batch); err != nil {
 		return fmt.Errorf("append to spool: %w", err)
 	}
 	s.mu.Lock()
-	c, err := s.append(ctx, p.chunks)
+	c, err := s.write(ctx, p.blocks)
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -64,104 +64,110 @@ func (s *Spool) Append(ctx context.Context, pieces []Piece) error {
 	return nil
 }
 
-// plan is a batch as it will be written. Plans are used again.
+// plan holds the blocks of a batch. Plans are pooled.
 type plan struct {
-	chunks []chunk
+	blocks []newBlock
 }
 
 var plans = sync.Pool{New: func() any { return new(plan) }}
 
-// free gives the plan back; it must not hold on to anybody's data.
+// free returns the plan to the pool, without references to data.
 func (p *plan) free() {
-	for i := range p.chunks {
-		c := &p.chunks[i]
-		clear(c.parts)
-		*c = chunk{parts: c.parts[:0]}
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		clear(b.parts)
+		*b = newBlock{parts: b.parts[:0]}
 	}
-	p.chunks = p.chunks[:0]
+	p.blocks = p.blocks[:0]
 	plans.Put(p)
 }
 
-// begin adds a chunk.
-func (p *plan) begin(whole string) {
-	if len(p.chunks) < cap(p.chunks) {
-		p.chunks = p.chunks[:len(p.chunks)+1]
+// begin adds an empty block.
+func (p *plan) begin(key string) *newBlock {
+	if len(p.blocks) < cap(p.blocks) {
+		p.blocks = p.blocks[:len(p.blocks)+1] // reuses the memory of an earlier batch
 	} else {
-		p.chunks = append(p.chunks, chunk{})
+		p.blocks = append(p.blocks, newBlock{})
 	}
-	p.chunks[len(p.chunks)-1].whole = whole
+	b := &p.blocks[len(p.blocks)-1]
+	b.key = key
+	return b
 }
 
-// split cuts pieces into chunks of at most extentBytes or one line, and sums them.
-func (p *plan) split(pieces []Piece) error {
-	for _, piece := range pieces {
-		if piece.Whole == "" || len(piece.Whole) > maxKeyBytes {
-			return fmt.Errorf("piece of %d bytes has a key of %d", len(piece.Data), len(piece.Whole))
+// split cuts a batch into blocks of at most blockBytes or one line, with their checksums.
+func (p *plan) split(batch []Lines) error {
+	var b *newBlock
+	for _, lines := range batch {
+		if lines.Stream == "" || len(lines.Stream) > maxKeyBytes {
+			return fmt.Errorf("lines of %d bytes have a key of %d", len(lines.Data), len(lines.Stream))
 		}
-		if len(piece.Data) == 0 || piece.Data[len(piece.Data)-1] != '\n' {
-			return fmt.Errorf("piece of %s does not end with its line", piece.Whole)
+		if len(lines.Data) == 0 || lines.Data[len(lines.Data)-1] != '\n' {
+			return fmt.Errorf("lines of %s do not end with a line break", lines.Stream)
 		}
-		for data := piece.Data; len(data) > 0; {
+		for data := lines.Data; len(data) > 0; {
 			part := data[:lineCut(data)]
 			data = data[len(part):]
 			if int64(len(part)) > math.MaxUint32 {
 				return fmt.Errorf("line of %d bytes: %w", len(part), ErrTooLarge)
 			}
-			if n := len(p.chunks); n == 0 || p.chunks[n-1].whole != piece.Whole || p.chunks[n-1].n+int64(len(part)) > extentBytes {
-				p.begin(piece.Whole)
+			if b == nil || b.key != lines.Stream || b.n+int64(len(part)) > blockBytes {
+				b = p.begin(lines.Stream)
 			}
-			c := &p.chunks[len(p.chunks)-1]
-			c.parts = append(c.parts, part)
-			c.n += int64(len(part))
-			c.checksum = crc32.Update(c.checksum, castagnoli, part)
+			b.parts = append(b.parts, part)
+			b.n += int64(len(part))
+			b.checksum = crc32.Update(b.checksum, castagnoli, part)
 		}
 	}
 	return nil
 }
 
-// lineCut is the length of as many whole lines of data as fit an extent, at least one.
+// lineCut returns the length of the complete lines at the start of data that fit into a block, at least one line.
 func lineCut(data []byte) int {
-	if len(data) <= extentBytes {
+	if len(data) <= blockBytes {
 		return len(data)
 	}
-	if i := bytes.LastIndexByte(data[:extentBytes], '\n'); i >= 0 {
+	if i := bytes.LastIndexByte(data[:blockBytes], '\n'); i >= 0 {
 		return i + 1
 	}
-	return extentBytes + bytes.IndexByte(data[extentBytes:], '\n') + 1
+	return blockBytes + bytes.IndexByte(data[blockBytes:], '\n') + 1
 }
 
-// append writes one record to the active segment and notes it in the commit it will be durable with.
-func (s *Spool) append(ctx context.Context, chunks []chunk) (*commit, error) {
-	if err := s.check(ctx); err != nil {
+// write writes one record to the active segment, and returns the commit with which it becomes durable. The mutex is held.
+func (s *Spool) write(ctx context.Context, blocks []newBlock) (*commit, error) {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	size, tableBytes := recordSize(chunks)
+	if s.closed {
+		return nil, errClosed
+	}
+	size, tableBytes := recordSize(blocks)
 	switch {
 	case size+segmentHead > s.opts.MaxBytes || tableBytes > maxTableBytes:
 		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
 	case s.used+size+segmentHead > s.opts.MaxBytes:
 		return nil, fmt.Errorf("%d of %d bytes: %w", s.used, s.opts.MaxBytes, ErrFull)
 	}
-	if err := s.assign(chunks); err != nil {
+	if err := s.assign(blocks); err != nil {
 		return nil, err
 	}
 	now := time.Now().UnixNano()
-	at, err := s.writeRecord(chunks, now)
+	at, err := s.writeRecord(blocks, now)
 	if err != nil {
 		return nil, full(err)
 	}
-	for _, c := range chunks {
-		e := entry{segment: s.active, at: at, last: at, start: c.start, n: c.n, arrived: now}
+	for i := range blocks {
+		b := &blocks[i]
+		e := span{segment: s.active, at: at, last: at, start: b.start, n: b.n, arrived: now}
 		if s.opts.FsyncInterval > 0 {
-			c.stream.publish(e)
+			b.stream.publish(e)
 		} else {
-			s.commit.add(c.stream, e)
+			s.commit.add(b.stream, e)
 		}
 	}
 	return s.commit, nil
 }
 
-// full marks the errors of a full disk as ErrFull.
+// full makes the errors of a full disk ErrFull.
 func full(err error) error {
 	if diskFull(err) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
@@ -169,35 +175,35 @@ func full(err error) error {
 	return err
 }
 
-func recordSize(chunks []chunk) (size int64, tableBytes int) {
+func recordSize(blocks []newBlock) (size int64, tableBytes int) {
 	size = headerBytes
-	for _, c := range chunks {
-		tableBytes += extentHeadBytes + len(c.whole)
-		size += c.n
+	for i := range blocks {
+		tableBytes += blockHeadBytes + len(blocks[i].key)
+		size += blocks[i].n
 	}
 	return size + int64(tableBytes), tableBytes
 }
 
-// assign gives chunks their places in their streams. They are used up even if the batch then fails: no two pieces ever have the same.
-func (s *Spool) assign(chunks []chunk) error {
-	if len(s.streams)+len(chunks) > maxStreams {
+// assign gives blocks their local offsets. The offsets are not used again even if the batch fails, so no two lines ever have the same
+// offset.
+func (s *Spool) assign(blocks []newBlock) error {
+	if len(s.streams)+len(blocks) > maxStreams {
 		maps.DeleteFunc(s.streams, func(_ string, st *Stream) bool { return st.segments == 0 })
 	}
-	for i := range chunks {
-		c := &chunks[i]
-		st := s.stream(c.whole)
-		if st == nil {
-			return fmt.Errorf("%d different wholes wait: %w", maxStreams, ErrFull)
+	for i := range blocks {
+		b := &blocks[i]
+		if b.stream = s.stream(b.key); b.stream == nil {
+			return fmt.Errorf("%d different streams wait: %w", maxStreams, ErrFull)
 		}
-		c.stream, c.generation, c.start = st, st.generation, st.next
-		st.next += c.n
+		b.start = b.stream.next
+		b.stream.next += b.n
 	}
 	return nil
 }
 
-// writeRecord appends a record to the active segment, or a new one, and returns where it lies.
-func (s *Spool) writeRecord(chunks []chunk, arrived int64) (at int64, err error) {
-	size, _ := recordSize(chunks)
+// writeRecord appends a record to the active segment, or to a new one, and returns its position.
+func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err error) {
+	size, _ := recordSize(blocks)
 	if s.active != nil && s.active.size+size > s.opts.segmentBytes && s.active.size > segmentHead {
 		s.seal()
 	}
@@ -209,20 +215,22 @@ func (s *Spool) writeRecord(chunks []chunk, arrived int64) (at int64, err error)
 	seg := s.active
 	s.table = s.table[:0]
 	var data int64
-	for _, c := range chunks {
-		data += c.n
-		s.table = appendExtent(s.table, extent{generation: c.generation, start: c.start, n: c.n, checksum: c.checksum}, c.whole)
+	for i := range blocks {
+		b := &blocks[i]
+		data += b.n
+		s.table = appendBlock(s.table, block{streamID: b.stream.id, start: b.start, n: b.n, checksum: b.checksum}, b.key)
 	}
 	w := writer{file: seg.file, at: seg.size, buf: s.buf[:0]}
 	w.buf = appendHeader(w.buf, s.table, data, arrived)
 	w.write(s.table)
-	for _, c := range chunks {
-		for _, part := range c.parts {
+	for i := range blocks {
+		for _, part := range blocks[i].parts {
 			w.write(part)
 		}
 	}
 	if w.flush(); w.err != nil {
-		// What was written of the record is cut off again. If that fails too, opening the spool finds it torn.
+		// Cut off what was written of the record. If that fails too, nothing is appended after it, and opening the spool cuts it off as
+		// torn.
 		err := fmt.Errorf("write segment: %w", w.err)
 		if cut := seg.file.Truncate(seg.size); cut != nil {
 			if seg.synced < seg.size {
@@ -237,14 +245,14 @@ func (s *Spool) writeRecord(chunks []chunk, arrived int64) (at int64, err error)
 	seg.size += size
 	s.used += size
 	seg.live += data
-	for _, c := range chunks {
-		seg.add(c.stream)
+	for i := range blocks {
+		seg.add(blocks[i].stream)
 	}
 	s.commit.dirty(seg)
 	return at, nil
 }
 
-// writer gathers small writes; large ones go past the buffer.
+// writer buffers small writes; large ones bypass the buffer.
 type writer struct {
 	file file
 	at   int64

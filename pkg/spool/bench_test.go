@@ -10,12 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// batchOf is n events of 895 bytes, the mean of Ray 2.60's, of eight jobs.
-func batchOf(n int) []Piece {
-	var list []Piece
+// manyLines is n events of 895 bytes, the mean of Ray 2.60's, of eight jobs.
+func manyLines(n int) []Lines {
+	var list []Lines
 	event := append(bytes.Repeat([]byte("x"), 894), '\n')
 	for i := range n {
-		list = append(list, Piece{Whole: fmt.Sprintf("log/lab_default/session/job_events/AAAAA%d==/node-2026-11-20-23", i*8/n), Data: event})
+		list = append(list, Lines{Stream: fmt.Sprintf("log/lab_default/session/job_events/AAAAA%d==/node-2026-11-20-23", i*8/n), Data: event})
 	}
 	return list
 }
@@ -34,7 +34,7 @@ func BenchmarkAppend(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			batch := batchOf(1000)
+			batch := manyLines(1000)
 			b.SetBytes(895_000)
 			b.ReportAllocs()
 			b.SetParallelism(bench.goroutines)
@@ -90,7 +90,7 @@ func BenchmarkRead(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	batch := batchOf(1000)
+	batch := manyLines(1000)
 	for range 100 {
 		if err := s.Append(b.Context(), batch); err != nil {
 			b.Fatal(err)
@@ -129,7 +129,7 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	for range 100 {
-		if err := s.Append(b.Context(), batchOf(1000)); err != nil {
+		if err := s.Append(b.Context(), manyLines(1000)); err != nil {
 			b.Fatal(err)
 		}
 	}

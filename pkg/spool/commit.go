@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// commit is the batches that become durable together: all that were appended while the commit before was under way. Its fields are
-// guarded by the spool's mu.
+// commit is a group of batches that become durable together: all that were appended while the previous commit was being synced. So
+// concurrent batches share one fsync, and none waits for more than two. Exactly one commit is open at a time (Spool.commit); finish makes
+// it durable and opens the next. Its fields are guarded by the spool's mu.
 type commit struct {
 	segments []*segment // written to
-	pending  []published
+	spans    []newSpan  // published when the commit is durable, because what is shipped must survive a power loss
 	done     bool
 	err      error
 }
 
-// published is an entry that its stream gets when the commit is durable.
-type published struct {
+type newSpan struct {
 	stream *Stream
-	entry  entry
+	span   span
 }
 
-func (c *commit) add(st *Stream, e entry) { c.pending = append(c.pending, published{st, e}) }
+func (c *commit) add(st *Stream, e span) { c.spans = append(c.spans, newSpan{st, e}) }
 
 func (c *commit) dirty(seg *segment) {
 	if !slices.Contains(c.segments, seg) {
@@ -30,9 +30,9 @@ func (c *commit) dirty(seg *segment) {
 	}
 }
 
-// finish returns when the commit is durable. One of those who wait for it does the work; commits are made one after the other.
+// finish returns when the commit is durable. The first goroutine that waits for it does the work; there is one commit at a time.
 func (s *Spool) finish(c *commit) error {
-	defer s.drop() // when the next commit may go on
+	defer s.deleteDead() // behind the unlock: the next commit need not wait for it
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
 	s.mu.Lock()
@@ -45,7 +45,7 @@ func (s *Spool) finish(c *commit) error {
 	var files []file
 	for i, seg := range c.segments {
 		sizes[i] = seg.size
-		if seg.file != nil { // else the commit before took all of it
+		if seg.file != nil { // else an earlier commit synced and closed it
 			files = append(files, seg.file)
 		}
 	}
@@ -78,25 +78,26 @@ func (s *Spool) finish(c *commit) error {
 	return err
 }
 
-// complete ends a commit: its entries are the streams' now, or nobody's.
+// complete ends a commit: its spans become the streams', or are dropped.
 func (s *Spool) complete(c *commit, err error) {
 	c.done, c.err = true, err
-	for _, p := range c.pending {
+	for _, p := range c.spans {
 		if err == nil {
-			p.stream.publish(p.entry)
+			p.stream.publish(p.span)
 		} else {
-			p.entry.segment.live -= p.entry.n
+			p.span.segment.live -= p.span.n
 		}
 	}
-	if err == nil && len(c.pending) > 0 {
+	if err == nil && len(c.spans) > 0 {
 		s.wake()
 	}
-	c.pending = nil
+	c.spans = nil
 }
 
-// abandon gives up on segments that could not be synced. After a failed fsync the kernel may have thrown the bytes away and say nothing
-// at the next one, so nothing that was written since the last good one counts: the batches of this commit and of the one that has
-// begun since fail. Batches that were answered for already (Options.FsyncInterval) stay, as far as they can be read back.
+// abandon gives up segments that could not be synced. After a failed fsync the kernel may drop the bytes and report success for the next
+// one. So nothing written since the last good fsync counts, and the files are not written to again. The batches of this commit and of the
+// next one, which has begun, fail. With Options.FsyncInterval, batches were accepted before the sync; they stay as far as they can be read
+// back.
 func (s *Spool) abandon(c *commit, err error) {
 	next := s.commit
 	s.commit = &commit{}
@@ -118,12 +119,12 @@ func (s *Spool) abandon(c *commit, err error) {
 		s.report("close segment", seg.closeFile())
 	}
 	s.metrics.syncErrors.Inc()
-	s.log.WithError(err).Error("spool: events could not be made durable; Ray sends those again that were not answered yet")
+	s.log.WithError(err).Error("spool: events could not be made durable; Ray sends again what was not answered yet")
 	s.complete(c, err)
 	s.complete(next, err)
 }
 
-// syncEvery makes appended batches durable from time to time.
+// syncEvery makes appended batches durable at intervals.
 func (s *Spool) syncEvery() {
 	ticker := time.NewTicker(s.opts.FsyncInterval)
 	defer ticker.Stop()
@@ -143,7 +144,7 @@ func (s *Spool) syncEvery() {
 	}
 }
 
-// wake tells that there is something new to ship.
+// wake signals that there is something new to ship.
 func (s *Spool) wake() {
 	select {
 	case s.notify <- struct{}{}:

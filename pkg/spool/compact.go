@@ -2,16 +2,16 @@ package spool
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 )
 
-// compact moves what little is left of old segments into new ones, while the spool is more than half full. Without it one slow whole
-// that waits for its push interval would hold on to everything that was appended beside it.
+// compact moves the unshipped rest of old segments into new ones while the spool is more than half full. Without it, one stream that waits
+// for its push interval, or that the store refuses, would keep on disk everything that was appended with it, until the spool is full and
+// Ray must wait.
 func (s *Spool) compact() {
 	if !s.compacting.TryLock() {
-		return // somebody is at it
+		return // another goroutine does it
 	}
 	defer s.compacting.Unlock()
 	for {
@@ -28,23 +28,23 @@ func (s *Spool) compact() {
 	}
 }
 
-// sparse is the oldest of the segments that are worth moving: at most a quarter of it is left.
+// sparse returns the oldest segment worth moving: at most a quarter of it is unshipped.
 func (s *Spool) sparse() (oldest *segment) {
 	if s.used <= s.opts.MaxBytes/2 || s.closed {
 		return nil
 	}
 	for seg := range s.segments {
-		if seg.sealed && seg.synced == seg.size && seg.live <= seg.size/4 && !seg.stuck && (oldest == nil || seg.path < oldest.path) {
+		if seg.sealed && seg.synced == seg.size && seg.live <= seg.size/4 && !seg.compacted && (oldest == nil || seg.path < oldest.path) {
 			oldest = seg
 		}
 	}
 	return oldest
 }
 
-// move copies what is left of a segment into the active one, and when that is durable, lets go of the old one. A crash in between
-// leaves both; opening the spool takes the later.
+// move copies the unshipped rest of a segment into the active one. The old segment is dropped when the copy is durable. A crash in between
+// leaves both, and opening the spool takes the later one.
 func (s *Spool) move(seg *segment) error {
-	seg.stuck = true // unless all of it goes, it is not tried again
+	seg.compacted = true // only once: blocks that cannot be moved stay
 	p := plans.Get().(*plan)
 	defer p.free()
 	arrived, err := s.read(seg, p)
@@ -52,15 +52,12 @@ func (s *Spool) move(seg *segment) error {
 		return err
 	}
 	s.mu.Lock()
-	// What was shipped meanwhile may even be of a generation that has ended.
-	p.chunks = slices.DeleteFunc(p.chunks, func(c chunk) bool {
-		return c.generation != c.stream.generation || c.start+c.n <= c.stream.shipped
-	})
-	if len(p.chunks) == 0 || s.closed {
+	p.blocks = slices.DeleteFunc(p.blocks, func(b newBlock) bool { return b.start+b.n <= b.stream.shipped }) // shipped meanwhile
+	if len(p.blocks) == 0 || s.closed {
 		s.mu.Unlock()
 		return nil
 	}
-	at, err := s.writeRecord(p.chunks, arrived)
+	at, err := s.writeRecord(p.blocks, arrived)
 	to, c := s.active, s.commit
 	s.mu.Unlock()
 	if err != nil {
@@ -68,8 +65,8 @@ func (s *Spool) move(seg *segment) error {
 	}
 	err = s.finish(c)
 	s.mu.Lock()
-	for _, c := range p.chunks {
-		to.live -= c.n
+	for _, b := range p.blocks {
+		to.live -= b.n // repoint adds it again
 	}
 	if err == nil {
 		for st := range seg.streams {
@@ -78,23 +75,22 @@ func (s *Spool) move(seg *segment) error {
 	}
 	s.collect()
 	s.mu.Unlock()
-	s.drop()
+	s.deleteDead()
 	return err
 }
 
-// read adds the extents that are left in a segment to the plan, and tells when the first of them arrived.
+// read adds the unshipped blocks of a segment to the plan, and returns the arrival time of the first.
 func (s *Spool) read(seg *segment, p *plan) (arrived int64, err error) {
 	type left struct {
-		stream     *Stream
-		generation uint64
-		entry      entry
+		stream *Stream
+		span   span
 	}
 	var all []left
 	s.mu.Lock()
 	for st := range seg.streams {
-		for _, e := range st.entries {
+		for _, e := range st.spans {
 			if e.segment == seg {
-				all = append(all, left{st, st.generation, e})
+				all = append(all, left{st, e})
 				if arrived == 0 || e.arrived < arrived {
 					arrived = e.arrived
 				}
@@ -103,40 +99,44 @@ func (s *Spool) read(seg *segment, p *plan) (arrived int64, err error) {
 	}
 	s.mu.Unlock()
 	for _, l := range all {
-		w, err := s.walk(seg, l.stream, l.entry.at)
-		if err != nil {
+		if err := s.readSpan(seg, l.stream, l.span, p); err != nil {
 			return 0, err
-		}
-		w.generation = l.generation
-		for covered := l.entry.start; covered < l.entry.end(); {
-			ext, at, err := w.next()
-			if err != nil {
-				return 0, errors.Join(noEOF(err), w.file.Close())
-			}
-			if ext.start+ext.n <= covered || ext.start >= l.entry.end() {
-				continue // another entry's
-			}
-			covered = ext.start + ext.n
-			data := make([]byte, ext.n)
-			if _, err := w.file.ReadAt(data, at); err != nil && !errors.Is(err, io.EOF) {
-				return 0, errors.Join(err, w.file.Close())
-			}
-			p.begin(l.stream.whole)
-			c := &p.chunks[len(p.chunks)-1]
-			c.parts, c.n, c.checksum = append(c.parts, data), ext.n, ext.checksum
-			c.stream, c.generation, c.start = l.stream, l.generation, ext.start
-		}
-		if err := w.file.Close(); err != nil {
-			return 0, fmt.Errorf("close %s: %w", seg.path, err)
 		}
 	}
 	return arrived, nil
 }
 
-// repoint makes the stream's entries in one segment point to their copies in another.
+// readSpan adds a span's blocks to the plan.
+func (s *Spool) readSpan(seg *segment, st *Stream, e span, p *plan) (err error) {
+	w, err := s.walk(seg, st, e.at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.file.Close()) }()
+	for covered := e.start; covered < e.end(); {
+		b, at, err := w.next()
+		if err != nil {
+			return noEOF(err)
+		}
+		if b.start+b.n <= covered || b.start >= e.end() {
+			continue // another span's
+		}
+		covered = b.start + b.n
+		data := make([]byte, b.n)
+		if _, err := w.file.ReadAt(data, at); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		n := p.begin(st.key)
+		n.parts, n.n, n.checksum = append(n.parts, data), b.n, b.checksum
+		n.stream, n.start = st, b.start
+	}
+	return nil
+}
+
+// repoint makes the stream's spans in one segment point to their copies in another segment.
 func (st *Stream) repoint(from, to *segment, at int64) {
-	for i := range st.entries {
-		if e := &st.entries[i]; e.segment == from {
+	for i := range st.spans {
+		if e := &st.spans[i]; e.segment == from {
 			from.live -= e.n
 			to.live += e.n
 			e.segment, e.at, e.last = to, at, at

@@ -25,7 +25,7 @@ func (s *Spool) die() {
 	s.mu.Unlock()
 	close(s.stop)
 	s.syncer.Wait()
-	_ = s.anchors.close()
+	_ = s.positions.close()
 	_ = s.lock.Close()
 }
 
@@ -69,7 +69,7 @@ func (w *world) append() {
 		w.next++
 		lines = append(lines, w.line(string(rune('a'+w.random.IntN(4))), "event", w.next))
 	}
-	if err := w.spool.Append(w.t.Context(), pieces(lines...)); err == nil {
+	if err := w.spool.Append(w.t.Context(), batchOf(lines...)); err == nil {
 		w.answered = append(w.answered, lines...)
 		return
 	}
@@ -87,7 +87,7 @@ func (w *world) ship(put answer) {
 	st := streams[0]
 	pick := w.random.IntN(4)
 	for _, other := range streams {
-		if (int(other.Whole()[0])+pick)%4 < (int(st.Whole()[0])+pick)%4 {
+		if (int(other.Key()[0])+pick)%4 < (int(st.Key()[0])+pick)%4 {
 			st = other
 		}
 	}
@@ -96,18 +96,18 @@ func (w *world) ship(put answer) {
 
 // line is a line of w.length bytes. That two collectors' chunks, which are some lines each, never are of one length is what tells them
 // apart when an answer is lost.
-func (w *world) line(whole, kind string, i int) string {
-	l := fmt.Sprintf("{\"whole\": %q, %q: %d", whole, kind, i)
+func (w *world) line(stream, kind string, i int) string {
+	l := fmt.Sprintf("{\"whole\": %q, %q: %d", stream, kind, i)
 	return l + strings.Repeat(" ", w.length-len(l)-2) + "}\n"
 }
 
-// intrude is another collector that writes into one of the wholes.
+// intrude is another collector that writes into one of the streams.
 func (w *world) intrude() {
-	whole := string(rune('a' + w.random.IntN(4)))
+	stream := string(rune('a' + w.random.IntN(4)))
 	w.foreign++
 	other := world{length: w.length + 1}
-	l := other.line(whole, "foreign", w.foreign)
-	if err := w.store.create(whole, w.store.stored(whole), []byte(l)); err != nil {
+	l := other.line(stream, "foreign", w.foreign)
+	if err := w.store.create(stream, w.store.stored(stream), []byte(l)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -119,7 +119,7 @@ func (w *world) check(most int) {
 	stored := w.store.lines()
 	doubled := 0
 	for _, l := range w.answered {
-		key := pieces(l)[0].Whole + ": " + l
+		key := batchOf(l)[0].Stream + ": " + l
 		switch n := stored[key]; {
 		case n == 0:
 			w.t.Errorf("lost %q", l)
@@ -145,7 +145,7 @@ func (w *world) check(most int) {
 }
 
 // TestChance: random appends, shipping with refused puts and lost answers, crashes, power losses, disk faults and a second collector that
-// writes into the same wholes. Nothing that was answered for is lost; without a second collector and faults nothing is stored twice.
+// writes into the same streams. Nothing that was answered for is lost; without a second collector and faults nothing is stored twice.
 func TestChance(t *testing.T) {
 	type mix struct{ crash, powerLoss, faults, intruder int } // in a thousand steps
 	for name, test := range map[string]struct {
@@ -208,7 +208,7 @@ func (w *world) step(crash, powerLoss, faults, intruder int) {
 	}
 }
 
-// TestTwoCollectors: two collectors with a spool each write the same wholes.
+// TestTwoCollectors: two collectors with a spool each write the same streams.
 func TestTwoCollectors(t *testing.T) {
 	one := newWorld(t, 1, 0)
 	other := newWorld(t, 2, 0)
@@ -252,7 +252,7 @@ func appendUntilKilled(dir string) error {
 		go func() {
 			for i := first + worker; ; i += 4 {
 				lines := []string{line("a", i), line(string(rune('b'+i%3)), i)}
-				if err := s.Append(context.Background(), pieces(lines...)); err != nil {
+				if err := s.Append(context.Background(), batchOf(lines...)); err != nil {
 					failed <- err
 				}
 				if _, err := fmt.Println(i); err != nil {
@@ -274,25 +274,25 @@ func appendUntilKilled(dir string) error {
 	return <-failed
 }
 
-// shipToFolder ships a chunk as a file, whole or not at all.
+// shipToFolder ships a chunk as a file, stream or not at all.
 func shipToFolder(st *Stream, dir string, known map[string]bool) error {
 	b, err := readFolder(dir)
 	if err != nil {
 		return err
 	}
-	offset, before := b.stored(st.Whole()), b.stored(st.Whole())
+	offset, before := b.stored(st.Key()), b.stored(st.Key())
 	if _, err := shipOne(st, b, 2000, known, lost); err != nil {
 		return err
 	}
-	body, ok := b.chunks[st.Whole()][offset]
-	if !ok || b.stored(st.Whole()) == before {
+	body, ok := b.chunks[st.Key()][offset]
+	if !ok || b.stored(st.Key()) == before {
 		return nil
 	}
 	temp := filepath.Join(dir, ".temp")
 	if err := os.WriteFile(temp, body, 0o600); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, filepath.Join(dir, fmt.Sprintf("%s.%d", st.Whole(), offset))); err != nil {
+	if err := os.Rename(temp, filepath.Join(dir, fmt.Sprintf("%s.%d", st.Key(), offset))); err != nil {
 		return err
 	}
 	st.Shipped(offset + int64(len(body)))
@@ -306,7 +306,7 @@ func readFolder(dir string) (*store, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		whole, digits, _ := strings.Cut(e.Name(), ".")
+		stream, digits, _ := strings.Cut(e.Name(), ".")
 		offset, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil {
 			continue // the temporary file
@@ -315,7 +315,7 @@ func readFolder(dir string) (*store, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := b.create(whole, offset, body); err != nil {
+		if err := b.create(stream, offset, body); err != nil {
 			return nil, err
 		}
 	}
@@ -382,7 +382,7 @@ func TestKill(t *testing.T) {
 	stored := b.lines()
 	for i := range answered {
 		for _, l := range []string{line("a", i), line(string(rune('b'+i%3)), i)} {
-			if n := stored[pieces(l)[0].Whole+": "+l]; n != 1 {
+			if n := stored[batchOf(l)[0].Stream+": "+l]; n != 1 {
 				t.Errorf("event %d is stored %d times", i, n)
 			}
 		}

@@ -18,7 +18,7 @@ type written struct {
 	ends  []int
 }
 
-func writeSegment(t *testing.T, batches ...[]string) written {
+func writeSegment(t testing.TB, batches ...[]string) written {
 	t.Helper()
 	dir := t.TempDir()
 	s := reopen(t, dir, testOptions())
@@ -40,7 +40,7 @@ func writeSegment(t *testing.T, batches ...[]string) written {
 	return w
 }
 
-func threeBatches(t *testing.T) written {
+func threeBatches(t testing.TB) written {
 	return writeSegment(t,
 		[]string{line("a", 1), line("a", 2), line("b", 3)},
 		[]string{line("b", 4)},
@@ -102,7 +102,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestFlippedBits: whichever byte is damaged, only pieces of its own batch are lost, the damage is counted and the file set aside.
+// TestFlippedBits: whichever byte is damaged, only lines of its own batch are lost, the damage is counted and the file set aside.
 func TestFlippedBits(t *testing.T) {
 	w := threeBatches(t)
 	for at := range w.bytes {
@@ -116,7 +116,7 @@ func TestFlippedBits(t *testing.T) {
 			hurt := at < w.ends[i] && (i == 0 && at >= len(segmentMagic) || i > 0 && at >= w.ends[i-1])
 			lost := 0
 			for _, l := range lines {
-				key := pieces(l)[0].Whole + ": " + l
+				key := batchOf(l)[0].Stream + ": " + l
 				if stored[key] == 0 {
 					lost++
 				} else if stored[key] > 1 {
@@ -155,7 +155,7 @@ func TestDamageWhileRunning(t *testing.T) {
 	b := newStore()
 	known := make(map[string]bool)
 	for _, st := range s.Streams() {
-		if st.Whole() != "a" {
+		if st.Key() != "a" {
 			continue
 		}
 		if _, err := shipOne(st, b, 1<<20, known, kept); !errors.Is(err, errDamaged) {
@@ -228,8 +228,8 @@ func TestQuarantineIsBounded(t *testing.T) {
 	}
 }
 
-// TestDamagedAnchors: without its anchors a spool ships again what it holds, behind what is stored; nothing is lost.
-func TestDamagedAnchors(t *testing.T) {
+// TestDamagedPositions: without positions a spool ships again what it holds, behind what is stored; nothing is lost.
+func TestDamagedPositions(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"gone":    os.Remove,
 		"garbage": func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("?", 100)), 0o600) },
@@ -247,7 +247,7 @@ func TestDamagedAnchors(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if err := change(filepath.Join(dir, "anchors")); err != nil {
+			if err := change(filepath.Join(dir, positionsFile)); err != nil {
 				t.Fatal(err)
 			}
 			s = reopen(t, dir, testOptions())
@@ -257,10 +257,10 @@ func TestDamagedAnchors(t *testing.T) {
 	}
 }
 
-// FuzzLoader: from any bytes the loader takes extents that lie within them, do not overlap and have the right checksums, and says where
+// FuzzLoader: from any bytes the loader takes blocks that lie within them, do not overlap and have the right checksums, and says where
 // to go on behind what it skips.
 func FuzzLoader(f *testing.F) {
-	for _, seed := range someSegments() {
+	for _, seed := range append(someSegments(), realSegments(f)...) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -273,11 +273,11 @@ func FuzzLoader(f *testing.F) {
 			t.Fatalf("end %d of %d, %v", end, len(b), err)
 		}
 		var last int64
-		for _, e := range l.entries {
-			if e.entry.n <= 0 || e.entry.at < last || e.entry.at+headerBytes+e.entry.n > end || e.stream == nil {
-				t.Fatalf("%+v behind byte %d, the segment ends at %d", e.entry, last, end)
+		for _, e := range l.spans {
+			if e.span.n <= 0 || e.span.at < last || e.span.at+headerBytes+e.span.n > end || e.stream == nil {
+				t.Fatalf("%+v behind byte %d, the segment ends at %d", e.span, last, end)
 			}
-			last = e.entry.at
+			last = e.span.at
 		}
 		for from, to := range seg.skip {
 			if to <= from || to > end || !seg.damaged {
@@ -287,16 +287,28 @@ func FuzzLoader(f *testing.F) {
 	})
 }
 
+// realSegments are segment files as they were written, whole, torn, damaged in a header, a table and the data, and joined.
+func realSegments(t testing.TB) [][]byte {
+	w := threeBatches(t)
+	list := [][]byte{w.bytes, w.bytes[:w.ends[2]-7], append(bytes.Clone(w.bytes), w.bytes[len(segmentMagic):]...)}
+	for _, at := range []int{len(segmentMagic) + 5, len(segmentMagic) + headerBytes + 9, w.ends[0] - 3, w.ends[0] + 20} {
+		damaged := bytes.Clone(w.bytes)
+		damaged[at] ^= 0x41
+		list = append(list, damaged)
+	}
+	return list
+}
+
 func someSegments() [][]byte {
 	var list [][]byte
-	for _, table := range [][]extent{
-		{{whole: []byte("a"), generation: 1, n: 2}},
-		{{whole: []byte("a"), generation: 1, start: 5, n: 1}, {whole: []byte("b"), generation: 2, start: maxOffset, n: 1}},
+	for _, table := range [][]block{
+		{{key: []byte("a"), streamID: 1, n: 2}},
+		{{key: []byte("a"), streamID: 1, start: 5, n: 1}, {key: []byte("b"), streamID: 2, start: maxOffset, n: 1}},
 	} {
 		var encoded []byte
 		for _, e := range table {
 			e.checksum = crc32.Checksum([]byte("x\n")[:e.n], castagnoli)
-			encoded = appendExtent(encoded, e, string(e.whole))
+			encoded = appendBlock(encoded, e, string(e.key))
 		}
 		record := string(appendHeader(nil, encoded, 2, 0)) + string(encoded) + "x\n"
 		list = append(list, []byte(segmentMagic+record+"garbage"+record), []byte(segmentMagic+record+record[:20]))
@@ -304,15 +316,18 @@ func someSegments() [][]byte {
 	return list
 }
 
-// FuzzSegment: whatever a segment file and the anchors hold, the spool opens, ships what is good of it and is usable.
+// FuzzSegment: whatever a segment file and the file of positions hold, the spool opens, ships what is good of it and is usable.
 func FuzzSegment(f *testing.F) {
 	for _, seed := range someSegments() {
-		f.Add(seed, encodeSlot(nil, saved{1, anchor{0, 100}, 1}, 1))
+		f.Add(seed, encodeSlot(nil, position{1, mapping{0, 100}, 1}, 1))
 	}
-	f.Fuzz(func(t *testing.T, segment, anchorFile []byte) {
+	for _, seed := range realSegments(f) {
+		f.Add(seed, []byte{})
+	}
+	f.Fuzz(func(t *testing.T, segment, positions []byte) {
 		dir := t.TempDir()
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, segmentName(1)), sealed(segment), 0o600),
-			os.WriteFile(filepath.Join(dir, "anchors"), anchorFile, 0o600)); err != nil {
+			os.WriteFile(filepath.Join(dir, positionsFile), positions, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		opts := testOptions()
@@ -325,7 +340,7 @@ func FuzzSegment(f *testing.F) {
 			}
 			for _, st := range s.Streams() {
 				// Data that are no lines are none of the spool's own; they are read all the same.
-				_, _ = shipOne(st, b, 1<<20, known, kept)
+				_, _ = shipOne(st, b, []int64{1 << 20, 40}[rounds%2], known, kept)
 				if offset, n, _ := st.Pending(1 << 20); n > 0 {
 					st.Shipped(offset + n)
 				}
@@ -383,13 +398,13 @@ func FuzzDamage(f *testing.F) {
 		for i, lines := range w.lines {
 			if good := w.ends[i] <= size && (flip == 0 || int(at) >= w.ends[i] || int(at) < start); good {
 				for _, l := range lines {
-					if stored[pieces(l)[0].Whole+": "+l] != 1 {
+					if stored[batchOf(l)[0].Stream+": "+l] != 1 {
 						t.Fatalf("%q of an undamaged batch is lost", l)
 					}
 				}
 			}
 			for _, l := range lines {
-				delete(stored, pieces(l)[0].Whole+": "+l)
+				delete(stored, batchOf(l)[0].Stream+": "+l)
 			}
 			start = w.ends[i]
 		}

@@ -10,12 +10,12 @@ import (
 	"github.com/rayhistory/historyserver/internal/atomicfile"
 )
 
-// disk is what the spool asks of the file system. Tests put faults behind it.
+// disk is the file system as the spool uses it. Tests inject faults here.
 type disk interface {
-	// create makes a file that must not exist, to read and write.
+	// create creates a file for reading and writing; it must not exist.
 	create(path string) (file, error)
 	open(path string) (file, error) // to read
-	// update opens a file to read and write, and makes it if there is none.
+	// update opens a file for reading and writing, and creates it if it does not exist.
 	update(path string) (file, error)
 	truncate(path string, size int64) error
 	rename(from, to string) error
@@ -91,7 +91,7 @@ func (osDisk) list(dir string) ([]fs.FileInfo, error) {
 	return files, nil
 }
 
-// diskFull tells of errors that pass when something is deleted.
+// diskFull says whether an error goes away when something is deleted.
 func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -11,66 +11,73 @@ import (
 	"slices"
 )
 
-// load reads what an earlier process left: every record of every segment, checked.
+// load reads and checks every record of every segment that an earlier process left.
 func (s *Spool) load() error {
-	if err := s.anchors.load(); err != nil {
+	if err := s.positions.load(); err != nil {
 		return err
 	}
-	files, err := s.disk.list(s.dir)
+	found, err := s.loadSegments()
 	if err != nil {
-		return fmt.Errorf("list spool: %w", err)
+		return err
 	}
-	type found struct {
-		sequence uint64
-		fs.FileInfo
-	}
-	var segments []found
-	for _, f := range files {
-		if sequence, ok := parseSegmentName(f.Name()); ok {
-			segments = append(segments, found{sequence, f})
-			s.sequence = max(s.sequence, sequence+1)
-		}
-	}
-	slices.SortFunc(segments, func(a, b found) int { return cmp.Compare(a.sequence, b.sequence) })
-	for _, f := range segments {
-		path := filepath.Join(s.dir, f.Name())
-		if err := s.loadSegment(path, f.Size()); err != nil {
-			// A file that can't be read is no reason to refuse all that is still to come.
-			s.metrics.damaged.Inc()
-			s.log.WithError(err).Errorf("spool: %s can't be read and is set aside", path)
-			s.report("set segment aside", s.quarantine(path))
-		}
-	}
-	stale := maps.Clone(s.anchors.live)
-	for whole, st := range s.streams {
+	stale := maps.Clone(s.positions.live)
+	for key, st := range s.streams {
 		if st.segments == 0 { // only a torn batch named it
-			delete(s.streams, whole)
+			delete(s.streams, key)
 			continue
 		}
 		st.settle()
-		if a, ok := s.anchors.live[st.generation]; ok {
-			delete(stale, st.generation)
-			// What had the offsets before the anchor may have been deleted.
-			st.next = max(st.next, a.saved.anchor.from)
-			st.anchor, st.anchored = a.saved.anchor, true
-			if a.saved.until > a.saved.anchor.from {
-				st.attempts = []int64{a.saved.until}
+		if saved, ok := s.positions.live[st.id]; ok {
+			delete(stale, st.id)
+			p := saved.position
+			// The bytes before the position may have been deleted.
+			st.next = max(st.next, p.mapping.local)
+			st.mapping, st.mapped = p.mapping, true
+			if p.tried > p.mapping.local {
+				st.tried = []int64{p.tried}
 			}
-			st.release(a.saved.anchor.from)
+			st.release(p.mapping.local)
 		}
 		st.next += restartGap
 	}
-	s.anchors.forget(slices.Collect(maps.Keys(stale)))
+	for id := range stale {
+		s.positions.forget(id)
+	}
 	s.collect()
-	s.drop()
-	if len(segments) > 0 {
+	s.deleteDead()
+	if found > 0 {
 		s.log.Infof("spool: %d segments with %d bytes of events wait from before", len(s.segments), s.used)
 	}
 	return nil
 }
 
-// loadSegment indexes one segment. It is changed only by cutting off a torn end: bytes behind the last whole record, of a batch nobody
-// was told is kept.
+// loadSegments loads the segments in the order of their sequence, and returns how many there are.
+func (s *Spool) loadSegments() (found int, err error) {
+	files, err := s.disk.list(s.dir)
+	if err != nil {
+		return 0, fmt.Errorf("list spool: %w", err)
+	}
+	files = slices.DeleteFunc(files, func(f fs.FileInfo) bool {
+		_, ok := parseSegmentName(f.Name())
+		return !ok
+	})
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) }) // of one length
+	for _, f := range files {
+		sequence, _ := parseSegmentName(f.Name())
+		s.sequence = max(s.sequence, sequence+1)
+		path := filepath.Join(s.dir, f.Name())
+		if err := s.loadSegment(path, f.Size()); err != nil {
+			// One unreadable file must not keep the spool from accepting new batches.
+			s.metrics.damaged.Inc()
+			s.log.WithError(err).Errorf("spool: %s cannot be read and is set aside", path)
+			s.report("set segment aside", s.quarantine(path))
+		}
+	}
+	return len(files), nil
+}
+
+// loadSegment indexes one segment. It changes the file only to cut off a torn end: bytes after the last complete record, from a batch that
+// was never answered.
 func (s *Spool) loadSegment(path string, size int64) (err error) {
 	f, err := s.disk.open(path)
 	if err != nil {
@@ -94,18 +101,21 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	seg.size, seg.synced = end, end
 	s.segments[seg] = struct{}{}
 	s.used += seg.size
-	for _, e := range l.entries {
-		e.stream.restore(e.generation, e.entry)
+	for _, e := range l.spans {
+		e.stream.restore(e.streamID, e.span)
 	}
-	if seg.damaged {
+	if l.foreign != nil {
+		seg.damaged = true // so the file is set aside instead of deleted
+		s.log.WithError(l.foreign).Errorf("spool: %s holds what no collector of this cluster spools; that is not shipped, and the file is set aside in %s", path, quarantineDir)
+	} else if seg.damaged {
 		s.metrics.damaged.Inc()
 		s.log.Errorf("spool: %s is damaged; what can be read is shipped, then the file is set aside in %s", path, quarantineDir)
 	}
 	return nil
 }
 
-// cutTail cuts off what is behind the last whole record. Most likely it is a batch that was never answered; in case it is one whose
-// head was damaged it is kept aside.
+// cutTail cuts off the bytes after the last complete record. Most likely they are a batch that was never answered. They are still set
+// aside, because they may be a record with a damaged header.
 func (s *Spool) cutTail(f file, path string, end, size int64) error {
 	tail := make([]byte, min(size-end, quarantineBytes))
 	if _, err := f.ReadAt(tail, end); err != nil && !errors.Is(err, io.EOF) {
@@ -126,24 +136,24 @@ func (s *Spool) cutTail(f file, path string, end, size int64) error {
 	return errors.Join(err, s.disk.truncate(path, end))
 }
 
-// restore notes an entry that was found on disk, for settle.
-func (st *Stream) restore(generation uint64, e entry) {
+// restore adds a span that was found on disk, for settle.
+func (st *Stream) restore(streamID uint64, e span) {
 	if st.segments == 0 {
-		st.generation = generation
+		st.id = streamID
 	}
-	if generation != st.generation {
-		// Everything of the generation before was shipped when this one began.
-		st.generation, st.entries = generation, nil
+	if streamID != st.id {
+		// A key gets a new ID only when everything of the previous one is shipped.
+		st.id, st.spans = streamID, nil
 	}
 	e.segment.add(st)
-	st.entries = append(st.entries, e)
+	st.spans = append(st.spans, e)
 }
 
-// settle puts the entries in order. Those that were being moved (compact) are there twice: the later ones count.
+// settle puts the spans in order. Blocks that were being moved (see compact) exist twice; the later ones count.
 func (st *Stream) settle() {
-	found := st.entries
-	st.entries = nil
-	slices.SortStableFunc(found, func(a, b entry) int { return cmp.Compare(a.start, b.start) })
+	found := st.spans
+	st.spans = nil
+	slices.SortStableFunc(found, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	for i, e := range found {
 		if i+1 < len(found) && found[i+1].start < e.end() {
 			continue
@@ -162,16 +172,17 @@ type loader struct {
 	segment *segment
 	window  *window
 	buf     []byte
-	entries []loadedEntry
+	spans   []loadedSpan
+	foreign error // of a stream that Options.Check refused
 }
 
-type loadedEntry struct {
-	stream     *Stream
-	generation uint64
-	entry      entry
+type loadedSpan struct {
+	stream   *Stream
+	streamID uint64
+	span     span
 }
 
-// run collects the good extents and returns where the last whole record ends.
+// run collects the good blocks and returns the end of the last complete record.
 func (l *loader) run() (end int64, err error) {
 	at := segmentHead
 	if l.window.size < at {
@@ -200,39 +211,53 @@ func (l *loader) run() (end int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		kept := len(l.entries)
-		whole, err := l.record(rec)
+		kept := len(l.spans)
+		intact, err := l.record(rec)
 		if err != nil {
 			return 0, err
 		}
-		if !whole && rec.end == l.window.size {
-			l.entries = l.entries[:kept]
+		if !intact && rec.end == l.window.size {
+			l.spans = l.spans[:kept]
 			return at, nil
 		}
-		l.segment.damaged = l.segment.damaged || !whole
+		l.segment.damaged = l.segment.damaged || !intact
 		at = rec.end
 	}
 	return at, nil
 }
 
-// record takes the record's good extents; whole says that all are.
-func (l *loader) record(rec record) (whole bool, err error) {
-	whole = true
-	// The table is the window's, which the data is not read through.
-	for ext, at := range rec.extents() {
-		sum, err := checksum(l.window.file, at, ext.n, l.buf)
+// record adds the record's good blocks; intact says that all are good.
+func (l *loader) record(rec record) (intact bool, err error) {
+	intact = true
+	// The table stays valid meanwhile: the data is not read through the window.
+	for b, at := range rec.blocks() {
+		sum, err := checksum(l.window.file, at, b.n, l.buf)
 		if err != nil {
 			return false, err
 		}
-		if sum != ext.checksum {
-			whole = false
+		if sum != b.checksum {
+			intact = false
 			continue
 		}
-		st := l.spool.stream(string(ext.whole))
-		if st == nil {
-			return false, fmt.Errorf("more than %d wholes", maxStreams)
+		key := string(b.key)
+		if err := l.check(key); err != nil {
+			l.spool.metrics.foreign.Inc()
+			l.foreign = err
+			continue
 		}
-		l.entries = append(l.entries, loadedEntry{st, ext.generation, entry{segment: l.segment, at: rec.at, last: rec.at, start: ext.start, n: ext.n, arrived: rec.arrived}})
+		st := l.spool.stream(key)
+		if st == nil {
+			return false, fmt.Errorf("more than %d streams", maxStreams)
+		}
+		l.spans = append(l.spans, loadedSpan{st, b.streamID, span{segment: l.segment, at: rec.at, last: rec.at, start: b.start, n: b.n, arrived: rec.arrived}})
 	}
-	return whole, nil
+	return intact, nil
+}
+
+// check calls Options.Check, unless the stream is known to be good.
+func (l *loader) check(key string) error {
+	if l.spool.opts.Check == nil || l.spool.streams[key] != nil {
+		return nil
+	}
+	return l.spool.opts.Check(key)
 }

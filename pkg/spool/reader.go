@@ -8,26 +8,24 @@ import (
 	"io/fs"
 )
 
-// reader reads a range of a stream. It finds the stream's extents by walking over the segments' records, so it takes the memory of one
-// window whatever its length.
+// reader reads a range of a stream. It finds the stream's blocks by walking over the segments' records, so it needs only the memory of one
+// window, however long the range is.
 type reader struct {
 	stream   *Stream
-	start, n int64 // offsets in the stream
+	start, n int64 // local offset, bytes
 	pos      int64 // read so far
-	err      error // that ended reading: the range is no longer all there
+	err      error // ended reading, because bytes of the range are lost
 
-	walk  *walk
-	entry int64 // where the entry starts that the walk is in
-	// The extent being read: from which offset it reaches to which, where that one lies in the file, and its checksum so far. An extent
-	// that is not read from its start can't be checked.
-	ext     extent
-	dataAt  int64
-	done    int64
-	sum     uint32
-	checked bool
+	walk *walk
+	span int64 // local offset of the span that the walk is in
+	// The block being read, the position of its data in the file, how many bytes were read, and their checksum.
+	block  block
+	dataAt int64
+	done   int64
+	sum    uint32
 }
 
-// Read fails with errDamaged before it has returned the last bytes of a damaged extent.
+// Read fails with errDamaged before it returns the last bytes of a damaged block.
 func (r *reader) Read(p []byte) (int, error) {
 	switch {
 	case r.err != nil:
@@ -37,40 +35,40 @@ func (r *reader) Read(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	}
-	if r.done >= r.ext.n {
-		if err := r.seekExtent(r.start + r.pos); err != nil {
-			return 0, fmt.Errorf("read %s: %w", r.stream.whole, err)
+	if r.done >= r.block.n {
+		if err := r.seekBlock(r.start + r.pos); err != nil {
+			return 0, fmt.Errorf("read %s: %w", r.stream.key, err)
 		}
 	}
-	p = p[:min(int64(len(p)), r.ext.n-r.done, r.n-r.pos)]
+	p = p[:min(int64(len(p)), r.block.n-r.done, r.n-r.pos)]
 	if n, err := r.walk.file.ReadAt(p, r.dataAt+r.done); n < len(p) {
 		return 0, fmt.Errorf("read %s: %w", r.walk.segment.path, noEOF(err))
 	}
 	r.sum = crc32.Update(r.sum, castagnoli, p)
 	r.done += int64(len(p))
-	if r.done == r.ext.n && r.checked && r.sum != r.ext.checksum {
-		r.err = fmt.Errorf("read %s: %d bytes: %w", r.walk.segment.path, r.ext.n, errDamaged)
-		r.stream.spool.lose(r.stream, r.walk.segment, r.ext.start, r.ext.n)
+	if r.done == r.block.n && r.sum != r.block.checksum {
+		r.err = fmt.Errorf("read %s: %d bytes: %w", r.walk.segment.path, r.block.n, errDamaged)
+		r.stream.spool.lose(r.stream, r.walk.segment, r.block.start, r.block.n)
 		return 0, r.err
 	}
 	r.pos += int64(len(p))
 	return len(p), nil
 }
 
-// seekExtent finds the extent that holds the offset.
-func (r *reader) seekExtent(offset int64) error {
-	e, err := r.stream.entryAt(offset)
+// seekBlock finds the block that holds the offset.
+func (r *reader) seekBlock(offset int64) error {
+	e, err := r.stream.spanAt(offset)
 	if err != nil {
 		return err
 	}
-	// The walk goes on within an entry. Another entry of the segment may lie before the one read last, if one of them was moved there.
-	if r.walk == nil || r.walk.segment != e.segment || r.walk.passed > offset || r.entry != e.start && r.walk.read > e.at {
+	// The walk continues only within a span. Another span of the segment may lie before the last one, if one of them was moved there.
+	if r.walk == nil || r.walk.segment != e.segment || r.walk.passed > offset || r.span != e.start && r.walk.read > e.at {
 		if err := r.close(); err != nil {
 			return err
 		}
 		if r.walk, err = r.stream.spool.walk(e.segment, r.stream, e.at); errors.Is(err, fs.ErrNotExist) {
-			// The segment was compacted just now.
-			if e, err = r.stream.entryAt(offset); err == nil {
+			// The segment was just compacted.
+			if e, err = r.stream.spanAt(offset); err == nil {
 				r.walk, err = r.stream.spool.walk(e.segment, r.stream, e.at)
 			}
 		}
@@ -78,21 +76,26 @@ func (r *reader) seekExtent(offset int64) error {
 			return err
 		}
 	}
-	r.entry = e.start
+	r.span = e.start
 	for {
-		ext, at, err := r.walk.next()
+		b, at, err := r.walk.next()
 		if err != nil {
 			return noEOF(err)
 		}
-		if ext.start <= offset && offset < ext.start+ext.n {
-			r.ext, r.dataAt, r.done, r.sum = ext, at, offset-ext.start, 0
-			r.checked = r.done == 0
+		if b.start <= offset && offset < b.start+b.n {
+			// The bytes before the offset are read only for the checksum.
+			before := offset - b.start
+			sum, err := checksum(r.walk.file, at, before, make([]byte, min(before, windowBytes)))
+			if err != nil {
+				return noEOF(err)
+			}
+			r.block, r.dataAt, r.done, r.sum = b, at, before, sum
 			return nil
 		}
 	}
 }
 
-// Seek as io.Seeker says.
+// Seek implements io.Seeker.
 func (r *reader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -105,7 +108,7 @@ func (r *reader) Seek(offset int64, whence int) (int64, error) {
 	}
 	if offset != r.pos {
 		r.pos = offset
-		r.ext = extent{}
+		r.block = block{}
 		r.done = 0
 	}
 	return offset, nil
@@ -122,33 +125,32 @@ func (r *reader) close() error {
 
 func (r *reader) Close() error { return r.close() }
 
-// lose takes what can't be read off a stream.
+// lose removes n unreadable bytes from a stream.
 func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
 	s.metrics.damaged.Inc()
-	s.log.WithField("key", st.whole).Errorf("spool: %d bytes of events in %s are damaged and lost; the file is set aside", n, seg.path)
+	s.log.WithField("key", st.key).Errorf("spool: %d bytes of events in %s are damaged and lost; the file is set aside", n, seg.path)
 	s.mu.Lock()
 	st.remove(start, n)
 	s.collect()
 	s.mu.Unlock()
-	s.drop()
+	s.deleteDead()
 }
 
-// walk goes over the extents of one stream in one segment.
+// walk iterates over the blocks of one stream in one segment.
 type walk struct {
-	segment    *segment
-	stream     *Stream
-	generation uint64
-	file       file
-	window     *window
-	at         int64 // of the next record
-	read       int64 // of the last one
-	passed     int64 // end of the last extent returned
-	found      []located
+	segment *segment
+	stream  *Stream
+	file    file
+	window  *window
+	at      int64 // of the next record
+	read    int64 // of the last one
+	passed  int64 // end of the last block returned
+	found   []located
 }
 
 type located struct {
-	extent extent
-	at     int64
+	block block
+	at    int64
 }
 
 func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
@@ -157,36 +159,36 @@ func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	size, generation := seg.size, st.generation
+	size := seg.size
 	s.mu.Unlock()
-	return &walk{segment: seg, stream: st, generation: generation, file: f, window: newWindow(f, size), at: at}, nil
+	return &walk{segment: seg, stream: st, file: f, window: newWindow(f, size), at: at}, nil
 }
 
-// next is the stream's next extent and where its data lies; io.EOF behind the last one.
-func (w *walk) next() (extent, int64, error) {
+// next returns the stream's next block and the position of its data; io.EOF after the last block.
+func (w *walk) next() (block, int64, error) {
 	for len(w.found) == 0 {
 		if behind, ok := w.segment.skip[w.at]; ok {
 			w.at = behind
 		}
 		if w.at >= w.window.size {
-			return extent{}, 0, io.EOF
+			return block{}, 0, io.EOF
 		}
 		rec, err := w.window.record(w.at)
 		if err != nil {
-			return extent{}, 0, err
+			return block{}, 0, err
 		}
-		for ext, at := range rec.extents() {
-			if ext.generation == w.generation && string(ext.whole) == w.stream.whole {
-				ext.whole = nil // the window's
-				w.found = append(w.found, located{ext, at})
+		for b, at := range rec.blocks() {
+			if b.streamID == w.stream.id && string(b.key) == w.stream.key {
+				b.key = nil // its memory belongs to the window
+				w.found = append(w.found, located{b, at})
 			}
 		}
 		w.read, w.at = rec.at, rec.end
 	}
 	l := w.found[0]
 	w.found = w.found[1:]
-	w.passed = l.extent.start + l.extent.n
-	return l.extent, l.at, nil
+	w.passed = l.block.start + l.block.n
+	return l.block, l.at, nil
 }
 
 func noEOF(err error) error {

@@ -9,46 +9,45 @@ import (
 	"iter"
 )
 
-// A segment file is the bytes of segmentMagic and then records; all numbers are little-endian, all checksums CRC-32C. A record is one
-// batch:
+// A segment file is segmentMagic followed by records. All numbers are little-endian, all checksums CRC-32C. A record is one batch:
 //
 //	header  magic [4]byte, table bytes uint32, data bytes uint64, arrived int64 (Unix ns), table checksum uint32, header checksum uint32
-//	table   for each extent: generation uint64, start int64, bytes uint32, data checksum uint32, key bytes uint16, key
-//	data    the extents' bytes, one after the other
+//	table   for each block: stream ID uint64, local offset int64, bytes uint32, data checksum uint32, key bytes uint16, key
+//	data    the blocks' bytes, one after the other
 //
-// An extent is whole lines of one whole. Its start is its place in the stream (see Stream), its generation that of the stream.
+// A block is lines of one stream. See Stream for the ID and local offsets.
 const (
-	segmentMagic    = "RHSPOOL1"
-	recordMagic     = "\xa7RH\x01"
-	headerBytes     = 4 + 4 + 8 + 8 + 4 + 4
-	extentHeadBytes = 8 + 8 + 4 + 4 + 2
-	// maxTableBytes is far above any real batch's; a longer one is taken for damage.
+	segmentMagic   = "RHSPOOL1"
+	recordMagic    = "\xa7RH\x01"
+	headerBytes    = 4 + 4 + 8 + 8 + 4 + 4
+	blockHeadBytes = 8 + 8 + 4 + 4 + 2
+	// maxTableBytes is far more than any real batch needs; a longer table counts as damage.
 	maxTableBytes = 16 << 20
 	maxKeyBytes   = 1 << 12
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errDamaged: the bytes are not what was written.
+// errDamaged says that bytes are not as they were written.
 var errDamaged = errors.New("damaged")
 
-// extent is one table entry.
-type extent struct {
-	whole      []byte
-	generation uint64
-	start      int64
-	n          int64
-	checksum   uint32
+// block is one entry of a record's table.
+type block struct {
+	key      []byte // the stream's
+	streamID uint64
+	start    int64 // local offset
+	n        int64
+	checksum uint32
 }
 
-// appendExtent adds an entry to a table; the key is given apart from the extent, as a string.
-func appendExtent(table []byte, e extent, whole string) []byte {
-	table = binary.LittleEndian.AppendUint64(table, e.generation)
+// appendBlock adds a block to a table. The key is a separate parameter because the writer has it as a string.
+func appendBlock(table []byte, e block, key string) []byte {
+	table = binary.LittleEndian.AppendUint64(table, e.streamID)
 	table = binary.LittleEndian.AppendUint64(table, uint64(e.start))
 	table = binary.LittleEndian.AppendUint32(table, uint32(e.n))
 	table = binary.LittleEndian.AppendUint32(table, e.checksum)
-	table = binary.LittleEndian.AppendUint16(table, uint16(len(whole)))
-	return append(table, whole...)
+	table = binary.LittleEndian.AppendUint16(table, uint16(len(key)))
+	return append(table, key...)
 }
 
 func appendHeader(b, table []byte, dataBytes, arrived int64) []byte {
@@ -61,19 +60,19 @@ func appendHeader(b, table []byte, dataBytes, arrived int64) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// record is a record's place in its segment file.
+// record is the position of a record in its segment file.
 type record struct {
 	at, dataAt, end int64
 	arrived         int64
 	table           []byte // valid until the window moves
 }
 
-// extents walks over the record's extents and the file offsets of their data.
-func (r record) extents() iter.Seq2[extent, int64] {
-	return func(yield func(extent, int64) bool) {
+// blocks iterates over the record's blocks and the file offsets of their data.
+func (r record) blocks() iter.Seq2[block, int64] {
+	return func(yield func(block, int64) bool) {
 		at := r.dataAt
 		for t := r.table; len(t) > 0; {
-			e, rest := cutExtent(t)
+			e, rest := cutBlock(t)
 			if !yield(e, at) {
 				return
 			}
@@ -82,28 +81,28 @@ func (r record) extents() iter.Seq2[extent, int64] {
 	}
 }
 
-// cutExtent reads the first extent of a table that checkTable found good.
-func cutExtent(t []byte) (extent, []byte) {
-	end := extentHeadBytes + int(binary.LittleEndian.Uint16(t[24:]))
-	return extent{
-		generation: binary.LittleEndian.Uint64(t),
-		start:      int64(binary.LittleEndian.Uint64(t[8:])),
-		n:          int64(binary.LittleEndian.Uint32(t[16:])),
-		checksum:   binary.LittleEndian.Uint32(t[20:]),
-		whole:      t[extentHeadBytes:end],
+// cutBlock reads the first block of a table that checkTable has accepted.
+func cutBlock(t []byte) (block, []byte) {
+	end := blockHeadBytes + int(binary.LittleEndian.Uint16(t[24:]))
+	return block{
+		streamID: binary.LittleEndian.Uint64(t),
+		start:    int64(binary.LittleEndian.Uint64(t[8:])),
+		n:        int64(binary.LittleEndian.Uint32(t[16:])),
+		checksum: binary.LittleEndian.Uint32(t[20:]),
+		key:      t[blockHeadBytes:end],
 	}, t[end:]
 }
 
-// checkTable says whether t is whole extents of dataBytes together.
+// checkTable says whether t consists of complete entries, of blocks with dataBytes in total.
 func checkTable(t []byte, dataBytes uint64) bool {
 	var sum uint64
 	for len(t) > 0 {
-		if len(t) < extentHeadBytes || len(t) < extentHeadBytes+int(binary.LittleEndian.Uint16(t[24:])) {
+		if len(t) < blockHeadBytes || len(t) < blockHeadBytes+int(binary.LittleEndian.Uint16(t[24:])) {
 			return false
 		}
-		var e extent
-		e, t = cutExtent(t)
-		if e.n == 0 || e.start < 0 || e.start > maxOffset || len(e.whole) == 0 {
+		var e block
+		e, t = cutBlock(t)
+		if e.n == 0 || e.start < 0 || e.start > maxOffset || len(e.key) == 0 {
 			return false
 		}
 		sum += uint64(e.n)
@@ -111,12 +110,12 @@ func checkTable(t []byte, dataBytes uint64) bool {
 	return sum == dataBytes
 }
 
-// window reads a segment file through one small buffer.
+// window reads a segment file through a small buffer.
 type window struct {
 	file io.ReaderAt
 	size int64
 	at   int64
-	buf  []byte // the bytes of the file from at
+	buf  []byte // bytes of the file, from offset at
 }
 
 const windowBytes = 64 << 10
@@ -125,7 +124,7 @@ func newWindow(f io.ReaderAt, size int64) *window {
 	return &window{file: f, size: size, buf: make([]byte, 0, windowBytes)}
 }
 
-// bytes are the n bytes at offset, which must lie within the file. They are valid until the next call.
+// bytes returns the n bytes at offset, which must lie within the file. They are valid until the next call.
 func (w *window) bytes(offset int64, n int) ([]byte, error) {
 	if offset < w.at || offset+int64(n) > w.at+int64(len(w.buf)) {
 		if n > cap(w.buf) {
@@ -140,7 +139,7 @@ func (w *window) bytes(offset int64, n int) ([]byte, error) {
 	return w.buf[offset-w.at:][:n], nil
 }
 
-// record reads the record at offset. Bytes that are none are errDamaged; other errors are the disk's.
+// record reads the record at offset. If there is none, the error is errDamaged; other errors come from the disk.
 func (w *window) record(offset int64) (record, error) {
 	if offset < 0 || w.size-offset < headerBytes {
 		return record{}, fmt.Errorf("record at byte %d: the file ends: %w", offset, errDamaged)
@@ -168,7 +167,7 @@ func (w *window) record(offset int64) (record, error) {
 	return r, nil
 }
 
-// checksum reads n bytes at offset for their checksum.
+// checksum returns the checksum of n bytes at offset.
 func checksum(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 	var sum uint32
 	for n > 0 {
@@ -182,7 +181,7 @@ func checksum(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 	return sum, nil
 }
 
-// find is the offset of the next record at or after offset, the file's size if there is none: where a walk goes on behind damage.
+// find returns the offset of the next record at or after offset, or the file's size if there is none. A walk continues there after damage.
 func (w *window) find(offset int64) (int64, error) {
 	for ; w.size-offset >= headerBytes; offset++ {
 		b, err := w.bytes(offset, 4)

@@ -13,17 +13,16 @@ import (
 // segment is one file of records. Its fields are guarded by the spool's mu.
 type segment struct {
 	path   string
-	size   int64 // bytes of whole records, and before them the magic
-	synced int64 // bytes that are surely on disk
-	live   int64 // bytes of extents that are not shipped
-	file   file  // nil once nothing is written to it any more
-	sealed bool  // nothing will be appended
-	// damaged segments are set aside, not deleted. skip tells where a walk goes on behind bytes that are no record.
-	damaged bool
-	stuck   bool // was compacted, as far as it went
-	skip    map[int64]int64
-	streams map[*Stream]struct{} // that have pieces in it
-	ended   []uint64             // generations of which it held the last pieces
+	size   int64 // bytes of the magic and of complete records
+	synced int64 // bytes that are certainly on disk
+	live   int64 // bytes of unshipped blocks
+	file   file  // nil when nothing more is written to it
+	sealed bool  // nothing more is appended
+	// damaged segments are set aside instead of deleted. skip maps a file offset without a record to the offset of the next record.
+	damaged   bool
+	skip      map[int64]int64
+	compacted bool                 // compaction was tried
+	streams   map[*Stream]struct{} // that have blocks in it
 }
 
 const (
@@ -42,7 +41,7 @@ func parseSegmentName(name string) (sequence uint64, ok bool) {
 // segmentHead is the bytes before the first record.
 const segmentHead = int64(len(segmentMagic))
 
-// add notes that the stream has pieces in the segment.
+// add records that the stream has blocks in the segment.
 func (g *segment) add(st *Stream) {
 	if _, ok := g.streams[st]; !ok {
 		g.streams[st] = struct{}{}
@@ -50,7 +49,7 @@ func (g *segment) add(st *Stream) {
 	}
 }
 
-// newSegment begins a segment. The folder's entry is on disk before anything in the segment counts.
+// newSegment begins a segment. Its name is synced to disk before anything in the segment counts.
 func (s *Spool) newSegment() (*segment, error) {
 	path := filepath.Join(s.dir, segmentName(s.sequence))
 	f, err := s.disk.create(path)
@@ -64,7 +63,7 @@ func (s *Spool) newSegment() (*segment, error) {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("create segment: %w", err), f.Close())
 		if s.disk.remove(path) != nil {
-			s.dead = append(s.dead, &segment{path: path}) // drop tries again
+			s.dead = append(s.dead, &segment{path: path}) // deleteDead tries again
 		}
 		return nil, err
 	}
@@ -74,7 +73,7 @@ func (s *Spool) newSegment() (*segment, error) {
 	return seg, nil
 }
 
-// seal ends the active segment: the next batch begins a new one.
+// seal ends the active segment. The next batch begins a new one.
 func (s *Spool) seal() {
 	seg := s.active
 	s.active = nil
@@ -93,7 +92,8 @@ func (g *segment) closeFile() error {
 	return err
 }
 
-// collect finds the segments of which nothing is left to ship, for drop. An active one is sealed for it: a spool at rest is empty.
+// collect moves completely shipped segments to dead, for deleteDead. It also seals the active segment if all of it is shipped, so an idle
+// spool is empty.
 func (s *Spool) collect() {
 	for seg := range s.segments {
 		if seg.live > 0 || seg.synced < seg.size {
@@ -105,23 +105,22 @@ func (s *Spool) collect() {
 		delete(s.segments, seg)
 		s.dead = append(s.dead, seg)
 		for st := range seg.streams {
-			if st.segments--; st.segments == 0 {
-				seg.ended = append(seg.ended, st.rest())
-			}
+			st.segments--
 		}
 	}
 }
 
-// drop deletes dead segments, or sets them aside if they were damaged. Those it can't delete are dropped again later.
-func (s *Spool) drop() {
+// deleteDead deletes dead segments, or sets them aside if they are damaged. Segments that cannot be deleted stay in the list until the next
+// call.
+func (s *Spool) deleteDead() {
 	s.mu.Lock()
 	dead := s.dead
 	s.dead = nil
-	var moved []saved
+	var behind []position
 	for _, seg := range dead {
 		for st := range seg.streams {
-			if st.segments > 0 && st.anchored {
-				moved = append(moved, st.place())
+			if st.segments > 0 && st.mapped {
+				behind = append(behind, st.position())
 			}
 		}
 	}
@@ -129,8 +128,8 @@ func (s *Spool) drop() {
 	if len(dead) == 0 {
 		return
 	}
-	// Behind an anchor there must be no piece missing that was shipped: it would be taken for lost.
-	err := s.anchors.save(moved)
+	// Positions first: after a crash, blocks that a saved position expects and that are not on disk would count as lost.
+	err := s.positions.save(behind)
 	kept := dead
 	if err == nil {
 		kept = nil
@@ -140,7 +139,7 @@ func (s *Spool) drop() {
 				kept = append(kept, seg)
 			}
 		}
-		// A segment that came back after a power loss would be shipped twice.
+		// A segment that reappears after a power loss would be shipped twice.
 		s.report("delete segments", s.disk.syncDir(s.dir))
 	}
 	s.report("delete segments", err)
@@ -148,9 +147,14 @@ func (s *Spool) drop() {
 	defer s.mu.Unlock()
 	s.dead = append(s.dead, kept...)
 	for _, seg := range dead {
-		if !slices.Contains(kept, seg) {
-			s.used -= seg.size
-			s.anchors.forget(seg.ended)
+		if slices.Contains(kept, seg) {
+			continue
+		}
+		s.used -= seg.size
+		for st := range seg.streams {
+			if st.segments == 0 {
+				s.positions.forget(st.id)
+			}
 		}
 	}
 }
@@ -162,7 +166,7 @@ func (s *Spool) discard(seg *segment) error {
 	return s.quarantine(seg.path)
 }
 
-// quarantine sets a file aside, and deletes the oldest of those set aside before if they are too many.
+// quarantine sets a file aside, and deletes the oldest files there if they have too many bytes.
 func (s *Spool) quarantine(path string) error {
 	dir := filepath.Join(s.dir, quarantineDir)
 	if err := s.disk.rename(path, filepath.Join(dir, filepath.Base(path))); err != nil {
@@ -180,12 +184,4 @@ func (s *Spool) quarantine(path string) error {
 		}
 	}
 	return nil
-}
-
-// report logs an error that nobody else hears of.
-func (s *Spool) report(what string, err error) {
-	if err != nil {
-		s.metrics.diskErrors.Inc()
-		s.log.WithError(err).Warn("spool: " + what)
-	}
 }

@@ -1,23 +1,6 @@
-// Package spool keeps events on local disk from the moment a collector has answered for them until they are in the backend.
-//
-// What is appended is a batch of pieces, each whole lines of one whole (package ship), and is kept whole or not at all. Batches are
-// records of segment files; a segment goes when all of it is shipped. What belongs to one whole is a Stream, which is shipped like any
-// growing file.
-//
-// After a crash the spool holds every batch whose Append returned nil. Which of them are stored the backend's listing tells, and where a
-// stream lies in its whole the anchors do. Where the two do not fit (another collector wrote into the same whole, objects vanished,
-// files were damaged), a stream goes on behind what is stored: then lines may be stored twice, which replay merges, but none is lost.
-//
-// A folder belongs to one process at a time:
-//
-//	lock            taken as long as the spool is open
-//	anchors         see anchors
-//	{sequence}.seg  segments
-//	quarantine/     damaged segments of which everything readable was shipped
 package spool
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -33,57 +16,58 @@ import (
 
 // Options of a spool. Log and Registerer must be set.
 type Options struct {
-	// MaxBytes is how large all segments together may get; 0 means 1 GiB.
+	// MaxBytes is the maximum size of all segments together; 0 means 1 GiB.
 	MaxBytes int64
-	// FsyncInterval is how often appended batches are made durable. 0 means that Append waits until its batch is; batches appended
-	// meanwhile share the wait. Above 0 Append does not wait: a batch survives the end of the process, but what the machine held in
-	// memory when it lost power is gone.
+	// FsyncInterval is the time between syncs of appended batches. 0 means that Append waits until its batch is durable; concurrent batches
+	// share one sync. Above 0, Append does not wait: a batch survives the end of the process, but not of the machine.
 	FsyncInterval time.Duration
-	Log           logrus.FieldLogger
-	Registerer    prometheus.Registerer
+	// Check, unless nil, says whether a stream found on disk may be shipped; others are set aside.
+	Check      func(stream string) error
+	Log        logrus.FieldLogger
+	Registerer prometheus.Registerer
 
-	disk         disk  // tests
-	segmentBytes int64 // tests
+	disk         disk  // set by tests
+	segmentBytes int64 // set by tests
 }
 
 const (
 	defaultMaxBytes = 1 << 30
-	// segmentBytes is where a new segment begins: what is deleted at once, and what a reader may have to look through for one stream.
+	// segmentBytes is the size at which a new segment begins: the unit of deletion, and the most that a reader walks over for one stream.
 	segmentBytes = 16 << 20
-	// extentBytes is how long pieces of one whole get before they are split between lines; a longer line stays whole.
-	extentBytes = 1 << 20
-	// maxStreams bounds the memory that streams take, some hundred bytes each.
+	// blockBytes is the size at which a new block begins; a line is never split.
+	blockBytes = 1 << 20
+	// maxStreams bounds the memory of streams, which take some hundred bytes each.
 	maxStreams = 20_000
-	// quarantineBytes is how much of damaged segments is kept.
+	// quarantineBytes bounds the damaged segments that are kept, in bytes.
 	quarantineBytes = 64 << 20
-	// restartGap separates the offsets that two processes gave a stream's pieces: what a process appended and damage took can not be
-	// confused with what the next one appends. No spool is that large.
+	// restartGap separates the local offsets that two processes gave to one stream: bytes that one process appended and that were damaged
+	// cannot be confused with bytes that the next process appends. No spool is that large.
 	restartGap = 1 << 40
-	// maxOffset is above any place in a stream: a stream would have to see a million restarts.
+	// maxOffset is above any local offset: a stream would have to see a million restarts.
 	maxOffset = 1 << 60
 )
 
 var (
-	// ErrFull: nothing can be appended until something was shipped, or the disk has room again.
+	// ErrFull says that nothing can be appended until something is shipped, or the disk has free space again.
 	ErrFull = errors.New("spool is full")
-	// ErrTooLarge: the batch would not fit into an empty spool.
+	// ErrTooLarge says that the batch would not fit into an empty spool.
 	ErrTooLarge = errors.New("batch is larger than the spool")
-	// ErrClosed: the spool was closed.
-	ErrClosed = errors.New("spool is closed")
+
+	errClosed = errors.New("spool is closed")
 )
 
-// Spool is safe for concurrent use.
+// Spool is the queue on disk. Safe for concurrent use.
 type Spool struct {
-	dir     string
-	opts    Options
-	disk    disk
-	log     logrus.FieldLogger
-	lock    *os.File
-	anchors *anchors
-	metrics *metrics
-	notify  chan struct{}
-	stop    chan struct{}
-	syncer  sync.WaitGroup
+	dir       string
+	opts      Options
+	disk      disk
+	log       logrus.FieldLogger
+	lock      *os.File
+	positions *positions
+	metrics   *metrics
+	notify    chan struct{}
+	stop      chan struct{}
+	syncer    sync.WaitGroup
 
 	compacting sync.Mutex // held while segments are compacted
 	syncing    sync.Mutex // held while a commit is made durable; taken before mu
@@ -91,18 +75,18 @@ type Spool struct {
 	mu       sync.Mutex
 	streams  map[string]*Stream
 	segments map[*segment]struct{}
-	dead     []*segment // shipped, to be deleted
+	dead     []*segment // everything shipped, to be deleted
 	active   *segment   // appended to; nil: the next batch begins one
 	sequence uint64     // of the next segment
 	used     int64      // bytes of all segments
-	commit   *commit
-	table    []byte // scratch of append
-	buf      []byte // scratch of write
+	commit   *commit    // the open one: see commit
+	table    []byte     // scratch of writeRecord
+	buf      []byte     // scratch of writeRecord
 	closed   bool
 }
 
-// Open opens the spool in dir, creating it if there is none. Damaged files are set aside, not an error. A second spool in the same
-// folder is one.
+// Open opens the spool in dir, and creates it if it does not exist. Damaged files are set aside and cause no error. A second spool in the
+// same folder is an error.
 func Open(dir string, opts Options) (*Spool, error) {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = defaultMaxBytes
@@ -125,7 +109,7 @@ func Open(dir string, opts Options) (*Spool, error) {
 		commit:   &commit{},
 		buf:      make([]byte, 0, writeBytes),
 	}
-	s.anchors = &anchors{disk: s.disk, path: filepath.Join(dir, "anchors"), live: make(map[uint64]slot)}
+	s.positions = &positions{disk: s.disk, path: filepath.Join(dir, positionsFile), live: make(map[uint64]slot)}
 	if err := os.MkdirAll(filepath.Join(dir, quarantineDir), 0o700); err != nil {
 		return nil, fmt.Errorf("create spool: %w; give the collector a folder that it may write to", err)
 	}
@@ -143,7 +127,7 @@ func Open(dir string, opts Options) (*Spool, error) {
 	return s, nil
 }
 
-// takeLock makes the folder this process's own until it ends, however it ends.
+// takeLock locks the folder for this process. The kernel releases the lock when the process ends for any reason.
 func (s *Spool) takeLock() error {
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -156,7 +140,7 @@ func (s *Spool) takeLock() error {
 	return nil
 }
 
-// Close makes everything durable and gives the folder up. Sources must not be used any more.
+// Close makes everything durable and unlocks the folder. Streams must not be used any more.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -175,10 +159,10 @@ func (s *Spool) Close() error {
 		err = errors.Join(err, s.active.closeFile())
 	}
 	s.opts.Registerer.Unregister(s.metrics)
-	return errors.Join(err, s.anchors.close(), s.lock.Close())
+	return errors.Join(err, s.positions.close(), s.lock.Close())
 }
 
-// Notify is told whenever there is something new to ship.
+// Notify returns a channel that receives when there is something new to ship.
 func (s *Spool) Notify() <-chan struct{} { return s.notify }
 
 // Streams lists the streams that have something to ship.
@@ -187,20 +171,20 @@ func (s *Spool) Streams() []*Stream {
 	defer s.mu.Unlock()
 	var streams []*Stream
 	for _, st := range s.streams {
-		if len(st.entries) > 0 {
+		if len(st.spans) > 0 {
 			streams = append(streams, st)
 		}
 	}
 	return streams
 }
 
-// Waiting is how many bytes of pieces are not shipped, and when the first of them came.
+// Waiting returns the number of unshipped bytes, and the arrival time of the oldest.
 func (s *Spool) Waiting() (bytes int64, oldest time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var first int64
 	for _, st := range s.streams {
-		for _, e := range st.entries {
+		for _, e := range st.spans {
 			bytes += e.n
 			if first == 0 || e.arrived < first {
 				first = e.arrived
@@ -213,26 +197,23 @@ func (s *Spool) Waiting() (bytes int64, oldest time.Time) {
 	return bytes, time.Unix(0, first)
 }
 
-// stream finds or makes the stream of a whole; nil if there are too many.
-func (s *Spool) stream(whole string) *Stream {
-	if st := s.streams[whole]; st != nil {
+// stream finds or creates the stream of a key; nil if there are too many.
+func (s *Spool) stream(key string) *Stream {
+	if st := s.streams[key]; st != nil {
 		return st
 	}
 	if len(s.streams) >= maxStreams {
 		return nil
 	}
-	st := &Stream{spool: s, whole: whole, generation: rand.Uint64()}
-	s.streams[whole] = st
+	st := &Stream{spool: s, key: key, id: rand.Uint64()}
+	s.streams[key] = st
 	return st
 }
 
-// check says whether ctx, and the spool, still let something be appended.
-func (s *Spool) check(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// report logs an error that is not returned to a caller.
+func (s *Spool) report(what string, err error) {
+	if err != nil {
+		s.metrics.diskErrors.Inc()
+		s.log.WithError(err).Warn("spool: " + what)
 	}
-	if s.closed {
-		return ErrClosed
-	}
-	return nil
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func mustAppend(t *testing.T, s *Spool, lines ...string) {
+func mustAppend(t testing.TB, s *Spool, lines ...string) {
 	t.Helper()
-	if err := s.Append(t.Context(), pieces(lines...)); err != nil {
+	if err := s.Append(t.Context(), batchOf(lines...)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -30,19 +30,19 @@ func checkStored(t *testing.T, b *store, lines []string, most int) {
 	t.Helper()
 	stored := b.lines()
 	for _, l := range lines {
-		whole := pieces(l)[0].Whole
-		n := stored[whole+": "+l]
+		stream := batchOf(l)[0].Stream
+		n := stored[stream+": "+l]
 		if n == 0 || n > most {
 			t.Errorf("%q is stored %d times", l, n)
 		}
-		delete(stored, whole+": "+l)
+		delete(stored, stream+": "+l)
 	}
 	if len(stored) > 0 {
 		t.Errorf("stored but never kept: %v", stored)
 	}
 }
 
-func segments(t *testing.T, dir string) []string {
+func segments(t testing.TB, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
 	if err != nil {
@@ -79,7 +79,7 @@ func TestAppendAndShip(t *testing.T) {
 	if n, oldest := s.Waiting(); n != 0 || !oldest.IsZero() {
 		t.Errorf("%d bytes wait in a spool at rest since %v", n, oldest)
 	}
-	// The whole goes on where it ended, without another listing.
+	// The stream goes on where it ended, without another listing.
 	mustAppend(t, s, line("a", 4))
 	if shipped, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{"a": true}, kept); !shipped || err != nil {
 		t.Fatal(shipped, err)
@@ -91,9 +91,9 @@ func TestAppendAndShip(t *testing.T) {
 
 func TestPieceMustBeLines(t *testing.T) {
 	s := reopen(t, t.TempDir(), testOptions())
-	for _, p := range []Piece{{"", []byte("x\n")}, {"a", nil}, {"a", []byte("x")}, {strings.Repeat("k", maxKeyBytes+1), []byte("x\n")}} {
-		if err := s.Append(t.Context(), []Piece{{"a", []byte("good\n")}, p}); err == nil {
-			t.Errorf("%.20q %q was kept", p.Whole, p.Data)
+	for _, p := range []Lines{{"", []byte("x\n")}, {"a", nil}, {"a", []byte("x")}, {strings.Repeat("k", maxKeyBytes+1), []byte("x\n")}} {
+		if err := s.Append(t.Context(), []Lines{{"a", []byte("good\n")}, p}); err == nil {
+			t.Errorf("%.20q %q was kept", p.Stream, p.Data)
 		}
 	}
 	if s.Streams() != nil {
@@ -112,7 +112,7 @@ func TestLongPiecesAreCutBetweenLines(t *testing.T) {
 	}
 	long := fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%s\"}\n", strings.Repeat("y", 3<<20))
 	lines = append(lines, long)
-	if err := s.Append(t.Context(), []Piece{{"a", []byte(strings.Join(lines, ""))}}); err != nil {
+	if err := s.Append(t.Context(), []Lines{{"a", []byte(strings.Join(lines, ""))}}); err != nil {
 		t.Fatal(err)
 	}
 	st := s.Streams()[0]
@@ -127,6 +127,56 @@ func TestLongPiecesAreCutBetweenLines(t *testing.T) {
 	}
 }
 
+// TestSmallChunks: a store that takes little at a time gets a batch in parts, cut between lines, over restarts and lost answers; damage
+// costs what was damaged.
+func TestSmallChunks(t *testing.T) {
+	dir := t.TempDir()
+	opts := testOptions()
+	opts.disk = fastDisk{}
+	s := reopen(t, dir, opts)
+	var lines []string
+	for i := range 300 {
+		lines = append(lines, fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%d%s\"}\n", i, strings.Repeat("x", 1000)))
+	}
+	lines = append(lines, fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%s\"}\n", strings.Repeat("y", 80<<10)), line("a", 1))
+	if err := s.Append(t.Context(), []Lines{{"a", []byte(strings.Join(lines, ""))}}); err != nil {
+		t.Fatal(err)
+	}
+	b, known := newStore(), map[string]bool{}
+	for i := range 3 {
+		for range 2 {
+			if _, err := shipOne(s.Streams()[0], b, 20<<10, known, []answer{kept, refused, lost}[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s, known = reopen(t, dir, opts), map[string]bool{}
+	}
+	damage(t, segments(t, dir)[0], lines[299])
+	drain(t, s, b, 20<<10)
+	checkStored(t, b, lines[:len(b.lines())], 1)
+	for offset, chunk := range b.chunks["a"] {
+		if len(chunk) > 20<<10 && bytes.Count(chunk, []byte("\n")) > 1 {
+			t.Errorf("%d bytes at %d", len(chunk), offset)
+		}
+	}
+	if n := len(b.lines()); n < 40 || n >= 299 {
+		t.Errorf("%d lines are stored of a block that was damaged", n)
+	}
+	if err := s.Append(t.Context(), []Lines{{"b", []byte(strings.ReplaceAll(strings.Join(lines, ""), `"a"`, `"b"`))}}); err != nil {
+		t.Fatal(err)
+	}
+	drain(t, s, b, 20<<10)
+	stored := b.lines()
+	for _, l := range lines {
+		if l = strings.ReplaceAll(l, `"a"`, `"b"`); stored["b: "+l] != 1 {
+			t.Errorf("%.60q… is stored %d times", l, stored["b: "+l])
+		}
+	}
+}
+
 func TestReaderSeeks(t *testing.T) {
 	s := reopen(t, t.TempDir(), testOptions())
 	var want []byte
@@ -136,7 +186,7 @@ func TestReaderSeeks(t *testing.T) {
 	}
 	var st *Stream
 	for _, st = range s.Streams() {
-		if st.Whole() == "a" {
+		if st.Key() == "a" {
 			break
 		}
 	}
@@ -200,7 +250,7 @@ func TestCommitIsShared(t *testing.T) {
 	}
 	for {
 		s.mu.Lock()
-		waiting := len(s.commit.pending)
+		waiting := len(s.commit.spans)
 		s.mu.Unlock()
 		if waiting == 20 {
 			break
@@ -225,7 +275,7 @@ func TestFullAndAgainNot(t *testing.T) {
 	var lines []string
 	var err error
 	for i := 0; err == nil; i++ {
-		if err = s.Append(t.Context(), pieces(line("a", i))); err == nil {
+		if err = s.Append(t.Context(), batchOf(line("a", i))); err == nil {
 			lines = append(lines, line("a", i))
 		}
 	}
@@ -239,12 +289,12 @@ func TestFullAndAgainNot(t *testing.T) {
 	mustAppend(t, s, line("a", 1000))
 	drain(t, s, b, 1<<20)
 	checkStored(t, b, append(lines, line("a", 1000)), 1)
-	if err := s.Append(t.Context(), []Piece{{"a", append(make([]byte, 3000), '\n')}}); !errors.Is(err, ErrTooLarge) {
+	if err := s.Append(t.Context(), []Lines{{"a", append(make([]byte, 3000), '\n')}}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want ErrTooLarge", err)
 	}
 }
 
-// TestSlowWhole: a whole that is not shipped does not hold on to what is shipped beside it.
+// TestSlowStream: a stream that is not shipped does not hold on to what is shipped beside it.
 func TestSlowWhole(t *testing.T) {
 	opts := testOptions()
 	opts.MaxBytes, opts.segmentBytes = 200_000, 10_000
@@ -259,14 +309,14 @@ func TestSlowWhole(t *testing.T) {
 		mustAppend(t, s, line("slow", i), fast(i), line("slower", i))
 		lines = append(lines, line("slow", i), fast(i), line("slower", i))
 		for _, st := range s.Streams() {
-			if st.Whole() == "fast" {
+			if st.Key() == "fast" {
 				if _, err := shipOne(st, b, 1<<20, known, kept); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	}
-	// The moved pieces survive a restart, in their order.
+	// The moved blocks survive a restart, in their order.
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -278,15 +328,15 @@ func TestSlowWhole(t *testing.T) {
 		slow.WriteString(line("slow", i))
 	}
 	if string(b.chunks["slow"][0]) != slow.String() {
-		t.Error("the slow whole's lines are not in order")
+		t.Error("the slow stream's lines are not in order")
 	}
 }
 
 func TestTooManyWholes(t *testing.T) {
 	s := reopen(t, t.TempDir(), testOptions())
-	list := make([]Piece, maxStreams+1)
+	list := make([]Lines, maxStreams+1)
 	for i := range list {
-		list[i] = Piece{fmt.Sprint("whole ", i), []byte("x\n")}
+		list[i] = Lines{fmt.Sprint("stream ", i), []byte("x\n")}
 	}
 	if err := s.Append(t.Context(), list); !errors.Is(err, ErrFull) {
 		t.Fatalf("%v, want ErrFull", err)
@@ -318,7 +368,7 @@ func TestDiskFaults(t *testing.T) {
 						disk.setFail(nil)
 						drain(t, s, b, 1<<20)
 					}
-					err := s.Append(t.Context(), pieces(line("a", i), line("b", i)))
+					err := s.Append(t.Context(), batchOf(line("a", i), line("b", i)))
 					if err == nil {
 						lines = append(lines, line("a", i), line("b", i))
 						continue
@@ -351,10 +401,10 @@ func TestReadOnlyDisk(t *testing.T) {
 	b := newStore()
 	mustAppend(t, s, line("a", 1))
 	if _, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{}, refused); err != nil {
-		t.Fatal(err) // the anchor is saved
+		t.Fatal(err) // the position is saved
 	}
 	disk.setFail(readOnly)
-	if err := s.Append(t.Context(), pieces(line("a", 2))); err == nil || errors.Is(err, ErrFull) {
+	if err := s.Append(t.Context(), batchOf(line("a", 2))); err == nil || errors.Is(err, ErrFull) {
 		t.Fatalf("%v", err)
 	}
 	drain(t, s, b, 1<<20)
@@ -368,7 +418,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskEmpties: a disk with no byte left for an anchor still empties by shipping.
+// TestFullDiskEmpties: a disk with no byte left for a position still empties by shipping.
 func TestFullDiskEmpties(t *testing.T) {
 	disk, opts := newFaultyDisk(), testOptions()
 	opts.disk = disk
@@ -389,8 +439,8 @@ func TestOneProcessAFolder(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Append(context.Background(), pieces(line("a", 1))); !errors.Is(err, ErrClosed) {
-		t.Errorf("%v, want ErrClosed", err)
+	if err := s.Append(context.Background(), batchOf(line("a", 1))); !errors.Is(err, errClosed) {
+		t.Errorf("%v, want errClosed", err)
 	}
 	reopen(t, dir, testOptions())
 }

@@ -14,39 +14,39 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// store is a backend: immutable chunks of wholes.
+// store is a backend: immutable chunks of streams.
 type store struct {
 	chunks map[string]map[int64][]byte
 }
 
 func newStore() *store { return &store{chunks: make(map[string]map[int64][]byte)} }
 
-func (b *store) create(whole string, offset int64, body []byte) error {
-	if b.chunks[whole] == nil {
-		b.chunks[whole] = make(map[int64][]byte)
+func (b *store) create(stream string, offset int64, body []byte) error {
+	if b.chunks[stream] == nil {
+		b.chunks[stream] = make(map[int64][]byte)
 	}
-	if _, taken := b.chunks[whole][offset]; taken {
+	if _, taken := b.chunks[stream][offset]; taken {
 		return os.ErrExist
 	}
-	b.chunks[whole][offset] = body
+	b.chunks[stream][offset] = body
 	return nil
 }
 
-// stored is where the whole ends, by a listing.
-func (b *store) stored(whole string) (end int64) {
-	for offset, body := range b.chunks[whole] {
+// stored is where the stream ends, by a listing.
+func (b *store) stored(stream string) (end int64) {
+	for offset, body := range b.chunks[stream] {
 		end = max(end, offset+int64(len(body)))
 	}
 	return end
 }
 
-// lines counts the stored lines of all wholes, each chunk by itself: a line cut in two would be found.
+// lines counts the stored lines of all streams, each chunk by itself: a line cut in two would be found.
 func (b *store) lines() map[string]int {
 	lines := make(map[string]int)
-	for whole, chunks := range b.chunks {
+	for stream, chunks := range b.chunks {
 		for _, body := range chunks {
 			for line := range strings.Lines(string(body)) {
-				lines[whole+": "+line]++
+				lines[stream+": "+line]++
 			}
 		}
 	}
@@ -64,17 +64,17 @@ const (
 
 // shipOne ships one chunk as package ship does: it lists before the first chunk and after any error.
 func shipOne(st *Stream, b *store, limit int64, known map[string]bool, put answer) (shipped bool, err error) {
-	if !known[st.Whole()] {
-		if err := st.Resume(b.stored(st.Whole())); err != nil {
+	if !known[st.Key()] {
+		if err := st.Resume(b.stored(st.Key())); err != nil {
 			return false, err
 		}
-		known[st.Whole()] = true
+		known[st.Key()] = true
 	}
 	offset, n, _ := st.Pending(limit)
 	if n == 0 {
 		return false, nil
 	}
-	known[st.Whole()] = false
+	known[st.Key()] = false
 	r, err := st.Open(offset, n)
 	if err != nil {
 		return false, err
@@ -84,19 +84,19 @@ func shipOne(st *Stream, b *store, limit int64, known map[string]bool, put answe
 		return false, err
 	}
 	if int64(len(body)) != n || !bytes.HasSuffix(body, []byte("\n")) {
-		return false, fmt.Errorf("read %d bytes of %s at %d, want %d, a whole line", len(body), st.Whole(), offset, n)
+		return false, fmt.Errorf("read %d bytes of %s at %d, want %d, whole lines", len(body), st.Key(), offset, n)
 	}
 	if put == refused {
 		return false, nil
 	}
-	if err := b.create(st.Whole(), offset, body); errors.Is(err, os.ErrExist) {
+	if err := b.create(st.Key(), offset, body); errors.Is(err, os.ErrExist) {
 		return true, nil
 	} else if err != nil {
 		return false, err
 	}
 	if put == kept {
 		st.Shipped(offset + n)
-		known[st.Whole()] = true
+		known[st.Key()] = true
 	}
 	return true, nil
 }
@@ -126,7 +126,7 @@ func testOptions() Options {
 }
 
 // reopen is Open with a registry of its own.
-func reopen(t *testing.T, dir string, opts Options) *Spool {
+func reopen(t testing.TB, dir string, opts Options) *Spool {
 	t.Helper()
 	opts.Registerer = prometheus.NewRegistry()
 	s, err := Open(dir, opts)
@@ -139,15 +139,15 @@ func reopen(t *testing.T, dir string, opts Options) *Spool {
 
 func count(c prometheus.Collector) float64 { return testutil.ToFloat64(c) }
 
-func line(whole string, i int) string {
-	return fmt.Sprintf("{\"whole\": %q, \"event\": %d}\n", whole, i)
+func line(stream string, i int) string {
+	return fmt.Sprintf("{\"whole\": %q, \"event\": %d}\n", stream, i)
 }
 
-func pieces(lines ...string) []Piece {
-	var list []Piece
+func batchOf(lines ...string) []Lines {
+	var list []Lines
 	for _, l := range lines {
-		whole, _, _ := strings.Cut(strings.TrimPrefix(l, "{\"whole\": \""), "\"")
-		list = append(list, Piece{Whole: whole, Data: []byte(l)})
+		stream, _, _ := strings.Cut(strings.TrimPrefix(l, "{\"whole\": \""), "\"")
+		list = append(list, Lines{Stream: stream, Data: []byte(l)})
 	}
 	return list
 }

@@ -1,213 +1,269 @@
 package spool
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"time"
 )
 
-// Stream is what the spool holds of one whole, and implements the shipper's Source.
+// Stream is the part of one stream that the spool holds. It implements the shipper's Source.
 //
-// A stream has offsets of its own, which order its pieces and are never used twice: pieces that follow each other have offsets that
-// do, gaps are where a batch failed, damage took something, or the process was restarted. The stream's anchor maps its offsets to the
-// whole's. A gap that shipping reaches is closed: the anchor is moved to its end.
+// It has two kinds of offsets. Local offsets are the spool's own: Append assigns them before the store is asked, they order the stream's
+// lines, and none is used twice. Consecutive lines have consecutive local offsets; there is a gap where a batch failed, bytes were damaged,
+// or the process was restarted. Stored offsets are those in the store. The mapping translates local to stored offsets. When shipping
+// reaches a gap, the mapping is changed so that the stored offsets have no gap.
 //
-// A generation begins with the first piece of a whole that the spool holds nothing of, so everything of an earlier one was shipped. A
-// stream of which nothing is left is at rest: it is remembered, for what it would go on with, until there are too many.
+// A completely shipped stream stays in memory, so the shipper does not list the store again when it grows. It is dropped when there are too
+// many.
 type Stream struct {
-	spool      *Spool
-	whole      string
-	generation uint64
+	spool *Spool
+	key   string
+	id    uint64 // random: differs from the ID of an earlier stream with the same key, whose records or position may still be on disk
 
 	// Guarded by the spool's mu:
 
-	next     int64   // where the next piece goes
-	shipped  int64   // where the first entry starts; everything before is stored or lost
-	entries  []entry // what is not shipped, by offset
-	segments int     // that hold pieces of the stream, shipped or not
+	next     int64  // local offset of the next line
+	shipped  int64  // local offset: everything before it is stored or lost
+	spans    []span // unshipped, in order of their offsets; the first begins at shipped
+	segments int    // that hold blocks of the stream, shipped or not
 
-	anchor   anchor
-	anchored bool
-	// attempts are the ends of chunks that were tried from shipped on, the last one last: where the stored end may stand after an answer
-	// was lost.
-	attempts []int64
+	mapping mapping
+	mapped  bool // false until the first Resume, or a saved position
+	// tried are the local ends of the chunks after shipped that were handed out, in the order they were tried. An answer may have been
+	// lost, so the stored end may be any of them.
+	tried []int64
 }
 
-// entry is a run of extents within one segment, of consecutive offsets.
-type entry struct {
+// span is a run of blocks in one segment with consecutive local offsets.
+type span struct {
 	segment  *segment
-	at, last int64 // file offsets of the first and the last record it is in; at may be before that
-	start, n int64 // offsets in the stream
+	at, last int64 // file offsets of its first and last record; at may be lower
+	start, n int64 // local offset, bytes
 	arrived  int64 // Unix ns
 }
 
-func (e entry) end() int64 { return e.start + e.n }
+func (e span) end() int64 { return e.start + e.n }
+
+// mapping says that the local offset `local` is the offset `stored` in the store; the bytes after it follow in step.
+type mapping struct {
+	local, stored int64
+}
 
 const (
-	// mergeWithin is how far apart extents of one entry may have arrived: by so much an entry's remainder may look older than it is.
+	// mergeWithin is the maximum difference of the arrival times in one span. The rest of a span may look older by this much.
 	mergeWithin = int64(10 * time.Second)
-	maxAttempts = 1024
+	maxTried    = 1024
 )
 
-// publish adds an entry behind the others.
-func (st *Stream) publish(e entry) {
-	if n := len(st.entries); n > 0 {
-		last := &st.entries[n-1]
-		if last.segment == e.segment && last.end() == e.start && last.last <= e.at && last.n+e.n <= extentBytes && e.arrived-last.arrived <= mergeWithin {
+func (st *Stream) storedOffset(local int64) int64 {
+	return st.mapping.stored + local - st.mapping.local
+}
+func (st *Stream) localOffset(stored int64) int64 {
+	return st.mapping.local + stored - st.mapping.stored
+}
+
+// publish adds a span after the others.
+func (st *Stream) publish(e span) {
+	if n := len(st.spans); n > 0 {
+		last := &st.spans[n-1]
+		if last.segment == e.segment && last.end() == e.start && last.last <= e.at && last.n+e.n <= blockBytes && e.arrived-last.arrived <= mergeWithin {
 			last.n, last.last = last.n+e.n, e.last
 			return
 		}
 	}
-	st.entries = append(st.entries, e)
-	st.advance()
+	st.spans = append(st.spans, e)
+	st.closeGap()
 }
 
-// advance moves shipped to the first entry, and the anchor over the gap before it if there is one.
-func (st *Stream) advance() {
-	if len(st.entries) == 0 {
+// closeGap moves shipped to the first span. If there is a gap before it, the mapping closes it.
+func (st *Stream) closeGap() {
+	if len(st.spans) == 0 {
 		return
 	}
-	first := st.entries[0].start
-	if st.anchored && first != st.shipped {
-		st.anchor = anchor{from: first, at: st.wholeOffset(st.shipped)}
-		st.attempts = nil
+	first := st.spans[0].start
+	if st.mapped && first != st.shipped {
+		st.mapping = mapping{local: first, stored: st.storedOffset(st.shipped)}
+		st.tried = nil
 	}
 	st.shipped = first
 }
 
-func (st *Stream) wholeOffset(offset int64) int64 { return st.anchor.at + offset - st.anchor.from }
-
-// release drops everything before the offset.
+// release drops everything before a local offset.
 func (st *Stream) release(offset int64) {
-	for len(st.entries) > 0 && st.entries[0].start < offset {
-		e := &st.entries[0]
+	for len(st.spans) > 0 && st.spans[0].start < offset {
+		e := &st.spans[0]
 		n := min(e.n, offset-e.start)
 		e.segment.live -= n
 		if e.start, e.n = e.start+n, e.n-n; e.n == 0 {
-			st.entries = st.entries[1:]
+			st.spans = st.spans[1:]
 		}
 	}
 	st.shipped = max(st.shipped, offset)
-	st.attempts = slices.DeleteFunc(st.attempts, func(end int64) bool { return end <= offset })
-	st.advance()
+	st.tried = slices.DeleteFunc(st.tried, func(end int64) bool { return end <= offset })
+	st.closeGap()
 }
 
-// remove takes [start, start+n) out of what is to be shipped: it can't be read.
+// remove drops the n unreadable bytes at the local offset start, so they are not shipped.
 func (st *Stream) remove(start, n int64) {
-	var entries []entry
-	for _, e := range st.entries {
+	var spans []span
+	for _, e := range st.spans {
 		from, to := max(e.start, start), min(e.end(), start+n)
 		if from >= to {
-			entries = append(entries, e)
+			spans = append(spans, e)
 			continue
 		}
 		e.segment.live -= to - from
 		e.segment.damaged = true
 		if before := e; before.start < from {
 			before.n = from - before.start
-			entries = append(entries, before)
+			spans = append(spans, before)
 		}
 		if after := e; to < after.end() {
 			after.start, after.n = to, after.end()-to
-			entries = append(entries, after)
+			spans = append(spans, after)
 		}
 	}
-	st.entries = entries
-	st.advance()
+	st.spans = spans
+	st.closeGap()
 }
 
-// place is the stream's anchor from what is shipped on, and the last chunk that was tried.
-func (st *Stream) place() saved {
-	p := saved{generation: st.generation, anchor: anchor{from: st.shipped, at: st.wholeOffset(st.shipped)}}
-	if n := len(st.attempts); n > 0 {
-		p.until = st.attempts[n-1]
+// position returns the stream's progress as it is saved on disk.
+func (st *Stream) position() position {
+	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)}}
+	if n := len(st.tried); n > 0 {
+		p.tried = st.tried[n-1]
 	}
 	return p
 }
 
-// rest ends a generation, of which nothing is left, and begins the next. Where that goes is known.
-func (st *Stream) rest() (ended uint64) {
-	ended, st.generation = st.generation, rand.Uint64()
-	return ended
-}
+// Key returns the stream's key.
+func (st *Stream) Key() string { return st.key }
 
-// Whole is the key of the whole.
-func (st *Stream) Whole() string { return st.whole }
-
-// Pending says what may be shipped next: n bytes of the whole from offset, and when the first of them came. It cuts between lines, at
-// most extentBytes apart, so n is more than limit only where a single such run or line is.
+// Pending returns what to ship next: n bytes from a stored offset, and the arrival time of the first. It cuts between lines, so n exceeds
+// limit if a single line does, or if limit is at least blockBytes and that many bytes arrived together.
 func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
-	st.spool.mu.Lock()
-	defer st.spool.mu.Unlock()
-	if len(st.entries) == 0 {
-		return st.wholeOffset(st.shipped), 0, time.Time{}
+	s := st.spool
+	s.mu.Lock()
+	if len(st.spans) == 0 {
+		defer s.mu.Unlock()
+		return st.storedOffset(st.shipped), 0, time.Time{}
 	}
-	for i, e := range st.entries {
+	for i, e := range st.spans {
 		if i > 0 && (e.start != st.shipped+n || e.n > limit-n) {
 			break
 		}
 		n += e.n
 	}
-	return st.wholeOffset(st.shipped), n, time.Unix(0, st.entries[0].arrived)
+	start, arrived := st.shipped, time.Unix(0, st.spans[0].arrived)
+	offset = st.storedOffset(start)
+	s.mu.Unlock()
+	if n > limit && limit < blockBytes {
+		cut, err := st.lineCut(start, n, limit)
+		if errors.Is(err, errDamaged) {
+			return st.Pending(limit) // without the lost bytes
+		}
+		if err == nil {
+			n = cut
+		} // else Open or Read returns why the bytes cannot be read
+	}
+	return offset, n, arrived
 }
 
-// Resume says that, by a listing, the store holds the bytes [0, stored) of the whole.
+// lineCut returns how many of the n bytes from start are complete lines within limit, at least one line. It reads all n bytes to check
+// them: the checksum covers the entire block, and cannot be checked any more after some of the block was shipped.
+func (st *Stream) lineCut(start, n, limit int64) (int64, error) {
+	r := &reader{stream: st, start: start, n: n}
+	defer r.Close()
+	var cut, at int64
+	buf := make([]byte, windowBytes)
+	for {
+		k, err := r.Read(buf)
+		for rest := buf[:k]; cut == 0 || at < limit; {
+			i := bytes.IndexByte(rest, '\n')
+			if i < 0 {
+				at += int64(len(rest))
+				break
+			}
+			at += int64(i) + 1
+			rest = rest[i+1:]
+			if cut == 0 || at <= limit {
+				cut = at
+			}
+		}
+		switch {
+		case err == io.EOF && cut > 0:
+			return cut, nil
+		case err == io.EOF:
+			return n, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// Resume says that a listing of the store shows the bytes [0, stored) of the stream.
+//
+// Only two kinds of ends can come from this stream: the shipped offset, or the end of a chunk that was tried. Any other end comes from
+// another collector or from deleted objects. Then the stream continues after it and releases nothing, because releasing up to there could
+// lose lines.
 func (st *Stream) Resume(stored int64) error {
 	s := st.spool
 	s.mu.Lock()
-	got := stored - st.anchor.at + st.anchor.from
+	local := st.localOffset(stored)
 	switch {
-	case !st.anchored:
-		// The first bytes of this stream go behind whatever is there.
-		st.anchor, st.anchored = anchor{from: st.shipped, at: stored}, true
-	case got == st.shipped:
-	case slices.Contains(st.attempts, got):
-		st.release(got)
+	case !st.mapped:
+		// The first bytes of this stream follow what is stored.
+		st.mapping, st.mapped = mapping{local: st.shipped, stored: stored}, true
+	case local == st.shipped:
+	case slices.Contains(st.tried, local):
+		st.release(local)
 	default:
 		s.metrics.rebased.Inc()
-		s.log.WithField("key", st.whole).Warnf("spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were deleted: going on at the end",
-			stored, st.wholeOffset(st.shipped))
-		st.anchor, st.attempts = anchor{from: st.shipped, at: stored}, nil
+		s.log.WithField("key", st.key).Warnf("spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were deleted: going on at the end",
+			stored, st.storedOffset(st.shipped))
+		st.mapping, st.tried = mapping{local: st.shipped, stored: stored}, nil
 	}
 	s.collect()
 	s.mu.Unlock()
-	s.drop()
+	s.deleteDead()
 	return nil
 }
 
-// Open reads the bytes [offset, offset+n) of the whole. What is read is checked; if it was damaged the read fails, and the damaged part
-// is no longer pending.
+// Open reads the bytes [offset, offset+n) of the stream; offset is a stored one. The bytes are checked. If they are damaged, reading fails
+// and the damaged bytes are no longer pending.
 func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s := st.spool
 	s.mu.Lock()
-	if !st.anchored {
+	if !st.mapped {
 		s.mu.Unlock()
-		return nil, fmt.Errorf("open %s: not resumed yet", st.whole)
+		return nil, fmt.Errorf("open %s: not resumed yet", st.key)
 	}
-	start := offset - st.anchor.at + st.anchor.from
-	if n <= 0 || start < st.shipped || st.contiguous() < start+n {
+	start := st.localOffset(offset)
+	if n <= 0 || start < st.shipped || st.contiguousEnd() < start+n {
 		s.mu.Unlock()
-		return nil, fmt.Errorf("open %s: the spool does not hold bytes %d to %d", st.whole, offset, offset+n)
+		return nil, fmt.Errorf("open %s: the spool does not hold bytes %d to %d", st.key, offset, offset+n)
 	}
 	if start == st.shipped {
-		st.attempts = slices.DeleteFunc(st.attempts, func(end int64) bool { return end == start+n })
-		st.attempts = append(st.attempts[max(0, len(st.attempts)-maxAttempts):], start+n)
-		place := st.place()
+		st.tried = slices.DeleteFunc(st.tried, func(end int64) bool { return end == start+n })
+		st.tried = append(st.tried[max(0, len(st.tried)-maxTried):], start+n)
+		p := st.position()
 		s.mu.Unlock()
-		// A chunk that is not noted may be stored twice after a crash. That is better than not to be stored for want of a good disk.
-		s.report("note what is shipped", s.anchors.save([]saved{place}))
+		// The position is saved before a byte is sent. If saving fails, the chunk may be stored twice after a crash. That is better than
+		// not storing it because of a bad disk.
+		s.report("save position", s.positions.save([]position{p}))
 	} else {
 		s.mu.Unlock()
 	}
 	return &reader{stream: st, start: start, n: n}, nil
 }
 
-// contiguous is the end of what may be shipped without a gap.
-func (st *Stream) contiguous() int64 {
+// contiguousEnd returns the local offset up to which there is no gap.
+func (st *Stream) contiguousEnd() int64 {
 	end := st.shipped
-	for _, e := range st.entries {
+	for _, e := range st.spans {
 		if e.start != end {
 			break
 		}
@@ -216,33 +272,29 @@ func (st *Stream) contiguous() int64 {
 	return end
 }
 
-// entryAt is the entry that holds the offset.
-func (st *Stream) entryAt(offset int64) (entry, error) {
+// spanAt returns the span that holds a local offset.
+func (st *Stream) spanAt(offset int64) (span, error) {
 	st.spool.mu.Lock()
 	defer st.spool.mu.Unlock()
-	for _, e := range st.entries {
+	for _, e := range st.spans {
 		if e.start <= offset && offset < e.end() {
 			return e, nil
 		}
 	}
-	return entry{}, fmt.Errorf("what was to be read is no longer there: %w", errDamaged)
+	return span{}, fmt.Errorf("what was to be read is no longer there: %w", errDamaged)
 }
 
-// Shipped says that the bytes of the whole before end are stored.
+// Shipped says that the bytes before the stored offset end are stored.
 func (st *Stream) Shipped(end int64) {
 	s := st.spool
 	s.mu.Lock()
-	st.release(min(end-st.anchor.at+st.anchor.from, st.lastEnd()))
+	last := st.shipped
+	if n := len(st.spans); n > 0 {
+		last = st.spans[n-1].end()
+	}
+	st.release(min(st.localOffset(end), last))
 	s.collect()
 	s.mu.Unlock()
-	s.drop()
+	s.deleteDead()
 	s.compact()
-}
-
-// lastEnd is the end of what may be shipped.
-func (st *Stream) lastEnd() int64 {
-	if n := len(st.entries); n > 0 {
-		return st.entries[n-1].end()
-	}
-	return st.shipped
 }

@@ -65,7 +65,7 @@ def sessions(historyserver, work):
     for seed in range(SESSIONS):
         part = work / "part"
         shutil.rmtree(part, ignore_errors=True)
-        run("go", "run", "./internal/sessiongen/cmd", "--tasks", TASKS, "--seed", seed, "--dir", part, cwd=ROOT, stdout=subprocess.DEVNULL)
+        run("go", "run", "./internal/testkit/sessiongen/generate", "--tasks", TASKS, "--seed", seed, "--dir", part, cwd=ROOT, stdout=subprocess.DEVNULL)
         shutil.copytree(part, data, dirs_exist_ok=True)
         shutil.rmtree(part)
     # What was written a moment ago might still grow.

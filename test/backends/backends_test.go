@@ -7,6 +7,7 @@
 package backends
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -112,6 +113,7 @@ func printTable() {
 	if len(runs) == 0 {
 		return
 	}
+	slices.SortStableFunc(runs, func(a, b run) int { return cmp.Compare(a.driver+a.server, b.driver+b.server) })
 	fmt.Println("faults are those met of all requests sent")
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	line := func(first string, cell func(run) string) {

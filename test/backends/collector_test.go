@@ -44,7 +44,7 @@ func TestCollector(t *testing.T) {
 				Command: func(l faulttest.Life) *exec.Cmd {
 					flags := append(g.flags(g.proxy.URL, bucket), "--storage-create-bucket=false", "--storage-timeout="+stallWithFaults.String(),
 						"--ray-cluster-name=lab", "--ray-tmp-dir="+filepath.Join(l.Dir, "ray"), "--spool-dir="+filepath.Join(l.Dir, "spool"),
-						fmt.Sprintf("--events-port=%d", l.Port), "--ray-dashboard-address=", "--push-interval=500ms", "--shutdown-timeout=60s", "--log-level=debug")
+						fmt.Sprintf("--events-port=%d", l.Port), "--metrics-address=localhost", "--metrics-port=0", "--ray-dashboard-address=", "--push-interval=500ms", "--shutdown-timeout=60s", "--log-level=debug")
 					return exec.Command(binary, flags...)
 				},
 				Store: func(*testing.T, string) blob.Store { return store },

@@ -18,6 +18,7 @@ import (
 
 func TestGCS(t *testing.T) {
 	want(t, servers.FakeGCS.Name)
+	t.Parallel()
 	server := start(t, servers.FakeGCS)
 	runContract(t, "gcs", servers.FakeGCS.Name, server.URL, gcsRefusal, gcsContract)
 }
@@ -37,8 +38,8 @@ func humourFakeGCS(proxy *faults.Proxy, url string) {
 }
 
 func gcsContract(url string, stall time.Duration) blobtest.Contract {
-	// This server searches all of its objects for each new one, and does not look at the generations to compose.
-	return blobtest.Contract{Many: 2500, AnyVersion: true, Open: func(t testing.TB) blob.Store {
+	// This server searches all of its objects for each new one.
+	return blobtest.Contract{Many: 2500, ForgetsUploads: true, Open: func(t testing.TB) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		s, err := gcs.Open(t.Context(), gcs.Config{Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), Project: "test", CreateBucket: true, Endpoint: url, Stall: stall}, log)

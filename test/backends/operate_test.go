@@ -14,19 +14,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/recording"
-	"github.com/rayhistory/historyserver/pkg/archive"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/compact"
-	"github.com/rayhistory/historyserver/pkg/inventory"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/archive"
+	"github.com/rayhistory/historyserver/pkg/maintenance/compact"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
+	"github.com/rayhistory/historyserver/pkg/maintenance/transfer"
+	"github.com/rayhistory/historyserver/pkg/maintenance/verify"
 	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/retention"
-	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/transfer"
-	"github.com/rayhistory/historyserver/pkg/verify"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/test/servers"
 )
 
@@ -49,7 +51,7 @@ func TestOperators(t *testing.T) {
 			joinBeside(t, s, ref, content)
 			checkSession(t, s, ref)
 			takeTo(t, s, g.open(t, g.proxy.URL), ref)
-			if err := retention.Remove(t.Context(), s, root, ref, time.Now().Add(time.Hour), &inventory.Progress{}); err != nil {
+			if err := retention.Remove(t.Context(), s, root, ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil {
 				t.Fatal(err)
 			}
 			for o, err := range s.List(t.Context(), "", blob.ListOptions{}) {
@@ -92,11 +94,11 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 	const first = 40 // objects of the attempt that is cut short
 	cut := there
 	cut.Store = blobtest.CutShort(to, first)
-	if _, err := transfer.Copy(t.Context(), here, cut, &inventory.Progress{}); !errors.Is(err, blobtest.ErrCut) {
+	if _, err := transfer.Copy(t.Context(), here, cut, &progress.Counter{}); !errors.Is(err, blobtest.ErrCut) {
 		t.Fatalf("the copy that is cut short: %v", err)
 	}
 	stored := len(objects(t, to, ref))
-	result, err := transfer.Copy(t.Context(), here, there, &inventory.Progress{})
+	result, err := transfer.Copy(t.Context(), here, there, &progress.Counter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +141,7 @@ func contents(t *testing.T, s blob.Reader, ref layout.Session) map[string][sha25
 // joinBeside joins the session's chunks by two compactors at once while others read the log that is in chunks.
 func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) {
 	t.Helper()
-	err := s.Create(t.Context(), layout.FactsKey(root, ref, layout.End), strings.NewReader("{}"))
+	err := s.Create(t.Context(), layout.MetadataKey(root, ref, layout.End), strings.NewReader("{}"))
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
@@ -163,8 +165,8 @@ func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) 
 	})
 	for range 2 {
 		compactors.Go(func() {
-			result, err := compact.Session(t.Context(), ref, compact.Options{Store: s, Root: root, Quiet: time.Hour, Progress: &inventory.Progress{}})
-			if err != nil && !errors.Is(err, compact.ErrBusy) {
+			result, err := compact.Session(t.Context(), ref, compact.Options{Store: s, Root: root, Quiet: time.Hour, Progress: &progress.Counter{}})
+			if err != nil && !errors.Is(err, lease.ErrBusy) {
 				t.Error(err)
 			}
 			if len(result.Left) > 0 {
@@ -183,7 +185,7 @@ func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range after.Wholes {
+	for _, w := range after.Streams {
 		if len(w.Chunks) != 1 {
 			t.Errorf("%s has %d chunks", w.Key, len(w.Chunks))
 		}
@@ -192,7 +194,7 @@ func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) 
 
 // readLog reads the log that grew, by a listing of its own.
 func readLog(t *testing.T, s blob.Reader, ref layout.Session) (string, error) {
-	logs := session.NewLogSet(s)
+	logs := sessionlogs.New(s)
 	whole := layout.LogKey(root, ref, grownNode, grown)
 	for object, err := range s.List(t.Context(), whole, blob.ListOptions{}) {
 		if err != nil {
@@ -218,7 +220,7 @@ func checkSession(t *testing.T, s blob.Reader, ref layout.Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := verify.Session(t.Context(), s, listed, &inventory.Progress{})
+	report, err := verify.Session(t.Context(), s, listed, &progress.Counter{})
 	if err != nil || len(report.Damage) > 0 || report.Objects == 0 {
 		t.Errorf("verification says %+v, %v", report, err)
 	}
@@ -228,10 +230,10 @@ func checkSession(t *testing.T, s blob.Reader, ref layout.Session) {
 func takeTo(t *testing.T, from, to blob.Store, ref layout.Session) {
 	t.Helper()
 	var file bytes.Buffer
-	if err := archive.Export(t.Context(), from, root, ref, &file, &inventory.Progress{}); err != nil {
+	if err := archive.Export(t.Context(), from, root, ref, &file, &progress.Counter{}); err != nil {
 		t.Fatal(err)
 	}
-	options := archive.Options{Store: blobtest.CutShort(to, 40), Root: root, MaxBytes: 1 << 30, Progress: &inventory.Progress{}}
+	options := archive.Options{Store: blobtest.CutShort(to, 40), Root: root, MaxBytes: 1 << 30, Progress: &progress.Counter{}}
 	if _, err := archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options); !errors.Is(err, blobtest.ErrCut) {
 		t.Errorf("the import that is cut short: %v", err)
 	}

@@ -21,6 +21,7 @@ const (
 
 func TestOSS(t *testing.T) {
 	want(t, "oss")
+	t.Parallel()
 	server := startOSS(t)
 	runContract(t, "aliyunoss", "oss", server.URL, s3Refusal, ossContract)
 }

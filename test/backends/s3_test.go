@@ -19,6 +19,7 @@ func TestS3(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.VersityGW, servers.MinIO} {
 		t.Run(kind.Name, func(t *testing.T) {
 			want(t, kind.Name)
+			t.Parallel() // with faults, it mostly waits
 			server := start(t, kind)
 			runContract(t, "s3", kind.Name, server.URL, s3Refusal, func(url string, stall time.Duration) blobtest.Contract { return s3Contract(server, url, stall) })
 		})

@@ -3,13 +3,15 @@
 // Opens pages of a dashboard in Chromium and reports what the browser saw: the text of each page, every request
 // that failed, every error of a page's scripts. It judges nothing: that is for the test that runs it.
 //
-// JOB: {base, enter?, out?, pages: [{name, path, press?: [selector…], click?: [text…], wait?}]}
+// JOB: {base, enter?, out?, ahead?, width?, pages: [{name, path, press?: [selector…], click?: [text…], wait?}]}
 //   enter  is opened first, to choose a session by cookie
 //   path   is put behind base
 //   press  are CSS selectors of elements to click before, in order, the first of each: what has no text
 //   click  are texts of elements to click, in order; a download that starts is reported with its size
 //   wait   is a text to wait for at the end, at most 15 s; it and what was to be clicked are reported as missing where they are not there
 //   out    is a folder for a screenshot of each page
+//   ahead  is how many milliseconds the browser's clock is ahead of the time
+//   width  is that of the window, in pixels
 // REPORT: {pages: [{name, url, text, missing, downloads: [{name, bytes}]}], requests: [{page, method, url, status, error?}], errors: [{page, message}]}
 //   status is 0 where there was no answer; error is why, or how an answer of 400 and above begins
 const { chromium } = require('playwright-core');
@@ -23,6 +25,19 @@ async function settle(page) {
   // Some pages poll or stream, and so are never quiet: that is not an error.
   await page.waitForLoadState('networkidle', { timeout: QUIET }).catch(() => {});
   await page.waitForTimeout(500);
+}
+
+// setClock runs in a page before its own scripts.
+function setClock(ahead) {
+  const Real = Date;
+  window.Date = class extends Real {
+    constructor(...given) {
+      super(...(given.length ? given : [Real.now() + ahead]));
+    }
+    static now() {
+      return Real.now() + ahead;
+    }
+  };
 }
 
 async function visit(context, base, spec, out, report) {
@@ -71,7 +86,8 @@ async function visit(context, base, spec, out, report) {
   const report = { pages: [], requests: [], errors: [] };
   if (job.out) fs.mkdirSync(job.out, { recursive: true });
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  const context = await browser.newContext({ viewport: { width: 1400, height: 1600 }, acceptDownloads: true, colorScheme: job.dark ? 'dark' : 'light' });
+  const context = await browser.newContext({ viewport: { width: job.width || 1400, height: 1600 }, acceptDownloads: true, colorScheme: job.dark ? 'dark' : 'light' });
+  if (job.ahead) await context.addInitScript(setClock, job.ahead);
   if (job.enter) await (await context.newPage()).goto(job.enter);
   const left = [...job.pages];
   const visitor = async () => {

@@ -11,7 +11,7 @@ import (
 
 	goccy "github.com/goccy/go-json"
 
-	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 )
 
 // BenchmarkLibraries fills structs from events, and does nothing with them.

@@ -50,6 +50,15 @@ def get_json(url):
         return json.load(r)
 
 
+def by_cookie(server, enter, base):
+    """What some requests without a session's prefix are answered once it was entered, and what they are answered with it."""
+    entered = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    entered.open(enter, timeout=60).close()
+    paths = ["api/jobs/", "nodes?view=summary", "api/v0/actors?limit=100", "api/v0/tasks/summarize"]
+    bodies = [entered.open(f"{server}/{path}", timeout=60).read() for path in paths]
+    return bodies, [urllib.request.urlopen(f"{base}/{path}", timeout=60).read() for path in paths]
+
+
 def rows(base, entity):
     return get_json(f"{base}/api/v0/{entity}?detail=1&limit=10000")["data"]["result"]["result"]
 
@@ -160,7 +169,7 @@ def columns(text):
 def ask_clients(lab, address):
     """What Ray's Python clients are told at an address: see clients.py."""
     command = [raylab.venv(lab.version) / "bin/python", pathlib.Path(__file__).with_name("clients.py"), address]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={"PATH": "/usr/bin:/bin"})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env={"PATH": "/usr/bin:/bin"})
     if done.returncode != 0:
         raise RuntimeError(f"clients.py {address}: {done.stderr[-2000:]}")
     return json.loads(done.stdout)
@@ -223,7 +232,7 @@ def timeline(report, base):
 
 def fidelity(report, root, folder, base, min_share, min_status):
     """Every recorded answer, leaf by leaf."""
-    command = ["go", "run", "./internal/fidelity/cmd", "--recording", f"{folder}/", "--base", base, "--show", "2"]
+    command = ["go", "run", "./internal/testkit/fidelity/compare", "--recording", f"{folder}/", "--base", base, "--show", "2"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     (folder.parent / "fidelity.txt").write_text(done.stdout + done.stderr)
     total = re.search(r"mean family share ([\d.]+)%, right status ([\d.]+)%", done.stdout)

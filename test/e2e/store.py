@@ -43,6 +43,7 @@ class Store:
             "S3FORCE_PATH_STYLE": "true",
             "S3DISABLE_SSL": "true",
             "S3_BUCKET": BUCKET,
+            "RAYHISTORY_STORAGE_CREATE_BUCKET": "true",
             "S3_REGION": "us-east-1",
         }
         return self

@@ -54,6 +54,8 @@ type Proxy struct {
 	Refusal func(status int) string
 	// Deny says which requests are refused with 403, before any fault.
 	Deny func(*http.Request) bool
+	// MaxBody is how many bytes a request's body may have, more are refused with 413 before any fault; 0 is no limit.
+	MaxBody int64
 	// Spare says which requests do not meet a fault, because the server is known to do what is wrong when they come again.
 	Spare func(*http.Request, Fault) bool
 	// Host replaces the host that requests name, for servers that insist on their own; empty passes it on, since it may be signed.
@@ -149,6 +151,25 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, http.StatusForbidden)
 		return
 	}
+	if p.MaxBody > 0 {
+		if r.ContentLength > p.MaxBody {
+			p.refuse(w, r, http.StatusRequestEntityTooLarge)
+			return
+		}
+		// Of a body whose length is not told so much is read at most, as proxies do that buffer.
+		body, err := io.ReadAll(io.LimitReader(r.Body, p.MaxBody+1))
+		if err != nil {
+			reset(w)
+			return
+		}
+		if int64(len(body)) > p.MaxBody {
+			p.refuse(w, r, http.StatusRequestEntityTooLarge)
+			return
+		}
+		if r.ContentLength != 0 {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+	}
 	fault := p.draw(r)
 	switch fault {
 	case Stall:
@@ -184,6 +205,13 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, status int) {
 	_, _ = io.CopyN(io.Discard, r.Body, 64<<10)
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
+	}
+	if status == http.StatusRequestEntityTooLarge {
+		// A proxy does not know the server's protocol.
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "<html><head><title>413 Request Entity Too Large</title></head></html>")
+		return
 	}
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)

@@ -23,7 +23,7 @@ func store(t *testing.T, dir, namespace, cluster string) {
 	t.Helper()
 	ref := layout.Session{Namespace: namespace, Cluster: cluster, Name: session}
 	for key, content := range map[string]string{
-		layout.MetaKey(layout.DefaultRoot, ref):                             "",
+		layout.MarkerKey(layout.DefaultRoot, ref):                           "",
 		layout.LogKey(layout.DefaultRoot, ref, rayid.Node{1}, "raylet.out"): "log of " + cluster + "\n",
 	} {
 		path := filepath.Join(dir, key)
@@ -75,7 +75,7 @@ func clusters(t *testing.T, body string) []string {
 func TestPeopleSeeTheirNamespaces(t *testing.T) {
 	l := lab.Start(t)
 	for _, file := range []string{"service_account.yaml", "service_account-access.yaml"} {
-		l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config", file))
+		l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config/rbac", file))
 	}
 	l.Kubectl(t, "", "create", "clusterrole", "ray-viewer", "--verb=get", "--resource=rayclusters.ray.io")
 	for namespace, user := range map[string]string{"a": "ann", "b": "bob"} {

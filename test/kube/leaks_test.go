@@ -52,7 +52,7 @@ func about(route server.Route, namespace, cluster, session string) string {
 func TestNoRouteLeaks(t *testing.T) {
 	l := lab.Start(t)
 	for _, file := range []string{"service_account.yaml", "service_account-access.yaml"} {
-		l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config", file))
+		l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config/rbac", file))
 	}
 	l.Kubectl(t, "", "create", "clusterrole", "ray-viewer", "--verb=get", "--resource=rayclusters.ray.io")
 	dir := t.TempDir()

@@ -54,7 +54,7 @@ func listed(t *testing.T, c *kube.Clusters) string {
 
 func TestRunningClustersAreFollowed(t *testing.T) {
 	l := lab.Start(t)
-	l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config/service_account.yaml"))
+	l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config/rbac/service_account.yaml"))
 	for _, ns := range []string{"a", "b"} {
 		l.Kubectl(t, "", "create", "namespace", ns)
 	}
@@ -93,7 +93,7 @@ func TestWithoutRightsTheListSaysWhatToDo(t *testing.T) {
 	l := lab.Start(t)
 	l.Kubectl(t, "", "create", "serviceaccount", "nobody")
 	clusters := follow(t, kube.Config{Kubeconfigs: []string{l.KubeconfigOf(t, l.TokenOf(t, "default", "nobody"))}})
-	if got := listed(t, clusters); !strings.Contains(got, "config/service_account.yaml") {
+	if got := listed(t, clusters); !strings.Contains(got, "config/rbac/service_account.yaml") {
 		t.Errorf("listed %q", got)
 	}
 	l.Kubectl(t, "", "delete", "crd", "rayclusters.ray.io")

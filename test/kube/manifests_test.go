@@ -3,9 +3,7 @@
 package kube_test
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,29 +14,6 @@ import (
 
 const repository = "../.."
 
-func TestRenderedManifestsAreCurrent(t *testing.T) {
-	out := t.TempDir()
-	cmd := exec.Command(filepath.Join(repository, "scripts/render-config.sh"), binary(t, "collector"), out)
-	cmd.Env = append(os.Environ(), "PATH="+lab.Bin(t)+":"+os.Getenv("PATH")) // kubectl
-	if log, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, log)
-	}
-	rendered, err := filepath.Glob(filepath.Join(out, "*"))
-	if err != nil || len(rendered) < 10 {
-		t.Fatal(rendered, err)
-	}
-	for _, file := range rendered {
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(filepath.Join(repository, "config", filepath.Base(file)))
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("config/%s is not what it is made of (%v): run `make manifests`", filepath.Base(file), err)
-		}
-	}
-}
-
 // Every manifest of config/ as it is.
 func TestManifestsAreAccepted(t *testing.T) {
 	for _, version := range lab.KubeRays {
@@ -48,25 +23,49 @@ func TestManifestsAreAccepted(t *testing.T) {
 
 func manifestsAreAccepted(t *testing.T, l *lab.Lab) {
 	l.InstallPrometheusOperator(t)
-	files, err := filepath.Glob(filepath.Join(repository, "config/*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wanted := []string{
-		"minio", "azurite", "raycluster", "raycluster-azureblob", "raycluster-gcs", "raycluster-aliyunoss", "rayjob", "rayservice",
-		"historyserver", "historyserver-azureblob", "historyserver-gcs", "historyserver-aliyunoss", "service_account", "configmap",
-	}
-	for _, name := range wanted {
-		if _, err := os.Stat(filepath.Join(repository, "config", name+".yaml")); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, file := range files {
-		out, err := l.Try(t, "", "apply", "--server-side", "--force-conflicts", "--validate=strict", "-f", file)
+	apply := func(what, stdin string, args ...string) {
+		t.Helper()
+		out, err := l.Try(t, stdin, append([]string{"apply", "--server-side", "--force-conflicts", "--validate=strict"}, args...)...)
 		if err != nil || strings.Contains(out, "Warning") {
-			t.Errorf("%s: %v\n%s", filepath.Base(file), err, out)
+			t.Errorf("%s: %v\n%s", what, err, out)
 		}
 	}
+	for _, pattern := range []string{"*.yaml", "rbac/service_account*.yaml"} {
+		for _, file := range inConfig(t, pattern, 4) {
+			apply(file, "", "-f", file)
+		}
+	}
+	for _, pattern := range []string{"overlays/*", "rbac", "webhook", "monitoring"} {
+		for _, dir := range inConfig(t, pattern, 1) {
+			apply(dir, "", "-k", dir)
+		}
+	}
+	inConfig(t, "overlays/*", 5)
+	for _, file := range inConfig(t, "samples/*.yaml", 3) {
+		manifest, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, native := range []bool{false, true} {
+			o := inject.Default()
+			o.EnvConfigMaps, o.EnvSecrets, o.Native = []string{"ray-history-storage"}, []string{"ray-history-storage"}, native
+			out, changes, err := inject.Manifest(manifest, o)
+			if err != nil || len(changes) != 1 || len(changes[0].Done) != 2 {
+				t.Errorf("inject into %s: %v, %v", file, changes, err)
+			}
+			apply(file, string(out), "-f", "-")
+		}
+	}
+}
+
+// inConfig gives what lies in config/ by a pattern that so many files or folders match at least.
+func inConfig(t *testing.T, pattern string, atLeast int) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(repository, "config", pattern))
+	if err != nil || len(found) < atLeast {
+		t.Fatalf("config/%s: %q, %v", pattern, found, err)
+	}
+	return found
 }
 
 // Injected manifests: the golden ones, and all of KubeRay's own samples, both forms.

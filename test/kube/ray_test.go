@@ -75,9 +75,9 @@ func (h *realHead) hear(t *testing.T, into any) {
 func TestRealRayHead(t *testing.T) {
 	l := lab.Start(t)
 	for _, args := range [][]string{
-		{"apply", "-f", filepath.Join(repository, "config/service_account.yaml")},
-		{"apply", "-f", filepath.Join(repository, "config/service_account-token.yaml")},
-		{"apply", "-f", filepath.Join(repository, "config/service_account-proxy.yaml")},
+		{"apply", "-f", filepath.Join(repository, "config/rbac/service_account.yaml")},
+		{"apply", "-f", filepath.Join(repository, "config/rbac/service_account-token.yaml")},
+		{"apply", "-f", filepath.Join(repository, "config/rbac/service_account-proxy.yaml")},
 		{"create", "secret", "generic", "lab", "--from-literal=auth_token=" + rayToken},
 	} {
 		l.Kubectl(t, "", args...)
@@ -95,7 +95,7 @@ func TestRealRayHead(t *testing.T) {
 	serve := func(args ...string) string {
 		port := freePort(t)
 		run(t, nil, "historyserver", append([]string{"--listen=" + strings.TrimPrefix(url(port, ""), "http://"), "--storage-backend=local", "--local-dir=" + stored,
-			"--dashboard-dir=" + dashboards(t), "--catalog-interval=1s", "--kubeconfigs=" + kubeconfig}, args...)...)
+			"--dashboard-dir=" + dashboards(t), "--catalog-interval=1s", "--live=proxy", "--live-anonymous-tokens", "--kubeconfigs=" + kubeconfig}, args...)...)
 		live := url(port, "/namespaces/default/clusters/lab/sessions/live")
 		lab.Eventually(t, "the running cluster answers", func() bool { _, body := ask(t, live+"/api/jobs/ticks", ""); return strings.Contains(body, "RUNNING") })
 		return live

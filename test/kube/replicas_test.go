@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )

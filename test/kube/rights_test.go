@@ -17,11 +17,12 @@ func TestAccountsMayDoWhatTheyNeedAndNothingElse(t *testing.T) {
 	l := lab.Start(t)
 	l.Kubectl(t, "", "create", "namespace", "team")
 	l.Kubectl(t, "", "create", "serviceaccount", "nobody")
-	for _, file := range []string{"historyserver.yaml", "service_account-access.yaml", "webhook.yaml", "raycluster-gcs.yaml"} {
-		l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config", file))
+	for _, dir := range []string{"overlays/gcs", "webhook"} {
+		l.Kubectl(t, "", "apply", "-k", filepath.Join(repository, "config", dir))
 	}
+	l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config/rbac/service_account-access.yaml"))
 	for _, file := range []string{"service_account-token.yaml", "service_account-proxy.yaml"} {
-		l.Kubectl(t, "", "apply", "-n", "team", "-f", filepath.Join(repository, "config", file))
+		l.Kubectl(t, "", "apply", "-n", "team", "-f", filepath.Join(repository, "config/rbac", file))
 	}
 	everybody := may(t, l, "default", "default:nobody")
 	server := []string{

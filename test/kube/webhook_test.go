@@ -13,7 +13,7 @@ import (
 // The webhook as its manifest installs it: the account's rights, the certificate, the API server's trust in it, what it adds.
 func TestWebhook(t *testing.T) {
 	l := lab.Start(t)
-	l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config/webhook.yaml"))
+	l.Kubectl(t, "", "apply", "-k", filepath.Join(repository, "config/webhook"))
 	ip := l.Kubectl(t, "", "get", "service", "-n", "ray-history", "ray-history-webhook", "-o", "jsonpath={.spec.clusterIP}")
 	ownAddress(t, ip)
 	var settings struct{ Data map[string]string }

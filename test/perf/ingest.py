@@ -105,7 +105,7 @@ def main():
             measure(name, process, int(env["PORT"]), a, body)
 
     folder, tmp_ray, port = fresh("ours")
-    flags = ["--ray-cluster-name", "bench", "--events-port", port, "--ray-tmp-dir", tmp_ray, "--local-dir", folder / "data", "--push-interval", "5s", *a.flag]
+    flags = ["--ray-cluster-name", "bench", "--events-port", port, "--metrics-address", "localhost", "--metrics-port", 0, "--ray-tmp-dir", tmp_ray, "--local-dir", folder / "data", "--push-interval", "5s", *a.flag]
     attempt("ours", [ROOT / "build/collector", *map(str, flags)], {"PORT": str(port)})
     if a.peer:
         folder, tmp_ray, port = fresh("peer")

@@ -109,8 +109,8 @@ def collector(work, sink, *flags):
     logs.mkdir(parents=True)
     (work / "ray" / SESSION / f"metrics_agent_port_{NODE}").touch()
     port = free_port()
-    command = [ROOT / "build/collector", "--ray-cluster-name=bench", f"--events-port={port}", f"--ray-tmp-dir={work / 'ray'}", "--ray-dashboard-address=",
-               "--storage-backend=s3", f"--s3-endpoint=http://127.0.0.1:{sink.server_port}", "--s3-force-path-style", "--s3-access-key-id=x", "--s3-secret-access-key=x", *flags]  # fmt: skip
+    command = [ROOT / "build/collector", "--ray-cluster-name=bench", f"--events-port={port}", "--metrics-address=localhost", "--metrics-port=0", f"--ray-tmp-dir={work / 'ray'}", "--ray-dashboard-address=",
+               "--storage-backend=s3", "--s3-bucket=logs", f"--s3-endpoint=http://127.0.0.1:{sink.server_port}", "--s3-force-path-style", "--s3-access-key-id=x", "--s3-secret-access-key=x", *flags]  # fmt: skip
     process = Process(list(map(str, command)), work / "collector.log")
     process.wait_ready(f"http://127.0.0.1:{port}/readyz")
     return logs, process

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """replay.py [--tasks N …] [--backend local|s3] [--peer 'COMMAND']   How fast sessions open, and what that takes.
 
-Generates sessions (internal/sessiongen), starts the history server over each, and measures the first answer after the start (the session is read for it),
+Generates sessions (internal/testkit/sessiongen), starts the history server over each, and measures the first answer after the start (the session is read for it),
 the processor time and the peak memory that took, then the median of usual requests. Prints a table in Markdown.
 
 COMMAND starts another history server over the same sessions, for comparison on the same machine: a shell command that finds the folder in $DIR, the S3
@@ -64,7 +64,7 @@ def generate(folder, tasks, chunk_events):
     marker = folder / "generated.json"
     if not marker.exists():
         shutil.rmtree(folder, ignore_errors=True)
-        command = ["go", "run", "./internal/sessiongen/cmd", "--tasks", str(tasks), "--chunk-events", str(chunk_events), "--dir", str(folder / BUCKET)]
+        command = ["go", "run", "./internal/testkit/sessiongen/generate", "--tasks", str(tasks), "--chunk-events", str(chunk_events), "--dir", str(folder / BUCKET)]
         marker.write_text(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
     return json.loads(marker.read_text())
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""record.py VERSION DIR   Records a session of a real three-node Ray cluster as test data: see internal/recording for the files of DIR.
+"""record.py VERSION DIR   Records a session of a real three-node Ray cluster as test data: see internal/testkit/recording for the files of DIR.
 
 The workloads (workloads/) hold all kinds of success and failure; one node is killed midway; some drivers are still at work when the
 answers are recorded and the cluster is killed. Needs root: see lab.py.
@@ -21,7 +21,7 @@ from lab import EVENT_TYPES, EVENTS_PORT, HERE, HOME, PYTHON, Lab, run, wait
 
 SHARED = f"{HOME}/shared"
 # The longest a driver that is still at work sleeps; the cluster is gone long before.
-STEADY = "900"
+STEADY = "3600"
 RAY_ENV = {
     "RAY_TRAIN_V2_ENABLED": "1",
     "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/buildcache"
+	"github.com/rayhistory/historyserver/internal/testkit/buildcache"
 )
 
 // Server is a running server.

@@ -39,17 +39,17 @@ type Config struct {
 
 // AddFlags adds the flags of this backend, with the names that KubeRay and Alibaba Cloud give them.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Bucket, "oss-bucket", "ray-historyserver", "Alibaba Cloud OSS bucket")
-	fs.StringVar(&c.Endpoint, "oss-endpoint", "", "address of the service, as `https://oss-cn-hangzhou.aliyuncs.com`; empty: that of the region")
-	fs.StringVar(&c.Region, "oss-region", "", "region, as `cn-hangzhou`; empty: that of the endpoint")
-	fs.BoolVar(&c.Internal, "oss-internal", false, "take the region's endpoint within Alibaba Cloud's network")
-	fs.StringVar(&c.AccessKeyID, "oss-access-key-id", "", "access key; empty: the pod's role (RRSA)")
-	fs.StringVar(&c.AccessKeySecret, "oss-access-key-secret", "", "secret of the access key")
-	fs.StringVar(&c.SecurityToken, "oss-security-token", "", "token of a temporary access key")
+	fs.StringVar(&c.Bucket, "oss-bucket", "", "name of the bucket; required with this backend")
+	fs.StringVar(&c.Endpoint, "oss-endpoint", "", "URL of the service, such as `https://oss-cn-hangzhou.aliyuncs.com`; empty: the region's")
+	fs.StringVar(&c.Region, "oss-region", "", "region, such as `cn-hangzhou`; empty: the endpoint's")
+	fs.BoolVar(&c.Internal, "oss-internal", false, "use the region's internal endpoint, within Alibaba Cloud's network")
+	fs.StringVar(&c.AccessKeyID, "oss-access-key-id", "", "access key ID; empty: the pod's role (RRSA)")
+	fs.StringVar(&c.AccessKeySecret, "oss-access-key-secret", "", "access key secret")
+	fs.StringVar(&c.SecurityToken, "oss-security-token", "", "security token of a temporary access key")
 	fs.StringVar(&c.Role.ARN, "oss-role-arn", "", "role to assume (RRSA); set in the pod by Alibaba Cloud")
 	fs.StringVar(&c.Role.Provider, "oss-oidc-provider-arn", "", "identity provider of the role (RRSA)")
 	fs.StringVar(&c.Role.TokenFile, "oss-oidc-token-file", "", "file with the service account's token (RRSA)")
-	fs.StringVar(&c.Role.Endpoint, "oss-sts-endpoint", "https://sts.aliyuncs.com", "address of the token service (RRSA)")
+	fs.StringVar(&c.Role.Endpoint, "oss-sts-endpoint", "https://sts.aliyuncs.com", "URL of the token service (RRSA)")
 	settings.Secret(fs, "oss-access-key-id", "oss-access-key-secret", "oss-security-token")
 	settings.Bind(fs, map[string][]string{
 		"oss-bucket":            {"OSS_BUCKET"},
@@ -79,15 +79,12 @@ type Store struct {
 	conditions   remote.Conditions
 }
 
-var (
-	_ blob.Store        = (*Store)(nil)
-	_ blob.Concatenator = (*Store)(nil)
-)
+var _ blob.Store = (*Store)(nil)
 
-// Open prepares a store. It talks to nobody yet: a server that cannot be reached shows in the first operation.
+// Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 	if c.Bucket == "" {
-		return nil, errors.New("open OSS store: no bucket: set --oss-bucket")
+		return nil, errors.New("open OSS store: no bucket: set --oss-bucket or OSS_BUCKET")
 	}
 	endpoint, region, err := c.endpoint()
 	if err != nil {

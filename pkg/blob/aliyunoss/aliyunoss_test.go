@@ -1,6 +1,7 @@
 package aliyunoss
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
 func TestEndpoint(t *testing.T) {
@@ -91,5 +94,46 @@ func TestRole(t *testing.T) {
 	a.expires = time.Now().Add(-time.Minute)
 	if _, err := a.GetCredentialsE(); err == nil || !strings.Contains(err.Error(), "AuthenticationFail.NoPermission") {
 		t.Errorf("expired: %v", err)
+	}
+}
+
+// TestAnswersOfProxies: what a proxy before the service refuses is told by the status alone, as its words are none of the service's.
+func TestAnswersOfProxies(t *testing.T) {
+	for status, want := range map[int]error{
+		http.StatusRequestEntityTooLarge: blob.ErrTooLarge, http.StatusRequestURITooLong: blob.ErrRefused, http.StatusForbidden: blob.ErrPermission,
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			http.Error(w, "<html>no</html>", status)
+		}))
+		s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"}, logrus.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, want) || asked != 1 {
+			t.Errorf("status %d: %v, want %v; asked %d times", status, err, want, asked)
+		}
+		server.Close()
+	}
+}
+
+// TestAnswersCutShort: an error of the service that is cut short is asked for again, for its status alone does not say what was refused.
+func TestAnswersCutShort(t *testing.T) {
+	const refused = `<?xml version="1.0"?><Error><Code>FileAlreadyExists</Code><Message>it exists</Message></Error>`
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusConflict)
+		_, _ = w.Write([]byte(refused[:len(refused)*min(asked, 2)/2]))
+	}))
+	defer server.Close()
+	s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"}, logrus.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
+		t.Errorf("%v after %d requests, want os.ErrExist", err, asked)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
+
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
 // Role is what a Kubernetes service account may assume: RAM roles for service accounts (RRSA).
@@ -82,7 +84,7 @@ func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 	if err == nil {
 		a.current, a.expires = fresh, expires
 	} else if time.Now().After(a.expires) {
-		return nil, fmt.Errorf("assume role %s: %w", a.role.ARN, err)
+		return nil, remote.NoCredentials(fmt.Errorf("assume role %s: %w", a.role.ARN, err), "--oss-role-arn and the trust of that role right, or --oss-access-key-id and --oss-access-key-secret")
 	}
 	return a.current, nil
 }
@@ -119,7 +121,7 @@ func (a *assumed) assume() (keys, time.Time, error) {
 		return keys{}, time.Time{}, fmt.Errorf("%s: %w", response.Status, err)
 	}
 	if response.StatusCode != http.StatusOK || answer.Credentials.AccessKeyID == "" {
-		return keys{}, time.Time{}, fmt.Errorf("%s: %s: %s", response.Status, answer.Code, answer.Message)
+		return keys{}, time.Time{}, errors.New(strings.TrimRight(fmt.Sprintf("%s: %s: %s", response.Status, answer.Code, answer.Message), ": "))
 	}
 	c := answer.Credentials
 	return keys{c.AccessKeyID, c.AccessKeySecret, c.SecurityToken}, c.Expiration, nil

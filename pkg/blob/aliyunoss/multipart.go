@@ -5,21 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
 
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
-
-// limits are OSS's, but that copies are of a size worth a request, and small enough for the copy to end before one does.
-var limits = remote.Limits{Least: 1 << 20, Sent: 16 << 20, Copied: 1 << 30, Parts: 10_000}
 
 // multipart is an upload under way.
 type multipart struct {
@@ -32,46 +25,30 @@ type multipart struct {
 
 const markName = "rayhistory-upload"
 
-func (s *Store) startMultipart(ctx context.Context, key string) (*multipart, error) {
+// uploadParts stores a large body part by part.
+func (s *Store) uploadParts(ctx context.Context, key string, body io.Reader, size int64, absent bool) error {
 	m := &multipart{store: s, mark: rand.Text()}
 	err := s.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
 		m.upload, err = s.bucket.InitiateMultipartUpload(key, append(options, oss.Meta(markName, m.mark))...)
 		return err
 	})
-	return m, err
-}
-
-// Send implements remote.Upload.
-func (m *multipart) Send(ctx context.Context, part []byte) error {
-	return m.add(ctx, "oss:PutObject", func(options ...oss.Option) (oss.UploadPart, error) {
-		return m.store.bucket.UploadPart(m.upload, bytes.NewReader(part), int64(len(part)), len(m.parts)+1, options...)
-	})
-}
-
-// Copy implements remote.Upload.
-func (m *multipart) Copy(ctx context.Context, source blob.Object, from, n int64) error {
-	err := m.add(ctx, "oss:GetObject and oss:PutObject", func(options ...oss.Option) (oss.UploadPart, error) {
-		options = append(options, oss.CopySourceIfMatch(strconv.Quote(source.ETag)))
-		return m.store.bucket.UploadPartCopy(m.upload, m.store.name, source.Key, from, n, len(m.parts)+1, options...)
-	})
-	var refused oss.ServiceError
-	if errors.As(err, &refused) && refused.StatusCode == http.StatusPreconditionFailed {
-		return fmt.Errorf("%s was replaced since it was listed: %w", source.Key, err)
+	if err != nil {
+		return err
 	}
-	return err
+	return m.finish(ctx, remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) }), absent)
 }
 
-func (m *multipart) add(ctx context.Context, permission string, request func(options ...oss.Option) (oss.UploadPart, error)) error {
-	var part oss.UploadPart
-	err := m.store.do(ctx, permission, func(options ...oss.Option) (err error) {
-		part, err = request(options...)
+func (m *multipart) send(ctx context.Context, part []byte) error {
+	var sent oss.UploadPart
+	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
+		sent, err = m.store.bucket.UploadPart(m.upload, bytes.NewReader(part), int64(len(part)), len(m.parts)+1, options...)
 		return err
 	})
-	m.parts = append(m.parts, part)
+	m.parts = append(m.parts, sent)
 	return err
 }
 
-// finish makes the object of its parts, or after an error of one (err) forgets them.
+// finish makes the object of its parts. If a part failed (err) it aborts the upload.
 func (m *multipart) finish(ctx context.Context, err error, absent bool) error {
 	if err == nil {
 		err = m.complete(ctx, absent)
@@ -83,7 +60,7 @@ func (m *multipart) finish(ctx context.Context, err error, absent bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if abortErr := m.store.bucket.AbortMultipartUpload(m.upload, oss.WithContext(ctx)); abortErr != nil && codeOf(abortErr) != "NoSuchUpload" {
-		m.store.log.WithError(abortErr).WithField("key", m.upload.Key).Debug("an unfinished multipart upload is left")
+		m.store.log.WithError(abortErr).WithField("key", m.upload.Key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule has to remove it")
 	}
 	return err
 }
@@ -103,21 +80,4 @@ func (m *multipart) complete(ctx context.Context, absent bool) error {
 		}
 	}
 	return err
-}
-
-// Concatenate implements blob.Concatenator.
-func (s *Store) Concatenate(ctx context.Context, key string, sources []blob.Object) error {
-	err := remote.Concatenate(ctx, s.get, sources, limits,
-		func(whole io.ReadSeeker, size int64) error { return s.upload(ctx, key, whole, size, false) },
-		func(int64) error {
-			m, err := s.startMultipart(ctx, key)
-			if err != nil {
-				return err
-			}
-			return m.finish(ctx, remote.Assemble(ctx, m, s.get, sources, limits), false)
-		})
-	if err != nil {
-		return fmt.Errorf("concatenate %s: %w", key, err)
-	}
-	return nil
 }

@@ -23,24 +23,24 @@ const pageSize = 1000
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	body, err := s.get(ctx, key, "", offset, length)
+	body, err := s.get(ctx, key, offset, length)
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", key, err)
 	}
 	return body, nil
 }
 
-// get reads a range of the version of an object that etag names, "" for whichever there is at the first request.
-func (s *Store) get(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	if length == 0 {
 		// There is no empty range in HTTP; the key may still be unknown.
 		_, err := s.head(ctx, key)
 		return http.NoBody, err
 	}
+	etag := "" // of the version that the first request finds: later ones read no other
 	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (body io.ReadCloser, n int64, err error) {
 		var header http.Header
 		err = s.do(ctx, "oss:GetObject", func(options ...oss.Option) error {
-			// Without the standard behaviour the service answers an impossible range with the whole object.
+			// Without the standard behaviour the service answers an impossible range with the complete object.
 			options = append(options, oss.NormalizedRange(remote.Range(offset, length)), oss.RangeBehavior("standard"))
 			if etag != "" {
 				options = append(options, oss.IfMatch(strconv.Quote(etag)))
@@ -56,7 +56,7 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 			return http.NoBody, 0, nil // it starts at or past the end
 		}
 		if errors.As(err, &refused) && refused.StatusCode == http.StatusPreconditionFailed {
-			return nil, 0, fmt.Errorf("it was replaced while it was read: %w", err)
+			return nil, 0, fmt.Errorf("it was replaced while it was read: %w: %w", os.ErrNotExist, err)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -159,7 +159,7 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 	return page, result.NextContinuationToken, nil
 }
 
-// find looks a key up with no more than the permission to list.
+// find looks a key up. It needs only the permission to list.
 func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
 	page, _, err := s.listPage(ctx, "", []oss.Option{oss.Prefix(key), oss.MaxKeys(1)})
 	if err != nil {

@@ -12,9 +12,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// multipartFrom is the size from which an object is sent in parts, so that a broken connection costs one part, not all.
-const multipartFrom = 64 << 20
-
 // Create implements blob.Creator. It relies on x-oss-forbid-overwrite, as far as the bucket honours it.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
 	size, err := remote.Size(body)
@@ -52,21 +49,17 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 
 // upload stores the body, create-only if absent is set.
 func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
-	if size > multipartFrom {
-		m, err := s.startMultipart(ctx, key)
-		if err != nil {
-			return err
-		}
-		return m.finish(ctx, remote.SendAll(ctx, m, body, size, limits), absent)
+	if remote.InParts(size, absent) {
+		return s.uploadParts(ctx, key, body, size, absent)
 	}
 	attempts, err := s.put(ctx, key, body, size, absent)
-	return remote.ForgiveEcho(err, attempts, body, func(sum []byte) bool {
+	return remote.AcceptOwnWrite(err, attempts, body, func(sum []byte) bool {
 		o, err := s.find(ctx, key)
 		return err == nil && o.Size == size && o.ETag == fmt.Sprintf("%X", sum)
 	})
 }
 
-// put stores the body by one request, sent as often as attempts says.
+// put stores the body by one request. attempts is how often it was sent.
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error) {
 	body = remote.Body(body)
 	err = s.do(ctx, "oss:PutObject", func(options ...oss.Option) error {

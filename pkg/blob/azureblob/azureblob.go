@@ -2,33 +2,15 @@
 package azureblob
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 	"github.com/rayhistory/historyserver/pkg/settings"
-)
-
-// The ways to prove who asks.
-const (
-	authAuto             = ""
-	authConnectionString = "connection_string"
-	authAccountKey       = "account_key"
-	authWorkloadIdentity = "workload_identity"
-	authDefault          = "default"
 )
 
 // Config says where the container is and who asks.
@@ -52,12 +34,12 @@ type Config struct {
 
 // AddFlags adds the flags of this backend, with KubeRay's names for them.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Container, "azure-container", "ray-historyserver", "Azure Blob Storage container")
+	fs.StringVar(&c.Container, "azure-container", "", "name of the container; required with this backend")
 	fs.StringVar(&c.ConnectionString, "azure-connection-string", "", "connection string of the storage account")
-	fs.StringVar(&c.AccountURL, "azure-account-url", "", "blob endpoint of the storage account, as `https://account.blob.core.windows.net`")
+	fs.StringVar(&c.AccountURL, "azure-account-url", "", "blob endpoint of the storage account, such as `https://account.blob.core.windows.net`")
 	fs.StringVar(&c.Account, "azure-account", "", "name of the storage account")
 	fs.StringVar(&c.AccountKey, "azure-account-key", "", "key of the storage account")
-	fs.StringVar(&c.AuthMode, "azure-auth-mode", authAuto, "connection_string, account_key, workload_identity or default; empty: by what is set, else default")
+	fs.StringVar(&c.AuthMode, "azure-auth-mode", authAuto, "connection_string, account_key, workload_identity or default; empty: what the other flags imply, else default")
 	settings.Secret(fs, "azure-connection-string", "azure-account-key", "azure-account-url")
 	settings.Bind(fs, map[string][]string{
 		"azure-container":         {"AZURE_STORAGE_CONTAINER"},
@@ -77,135 +59,19 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 
 // Store is a container.
 type Store struct {
-	client *container.Client
-	// tokens authorises copies within the account; nil where requests are signed by a key.
-	tokens       azcore.TokenCredential
-	sharedKey    bool
+	client       *container.Client
 	name         string
 	createBucket bool
 	log          logrus.FieldLogger
-	// noCopies is set once the server is known not to copy blocks from a URL.
-	noCopies atomic.Bool
 }
 
-var (
-	_ blob.Store        = (*Store)(nil)
-	_ blob.Concatenator = (*Store)(nil)
-)
+var _ blob.Store = (*Store)(nil)
 
-// Open prepares a store. It talks to nobody yet: a server that cannot be reached shows in the first operation.
+// Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(c Config, log logrus.FieldLogger) (*Store, error) {
-	s, err := c.connect()
+	client, err := c.client()
 	if err != nil {
 		return nil, fmt.Errorf("open Azure store: %w", err)
 	}
-	s.name, s.createBucket, s.log = c.Container, c.CreateBucket, log
-	return s, nil
-}
-
-func (c *Config) connect() (*Store, error) {
-	if c.Container == "" {
-		return nil, errors.New("no container: set --azure-container")
-	}
-	mode := strings.ToLower(strings.TrimSpace(c.AuthMode))
-	if mode == authAuto {
-		switch {
-		case c.ConnectionString != "":
-			mode = authConnectionString
-		case c.AccountKey != "":
-			mode = authAccountKey
-		default:
-			mode = authDefault
-		}
-	}
-	options := &container.ClientOptions{ClientOptions: c.clientOptions()}
-	if mode == authConnectionString {
-		if c.ConnectionString == "" {
-			return nil, errors.New("no connection string: set --azure-connection-string")
-		}
-		client, err := container.NewClientFromConnectionString(c.ConnectionString, c.Container, options)
-		if err != nil {
-			return nil, errors.New("--azure-connection-string is not one: want AccountName=…;AccountKey=…;BlobEndpoint=…")
-		}
-		return &Store{client: client, sharedKey: strings.Contains(c.ConnectionString, "AccountKey=")}, nil
-	}
-	address, signed, err := c.containerURL()
-	if err != nil {
-		return nil, err
-	}
-	switch mode {
-	case authAccountKey:
-		if c.Account == "" || c.AccountKey == "" {
-			return nil, errors.New("authentication by key needs --azure-account and --azure-account-key")
-		}
-		key, err := container.NewSharedKeyCredential(c.Account, c.AccountKey)
-		if err != nil {
-			return nil, errors.New("--azure-account-key is not base64")
-		}
-		client, err := container.NewClientWithSharedKeyCredential(address, key, options)
-		return &Store{client: client, sharedKey: true}, err
-	case authWorkloadIdentity, authDefault:
-		if signed {
-			client, err := container.NewClientWithNoCredential(address, options)
-			return &Store{client: client}, err
-		}
-		tokens, err := newTokens(mode, options.ClientOptions)
-		if err != nil {
-			return nil, err
-		}
-		client, err := container.NewClient(address, tokens, options)
-		return &Store{client: client, tokens: tokens}, err
-	}
-	return nil, fmt.Errorf("--azure-auth-mode=%q: want %s, %s, %s or %s", c.AuthMode, authConnectionString, authAccountKey, authWorkloadIdentity, authDefault)
-}
-
-func newTokens(mode string, options azcore.ClientOptions) (azcore.TokenCredential, error) {
-	if mode == authWorkloadIdentity {
-		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options})
-	}
-	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: options})
-}
-
-// containerURL is the container's address, and whether it carries a shared access signature.
-func (c *Config) containerURL() (address string, signed bool, err error) {
-	account := c.AccountURL
-	if account == "" {
-		if c.Account == "" {
-			return "", false, errors.New("no account: set --azure-account-url, --azure-account or --azure-connection-string")
-		}
-		account = "https://" + c.Account + ".blob.core.windows.net"
-	}
-	u, err := url.Parse(account)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", false, errors.New("--azure-account-url: want a URL as https://account.blob.core.windows.net")
-	}
-	return u.JoinPath(c.Container).String(), u.Query().Has("sig"), nil
-}
-
-func (c *Config) clientOptions() azcore.ClientOptions {
-	stall := c.Stall
-	if stall == 0 {
-		stall = remote.DefaultStall
-	}
-	return azcore.ClientOptions{
-		Transport: &http.Client{Transport: remote.Transport(stall)},
-		Retry: policy.RetryOptions{
-			MaxRetries:    remote.MaxAttempts - 1,
-			RetryDelay:    100 * time.Millisecond,
-			MaxRetryDelay: remote.MaxDelay,
-		},
-		PerRetryPolicies: []policy.Policy{attemptCounter{}},
-	}
-}
-
-// attemptCounter counts the requests of an operation whose context carries a counter.
-type attemptCounter struct{}
-
-type attemptsKey struct{}
-
-func (attemptCounter) Do(request *policy.Request) (*http.Response, error) {
-	if n, ok := request.Raw().Context().Value(attemptsKey{}).(*int); ok {
-		*n++
-	}
-	return request.Next()
+	return &Store{client: client, name: c.Container, createBucket: c.CreateBucket, log: log}, nil
 }

@@ -11,10 +11,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// explain maps an error of the service to what callers branch on. permission is what the operation needs.
-func (s *Store) explain(err error, permission string) error {
+// mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
+func (s *Store) mapError(err error, permission string) error {
+	if missing := remote.Credentials(err); missing != nil {
+		return missing
+	}
 	var response *azcore.ResponseError
 	if !errors.As(err, &response) {
 		return err
@@ -22,7 +26,7 @@ func (s *Store) explain(err error, permission string) error {
 	err = shortError{response}
 	switch {
 	case bloberror.HasCode(err, bloberror.ContainerNotFound):
-		return fmt.Errorf("container %s does not exist: make it or set --azure-container: %w", s.name, err)
+		return fmt.Errorf("container %s does not exist: make it, allow that by --storage-create-bucket, or set --azure-container: %w", s.name, err)
 	case bloberror.HasCode(err, bloberror.BlobNotFound), response.StatusCode == http.StatusNotFound && response.ErrorCode == "":
 		return os.ErrNotExist
 	case bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet, bloberror.TargetConditionNotMet):
@@ -31,11 +35,15 @@ func (s *Store) explain(err error, permission string) error {
 		return fmt.Errorf("%w: grant %s on container %s: %w", blob.ErrPermission, permission, s.name, err)
 	case response.StatusCode == http.StatusTooManyRequests, bloberror.HasCode(err, bloberror.ServerBusy):
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
+	case response.StatusCode == http.StatusRequestEntityTooLarge, bloberror.HasCode(err, bloberror.RequestBodyTooLarge):
+		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
+	case response.StatusCode == http.StatusRequestURITooLong, bloberror.HasCode(err, bloberror.InvalidResourceName, bloberror.InvalidURI):
+		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
 	return err
 }
 
-// shortError tells of a refusal in a line; the SDK's text is the whole answer.
+// shortError describes a refusal in one line; the SDK's text is the complete answer.
 type shortError struct{ *azcore.ResponseError }
 
 func (e shortError) Error() string { return fmt.Sprintf("%s (status %d)", e.ErrorCode, e.StatusCode) }
@@ -51,8 +59,8 @@ const (
 	permissionMake   = "Microsoft.Storage/storageAccounts/blobServices/containers/write"
 )
 
-// withContainer runs an operation; where the container is missing and may be made, it makes it and runs the operation again.
-func (s *Store) withContainer(ctx context.Context, operation func() error) error {
+// withBucket runs an operation. If the container is missing and may be made, it makes it and runs the operation again.
+func (s *Store) withBucket(ctx context.Context, operation func() error) error {
 	err := operation()
 	if !s.createBucket || !bloberror.HasCode(err, bloberror.ContainerNotFound) {
 		return err
@@ -63,7 +71,7 @@ func (s *Store) withContainer(ctx context.Context, operation func() error) error
 		s.log.WithField("container", s.name).Info("made the container")
 	case bloberror.HasCode(createErr, bloberror.ContainerAlreadyExists): // by another process, just now
 	default:
-		return fmt.Errorf("%w; making it: %w", err, s.explain(createErr, permissionMake))
+		return fmt.Errorf("%w; making it: %w", err, s.mapError(createErr, permissionMake))
 	}
 	return operation()
 }

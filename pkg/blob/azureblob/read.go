@@ -25,21 +25,21 @@ import (
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	body, err := s.get(ctx, key, "", offset, length)
+	body, err := s.get(ctx, key, offset, length)
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", key, err)
 	}
 	return body, nil
 }
 
-// get reads a range of the version of a blob that etag names, "" for whichever there is at the first request.
-func (s *Store) get(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	client := s.client.NewBlobClient(key)
 	if length == 0 {
 		// The SDK takes a count of 0 for all of the blob; the key may still be unknown.
 		_, err := client.GetProperties(ctx, nil)
-		return http.NoBody, s.explain(err, permissionRead)
+		return http.NoBody, s.mapError(err, permissionRead)
 	}
+	etag := "" // of the version that the first request finds: later ones read no other
 	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
 		count := length
 		if count < 0 {
@@ -54,10 +54,10 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 			return http.NoBody, 0, nil // it starts at or past the end
 		}
 		if bloberror.HasCode(err, bloberror.ConditionNotMet) {
-			return nil, 0, fmt.Errorf("it was replaced while it was read: %w", err)
+			return nil, 0, fmt.Errorf("it was replaced while it was read: %w: %w", os.ErrNotExist, err)
 		}
 		if err != nil {
-			return nil, 0, s.explain(err, permissionRead)
+			return nil, 0, s.mapError(err, permissionRead)
 		}
 		n, err := remote.RangeLength(deref(response.ContentRange), offset, length)
 		if err != nil {
@@ -69,8 +69,7 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 	}, offset, length)
 }
 
-// toTheEnd is a count that reaches the end of any blob. Without one the SDK asks for the whole blob, and the answer does not say its
-// size but in Content-Length.
+// toTheEnd is a count beyond the end of any blob. Without a count the SDK asks for no range, and only Content-Length gives the size.
 const toTheEnd = 1 << 50
 
 func matches(etag string) *azblob.AccessConditions {
@@ -81,7 +80,7 @@ func matches(etag string) *azblob.AccessConditions {
 func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	p, err := s.client.NewBlobClient(key).GetProperties(ctx, nil)
 	if err != nil {
-		return blob.Object{}, fmt.Errorf("stat %s: %w", key, s.explain(err, permissionRead))
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, s.mapError(err, permissionRead))
 	}
 	return blob.Object{Key: key, Size: deref(p.ContentLength), ModTime: deref(p.LastModified), ETag: unquote(p.ETag)}, nil
 }
@@ -119,7 +118,7 @@ type listed struct {
 
 // listPage gives a page of a listing in the order of keys: the service lists folders apart from blobs.
 func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed, next *string, err error) {
-	err = s.withContainer(ctx, func() error {
+	err = s.withBucket(ctx, func() error {
 		// The SDK repeats requests, but not those whose answer it cannot read.
 		return remote.Retry(ctx, func() remote.Outcome {
 			page, next, err = s.requestPage(ctx, prefix, delimited, marker)
@@ -127,7 +126,7 @@ func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, mar
 		})
 	})
 	slices.SortFunc(page, func(a, b listed) int { return strings.Compare(a.Key, b.Key) })
-	return page, next, s.explain(err, permissionRead)
+	return page, next, s.mapError(err, permissionRead)
 }
 
 func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed, next *string, err error) {
@@ -149,8 +148,7 @@ func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, 
 	return page, response.NextMarker, nil
 }
 
-// isBroken says whether an error is that of an answer that did not arrive whole: neither a refusal, nor trouble of the connection or of
-// the credentials, which the SDK has dealt with.
+// isBroken says whether an answer was incomplete. Refusals and errors of the connection or the credentials are not: the SDK has handled them.
 func isBroken(err error) bool {
 	var refused *azcore.ResponseError
 	var netErr net.Error
@@ -171,7 +169,7 @@ func objects(items []*container.BlobItem) []listed {
 	return page
 }
 
-// find looks a key up with no more than the permission to list.
+// find looks a key up. It needs only the permission to list.
 func (s *Store) find(ctx context.Context, key string) (listed, error) {
 	page, _, err := s.listPage(ctx, key, false, nil)
 	if err != nil {
@@ -192,9 +190,3 @@ func deref[T any](p *T) T {
 }
 
 func unquote(etag *azcore.ETag) string { return strings.Trim(string(deref(etag)), `"`) }
-
-// isUnsupported says whether a server, an emulator, does not know an operation.
-func isUnsupported(err error) bool {
-	var response *azcore.ResponseError
-	return errors.As(err, &response) && (response.StatusCode == http.StatusNotImplemented || response.ErrorCode == "FeatureNotSupported" || response.ErrorCode == "APINotImplemented")
-}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/gcs"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/blob/redact"
 	"github.com/rayhistory/historyserver/pkg/blob/s3"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/settings"
@@ -42,25 +44,35 @@ type Config struct {
 	Azure    azureblob.Config
 	OSS      aliyunoss.Config
 
+	// Probe is what the keys start with that are listed at the start, to see that the store answers: who may not list all says what it may.
+	Probe string
+	// Unchecked opens a store without a request. Commands use it: their first request reports what is wrong.
+	Unchecked bool
+
 	configPath string // read by package settings
 }
 
 // AddFlags adds the flags of every backend to fs, with the names that KubeRay's documentation gives them in the environment and in
 // the JSON file.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Backend, "storage-backend", "local", "where history is stored: "+strings.Join(names(), ", "))
-	fs.Var((*root)(&c.Root), "storage-root-dir", "folder of the bucket that everything is stored under")
+	settings.Group(fs, "Storage", c.addFlags)
+	settings.Group(fs, "Amazon S3 and compatible servers", c.S3.AddFlags)
+	settings.Group(fs, "Google Cloud Storage", c.GCS.AddFlags)
+	settings.Group(fs, "Azure Blob Storage", c.Azure.AddFlags)
+	settings.Group(fs, "Alibaba Cloud OSS", c.OSS.AddFlags)
+}
+
+// addFlags adds those that are of no one backend.
+func (c *Config) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Backend, "storage-backend", "local", "storage backend: "+strings.Join(names(), ", "))
+	fs.Var((*root)(&c.Root), "storage-root-dir", "folder in the bucket for everything that is stored")
 	c.Root = layout.DefaultRoot
 	fs.Lookup("storage-root-dir").DefValue = layout.DefaultRoot
-	fs.StringVar(&c.Prefix, "storage-prefix", "", "what all keys start with, before the root folder, as \"team-a/\"")
-	fs.BoolVar(&c.CreateBucket, "storage-create-bucket", true, "make the bucket or container where there is none")
-	fs.DurationVar(&c.Timeout, "storage-timeout", remote.DefaultStall, "how long a request to the store may make no progress")
-	fs.StringVar(&c.LocalDir, "local-dir", "./data", "folder of the local backend; an object is the file {local-dir}/{its key}")
-	fs.StringVar(&c.configPath, "storage-backend-config-path", "/var/collector-config/data", "JSON file with settings, as mounted from a ConfigMap; that of the default need not be there")
-	c.S3.AddFlags(fs)
-	c.GCS.AddFlags(fs)
-	c.Azure.AddFlags(fs)
-	c.OSS.AddFlags(fs)
+	fs.StringVar(&c.Prefix, "storage-prefix", "", "prefix of all keys, before the root folder, such as \"team-a/\"")
+	fs.BoolVar(&c.CreateBucket, "storage-create-bucket", false, "create the bucket or container if it does not exist")
+	fs.DurationVar(&c.Timeout, "storage-timeout", remote.DefaultStall, "a request to the store fails when it makes no progress for this long")
+	fs.StringVar(&c.LocalDir, "local-dir", "./data", "folder of the local backend; an object is the file {local-dir}/{key}")
+	fs.StringVar(&c.configPath, "storage-backend-config-path", "/var/collector-config/data", "JSON file with settings, mounted from a ConfigMap; the default file may be missing")
 	settings.Alias(fs, "storage-backend", "runtime-class-name")
 	settings.Alias(fs, "storage-root-dir", "ray-root-dir")
 	settings.Alias(fs, "storage-backend-config-path", "runtime-class-config-path")
@@ -103,8 +115,8 @@ var openers = map[string]func(context.Context, Config, logrus.FieldLogger) (blob
 
 func names() []string { return slices.Sorted(maps.Keys(openers)) }
 
-// Open opens the configured backend. A store that cannot be reached now is no error but a warning: collectors keep what they are sent
-// until it can be.
+// Open opens the configured backend. If the store cannot be reached now, that is a warning and not an error: collectors keep what they receive
+// until it can.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
 	open, ok := openers[strings.ToLower(c.Backend)]
 	if !ok {
@@ -113,25 +125,41 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 	if c.Timeout <= 0 {
 		return nil, fmt.Errorf("--storage-timeout=%s: want more than 0", c.Timeout)
 	}
-	store, err := open(ctx, c, log)
+	redactor := redact.New(c.secrets()...)
+	store, err := open(ctx, c, redactor.Logger(log))
 	if err != nil {
-		return nil, err
+		return nil, redactor.Error(err)
 	}
+	store = redactor.Store(store)
 	if c.Prefix != "" {
 		store = blob.WithPrefix(store, c.Prefix)
 	}
-	check(ctx, store, log)
+	if !c.Unchecked {
+		check(ctx, store, c.Probe, log)
+	}
 	return store, nil
+}
+
+// secrets are the values of the settings that must not be shown.
+func (c *Config) secrets() []string {
+	signed := ""
+	if u, err := url.Parse(c.Azure.AccountURL); err == nil {
+		signed = u.Query().Get("sig")
+	}
+	return []string{
+		c.S3.AccessKeyID, c.S3.SecretAccessKey, c.S3.SessionToken, c.Azure.AccountKey, c.Azure.ConnectionString, signed,
+		c.OSS.AccessKeyID, c.OSS.AccessKeySecret, c.OSS.SecurityToken,
+	}
 }
 
 // checkTime is how long a start may wait for the store.
 const checkTime = 5 * time.Second
 
 // check asks for one key, so that wrong settings show in the log at the start, and the bucket is made.
-func check(ctx context.Context, store blob.Store, log logrus.FieldLogger) {
+func check(ctx context.Context, store blob.Store, prefix string, log logrus.FieldLogger) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	for _, err := range store.List(ctx, "", blob.ListOptions{}) {
+	for _, err := range store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			log.WithError(err).Warn("the store does not answer as it should yet; it is tried again whenever it is needed")
 		}

@@ -64,6 +64,32 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestBucketsAreNamedAndMadeOnRequest: names are taken from a space that all the world shares, so neither is a name guessed nor a bucket made.
+func TestBucketsAreNamedAndMadeOnRequest(t *testing.T) {
+	for name, tc := range map[string]struct{ args, want []string }{
+		"s3":    {[]string{"--storage-backend=s3", "--s3-region=eu-west-1"}, []string{"--s3-bucket", "S3_BUCKET"}},
+		"gcs":   {[]string{"--storage-backend=gcs", "--gcs-endpoint=http://127.0.0.1:1"}, []string{"--gcs-bucket", "GCS_BUCKET"}},
+		"azure": {[]string{"--storage-backend=azureblob", "--azure-account-url=http://127.0.0.1:1/account"}, []string{"--azure-container", "AZURE_STORAGE_CONTAINER"}},
+		"oss":   {[]string{"--storage-backend=aliyunoss", "--oss-region=cn-hangzhou", "--oss-access-key-id=id", "--oss-access-key-secret=hush"}, []string{"--oss-bucket", "OSS_BUCKET"}},
+	} {
+		c, err := load(t, tc.args, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.CreateBucket {
+			t.Errorf("%s: a bucket would be made", name)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err = Open(ctx, c, logrus.New())
+		cancel()
+		for _, want := range tc.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s without a bucket: %v, want it to name %s", name, err, want)
+			}
+		}
+	}
+}
+
 // TestKubeRayFile: a ConfigMap as KubeRay's documentation shows it, booleans in quotes, together with its environment variables.
 func TestKubeRayFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
@@ -97,7 +123,7 @@ func TestUnreachableStoreIsAWarning(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := load(t, []string{"--storage-backend=s3", "--s3-endpoint=http://" + address, "--s3-access-key-id=id", "--s3-secret-access-key=hush", "--storage-prefix=team/"}, nil)
+	c, err := load(t, []string{"--storage-backend=s3", "--s3-bucket=history", "--s3-endpoint=http://" + address, "--s3-access-key-id=id", "--s3-secret-access-key=hush", "--storage-prefix=team/"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ type Contract struct {
 	Open func(t testing.TB) blob.Store
 	// Many is how many keys the test of paged listings stores, 0 for 10,000: ten pages of every store.
 	Many int
-	// AnyVersion is set for servers that join objects in whatever version they are, not in the one that was listed.
-	AnyVersion bool
+	// ForgetsUploads is set for servers that know nothing of an upload once it is complete, so that after a lost answer it starts over.
+	ForgetsUploads bool
 	// Faults is set where requests meet faults on their way: what was done twice may then look as if it was done once.
 	Faults bool
 	// Big is the size in bytes of the object that must not be held in memory, 0 for 80 MiB.

@@ -3,14 +3,10 @@ package gcs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -18,7 +14,6 @@ import (
 	"github.com/googleapis/gax-go/v2"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
-	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
 	htransport "google.golang.org/api/transport/http"
 
@@ -46,10 +41,10 @@ type Config struct {
 
 // AddFlags adds the flags of this backend, with KubeRay's names for them.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Bucket, "gcs-bucket", "ray-historyserver", "Google Cloud Storage bucket")
-	fs.StringVar(&c.Project, "gcs-project", "", "Google Cloud project to make the bucket in")
+	fs.StringVar(&c.Bucket, "gcs-bucket", "", "name of the bucket; required with this backend")
+	fs.StringVar(&c.Project, "gcs-project", "", "Google Cloud project, for --storage-create-bucket")
 	fs.StringVar(&c.CredentialsFile, "gcs-credentials-file", "", "key file of a service account; empty: the application default credentials (GOOGLE_APPLICATION_CREDENTIALS, workload identity)")
-	fs.StringVar(&c.Endpoint, "gcs-endpoint", "", "server other than Google's; over HTTP an emulator, without credentials, as `http://localhost:4443`")
+	fs.StringVar(&c.Endpoint, "gcs-endpoint", "", "URL of another server than Google's; one with http:// is taken for an emulator and gets no credentials, such as `http://localhost:4443`")
 	settings.Bind(fs, map[string][]string{
 		"gcs-bucket":   {"GCS_BUCKET"},
 		"gcs-project":  {"GCP_PROJECT_ID"},
@@ -71,22 +66,19 @@ type Store struct {
 	log          logrus.FieldLogger
 }
 
-var (
-	_ blob.Store        = (*Store)(nil)
-	_ blob.Concatenator = (*Store)(nil)
-)
+var _ blob.Store = (*Store)(nil)
 
-// Open prepares a store. It talks to nobody yet: a server that cannot be reached shows in the first operation.
+// Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error) {
 	if c.Bucket == "" {
-		return nil, errors.New("open GCS store: no bucket: set --gcs-bucket")
+		return nil, errors.New("open GCS store: no bucket: set --gcs-bucket or GCS_BUCKET")
 	}
 	stall := c.Stall
 	if stall == 0 {
 		stall = remote.DefaultStall
 	}
 	var options []option.ClientOption
-	var base http.RoundTripper = remote.Patient{Base: remote.Transport(stall)}
+	var base http.RoundTripper = remote.RetryAfterTransport{Base: remote.Transport(stall)}
 	endpoint, emulator, err := c.endpoint()
 	if err != nil {
 		return nil, err
@@ -104,7 +96,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		if c.CredentialsFile != "" {
 			credentials = append(credentials, option.WithAuthCredentialsFile(option.ServiceAccount, c.CredentialsFile))
 		}
-		if base, err = htransport.NewTransport(ctx, base, credentials...); err != nil {
+		if base, err = remote.Authorized(base, "--gcs-credentials-file or GOOGLE_APPLICATION_CREDENTIALS, or give the pod a workload identity", func(base http.RoundTripper) (http.RoundTripper, error) {
+			return htransport.NewTransport(ctx, base, credentials...)
+		}); err != nil {
 			return nil, fmt.Errorf("open GCS store: %w", err)
 		}
 	}
@@ -113,7 +107,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if err != nil {
 		return nil, fmt.Errorf("open GCS store: %w", err)
 	}
-	// Every write here may be repeated: it is of a whole object, and either conditional or meant to replace.
+	// Every write may be repeated: it stores a complete object, and is either conditional or replaces what is there.
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts), storage.WithErrorFunc(shouldRetry),
 		storage.WithBackoff(gax.Backoff{Initial: 100 * time.Millisecond, Max: remote.MaxDelay, Multiplier: 2}))
 	return &Store{client: client, bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket, log: log}, nil
@@ -136,86 +130,4 @@ func (c *Config) endpoint() (endpoint string, emulator bool, err error) {
 		u.Path = "/storage/v1/"
 	}
 	return u.String(), u.Scheme == "http", nil
-}
-
-func shouldRetry(err error) bool {
-	var netErr net.Error
-	return storage.ShouldRetry(err) || (errors.As(err, &netErr) && netErr.Timeout() && !errors.Is(err, context.DeadlineExceeded))
-}
-
-// explain maps an error of the service to what callers branch on. permission is what the operation needs.
-func (s *Store) explain(err error, permission string) error {
-	if err == nil {
-		return nil
-	}
-	var apiErr *googleapi.Error
-	errors.As(err, &apiErr)
-	switch {
-	case errors.Is(err, storage.ErrObjectNotExist):
-		return os.ErrNotExist
-	case s.isNoBucket(err):
-		return fmt.Errorf("bucket %s does not exist: make it or set --gcs-bucket: %w", s.name, err)
-	case apiErr == nil:
-		return err
-	case apiErr.Code == http.StatusPreconditionFailed:
-		return os.ErrExist
-	case apiErr.Code == http.StatusUnauthorized, apiErr.Code == http.StatusForbidden:
-		return fmt.Errorf("%w: grant %s on bucket %s: %w", blob.ErrPermission, permission, s.name, err)
-	case apiErr.Code == http.StatusTooManyRequests:
-		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
-	}
-	return err
-}
-
-// isNoBucket says whether an error of a listing or a write tells that the bucket is missing.
-func (s *Store) isNoBucket(err error) bool {
-	var apiErr *googleapi.Error
-	return errors.Is(err, storage.ErrBucketNotExist) || (errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound && !errors.Is(err, storage.ErrObjectNotExist))
-}
-
-// do runs an operation, again while its answers are broken: the SDK repeats requests, but not those whose answer it cannot read. Where
-// the bucket is missing and may be made, it makes it and goes on.
-func (s *Store) do(ctx context.Context, permission string, operation func() error) error {
-	attempt := func() remote.Outcome {
-		err := operation()
-		return remote.Outcome{Err: err, Retry: isBroken(err)}
-	}
-	err := remote.Retry(ctx, attempt)
-	if s.createBucket && s.isNoBucket(err) {
-		if err := s.makeBucket(ctx); err != nil {
-			return err
-		}
-		err = remote.Retry(ctx, attempt)
-	}
-	return s.explain(err, permission)
-}
-
-// isBroken says whether an error is that of an answer that did not arrive whole, or of an upload that must start over.
-func isBroken(err error) bool {
-	var body remote.BodyError
-	var netErr net.Error
-	var syntax *json.SyntaxError
-	var upload uploadError
-	if err == nil || errors.As(err, &body) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) || errors.As(err, &syntax) || errors.As(err, &upload)
-}
-
-func (s *Store) makeBucket(ctx context.Context) error {
-	err := remote.Retry(ctx, func() remote.Outcome {
-		err := s.bucket.Create(ctx, s.project, nil)
-		return remote.Outcome{Err: err, Retry: isBroken(err)}
-	})
-	var apiErr *googleapi.Error
-	switch {
-	case err == nil:
-		s.log.WithField("bucket", s.name).Info("made the bucket")
-		return nil
-	case errors.As(err, &apiErr) && apiErr.Code == http.StatusConflict: // by another process, just now
-		return nil
-	case s.project == "":
-		return fmt.Errorf("bucket %s does not exist; making it: %w: set --gcs-project", s.name, err)
-	}
-	return fmt.Errorf("bucket %s does not exist; making it: %w", s.name, s.explain(err, "storage.buckets.create"))
 }

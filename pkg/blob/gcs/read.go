@@ -53,9 +53,9 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.R
 	return body, nil
 }
 
-// bounded makes a range of one to an object's end, so that the answer tells the object's size in Content-Range: where there is only a
-// Content-Length, one that is too small shows when the download is closed, if at all, and its bytes were used by then. The checksum that
-// the SDK compares for whole objects is given up for that; TLS has one.
+// bounded gives a range without an end one, so that the answer has the object's size in Content-Range. With Content-Length alone, a value that is
+// too small would be noticed only when the download is closed, after its bytes were used. The price is the SDK's checksum, which it compares
+// for complete objects only; TLS has one too.
 func bounded(offset, length int64) int64 {
 	if length >= 0 {
 		return length
@@ -137,7 +137,7 @@ func (s *Store) listPage(ctx context.Context, query *storage.Query, token string
 	return attrs, next, nil
 }
 
-// find looks a key up with no more than the permission to list.
+// find looks a key up. It needs only the permission to list.
 func (s *Store) find(ctx context.Context, key string) (*storage.ObjectAttrs, error) {
 	attrs, _, err := s.listPage(ctx, &storage.Query{Prefix: key}, "")
 	if err != nil {

@@ -58,7 +58,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return nil
 }
 
-// upload stores the body, which it sends as often as sent says, not counting what the SDK repeats.
+// upload stores the body. sent is how often it was sent, without the SDK's own retries.
 func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body io.ReadSeeker) (sent int, err error) {
 	size, err := remote.Size(body)
 	if err != nil {
@@ -80,16 +80,16 @@ func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body i
 		if _, err := io.Copy(w, body); err != nil {
 			cancel(err)
 			_ = w.Close()
-			return forgotten(err, size)
+			return markLostUpload(err, size)
 		}
-		return forgotten(w.Close(), size)
+		return markLostUpload(w.Close(), size)
 	})
 	return sent, err
 }
 
-// forgotten marks the error of an upload in chunks that is "not found": it may be the upload that is not, since it was completed by an
-// attempt whose answer was lost, or has expired. Then only starting over tells.
-func forgotten(err error, size int64) error {
+// markLostUpload marks "not found" as the error of an upload in chunks. The upload may be gone because an attempt whose answer was lost completed
+// it, or because it expired. Then the upload starts over.
+func markLostUpload(err error, size int64) error {
 	var apiErr *googleapi.Error
 	if size >= chunk && errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound {
 		return uploadError{err}

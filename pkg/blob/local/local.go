@@ -23,7 +23,7 @@ import (
 const (
 	// staging is the folder that objects are written in before they get their names. No key maps to it.
 	staging = marker + "tmp"
-	// staleAfter is when a file left in staging by a crash is surely nobody's any more.
+	// staleAfter is the age from which a file in staging was left by a crash.
 	staleAfter = 24 * time.Hour
 
 	fileMode = 0o644
@@ -59,7 +59,7 @@ func Open(dir string) (*Store, error) {
 // Close releases the folder.
 func (s *Store) Close() error { return s.root.Close() }
 
-// sweep removes what crashed writers left. It does what it can: a folder mounted read-only is no error.
+// sweep removes what crashed writers left, as far as it can: a folder mounted read-only is not an error.
 func (s *Store) sweep() {
 	left, err := fs.ReadDir(s.root.FS(), staging)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 
 // Create implements blob.Creator.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	// A hard link is the one way to give a name to a complete file that fails, whole, where the name is taken.
+	// Only a hard link gives a complete file a name and fails if the name is taken.
 	if err := s.store(ctx, key, body, s.root.Link); err != nil {
 		return fmt.Errorf("create %s: %w", key, err)
 	}
@@ -173,7 +173,7 @@ func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publi
 		}
 	}
 	if err != nil {
-		return s.explain(err, name)
+		return s.mapError(err, name)
 	}
 	return s.sync(folder)
 }
@@ -242,16 +242,18 @@ func (s *Store) sync(folder string) error {
 	return err
 }
 
-// explain says what an error of giving a file its name means.
-func (s *Store) explain(err error, name string) error {
+// mapError turns an error of giving a file its name into the errors of package blob.
+func (s *Store) mapError(err error, name string) error {
 	info, statErr := s.root.Stat(name)
 	switch {
 	case statErr == nil && info.IsDir():
-		return fmt.Errorf("%q is a folder of other objects: a local store cannot hold both, move the cluster's history to an object store", name)
+		return fmt.Errorf("%w: %q is a folder of other objects: a local store cannot hold both, move the cluster's history to an object store", blob.ErrRefused, name)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("a part of %q is an object itself: a local store cannot hold both, move the cluster's history to an object store", name)
+		return fmt.Errorf("%w: a part of %q is an object itself: a local store cannot hold both, move the cluster's history to an object store", blob.ErrRefused, name)
 	case errors.Is(err, os.ErrExist):
 		return os.ErrExist
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("%w: the file system of %s must allow hard links", err, s.dir)
 	}
@@ -295,7 +297,7 @@ func missing(err error) error {
 
 func object(key string, info fs.FileInfo) blob.Object {
 	o := blob.Object{Key: key, Size: info.Size(), ModTime: info.ModTime()}
-	// Every write makes a new file, so its inode tells two writes of equal length within one tick of the clock apart.
+	// Every write makes a new file, so the inode differs even if two writes have the same length and time.
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		o.ETag = fmt.Sprintf("%x-%x-%x", info.ModTime().UnixNano(), o.Size, stat.Ino)
 	}

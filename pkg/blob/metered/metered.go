@@ -24,10 +24,7 @@ type Store struct {
 	written    prometheus.Counter
 }
 
-var (
-	_ blob.Store        = (*Store)(nil)
-	_ blob.Concatenator = (*Store)(nil)
-)
+var _ blob.Store = (*Store)(nil)
 
 // New wraps a store; its metrics go to reg.
 func New(store blob.Store, reg prometheus.Registerer) *Store {
@@ -162,11 +159,4 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	done := s.start("delete")
 	defer func() { done(err) }()
 	return s.store.Delete(ctx, key)
-}
-
-// Concatenate implements blob.Concatenator.
-func (s *Store) Concatenate(ctx context.Context, key string, sources []blob.Object) (err error) {
-	done := s.start("concatenate")
-	defer func() { done(err) }()
-	return blob.Concatenate(ctx, s.store, key, sources)
 }

@@ -14,12 +14,16 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// explain maps an error of the service to what callers branch on. permission is what the operation needs.
-func (s *Store) explain(err error, permission string) error {
+// mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
+func (s *Store) mapError(err error, permission string) error {
 	if err == nil {
 		return nil
+	}
+	if missing := remote.Credentials(err); missing != nil {
+		return missing
 	}
 	code, status := "", 0
 	var apiErr smithy.APIError
@@ -32,24 +36,37 @@ func (s *Store) explain(err error, permission string) error {
 	}
 	switch {
 	case code == "NoSuchBucket":
-		return fmt.Errorf("bucket %s does not exist: make it or set --s3-bucket: %w", s.bucket, err)
+		return fmt.Errorf("bucket %s does not exist: make it, allow that by --storage-create-bucket, or set --s3-bucket: %w", s.bucket, err)
 	case status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound"):
 		return os.ErrNotExist
 	case status == http.StatusPreconditionFailed:
 		return os.ErrExist
 	case status == http.StatusForbidden || code == "AccessDenied":
 		return fmt.Errorf("%w: grant %s on bucket %s: %w", blob.ErrPermission, permission, s.bucket, err)
+	case status == http.StatusRequestEntityTooLarge || code == "EntityTooLarge":
+		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
 	case status == http.StatusTooManyRequests || isThrottle(err):
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
+	case status == http.StatusRequestURITooLong || refusesKey(code):
+		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
 	return err
+}
+
+// refusesKey says whether an error's code is about the key alone, at Amazon or at servers that speak its protocol.
+func refusesKey(code string) bool {
+	switch code {
+	case "KeyTooLongError", "InvalidURI", "InvalidObjectName", "XMinioInvalidObjectName", "XMinioParentIsObject", "XMinioObjectExistsAsDirectory", "ObjectParentIsFile", "ExistingObjectIsDirectory":
+		return true
+	}
+	return false
 }
 
 func isThrottle(err error) bool {
 	return retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}.IsErrorThrottle(err).Bool()
 }
 
-// withBucket runs an operation; where the bucket is missing and may be made, it makes it and runs the operation again.
+// withBucket runs an operation. If the bucket is missing and may be made, it makes it and runs the operation again.
 func (s *Store) withBucket(ctx context.Context, operation func() error) error {
 	err := operation()
 	var apiErr smithy.APIError
@@ -67,7 +84,7 @@ func (s *Store) withBucket(ctx context.Context, operation func() error) error {
 		s.log.WithField("bucket", s.bucket).Info("made the bucket")
 	case errors.As(createErr, &owned): // by another process, just now
 	default:
-		return fmt.Errorf("%w; making it: %w", err, s.explain(createErr, "s3:CreateBucket"))
+		return fmt.Errorf("%w; making it: %w", err, s.mapError(createErr, "s3:CreateBucket"))
 	}
 	return operation()
 }

@@ -24,15 +24,14 @@ import (
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	body, err := s.get(ctx, key, "", offset, length)
+	body, err := s.get(ctx, key, offset, length)
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", key, err)
 	}
 	return body, nil
 }
 
-// get reads a range of the version of an object that etag names, "" for whichever there is at the first request.
-func (s *Store) get(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	if length == 0 {
 		// There is no empty range in HTTP; the key may still be unknown.
 		if _, err := s.head(ctx, key); err != nil {
@@ -40,6 +39,7 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 		}
 		return http.NoBody, nil
 	}
+	etag := "" // of the version that the first request finds: later ones read no other
 	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
 		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key, Range: aws.String("bytes=" + remote.Range(offset, length))}
 		if etag != "" {
@@ -51,10 +51,10 @@ func (s *Store) get(ctx context.Context, key, etag string, offset, length int64)
 			return http.NoBody, 0, nil // it starts at or past the end
 		}
 		if errors.As(err, &response) && response.HTTPStatusCode() == http.StatusPreconditionFailed {
-			return nil, 0, fmt.Errorf("it was replaced while it was read: %w", err)
+			return nil, 0, fmt.Errorf("it was replaced while it was read: %w: %w", os.ErrNotExist, err)
 		}
 		if err != nil {
-			return nil, 0, s.explain(err, "s3:GetObject")
+			return nil, 0, s.mapError(err, "s3:GetObject")
 		}
 		n, err := remote.RangeLength(aws.ToString(output.ContentRange), offset, length)
 		if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	output, err := s.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &s.bucket, Key: &key})
 	if err != nil {
-		return blob.Object{}, s.explain(err, "s3:GetObject")
+		return blob.Object{}, s.mapError(err, "s3:GetObject")
 	}
 	return blob.Object{Key: key, Size: aws.ToInt64(output.ContentLength), ModTime: aws.ToTime(output.LastModified), ETag: unquote(output.ETag)}, nil
 }
@@ -128,7 +128,7 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 		return err
 	})
 	if err != nil {
-		return page{}, s.explain(err, "s3:ListBucket")
+		return page{}, s.mapError(err, "s3:ListBucket")
 	}
 	s.bucketSeen.Store(true)
 	// Some servers ignore the wish for an encoding.
@@ -161,7 +161,7 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	return p, nil
 }
 
-// find looks a key up with no more than the permission to list.
+// find looks a key up. It needs only the permission to list.
 func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
 	p, err := s.listPage(ctx, s.lookup(key))
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
-// defaultRegion is what servers that have no regions are told.
+// defaultRegion is sent to servers that have no regions.
 const defaultRegion = "us-east-1"
 
 // Config says where the bucket is and who asks.
@@ -56,15 +56,15 @@ type Config struct {
 
 // AddFlags adds the flags of this backend, with KubeRay's names for them.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Bucket, "s3-bucket", "ray-historyserver", "S3 bucket")
-	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "S3 server other than AWS, as `http://minio:9000`")
-	fs.StringVar(&c.Region, "s3-region", "", "region of the bucket; empty: AWS_REGION, or for another server "+defaultRegion)
-	fs.BoolVar(&c.PathStyle, "s3-force-path-style", false, "name the bucket in the path, not in the host name: most servers other than AWS want it")
-	fs.BoolVar(&c.DisableSSL, "s3-disable-ssl", false, "speak HTTP to an endpoint given without http:// or https://")
-	fs.StringVar(&c.AccessKeyID, "s3-access-key-id", "", "access key; empty: what the AWS SDK finds (AWS_ACCESS_KEY_ID, web identity, profile, role)")
-	fs.StringVar(&c.SecretAccessKey, "s3-secret-access-key", "", "secret of the access key")
+	fs.StringVar(&c.Bucket, "s3-bucket", "", "name of the bucket; required with this backend")
+	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "URL of another S3 server than AWS, such as `http://minio:9000`")
+	fs.StringVar(&c.Region, "s3-region", "", "region of the bucket; empty: AWS_REGION, or with --s3-endpoint "+defaultRegion)
+	fs.BoolVar(&c.PathStyle, "s3-force-path-style", false, "put the bucket's name into the path, not the host name; most servers other than AWS need it")
+	fs.BoolVar(&c.DisableSSL, "s3-disable-ssl", false, "use HTTP if --s3-endpoint has neither http:// nor https://")
+	fs.StringVar(&c.AccessKeyID, "s3-access-key-id", "", "access key ID; empty: the AWS SDK's default credentials (AWS_ACCESS_KEY_ID, web identity, profile, role)")
+	fs.StringVar(&c.SecretAccessKey, "s3-secret-access-key", "", "secret access key")
 	fs.StringVar(&c.SessionToken, "s3-session-token", "", "session token of a temporary access key")
-	fs.StringVar(&c.Profile, "s3-profile", "", "profile of the shared AWS configuration")
+	fs.StringVar(&c.Profile, "s3-profile", "", "profile in the shared AWS configuration")
 	settings.Secret(fs, "s3-access-key-id", "s3-secret-access-key", "s3-session-token")
 	settings.Bind(fs, map[string][]string{
 		"s3-bucket":            {"S3_BUCKET"},
@@ -96,19 +96,16 @@ type Store struct {
 	conditions   remote.Conditions
 }
 
-var (
-	_ blob.Store        = (*Store)(nil)
-	_ blob.Concatenator = (*Store)(nil)
-)
+var _ blob.Store = (*Store)(nil)
 
-// Open prepares a store. It talks to nobody yet: a server that cannot be reached shows in the first operation.
+// Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error) {
 	endpoint, err := c.endpoint()
 	if err != nil {
 		return nil, err
 	}
 	if c.Bucket == "" {
-		return nil, errors.New("open S3 store: no bucket: set --s3-bucket")
+		return nil, errors.New("open S3 store: no bucket: set --s3-bucket or S3_BUCKET")
 	}
 	if (c.AccessKeyID == "") != (c.SecretAccessKey == "") {
 		return nil, errors.New("open S3 store: --s3-access-key-id and --s3-secret-access-key go together")
@@ -135,7 +132,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)))
 	}
 	if endpoint != "" {
-		// Checksums in trailers are AWS's own; other servers have refused or stored them as content.
+		// Only AWS knows checksums in trailers; other servers have refused them or stored them as content.
 		options = append(options, config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
 			config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
 	}
@@ -143,6 +140,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if err != nil {
 		return nil, fmt.Errorf("open S3 store: %w", err)
 	}
+	loaded.Credentials = provider{loaded.Credentials}
 	if loaded.Region == "" {
 		if endpoint == "" {
 			return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
@@ -159,6 +157,14 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	return &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log, conditions: remote.Conditions{Warn: func() {
 		log.Warn("the S3 server ignores If-None-Match: keys are looked up before they are written, which costs a listing each; give no two collectors the same node")
 	}}}, nil
+}
+
+// provider says what to set if there are no credentials: the SDK's error names only the last source that it asked.
+type provider struct{ aws.CredentialsProvider }
+
+func (p provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	credentials, err := p.CredentialsProvider.Retrieve(ctx)
+	return credentials, remote.NoCredentials(err, "--s3-access-key-id and --s3-secret-access-key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the pod a role")
 }
 
 // endpoint is the server's URL, "" for AWS.

@@ -17,12 +17,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// multipartFrom is the size from which an object is sent in parts, so that a broken connection costs one part, not all.
-const multipartFrom = 64 << 20
-
-// largestRefused is the size in bytes up to which a body is sent to a bucket that may not be there. Of a larger one servers do not read
-// the rest when they refuse it, and the answer that says why is lost in the reset of the connection (seen with versitygw).
-const largestRefused = 64 << 10
+// maxUncheckedPut is the size in bytes up to which a body is sent before the bucket is known to exist. Servers that refuse a larger body do not
+// read all of it, and the answer that says why is lost when the connection is reset (seen with versitygw).
+const maxUncheckedPut = 64 << 10
 
 // Create implements blob.Creator. It relies on If-None-Match, as far as the server does.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
@@ -67,20 +64,20 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 
 // upload stores the body, create-only if absent is set.
 func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
-	if size > multipartFrom {
+	if remote.InParts(size, absent) {
 		return s.uploadParts(ctx, key, body, size, absent)
 	}
 	attempts, err := s.put(ctx, key, body, size, absent)
-	return remote.ForgiveEcho(err, attempts, body, func(sum []byte) bool { return s.holds(ctx, key, size, hex.EncodeToString(sum)) })
+	return remote.AcceptOwnWrite(err, attempts, body, func(sum []byte) bool { return s.holds(ctx, key, size, hex.EncodeToString(sum)) })
 }
 
-// put stores the body by one request, sent as often as attempts says.
+// put stores the body by one request. attempts is how often it was sent.
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error) {
 	input := &awss3.PutObjectInput{Bucket: &s.bucket, Key: &key, Body: body, ContentLength: &size}
 	if absent {
 		input.IfNoneMatch = aws.String("*")
 	}
-	if size > largestRefused && !s.bucketSeen.Load() {
+	if size > maxUncheckedPut && !s.bucketSeen.Load() {
 		if _, err := s.listPage(ctx, s.lookup(key)); err != nil {
 			return 0, err
 		}
@@ -92,7 +89,7 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 		_, err := s.client.PutObject(ctx, input, countAttempts(&attempts))
 		return err
 	})
-	return attempts, s.explain(err, "s3:PutObject")
+	return attempts, s.mapError(err, "s3:PutObject")
 }
 
 // holds says whether the object under key is the one of this size and ETag.
@@ -104,7 +101,7 @@ func (s *Store) holds(ctx context.Context, key string, size int64, etag string) 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	_, err := s.client.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: &s.bucket, Key: &key})
-	if err = s.explain(err, "s3:DeleteObject"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err = s.mapError(err, "s3:DeleteObject"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
 	return nil

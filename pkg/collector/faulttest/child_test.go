@@ -94,8 +94,8 @@ func child() error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o := collector.Options{
-		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: dir + "/ray", SpoolDir: dir + "/spool", EventsPort: port,
-		Token: snapshot.Token("", "", nil), PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
+		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: dir + "/ray", SpoolDir: dir + "/spool",
+		EventsAddress: collector.Loopback, EventsPort: port, MetricsAddress: collector.Loopback, Token: snapshot.Token("", "", nil), PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
 	}
 	if faults := os.Getenv(faultsVariable); faults != "" {
 		count, err := os.OpenFile(filepath.Join(dir, "faults"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)

@@ -1,9 +1,9 @@
-// Package faulttest kills collectors at random instants under load, over stores that fail in every way, and compares what is stored in the
-// end with what was sent and written.
+// Package faulttest kills collectors at random instants under load, over stores that fail in every way. In the end it compares what is
+// stored with what was sent and written.
 //
-// Any collector in a process of its own can be put to it: see Subject and Run. The tests here do so with a local store that fails on
-// purpose; FAULTTEST_KILLS sets how often each is killed and runs all kinds of failures, not just some. A run is repeatable as far as
-// processes are: the seed decides when is killed, what is written, and which uploads fail.
+// It tests any collector that runs in a process of its own: see Subject and Run. The tests here use a local store that fails on purpose;
+// FAULTTEST_KILLS sets how often each collector is killed, and runs all kinds of failures, not just some. The seed decides when a
+// collector is killed, what is written and which uploads fail; what else happens is up to the scheduler.
 package faulttest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// Subject is a collector that is put to the test.
+// Subject is a collector under test.
 type Subject struct {
 	// Command starts one life of it.
 	Command func(Life) *exec.Cmd
@@ -42,11 +42,11 @@ type Life struct {
 	Port int
 	// Number is of the life, from 0.
 	Number uint64
-	// Sound: the store must do as it is asked from now on, as far as that can be chosen.
+	// Sound: no faults are injected from now on, if that can be chosen.
 	Sound bool
 }
 
-// rig is a collector in a process of its own and what surrounds it.
+// rig is a collector in a process of its own, its folders and its log.
 type rig struct {
 	t       *testing.T
 	subject Subject
@@ -109,7 +109,7 @@ func (r *rig) kill() {
 	r.child = nil
 }
 
-// end ends the collector as Kubernetes does; everything must be stored then.
+// end stops the collector as Kubernetes does. It must store everything first.
 func (r *rig) end() {
 	r.t.Helper()
 	if err := r.child.Process.Signal(syscall.SIGTERM); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Figures are what a run amounts to.
+// Figures are the counts of a run.
 type Figures struct {
 	Lives  int // each but the last ended by SIGKILL
 	Faults int // injected
@@ -23,7 +23,7 @@ type Figures struct {
 	Logs, Bytes, Rotations, Unequal int
 }
 
-// Run kills a collector so often, under load, and lets its last life end in order. Everything must be stored then.
+// Run kills a collector `kills` times under load, and then stops it in order. Everything must be stored then.
 func Run(t *testing.T, subject Subject, kills int, seed uint64) Figures {
 	t.Helper()
 	r := newRig(t, subject)

@@ -14,16 +14,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	historysession "github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 // verify compares what is stored with what was answered for and written.
 func (r *rig) verify(e *events, w *writers) Figures {
 	r.t.Helper()
 	store := r.subject.Store(r.t, r.dir)
-	logs := historysession.NewLogSet(store)
+	logs := sessionlogs.New(store)
 	for object, err := range store.List(r.t.Context(), layout.LogPrefix("log", session, nodeID), blob.ListOptions{}) {
 		if err != nil {
 			r.t.Fatal(err)
@@ -124,7 +123,7 @@ func readEvents(ctx context.Context, store blob.Store, key string, ids map[strin
 	if err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
 	}
-	_, _, c := ship.EventNames.Parse(key)
+	_, _, c, _ := layout.ParseChunk(key)
 	in, err := decompress(data, c)
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)

@@ -1,10 +1,16 @@
 package logs_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 )
 
 // A dump that is written anew in place is stored once and whole: when it was left alone, or when nothing more will be written.
@@ -40,5 +46,60 @@ func TestDumps(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A dump that waits while the store refuses everything is stored whole by the next collector, be it at rest then or not, and is not
+// removed before.
+func TestDumpsOverARestart(t *testing.T) {
+	for _, writtenAgain := range []bool{false, true} {
+		for _, withSize := range []bool{true, false} { // as collectors wrote the state before they noted a dump's size
+			t.Run(fmt.Sprintf("written again %t, size noted %t", writtenAgain, withSize), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t)
+					const dump = "NodeManager: the last dump\n"
+					old := time.Now().Add(-time.Hour)
+					write := func(at time.Time) {
+						if err := errors.Join(os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644), os.Chtimes(r.path("debug_state.txt"), at, at)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					write(old)
+					r.store.Fault = func(string) storetest.Fault { return storetest.Refuse }
+					r.scan()
+					if !withSize {
+						state := filepath.Join(r.state, session+".json")
+						data, err := os.ReadFile(state)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if err := os.WriteFile(state, regexp.MustCompile(`,"size":\d+`).ReplaceAll(data, nil), 0o600); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if writtenAgain {
+						write(time.Now())
+					}
+					r.deleteShipped = true
+					r.restart()
+					for range 3 {
+						r.scan()
+						if _, err := os.Stat(r.path("debug_state.txt")); err != nil {
+							t.Fatal("removed before it was stored")
+						}
+						sessions, _, err := r.tailer.Sessions()
+						if err != nil || len(sessions) != 1 || sessions[0].Stored {
+							t.Errorf("sessions %+v, %v", sessions, err)
+						}
+					}
+					r.store.Fault = nil
+					time.Sleep(3 * time.Minute)
+					r.shipAll()
+					if got := r.joined(nodeID, "debug_state.txt"); got != dump {
+						t.Errorf("stored is %q in %v", got, r.store.Keys())
+					}
+				})
+			})
+		}
 	}
 }

@@ -1,47 +1,61 @@
 package logs
 
 import (
-	"hash/fnv"
 	"os"
 	"time"
 )
 
-// file is one generation of a log: what lies under one inode from its creation to its end.
+// file is one generation of a log: one inode, from its creation to its end. Its states are in state.go.
 type file struct {
-	id fileID
-	// dir and name are where it is now: in which logs folder, and where below it.
+	state  fileState
+	stream *stream
+	id     fileID
+	prefix prefix
+	// dir is the logs folder that it is in now, name its path below that folder.
 	dir, name string
-	print     print
-	// size and changed are what the last scan saw.
-	size    int64
-	changed int64 // modification time, Unix ns
-	// read is how many of its bytes belong to the whole already. For a whole's current file see whole.consumed.
+	// size and changed (modification time, Unix ns) are what the last scan saw.
+	size, changed int64
+	// sized says that size is exact, from a scan or, for a dump, from the state file. Otherwise the file has at least size bytes.
+	sized bool
+	// read is the number of its bytes that are in the stream already. It is not updated while the stream reads from this file: see
+	// stream.consumed.
 	read int64
-	// limit is where the file's part of the whole ends, though the file goes on: the rest is another node's. 0 is no limit.
+	// limit is the number of the file's bytes that belong to the stream, if the rest belongs to another node. 0 means no limit.
 	limit int64
-	// oldest is when the first byte was seen that is not stored; grown when the file was last seen to have grown, or was first seen.
+	// oldest is when the first unstored byte was seen. grown is when the file was last seen to have grown, or first seen.
 	oldest, grown time.Time
-	missed        bool // the last scan did not find it
-	astray        bool // it is no longer where the last scan saw it: the next will tell
-	gone          bool // it cannot be read any more
-	// unreadable: it exists, but opening it fails. retry is when it is tried again.
-	unreadable bool
-	retry      time.Time
-	whole      *whole
+	lastScan      int       // the number (tree.scans) of the last scan that found it
+	retry         time.Time // when an unreadable file is tried again
 }
 
-// look takes over what a scan saw of the file.
-func (f *file) look(now time.Time, seen found) {
+// update takes name, size and time from a scan.
+func (f *file) update(now time.Time, seen seenFile) {
 	if seen.size > f.size {
 		f.grown = now
 		if f.oldest.IsZero() {
 			f.oldest = now
 		}
 	}
-	f.dir, f.name, f.size, f.changed = seen.dir, seen.path, seen.size, seen.changed
+	f.dir, f.name, f.size, f.changed, f.sized = seen.dir, seen.path, seen.size, seen.changed, true
 }
 
-// end is where the file's part of the whole ends for now.
+// found is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it may be readable again.
+func (f *file) found(now time.Time, seen seenFile) {
+	if seen.size > f.size || !now.Before(f.retry) {
+		f.on(fileDue)
+	} else {
+		f.on(fileSeen)
+	}
+	f.update(now, seen)
+}
+
+// failed is the transition of a file that cannot be read.
+func (f *file) failed(now time.Time) {
+	f.on(fileFailed)
+	f.retry = now.Add(retryTime)
+}
+
+// end returns the number of the file's bytes that belong to the stream, as far as they are known.
 func (f *file) end() int64 {
 	if f.limit > 0 {
 		return min(f.limit, f.size)
@@ -49,19 +63,19 @@ func (f *file) end() int64 {
 	return f.size
 }
 
-// full is the file's path below Ray's temporary folder.
+// full returns the file's path below Ray's temporary folder.
 func (f *file) full() string { return f.dir + "/" + f.name }
 
-// recognise opens a file that may be f and says whether it is: f's print is the print of its first bytes. The print is extended while
-// it is short.
-func (f *file) recognise(root *os.Root, seen found) (same bool, err error) {
-	if seen.size < f.size || seen.size < f.print.n {
+// isSame says whether a file with f's inode is f: it is not shorter and begins with the same bytes. It extends f's prefix while that
+// is short.
+func (f *file) isSame(root *os.Root, seen seenFile) (bool, error) {
+	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}
 	if seen.size == f.size && seen.changed == f.changed {
-		return true, nil
+		return true, nil // the usual case costs no system call
 	}
-	if f.print.n == 0 && seen.size == 0 {
+	if f.prefix.n == 0 && seen.size == 0 {
 		return true, nil
 	}
 	opened, _, err := open(root, seen.full(), seen.id)
@@ -69,22 +83,16 @@ func (f *file) recognise(root *os.Root, seen found) (same bool, err error) {
 		return false, err
 	}
 	defer opened.Close()
-	if f.print.n > 0 {
-		was, err := printOf(opened, f.print.n)
-		if err != nil || was != f.print {
+	if f.prefix.n > 0 {
+		now, err := readPrefix(opened, f.prefix.n)
+		if err != nil || now != f.prefix {
 			return false, err
 		}
 	}
-	if f.print.n < printBytes {
-		if f.print, err = printOf(opened, printBytes); err != nil {
+	if f.prefix.n < maxPrefix {
+		if f.prefix, err = readPrefix(opened, maxPrefix); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
-}
-
-func hash(b []byte) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write(b)
-	return h.Sum64()
 }

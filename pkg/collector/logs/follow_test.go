@@ -63,7 +63,7 @@ func TestSessions(t *testing.T) {
 		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, Node: r.node, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: true})
 		r.scan()
 		for _, s := range r.tailer.Sources() { // what is stored the listing tells
-			if err := s.Resume(int64(len(r.store.Object(s.Whole())))); err != nil {
+			if err := s.Resume(int64(len(r.store.Object(s.Key())))); err != nil {
 				t.Error(err)
 			}
 		}
@@ -266,5 +266,27 @@ func TestEmptyLogs(t *testing.T) {
 		if puts, _ := r.store.Requests(); puts != 4 {
 			t.Errorf("%d puts", puts)
 		}
+	})
+}
+
+// TestRemovedBeforeItIsOpened: a file that is removed between the shipper's question and its reading does not block the log's next file.
+func TestRemovedBeforeItIsOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		a, b := first("a"), first("b")
+		r.write("x.out", a)
+		r.shipAll()
+		r.write("x.out", "tail\n")
+		r.scan()
+		source := r.tailer.Sources()[0]
+		r.remove("x.out")
+		r.scan()
+		r.scan()
+		if _, err := source.Open(int64(len(a)), 5); err == nil {
+			t.Fatal("a removed log was opened")
+		}
+		r.write("x.out", b)
+		r.shipAll()
+		r.want("x.out", a+b)
 	})
 }

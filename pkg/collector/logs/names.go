@@ -23,8 +23,8 @@ func skippedFile(name string) bool {
 	return rest[0] == '.' && err == nil
 }
 
-// keyPath is a file's path as it becomes part of a key. Keys are UTF-8 and appear in XML, so control characters and bytes that are not
-// UTF-8 are spelled %XX.
+// keyPath returns a file's path as it is used in a key. Keys are UTF-8 and appear in XML, so control characters and bytes that are not
+// UTF-8 are written as %XX.
 func keyPath(path string) string {
 	clean := utf8.ValidString(path)
 	for i := 0; clean && i < len(path); i++ {
@@ -60,8 +60,23 @@ func rotation(path string) (base string, number int, ok bool) {
 	return path[:i], int(n), true
 }
 
-// mayCopy says whether a file at path may be a copy that a rotation by copying made of the one at of: raylet.out.1, raylet.out-2026.
+// mayCopy says whether a file at path may be a copy that rotation made of the log at of: raylet.out.1, raylet.out-2026.
 func mayCopy(path, of string) bool {
 	rest, ok := strings.CutPrefix(path, of)
 	return ok && rest != "" && !strings.Contains(rest, "/") && strings.ContainsRune(".-_~", rune(rest[0]))
+}
+
+// byGeneration sorts rotated files before the newer generations of the same log.
+func byGeneration(a, b seenFile) int {
+	aBase, aNumber, aRotated := rotation(a.path)
+	bBase, bNumber, bRotated := rotation(b.path)
+	switch {
+	case aRotated && bRotated && aBase == bBase:
+		return bNumber - aNumber
+	case aRotated && !bRotated:
+		return -1
+	case bRotated && !aRotated:
+		return 1
+	}
+	return strings.Compare(a.path, b.path)
 }

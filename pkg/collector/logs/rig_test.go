@@ -43,6 +43,8 @@ type rig struct {
 	log         logrus.FieldLogger
 	node        func(context.Context, string) (rayid.Node, error)
 
+	deleteShipped bool
+
 	tailer  *logs.Tailer
 	shipper *ship.Shipper
 }
@@ -57,11 +59,11 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) restart() {
 	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key,
-		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log, Registerer: prometheus.NewRegistry()})
+		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: r.deleteShipped})
 	var err error
 	r.shipper, err = ship.New(ship.Options{
 		Store:        r.store,
-		Groups:       []ship.Group{{Name: "logs", Sources: r.tailer.Sources, Naming: ship.LogNames, Compression: r.compression}},
+		Groups:       []ship.Group{{Name: "logs", Sources: r.tailer.Sources, Logs: true, Compression: r.compression}},
 		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Concurrency: 1, Dir: r.state, Log: r.log, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -139,7 +141,7 @@ func (r *rig) shipAll() {
 func (r *rig) joined(node rayid.Node, name string) string {
 	r.t.Helper()
 	data, err := r.store.Joined(key(session, node, name), func(k string) (string, int64) {
-		whole, offset, _ := ship.LogNames.Parse(k)
+		whole, offset, _ := layout.ParseLogChunk(k)
 		return whole, offset
 	})
 	if err != nil {

@@ -1,100 +1,90 @@
 package logs
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"slices"
+// fileState is the state of one file. doc.go draws the states.
+type fileState uint8
 
-	"github.com/rayhistory/historyserver/internal/atomicfile"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+const (
+	fresh      fileState = iota // a scan has just found it; its first bytes are not read yet
+	restored                    // it is in the state file; no scan has seen it since the start
+	following                   // the last scan saw it, and it could be read
+	moved                       // it is no longer where the last scan saw it; the next scan finds it
+	unreadable                  // it exists, but cannot be opened; it is tried again later
+	finished                    // nothing more is read from it
+	fileStates
 )
 
-// The state file of a session tells which file is which generation of which log, so that a rotation is recognised across a restart of
-// the collector. How much of a log is stored it does not tell: that is the store's word.
-type stateFile struct {
-	Wholes []stateWhole `json:"wholes"`
+func (s fileState) String() string {
+	return [...]string{"fresh", "restored", "following", "moved", "unreadable", "finished"}[s]
 }
 
-type stateWhole struct {
-	Path  string       `json:"path"`
-	Node  string       `json:"node"` // hex
-	Base  int64        `json:"base,omitempty"`
-	From  int64        `json:"from,omitempty"`
-	Cur   int          `json:"cur,omitempty"` // index into Files
-	Files []stateEntry `json:"files"`
+// fileEvent is an event of a file.
+type fileEvent uint8
+
+const (
+	fileSeen     fileEvent = iota // a scan found it, and it is the same file
+	fileDue                       // a scan found it, and it has grown or is to be tried again
+	fileMoved                     // another file, or none, was opened under its name
+	fileFailed                    // it could not be read
+	fileFinished                  // it was removed, replaced, or given to another node
+	fileEvents
+)
+
+func (e fileEvent) String() string {
+	return [...]string{"seen", "due", "moved", "failed", "finished"}[e]
 }
 
-type stateEntry struct {
-	Dir  string `json:"dir"`
-	Name string `json:"name"`
-	Dev  uint64 `json:"dev"`
-	Ino  uint64 `json:"ino"`
-	// The print: a hash of the first N bytes.
-	N    int64  `json:"n,omitempty"`
-	Sum  uint64 `json:"sum,omitempty"`
-	Read int64  `json:"read,omitempty"`
-	// Limit is where the file's part of the whole ends, 0 if it does not.
-	Limit int64 `json:"limit,omitempty"`
-	Gone  bool  `json:"gone,omitempty"`
+// fileTransitions has the next state for every state and event.
+var fileTransitions = [fileStates][fileEvents]fileState{
+	//           seen        due        moved     failed      finished
+	fresh:      {following, following, moved, unreadable, finished},
+	restored:   {following, following, moved, unreadable, finished},
+	following:  {following, following, moved, unreadable, finished},
+	moved:      {following, following, moved, unreadable, finished},
+	unreadable: {unreadable, following, moved, unreadable, finished},
+	finished:   {finished, finished, finished, finished, finished},
 }
 
-// save writes the state; the tree's lock is held.
-func (t *tree) save() error {
-	s := stateFile{Wholes: make([]stateWhole, 0, len(t.wholes))}
-	for _, w := range t.wholes {
-		sw := stateWhole{Path: w.path, Node: w.node.String(), Base: w.base, From: w.from, Cur: slices.Index(w.files, w.cur)}
-		for _, f := range w.files {
-			sw.Files = append(sw.Files, stateEntry{Dir: f.dir, Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.print.n, Sum: f.print.sum, Read: f.read, Limit: f.limit, Gone: f.gone})
-		}
-		s.Wholes = append(s.Wholes, sw)
-	}
-	data, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("encode the state of %s: %w", t.session, err)
-	}
-	if err := atomicfile.Write(t.state, data); err != nil {
-		return err
-	}
-	t.dirty = false
-	return nil
+// on is the only place that changes a file's state.
+func (f *file) on(e fileEvent) (changed bool) {
+	before := f.state
+	f.state = fileTransitions[f.state][e]
+	return f.state != before
 }
 
-// load reads the state an earlier collector left. A file that does not parse is set aside: the store still tells how much of each log
-// it has.
-func (t *tree) load() error {
-	data, err := os.ReadFile(t.state)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the state of %s: %w", t.session, err)
-	}
-	var s stateFile
-	if err := json.Unmarshal(data, &s); err != nil {
-		t.log.WithError(err).Warnf("%s is damaged: a log that was rotated meanwhile may be stored under both of its names", t.state)
-		return os.Rename(t.state, t.state+".damaged")
-	}
-	for _, sw := range s.Wholes {
-		node, err := rayid.Parse[rayid.Node](sw.Node)
-		if err != nil || len(sw.Files) == 0 {
-			continue
-		}
-		w := &whole{tree: t, path: sw.Path, node: node, key: t.keyOf(node, keyPath(sw.Path)), base: sw.Base, from: sw.From, pos: sw.Base}
-		for i, e := range sw.Files {
-			f := &file{id: fileID{e.Dev, e.Ino}, dir: e.Dir, name: e.Name, limit: e.Limit, gone: e.Gone, print: print{e.N, e.Sum}, read: e.Read, size: e.Read, whole: w}
-			if i == sw.Cur {
-				f.size = sw.From
-			}
-			w.files = append(w.files, f)
-			if !f.gone {
-				t.files[f.id] = f
-			}
-		}
-		w.cur = w.files[min(max(sw.Cur, 0), len(w.files)-1)]
-		t.wholes[wholeID{node, w.path}] = w
-	}
-	return nil
+// streamState says what is known about the stored bytes of a stream. doc.go draws the states.
+type streamState uint8
+
+const (
+	unlisted streamState = iota // the store was not listed, so the stored length is not known
+	listed                      // stream.pos is the stored length
+	inFlight                    // a chunk was opened, and whether it is stored is not known yet
+	streamStates
+)
+
+func (s streamState) String() string { return [...]string{"unlisted", "listed", "inFlight"}[s] }
+
+// streamEvent is an event of a stream.
+type streamEvent uint8
+
+const (
+	streamListed   streamEvent = iota // the store was listed
+	streamUnusable                    // the listing cannot be used yet
+	streamOpened                      // a chunk was opened to be stored
+	streamStored                      // the chunk is stored
+	streamEvents
+)
+
+func (e streamEvent) String() string {
+	return [...]string{"listed", "unusable", "opened", "stored"}[e]
 }
+
+// streamTransitions has the next state for every state and event.
+var streamTransitions = [streamStates][streamEvents]streamState{
+	//         listed  unusable  opened    stored
+	unlisted: {listed, unlisted, unlisted, unlisted}, // the shipper opens nothing before the store was listed
+	listed:   {listed, unlisted, inFlight, listed},
+	inFlight: {listed, unlisted, inFlight, listed},
+}
+
+// on is the only place that changes a stream's state.
+func (s *stream) on(e streamEvent) { s.state = streamTransitions[s.state][e] }

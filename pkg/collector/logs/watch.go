@@ -9,21 +9,21 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Times of the monitor. A scan costs some microseconds a file, so multiples of its own duration bound what it costs altogether, however
-// many files there are; the limits keep one slow scan from putting the next off for long.
+// Times between scans. A scan costs some microseconds per file. Waiting a multiple of the last scan's duration bounds the share of a core
+// that scans take, however many files there are; the maxima keep one slow scan from delaying the next for long.
 const (
-	// rescan is the usual time between two scans that no notice asked for: the kernel's notices may get lost.
+	// rescan is the usual time between two scans that no notice asked for: the kernel's notices can get lost.
 	rescan     = 10 * time.Second
-	rescanMost = 30 * time.Second // where the kernel tells of changes
-	idleShare  = 500
-	// wokenGap is the shortest time between two scans.
-	wokenGap     = time.Second
-	wokenGapMost = 10 * time.Second
-	wokenShare   = 200
-	// noticeGap is how long the next notice may take to be one of those that came already; mostNotices bounds what is thrown away at once,
-	// and so what logs cost that are written to all the time.
-	noticeGap   = 5 * time.Millisecond
-	mostNotices = 4096
+	maxRescan  = 30 * time.Second // while all folders are watched
+	idleFactor = 500              // at most 0.2 % of a core
+	// minGap is the shortest time between two scans.
+	minGap      = time.Second
+	maxGap      = 10 * time.Second
+	wokenFactor = 200 // at most 0.5 % of a core
+	// noticeGap is how long drain waits for one more notice. maxNotices bounds how many notices it drops, since some logs are written all
+	// the time.
+	noticeGap  = 5 * time.Millisecond
+	maxNotices = 4096
 )
 
 // Start follows the logs in the background until Close.
@@ -53,42 +53,42 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 		}
 		took := time.Since(start)
 		w.watch(dirs)
-		// No notice is heeded during the gap: the kernel merges those of a file that is written to all the time.
-		if !wait(ctx, min(max(wokenGap, wokenShare*took), wokenGapMost), nil, nil) {
+		// Notices are left in the kernel's queue during the gap: there the kernel merges those of one file.
+		if !wait(ctx, min(max(minGap, wokenFactor*took), maxGap), nil, nil) {
 			return
 		}
 		w.drain()
-		most := rescanMost
+		longest := maxRescan
 		if w.limited {
-			most = rescan
+			longest = rescan
 		}
-		if !wait(ctx, min(max(rescan, idleShare*took), most)-wokenGap, w.events, t.again) {
+		if !wait(ctx, min(max(rescan, idleFactor*took), longest)-minGap, w.events, t.again) {
 			return
 		}
 	}
 }
 
-// wait for d, an event or a wish, false once ctx ends.
-func wait(ctx context.Context, d time.Duration, events <-chan fsnotify.Event, wish <-chan struct{}) bool {
+// wait waits for d, a notice or a request; it returns false once ctx ends.
+func wait(ctx context.Context, d time.Duration, notices <-chan fsnotify.Event, requests <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
-	case <-events:
-	case <-wish:
+	case <-notices:
+	case <-requests:
 	}
 	return true
 }
 
-// watcher has the kernel tell of changes in folders. Where it cannot, scans find them a little later.
+// watcher asks the kernel for notices of changes in folders. Changes in folders that cannot be watched are found by scans, a little later.
 type watcher struct {
 	t       *Tailer
 	watched map[string]bool
-	limited bool // a warning was logged that some folder is not watched
+	limited bool // some folder is not watched, and a warning was logged
 
-	// Of a fsnotify.Watcher; nil where there is none to be had.
+	// Of a fsnotify.Watcher; nil if the kernel gives none.
 	events      chan fsnotify.Event
 	errors      chan error
 	add, remove func(dir string) error
@@ -113,7 +113,7 @@ func (w *watcher) end() {
 	w.t.metrics.watches.Set(0)
 }
 
-// watch makes the folders, below Ray's temporary folder, the ones that are watched.
+// watch watches these folders, below Ray's temporary folder, and no others.
 func (w *watcher) watch(dirs []string) {
 	if w.add == nil {
 		return
@@ -127,7 +127,7 @@ func (w *watcher) watch(dirs []string) {
 		switch err := w.add(w.t.below(dir)); {
 		case err == nil:
 			w.watched[dir] = true
-			w.t.scanSoon() // for what came between the scan and now
+			w.t.scanSoon() // for changes between the scan and now
 		case errors.Is(err, syscall.ENOENT):
 		default:
 			w.limit(err)
@@ -135,14 +135,14 @@ func (w *watcher) watch(dirs []string) {
 	}
 	for dir := range w.watched {
 		if !wanted[dir] {
-			_ = w.remove(w.t.below(dir)) // an error is that the folder is gone, and its watch with it
+			_ = w.remove(w.t.below(dir)) // fails if the folder is gone, and then its watch is gone too
 			delete(w.watched, dir)
 		}
 	}
 	w.t.metrics.watches.Set(float64(len(w.watched)))
 }
 
-// limit says once that the kernel gives no more notices, and which setting would change that.
+// limit logs once that the kernel allows no more watches, and the setting that changes it.
 func (w *watcher) limit(err error) {
 	if w.limited {
 		return
@@ -158,13 +158,13 @@ func (w *watcher) limit(err error) {
 	w.t.opts.Log.WithError(err).Warnf("not all log folders can be watched%s. They are scanned every %s instead; nothing is lost", hint, rescan)
 }
 
-// drain throws the notices away that came so far: the scan that follows sees what they tell of. An overflow of the kernel's queue is
-// no different. Notices are handed over one by one, so it waits a little for each: those of a thousand new files would else take a
-// thousand scans.
+// drain drops the notices that arrived so far and asks for one scan, which sees the same changes. It also serves an overflow of the
+// kernel's queue. fsnotify gives notices one by one, so drain waits a little for each: otherwise a thousand new files would take a thousand
+// scans.
 func (w *watcher) drain() {
 	timer := time.NewTimer(noticeGap)
 	defer timer.Stop()
-	for range mostNotices {
+	for range maxNotices {
 		select {
 		case _, ok := <-w.events:
 			if !ok {

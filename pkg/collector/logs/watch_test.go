@@ -96,7 +96,7 @@ func TestNotices(t *testing.T) {
 			}
 		}()
 		write(t, tailer, "x.log")
-		time.Sleep(2 * wokenGap)
+		time.Sleep(2 * minGap)
 		if len(tailer.Sources()) != 1 {
 			t.Error("the log was not found soon")
 		}

@@ -13,9 +13,9 @@ import (
 
 // Running says whether the raylet of a session runs on this node.
 //
-// A raylet listens on {session}/sockets/raylet (ray/_private/node.py) until it ends, however it does. The kernel's list of such sockets
-// is read rather than one of them opened: the containers of a pod share the list, but perhaps not the user, and a raylet that is only
-// asked about should not have to answer.
+// A raylet listens on {session}/sockets/raylet (ray/_private/node.py) until it ends, even if it is killed. The kernel's list of such sockets
+// is read instead of connecting to the socket: the containers of a pod share the list but perhaps not the user, and a busy raylet need not
+// answer.
 func Running(session string) (bool, error) {
 	list, err := os.Open("/proc/net/unix")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,8 +35,8 @@ func Running(session string) (bool, error) {
 // listening is the flag of a socket that takes connections (__SO_ACCEPTCON in the kernel's net.h).
 const listening = "00010000"
 
-// listens looks through the kernel's list for a listening socket whose path ends so. A line has the columns Num, RefCount, Protocol,
-// Flags, Type, St, Inode, Path.
+// listens looks in the kernel's list for a listening socket whose path has this suffix. The columns are Num, RefCount, Protocol, Flags, Type,
+// St, Inode, Path.
 func listens(list io.Reader, suffix string) (bool, error) {
 	lines := bufio.NewScanner(list)
 	for lines.Scan() {

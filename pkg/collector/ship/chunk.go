@@ -12,179 +12,201 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// sourceError is an error of reading what is to be shipped: no reason to doubt the backend.
-type sourceError struct{ error }
+const (
+	putTimeout  = time.Minute
+	listTimeout = 5 * time.Minute
+)
 
-func (e sourceError) Unwrap() error { return e.error }
-
-// one ships one chunk and keeps the books. put is false where there was nothing to ship after all.
-func (s *Shipper) one(ctx context.Context, j job, all bool) (put bool, err error) {
-	put, err = s.chunk(ctx, j, all)
+// shipChunk ships one chunk of a stream and records the outcome. put is false if there was nothing to ship.
+func (s *Shipper) shipChunk(ctx context.Context, j job, all bool) (put bool, err error) {
+	j.state.upload = upload{}
+	put, err = s.nextChunk(ctx, j, all)
 	now := time.Now()
-	result := stored
-	switch source := (sourceError{}); {
-	case errors.As(err, &source):
-		result = withheld
-	case err != nil && ctx.Err() != nil:
-		result = withheld // interrupted, not refused
+	fault := nobody
+	r := neutral
+	switch {
 	case err != nil:
-		result = failed
-	case !put:
-		result = withheld
+		if fault = s.blame(ctx, j.state, err); fault == onStore {
+			r = failed
+		}
+	case put:
+		r = succeeded
 	}
-	recovered, opened := s.breaker.leave(now, result)
-	s.metrics.breaker(s.breaker.waiting())
+	recovered, opened := s.breaker.leave(now, j.permit, r)
+	s.metrics.breaker(s.breaker.isOpen())
 	if err == nil {
-		j.at.backoff.Reset()
-		j.at.notBefore = time.Time{}
+		j.state.notBefore = time.Time{}
+		if put {
+			s.stored(now, j)
+		}
 		if recovered > 0 {
-			s.errors.recovered(recovered)
+			s.opts.Log.Infof("shipping recovered after %d errors", recovered)
+			s.errors.Reset()
 		}
 		return put, nil
 	}
-	j.at.known = false // nothing that was remembered is trusted after an error
-	j.at.notBefore = now.Add(j.at.backoff.Next())
-	err = fmt.Errorf("ship %s: %w", j.source.Whole(), err)
-	if ctx.Err() == nil {
+	err = fmt.Errorf("ship %s: %w", j.source.Key(), err)
+	s.failed(now, j, fault, err)
+	if fault != nobody {
 		s.metrics.error(j.group.Name, err)
-		s.errors.report(now, err)
+		s.errors.Warn(now, "could not ship; it is tried again", err)
 	}
 	if opened {
-		s.opts.Log.WithField("next try", s.breaker.waiting().Sub(now).Round(time.Second)).
+		s.opts.Log.WithField("next try", s.breaker.waiting(now, time.Time{}).Sub(now).Round(time.Second)).
 			Warnf("the backend failed %d times in a row: trying one upload at a time until it answers; events wait in the spool and logs on disk", breakerErrors)
 	}
 	return false, err
 }
 
-// chunk ships the next chunk of a source; false if it has none.
-func (s *Shipper) chunk(ctx context.Context, j job, all bool) (put bool, err error) {
-	whole := j.source.Whole()
-	if !j.at.prepared && s.opts.Prepare != nil {
+// nextChunk puts the stream's next chunk, after finding where it begins. put is false if there is none.
+func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err error) {
+	stream := j.source.Key()
+	if !j.state.prepared && s.opts.Prepare != nil {
 		prepareCtx, cancel := context.WithTimeout(ctx, putTimeout)
 		defer cancel()
-		if err := s.opts.Prepare(prepareCtx, whole); err != nil {
+		if err := s.opts.Prepare(prepareCtx, stream); err != nil {
 			return false, err
 		}
 	}
-	j.at.prepared = true
+	j.state.prepared = true
 	taken := ""
 	for range 2 {
-		if !j.at.known {
-			if err := s.locate(ctx, j); err != nil {
+		if !j.state.endKnown {
+			if err := s.findEnd(ctx, j); err != nil {
 				return false, err
 			}
 		}
-		offset, n, _ := j.source.Pending(s.opts.MaxChunk)
+		offset, n, _ := j.source.Pending(s.chunkBytes(time.Now(), &j.state.limit))
 		if n == 0 {
-			return s.empty(ctx, j)
+			return s.putEmpty(ctx, j)
 		}
-		if offset < j.at.end {
-			return false, sourceError{fmt.Errorf("the source is at byte %d though %d are stored", offset, j.at.end)}
+		if offset < j.state.end {
+			return false, sourceError{fmt.Errorf("the source is at byte %d though %d are stored", offset, j.state.end)}
 		}
 		key, err := s.put(ctx, j, offset, n, all)
 		switch {
 		case err == nil:
 			j.source.Shipped(offset + n)
-			j.at.end = offset + n
+			j.state.end = offset + n
 			return true, nil
 		case !errors.Is(err, os.ErrExist):
 			return false, err
 		}
-		// An earlier put whose answer was lost, or another collector: go on behind what is stored.
-		s.metrics.taken(j.group.Name)
-		j.at.known = false
+		// Either an earlier put was stored and its answer lost, or another collector stored the chunk: continue after the stored bytes.
+		s.metrics.conflict(j.group.Name)
+		j.state.endKnown = false
 		taken = key
 	}
-	return false, fmt.Errorf("%s is taken, but the listing does not tell: is another program writing below %s?", taken, whole)
+	return false, fmt.Errorf("%s exists, but the listing does not show it: is another program writing below %s?", taken, stream)
 }
 
-// locate asks the store where the whole ends and has the source go on there.
-func (s *Shipper) locate(ctx context.Context, j job) error {
+// findEnd lists the store for the end of the stream, and resumes the source there.
+func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	whole := j.source.Whole()
+	stream := j.source.Key()
 	s.metrics.list(j.group.Name)
-	t, err := s.folders.find(ctx, j.group.Naming, whole, j.at.located)
+	t, err := s.listings.find(ctx, j.group, stream, j.state.listed)
 	if err != nil {
 		return err
 	}
 	var end int64
 	if t != nil {
-		end = t.end(whole, s.notes)
+		end = t.end(stream, s.lengths)
 	}
 	if err := j.source.Resume(end); err != nil {
 		return sourceError{fmt.Errorf("resume at %d: %w", end, err)}
 	}
-	j.at.known, j.at.located, j.at.end = true, true, end
-	j.at.noted = t != nil && end == 0
+	j.state.endKnown, j.state.listed, j.state.end = true, true, end
+	j.state.storedEmpty = t != nil && end == 0
 	return nil
 }
 
-// empty stores a whole that has no bytes as an empty object.
-func (s *Shipper) empty(ctx context.Context, j job) (put bool, err error) {
-	e, ok := j.source.(Emptiable)
+// putEmpty stores a stream that has no bytes as an empty object.
+func (s *Shipper) putEmpty(ctx context.Context, j job) (put bool, err error) {
+	source, ok := j.source.(emptySource)
 	if !ok {
 		return false, nil
 	}
-	if _, ok := e.Empty(); !ok {
+	if _, ok := source.Empty(); !ok {
 		return false, nil
 	}
-	if !j.at.noted {
+	if !j.state.storedEmpty {
 		ctx, cancel := context.WithTimeout(ctx, putTimeout)
 		defer cancel()
 		start := time.Now()
-		err = s.opts.Store.Create(ctx, layout.LogChunkKey(j.source.Whole(), 0, layout.Plain), bytes.NewReader(nil))
+		err = s.opts.Store.Create(ctx, layout.LogChunkKey(j.source.Key(), 0, layout.Plain), bytes.NewReader(nil))
 		if errors.Is(err, os.ErrExist) {
-			err = nil // the next listing tells what it is
-			j.at.known = false
+			err = nil // the next listing shows what it is
+			j.state.endKnown = false
 		}
 		s.metrics.put(j.group.Name, 0, 0, time.Since(start), err)
 		if err != nil {
 			return false, err
 		}
 	}
-	put, j.at.noted = !j.at.noted, true
-	e.Noted()
+	put, j.state.storedEmpty = !j.state.storedEmpty, true
+	source.EmptyStored()
 	return put, nil
 }
 
-// put creates the chunk of n bytes at offset.
+// put creates the chunk of n bytes at offset, and returns its key.
 func (s *Shipper) put(ctx context.Context, j job, offset, n int64, all bool) (key string, err error) {
-	whole := j.source.Whole()
+	stream := j.source.Key()
 	src, err := j.source.Open(offset, n)
 	if err != nil {
 		return "", sourceError{err}
 	}
 	defer src.Close()
-	in := &exact{src: src, n: n}
+	in := &exactReader{src: src, n: n}
 	var body io.ReadSeeker = in
 	size := n
 	if j.group.Compression != layout.Plain {
-		compressed, err := s.compress.compress(in, j.group.Compression)
+		compressed, err := s.compressor.compress(in, j.group.Compression)
 		if err != nil {
 			return "", sourceError{fmt.Errorf("compress: %w", err)}
 		}
 		body, size = compressed, compressed.Size()
-		if err := s.notes.add(note{Whole: whole, Offset: offset, Length: n, Size: size, Time: time.Now().Unix()}); err != nil {
-			return "", sourceError{err}
-		}
+		now := time.Now()
+		s.noteFailed(now, s.lengths.add(now, note{Stream: stream, Offset: offset, Length: n, Size: size}))
 	}
-	if s.limit != nil && !all {
-		if err := s.limit.WaitN(ctx, int(min(size, int64(s.limit.Burst())))); err != nil {
+	if s.rate != nil && !all {
+		if err := s.rate.WaitN(ctx, int(min(size, int64(s.rate.Burst())))); err != nil {
 			return "", err
 		}
 	}
-	key = j.group.Naming.Key(whole, offset, j.group.Compression)
-	if j.at.noted && offset == 0 {
-		key = layout.SpelledChunkKey(whole, offset, j.group.Compression)
+	sent := &countingReader{ReadSeeker: body}
+	key = j.group.chunkKey(stream, offset)
+	if j.state.storedEmpty && offset == 0 {
+		key = layout.SpelledChunkKey(stream, offset, j.group.Compression)
 	}
-	putCtx, cancel := context.WithTimeout(ctx, putTimeout)
+	allowed := putTime(ctx, all, n)
+	putCtx, cancel := context.WithTimeout(ctx, allowed)
 	defer cancel()
 	start := time.Now()
-	err = s.opts.Store.Create(putCtx, key, body)
+	err = tooSlow(ctx, putCtx, allowed, s.opts.Store.Create(putCtx, key, sent))
+	j.state.upload = upload{bytes: n, sent: n * sent.at.Load() / max(size, 1)}
 	s.metrics.put(j.group.Name, n, size, time.Since(start), err)
 	if err != nil && in.err != nil {
 		err = sourceError{err}
 	}
 	return key, err
+}
+
+// putTime returns how long the put of n bytes may take. During Flush it is less than the remaining time, so that a smaller chunk can be
+// tried.
+func putTime(ctx context.Context, all bool, n int64) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !all || !ok || n <= LeastChunk {
+		return putTimeout
+	}
+	return min(putTimeout, max(time.Until(deadline)/4, time.Second))
+}
+
+// tooSlow marks the error of a put that was cancelled because its own time was over.
+func tooSlow(ctx, putCtx context.Context, allowed time.Duration, err error) error {
+	if err == nil || putCtx.Err() == nil || ctx.Err() != nil || errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return fmt.Errorf("%w: not done after %s: %w", errSlow, allowed.Round(time.Second), err)
 }

@@ -1,16 +1,9 @@
 package ship
 
 import (
-	"context"
-	"errors"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
-
-	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
 // metrics of a shipper, by group.
@@ -20,6 +13,7 @@ type metrics struct {
 	puts                                *prometheus.CounterVec
 	seconds                             prometheus.Histogram
 	open                                prometheus.Gauge
+	unnoted                             prometheus.Counter
 }
 
 func newMetrics(o Options) *metrics {
@@ -39,14 +33,16 @@ func newMetrics(o Options) *metrics {
 		raw:       counter("bytes_total", "Bytes of events and logs stored, before compression."),
 		sent:      counter("sent_bytes_total", "Bytes of the chunks stored, as stored."),
 		puts:      counter("puts_total", "Puts tried, whatever became of them."),
-		lists:     counter("lookups_total", "Times the store's listing was asked where a whole ends."),
+		lists:     counter("lookups_total", "Times the store was listed to find where a stream ends."),
 		conflicts: counter("conflicts_total", "Puts whose key was taken: an answer had been lost, or another collector writes the same."),
-		errors:    counter("errors_total", "Errors of shipping a chunk, by kind: permission, throttled, timeout, source (reading what is to be shipped) or backend.", "kind"),
+		errors:    counter("errors_total", "Errors of shipping a chunk, by kind: permission, throttled, too_large, refused (the key), timeout, source (reading what is to be shipped) or backend.", "kind"),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds", Help: "How long puts took.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open", Help: "1 while the backend failed so often that uploads are only probed."}),
 	}
-	o.Registerer.MustRegister(m.seconds, m.open, behindCollector(o.Groups))
+	m.unnoted = prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
+		Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the same; after a crash bytes of the last may be stored twice."})
+	o.Registerer.MustRegister(m.seconds, m.open, m.unnoted, behindCollector(o.Groups))
 	return m
 }
 
@@ -60,11 +56,11 @@ func (m *metrics) put(group string, raw, sent int64, took time.Duration, err err
 	}
 }
 
-func (m *metrics) list(group string)  { m.lists.WithLabelValues(group).Inc() }
-func (m *metrics) taken(group string) { m.conflicts.WithLabelValues(group).Inc() }
+func (m *metrics) list(group string)     { m.lists.WithLabelValues(group).Inc() }
+func (m *metrics) conflict(group string) { m.conflicts.WithLabelValues(group).Inc() }
 
-func (m *metrics) breaker(until time.Time) {
-	if until.IsZero() {
+func (m *metrics) breaker(open bool) {
+	if !open {
 		m.open.Set(0)
 	} else {
 		m.open.Set(1)
@@ -72,22 +68,10 @@ func (m *metrics) breaker(until time.Time) {
 }
 
 func (m *metrics) error(group string, err error) {
-	kind := "backend"
-	var timeout interface{ Timeout() bool }
-	switch source := (sourceError{}); {
-	case errors.As(err, &source):
-		kind = "source"
-	case errors.Is(err, blob.ErrPermission):
-		kind = "permission"
-	case errors.Is(err, blob.ErrThrottled):
-		kind = "throttled"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
-		kind = "timeout"
-	}
-	m.errors.WithLabelValues(group, kind).Inc()
+	m.errors.WithLabelValues(group, errorKind(err)).Inc()
 }
 
-// behindCollector tells at every scrape what is not stored yet, also while the shipper hangs.
+// behindCollector measures the bytes that are not stored yet at every scrape, even while the shipper hangs.
 type behindCollector []Group
 
 var (
@@ -112,35 +96,24 @@ func (c behindCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// errorLog keeps a backend that fails for hours from filling the log.
-type errorLog struct {
-	log logrus.FieldLogger
+// refusedCollector counts the streams that the store keeps refusing, by group.
+type refusedCollector struct{ *Shipper }
 
-	mu     sync.Mutex
-	last   time.Time
-	silent int
-}
+var refusedNow = prometheus.NewDesc("rayhistory_collector_ship_refused",
+	"Files and event streams that the store keeps refusing though it may take others: the log names them.", []string{"group"}, nil)
 
-const errorLogGap = 30 * time.Second
+func (c refusedCollector) Describe(ch chan<- *prometheus.Desc) { ch <- refusedNow }
 
-func (e *errorLog) report(now time.Time, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.last.IsZero() && now.Sub(e.last) < errorLogGap {
-		e.silent++
-		return
+func (c refusedCollector) Collect(ch chan<- prometheus.Metric) {
+	counts := make(map[string]int, len(c.opts.Groups))
+	c.mu.Lock()
+	for _, st := range c.states {
+		if st.refused.Load() && time.Since(st.used) < 2*idleWait { // otherwise its source is gone
+			counts[st.group]++
+		}
 	}
-	log := e.log
-	if e.silent > 0 {
-		log = log.WithField("errors since the last line", e.silent)
+	c.mu.Unlock()
+	for _, g := range c.opts.Groups {
+		ch <- prometheus.MustNewConstMetric(refusedNow, prometheus.GaugeValue, float64(counts[g.Name]), g.Name)
 	}
-	log.WithError(err).Warn("could not ship; it is tried again")
-	e.last, e.silent = now, 0
-}
-
-func (e *errorLog) recovered(errors int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.log.Infof("shipping recovered after %d errors", errors)
-	e.last, e.silent = time.Time{}, 0
 }

@@ -19,7 +19,7 @@ import (
 
 // memory is a source in memory, of lines.
 type memory struct {
-	whole string
+	key string
 
 	mu      sync.Mutex
 	data    []byte
@@ -30,7 +30,7 @@ type memory struct {
 	doubts  int // Resume fails so often
 }
 
-func (m *memory) Whole() string { return m.whole }
+func (m *memory) Key() string { return m.key }
 
 func (m *memory) write(text string) {
 	m.mu.Lock()
@@ -107,7 +107,7 @@ func newRig(t *testing.T, change func(*Options), sources ...*memory) *rig {
 
 func (r *rig) restart(t *testing.T, dir string, change func(*Options), log logrus.FieldLogger) {
 	r.metrics = prometheus.NewRegistry()
-	o := Options{Store: r.store, Dir: dir, Log: log, Registerer: r.metrics, Groups: []Group{{Name: "logs", Naming: LogNames, Sources: func() []Source {
+	o := Options{Store: r.store, Dir: dir, Log: log, Registerer: r.metrics, Groups: []Group{{Name: "logs", Logs: true, Sources: func() []Source {
 		var s []Source
 		for _, m := range r.sources {
 			s = append(s, m)

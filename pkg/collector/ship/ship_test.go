@@ -24,7 +24,7 @@ import (
 
 func TestChunksAreCutByAgeAndSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &memory{whole: base + "a"}
+		a := &memory{key: base + "a"}
 		r := newRig(t, func(o *Options) { o.MaxChunk = 10 }, a)
 		a.write("12345")
 		if n, next, err := r.ShipOnce(t.Context()); n != 0 || err != nil || time.Until(next) != time.Minute {
@@ -51,7 +51,7 @@ func TestFolderIsListedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sources []*memory
 		for i := range 50 {
-			m := &memory{whole: fmt.Sprintf("%s%02d", base, i)}
+			m := &memory{key: fmt.Sprintf("%s%02d", base, i)}
 			m.write("text\n")
 			sources = append(sources, m)
 		}
@@ -62,7 +62,7 @@ func TestFolderIsListedOnce(t *testing.T) {
 		if err := r.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		late := &memory{whole: base + "later"}
+		late := &memory{key: base + "later"}
 		late.write("x")
 		r.sources = append(r.sources, late)
 		if err := r.Flush(t.Context()); err != nil {
@@ -80,7 +80,7 @@ func TestFolderIsListedOnce(t *testing.T) {
 // TestFailedResume: what a folder's listing told is told again to a source that could not take it the first time.
 func TestFailedResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &memory{whole: base + "a", doubts: 3}
+		a := &memory{key: base + "a", doubts: 3}
 		a.write("text\n")
 		r := newRig(t, nil, a)
 		if err := r.store.Create(t.Context(), base+"a", strings.NewReader("te")); err != nil {
@@ -109,7 +109,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &memory{whole: base + "a"}
+				a := &memory{key: base + "a"}
 				r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond }, a)
 				faults := 2
 				r.store.Fault = func(string) storetest.Fault {
@@ -132,7 +132,7 @@ func TestFaults(t *testing.T) {
 				if err := r.Flush(t.Context()); err != nil {
 					t.Error(err)
 				}
-				got, err := r.store.Joined(a.whole, func(key string) (string, int64) { w, o, _ := LogNames.Parse(key); return w, o })
+				got, err := r.store.Joined(a.key, func(key string) (string, int64) { w, o, _ := layout.ParseLogChunk(key); return w, o })
 				if err != nil || string(got) != string(a.data) {
 					t.Errorf("stored %q, %v, want %q", got, err, a.data)
 				}
@@ -158,7 +158,7 @@ func TestDeadBackendIsOnlyProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sources []*memory
 		for i := range 100 {
-			m := &memory{whole: fmt.Sprintf("%s%02d", base, i)}
+			m := &memory{key: fmt.Sprintf("%s%02d", base, i)}
 			m.write("text\n")
 			sources = append(sources, m)
 		}
@@ -198,7 +198,7 @@ func TestDeadBackendIsOnlyProbed(t *testing.T) {
 
 func TestFailingSourceStopsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bad, good := &memory{whole: base + "bad", openErr: errors.New("unreadable")}, &memory{whole: base + "good"}
+		bad, good := &memory{key: base + "bad", openErr: errors.New("unreadable")}, &memory{key: base + "good"}
 		r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond; o.Concurrency = 1 }, bad, good)
 		r.Start()
 		bad.write("x")
@@ -214,7 +214,7 @@ func TestFailingSourceStopsNoOther(t *testing.T) {
 		if n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", "source")); n < 3 || n > 12 {
 			t.Errorf("%v errors of the source in 2 minutes", n)
 		}
-		if !r.breaker.waiting().IsZero() {
+		if r.breaker.isOpen() {
 			t.Error("a source that cannot be read opened the circuit")
 		}
 	})
@@ -222,7 +222,7 @@ func TestFailingSourceStopsNoOther(t *testing.T) {
 
 func TestFlushSaysWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &memory{whole: base + "a"}, &memory{whole: base + "b"}
+		a, b := &memory{key: base + "a"}, &memory{key: base + "b"}
 		r := newRig(t, nil, a, b)
 		r.store.Fault = func(key string) storetest.Fault {
 			if strings.HasSuffix(key, "/a") {
@@ -245,7 +245,7 @@ func TestFlushSaysWhatIsLeft(t *testing.T) {
 
 func TestCloseInterruptsAStalledPut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &memory{whole: base + "a"}
+		a := &memory{key: base + "a"}
 		r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond }, a)
 		r.store.Fault = func(string) storetest.Fault { return storetest.Stall }
 		a.write("x")
@@ -263,12 +263,12 @@ func TestCloseInterruptsAStalledPut(t *testing.T) {
 
 func TestTakenKeyThatIsNotListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &memory{whole: base + "a"}
+		a := &memory{key: base + "a"}
 		r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond }, a)
 		if err := r.store.Create(t.Context(), base+"a", strings.NewReader("foreign")); err != nil {
 			t.Fatal(err)
 		}
-		r.folders.store = &storetest.Store{} // lists nothing
+		r.listings.store = &storetest.Store{} // lists nothing
 		a.write("mine\n")
 		time.Sleep(time.Second)
 		if _, _, err := r.ShipOnce(t.Context()); err == nil || !strings.Contains(err.Error(), "another program") {
@@ -280,7 +280,7 @@ func TestTakenKeyThatIsNotListed(t *testing.T) {
 func TestCompressedChunks(t *testing.T) {
 	for _, how := range []layout.Compression{layout.Gzip, layout.Zstd} {
 		synctest.Test(t, func(t *testing.T) {
-			a := &memory{whole: base + "a"}
+			a := &memory{key: base + "a"}
 			dir := t.TempDir()
 			compressed := func(o *Options) {
 				o.Groups[0].Compression, o.Dir, o.PushInterval, o.MaxChunk = how, dir, time.Nanosecond, 1000
@@ -303,7 +303,7 @@ func TestCompressedChunks(t *testing.T) {
 			if err := r.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			joined, overlap := decompress(t, r.store, a.whole)
+			joined, overlap := decompress(t, r.store, a.key)
 			if joined != string(a.data) || overlap != 0 {
 				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
 			}
@@ -314,7 +314,7 @@ func TestCompressedChunks(t *testing.T) {
 			if err := r.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			joined, overlap = decompress(t, r.store, a.whole)
+			joined, overlap = decompress(t, r.store, a.key)
 			if joined != string(a.data) || overlap == 0 || overlap > 1000 {
 				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
 			}
@@ -323,12 +323,12 @@ func TestCompressedChunks(t *testing.T) {
 }
 
 // decompress joins chunks as readers do: bytes that an earlier chunk held are skipped, and counted.
-func decompress(t *testing.T, store *storetest.Store, whole string) (joined string, overlap int) {
+func decompress(t *testing.T, store *storetest.Store, stream string) (joined string, overlap int) {
 	t.Helper()
 	var out []byte
 	for _, key := range store.Keys() {
-		of, offset, c := LogNames.Parse(key)
-		if of != whole {
+		of, offset, c := layout.ParseLogChunk(key)
+		if of != stream {
 			continue
 		}
 		var r io.Reader = bytes.NewReader(store.Object(key))
@@ -363,7 +363,7 @@ func decompress(t *testing.T, store *storetest.Store, whole string) (joined stri
 
 func TestRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &memory{whole: base + "a"}
+		a := &memory{key: base + "a"}
 		r := newRig(t, func(o *Options) { o.MaxChunk, o.BytesPerSecond, o.PushInterval = 1000, 100, time.Nanosecond }, a)
 		a.write(strings.Repeat("x", 10000))
 		r.Start()
@@ -381,7 +381,7 @@ func TestRateLimit(t *testing.T) {
 
 func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &memory{whole: base + "a"}
+		a := &memory{key: base + "a"}
 		r := newRig(t, func(o *Options) {
 			o.Groups[0].Waiting = func() (int64, time.Time) {
 				_, n, oldest := a.Pending(1 << 62)
@@ -405,7 +405,7 @@ rayhistory_collector_ship_pending_bytes{group="logs"} 5
 
 func TestPrepareComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &memory{whole: base + "a"}
+		a := &memory{key: base + "a"}
 		fails := 2
 		r := newRig(t, func(o *Options) {
 			o.PushInterval = time.Nanosecond
@@ -427,15 +427,15 @@ func TestPrepareComesFirst(t *testing.T) {
 	})
 }
 
-func TestNodeLogs(t *testing.T) {
-	for whole, want := range map[string]string{
+func TestFolder(t *testing.T) {
+	for stream, want := range map[string]string{
 		base + "a":             base,
 		base + "logs/deeper/b": base,
 		"log/lab_default/s/node_events/11dd-2026-11-20-23": "",
 		"": "",
 	} {
-		if got := nodeLogs(whole); got != want {
-			t.Errorf("nodeLogs(%q) = %q", whole, got)
+		if got := (&Group{Logs: true}).folder(stream); got != want {
+			t.Errorf("folder(%q) = %q", stream, got)
 		}
 	}
 }

@@ -1,15 +1,3 @@
-// Package ship stores everything that grows, spooled events and log files alike, as immutable chunks.
-//
-// A whole is one growing sequence of bytes with a key of its own. It is stored as chunks: the first under the whole's key, later ones
-// under keys that say the offset of their first byte (package layout). A chunk is created, never replaced, so a put that is repeated
-// after a lost answer is harmless, and the listing is the checkpoint: where a chunk [offset, offset+size) ends, the next begins. All
-// that a shipper remembers it may forget; after any error it does, and asks the store again.
-//
-// Listings tell a chunk's stored size, which for a compressed chunk is not its length. So the ledger, a file in the spool's folder,
-// notes each compressed chunk before it is put: offset, length and stored size. A listed chunk that agrees with a note ends where the
-// note says. One without a note (the folder was lost, or another collector stored it) has an unknown length of at least one byte: the
-// whole goes on at its offset + 1. Nothing is lost by that. Events are whole lines, and readers take a line they have seen before as
-// one; of a log, readers skip bytes of a chunk that the chunks before it held already.
 package ship
 
 import (
@@ -20,87 +8,76 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// Source is one whole that grows and is stored as chunks. Its methods may be called from several goroutines, though never two chunks
-// of one source are under way at once.
+// Source is one stream to store. Its methods are called from several goroutines, but only one chunk of a source is shipped at a time.
 type Source interface {
-	// Whole is the key of the whole.
-	Whole() string
-	// Resume is called before the first chunk and again after any doubt (an error, a key that was taken): by a listing, the store holds
-	// the bytes [0, stored) of the whole.
+	// Key returns the stream's key.
+	Key() string
+	// Resume is called before the first chunk, after any error, and when a key exists already. It says that a listing shows the bytes [0,
+	// stored) of the stream.
 	Resume(stored int64) error
-	// Pending says what may be shipped next: n bytes of the whole from offset, at most max and cut where the whole may be cut; n = 0 is
-	// nothing. oldest is when the first of them came.
-	Pending(max int64) (offset, n int64, oldest time.Time)
-	// Open reads the bytes [offset, offset+n) of the whole.
+	// Pending returns what to ship next: n bytes from offset, at most limit unless the stream cannot be cut there. n = 0 means nothing.
+	// oldest is the arrival time of the first of them.
+	Pending(limit int64) (offset, n int64, oldest time.Time)
+	// Open reads the bytes [offset, offset+n) of the stream.
 	Open(offset, n int64) (io.ReadSeekCloser, error)
-	// Shipped says that the bytes before end are stored: they may be forgotten.
+	// Shipped says that the bytes before end are stored. The source may forget them.
 	Shipped(end int64)
 }
 
-// Emptiable is a Source whose whole exists before it has a byte: a log file. An empty whole is stored as an empty object, so that readers
-// know of it; its first bytes then go under a key that spells their offset.
-type Emptiable interface {
-	// Empty says that the whole has no byte, and that it is not stored either; since when it has been so.
+// emptySource is a Source that exists before it has a byte: a log file. An empty stream is stored as an empty object, so that readers see
+// it. Its first bytes are then stored under a key with their offset, because the stream's own key exists already.
+type emptySource interface {
+	// Empty says whether the stream has no byte and is not known to be stored as empty, and since when.
 	Empty() (since time.Time, ok bool)
-	// Noted says that the whole is stored as empty.
-	Noted()
+	// EmptyStored says that the stream is now stored as empty.
+	EmptyStored()
 }
 
-// Group is sources of one kind.
+// Group is the sources of one kind.
 type Group struct {
-	// Name tells the kinds apart in metrics and log lines.
+	// Name is the name of the kind in metrics and log lines.
 	Name string
-	// Sources lists the sources that may have something to ship. It is called often, so it should leave out those that have not.
+	// Sources lists the sources that may have something to ship. It is called often, so it should leave out those that have nothing.
 	Sources func() []Source
-	// Waiting is how many bytes are not stored, of whichever source, and when the first of them came. It is asked for the metrics; without
-	// it they leave the group out.
+	// Waiting returns the number of unstored bytes of all sources, and the arrival time of the oldest. It is called for the metrics. If it
+	// is nil, the metrics leave the group out.
 	Waiting     func() (bytes int64, oldest time.Time)
 	Compression layout.Compression
-	Naming      Naming
+	// Logs says that the streams are logs, whose chunks have other keys than those of events (layout.LogChunkKey). The streams of a node's
+	// logs are then listed together, once, instead of one by one. Folders of events are shared with other nodes, so their streams are not.
+	Logs bool
 }
 
-// Naming is how chunks of one kind of whole are named.
-type Naming struct {
-	// Key is the key of the chunk of whole at offset.
-	Key func(whole string, offset int64, c layout.Compression) string
-	// Parse is its inverse.
-	Parse func(key string) (whole string, offset int64, c layout.Compression)
-	// Folder is a prefix that a whole shares with others, which is listed once for all of them instead of once for each. "" is none.
-	Folder func(whole string) string
+// chunkKey is the key of the stream's chunk at offset.
+func (g *Group) chunkKey(stream string, offset int64) string {
+	if g.Logs {
+		return layout.LogChunkKey(stream, offset, g.Compression)
+	}
+	return layout.ChunkKey(stream, offset, g.Compression)
 }
 
-// EventNames names the chunks of events and hardware figures. Their folders hold other nodes' wholes too, so each is listed by itself.
-var EventNames = Naming{
-	Key: layout.ChunkKey,
-	Parse: func(key string) (string, int64, layout.Compression) {
-		whole, offset, c, _ := layout.ParseChunk(key)
-		return whole, offset, c
-	},
-	Folder: func(string) string { return "" },
+// parseKey splits a chunk's key.
+func (g *Group) parseKey(key string) (stream string, offset int64, c layout.Compression) {
+	if g.Logs {
+		return layout.ParseLogChunk(key)
+	}
+	stream, offset, c, _ = layout.ParseChunk(key)
+	return stream, offset, c
 }
 
-// LogNames names the chunks of logs.
-var LogNames = Naming{
-	Key: layout.LogChunkKey,
-	Parse: func(key string) (string, int64, layout.Compression) {
-		whole, offset, c, explicit := layout.ParseChunk(key)
-		if !explicit {
-			return key, 0, layout.Plain // an ending is the log's own: see layout.LogChunkKey
-		}
-		return whole, offset, c
-	},
-	Folder: nodeLogs,
-}
-
-// nodeLogs is the part of a log's key up to its node's folder.
-func nodeLogs(whole string) string {
+// folder returns the prefix of all streams that are listed together with this one: for a log, the key up to its node's folder. "" means
+// none.
+func (g *Group) folder(stream string) string {
+	if !g.Logs {
+		return ""
+	}
 	const nodeDigits = 2 * rayid.NodeSize
-	for i := 1; i < len(whole); i++ {
-		if whole[i-1] != '/' || i+nodeDigits >= len(whole) || whole[i+nodeDigits] != '/' {
+	for i := 1; i < len(stream); i++ {
+		if stream[i-1] != '/' || i+nodeDigits >= len(stream) || stream[i+nodeDigits] != '/' {
 			continue
 		}
-		if _, err := rayid.Parse[rayid.Node](whole[i : i+nodeDigits]); err == nil {
-			return whole[:i+nodeDigits+1]
+		if _, err := rayid.Parse[rayid.Node](stream[i : i+nodeDigits]); err == nil {
+			return stream[:i+nodeDigits+1]
 		}
 	}
 	return ""

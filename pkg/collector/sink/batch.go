@@ -1,9 +1,10 @@
 package sink
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,89 +14,103 @@ import (
 	"github.com/rayhistory/historyserver/pkg/spool"
 )
 
-// batch sorts the events of one body by the whole they are stored in. Batches are used again, with what they have grown to.
+// batch sorts the events of one body by the stream they are stored in. Batches are pooled, with the memory they have grown to.
 type batch struct {
 	body    []byte
 	scanner event.Scanner
-	places  []place // of the events, as they stand in the body
+	events  []foundEvent // in the order of the body
 
-	sessions     []string
-	sessionIndex map[string]int32
-	wholes       []whole
-	wholeIndex   map[whole]int32
-	counts       []int // events of each whole
-	pieces       []spool.Piece
+	destinations     []Destination    // of all sessions that events name
+	destinationIndex map[string]int32 // by the session's name in the events
+	streams          []stream
+	streamIndex      map[stream]int32
+	counts           []int // events of each stream
+	lines            []spool.Lines
 
 	unknown   int // events of a type this version does not know
 	withoutAt int // events whose time is missing or absurd
+	misplaced misplaced
 }
 
-// place is one event's bytes in the body and the index of its whole.
-type place struct {
-	start, end, whole int32
+// misplaced counts events that are not stored where their fields say they belong.
+type misplaced struct {
+	session int // they name no session, or one of another node
+	id      int // their nodeId or jobId is not an ID
+	crowded int // the batch has too many jobs and hours
 }
 
-// whole is what a whole's key is made of.
-type whole struct {
-	session int32
-	hour    int64 // since 1970, UTC
-	job     rayid.Job
-	hasJob  bool
+// foundEvent is an event's bytes in the body and the index of its stream.
+type foundEvent struct {
+	start, end, stream int32
+}
+
+// stream holds the parts of a stream's key.
+type stream struct {
+	destination int32
+	hour        int64 // since 1970, UTC
+	job         rayid.Job
+	hasJob      bool
 }
 
 const (
-	// maxEvents and maxWholes bound what a body of tiny events takes beside its own bytes. Ray sends at most 10,000 events in a batch,
-	// of few jobs.
-	maxEvents = 1 << 17
-	maxWholes = 1 << 12
-	// maxAhead is how far an event's clock may be ahead of the collector's.
+	// maxEvents and maxStreams bound the memory that a body of tiny events takes beside its own bytes. Ray sends at most 10,000 events in
+	// a batch, of few jobs.
+	maxEvents  = 1 << 17
+	maxStreams = 1 << 12
+	// maxSessions is the maximum number of sessions of one batch that are looked up. All events that Ray sends belong to one.
+	maxSessions = 16
+	// maxAhead is the maximum time by which an event's clock may be ahead of the collector's.
 	maxAhead = 48 * time.Hour
 	// keepEvents is the largest batch whose memory is kept for the next.
 	keepEvents = 1 << 14
 )
 
-// earliest is before Ray had export events.
+// earliest is a time before Ray had export events.
 var earliest = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var batches = sync.Pool{New: func() any {
-	return &batch{sessionIndex: make(map[string]int32), wholeIndex: make(map[whole]int32)}
+	return &batch{destinationIndex: make(map[string]int32), streamIndex: make(map[stream]int32)}
 }}
 
 func newBatch() *batch { return batches.Get().(*batch) }
 
-// free gives the batch back; nothing of it may be used any more.
+// free returns the batch to the pool. It must not be used any more.
 func (b *batch) free() {
-	if cap(b.places) > keepEvents {
+	if cap(b.events) > keepEvents {
 		return
 	}
-	b.body, b.unknown, b.withoutAt = nil, 0, 0
+	b.body, b.unknown, b.withoutAt, b.misplaced = nil, 0, 0, misplaced{}
 	b.scanner.Reset(nil)
-	clear(b.pieces)
-	clear(b.sessionIndex)
-	clear(b.wholeIndex)
-	b.places, b.sessions, b.wholes, b.counts, b.pieces = b.places[:0], b.sessions[:0], b.wholes[:0], b.counts[:0], b.pieces[:0]
+	clear(b.lines)
+	clear(b.destinationIndex)
+	clear(b.streamIndex)
+	b.events, b.destinations, b.streams, b.counts, b.lines = b.events[:0], b.destinations[:0], b.streams[:0], b.counts[:0], b.lines[:0]
 	batches.Put(b)
 }
 
-// scan checks all events of the body and says why the first bad one is.
-func (b *batch) scan(body []byte, now time.Time) *problem {
+// scan finds all events of the body and the streams they belong to, or refuses the body.
+func (b *batch) scan(body []byte, now time.Time, find func(session string) (Destination, error)) *refusal {
 	b.body = body
-	var last whole
-	lastSession, lastWhole := "", int32(-1)
+	// Consecutive events mostly belong to one stream, so the last stream is compared before the maps are asked.
+	var last stream
+	lastSession, lastIndex, foreign := []byte(nil), int32(-1), false
 	for b.scanner.Reset(body); b.scanner.Next(); {
 		e := b.scanner.Event()
-		if len(b.places) == maxEvents {
+		if len(b.events) == maxEvents {
 			return b.refuse(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("more than %d events in one batch; send smaller batches", maxEvents))
 		}
-		if string(e.Session) != lastSession || lastWhole < 0 {
-			index, err := b.session(e.Session)
+		if lastIndex < 0 || !bytes.Equal(e.Session, lastSession) {
+			destination, err := b.destination(e.Session, find)
 			if err != nil {
-				return b.refuse(http.StatusBadRequest, "session", fmt.Sprintf("event %d of the batch: %v", len(b.places), err))
+				return b.refuse(http.StatusServiceUnavailable, "session", fmt.Sprintf("%v; send the events again", err))
 			}
-			last.session, lastSession, lastWhole = index, b.sessions[index], -1
+			last.destination, lastSession, lastIndex, foreign = destination, e.Session, -1, b.destinations[destination].Session != string(e.Session)
+		}
+		if foreign {
+			b.misplaced.session++
 		}
 		if e.Invalid != nil {
-			return b.refuse(http.StatusBadRequest, "id", fmt.Sprintf("event %d of the batch: %v", len(b.places), e.Invalid))
+			b.misplaced.id++ // without a job, it is stored with the session's events
 		}
 		if e.Type == event.Unknown {
 			b.unknown++
@@ -105,19 +120,18 @@ func (b *batch) scan(body []byte, now time.Time) *problem {
 			b.withoutAt++
 			at = now
 		}
-		w := whole{session: last.session, hour: at.Unix() / 3600, job: e.Job, hasJob: e.HasJob}
-		if w != last || lastWhole < 0 {
-			index, ok := b.whole(w)
-			if !ok {
-				return b.refuse(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("events of more than %d jobs and hours in one batch; send smaller batches", maxWholes))
-			}
-			last, lastWhole = w, index
+		st := stream{destination: last.destination, hour: at.Unix() / 3600, job: e.Job, hasJob: e.HasJob}
+		if st != last || lastIndex < 0 {
+			last, lastIndex = st, b.stream(st, now)
+		}
+		if b.streams[lastIndex] != st {
+			b.misplaced.crowded++
 		}
 		if e.Multiline {
 			event.OneLine(e.Raw)
 		}
-		b.counts[lastWhole]++
-		b.places = append(b.places, place{int32(e.Offset), int32(e.Offset + len(e.Raw)), lastWhole})
+		b.counts[lastIndex]++
+		b.events = append(b.events, foundEvent{int32(e.Offset), int32(e.Offset + len(e.Raw)), lastIndex})
 	}
 	if err := b.scanner.Err(); err != nil {
 		return b.refuse(http.StatusBadRequest, "malformed", fmt.Sprintf("the body is not a JSON array of events: %v", err))
@@ -125,65 +139,79 @@ func (b *batch) scan(body []byte, now time.Time) *problem {
 	return nil
 }
 
-// refuse counts the events that can still be found.
-func (b *batch) refuse(status int, reason, text string) *problem {
-	p := &problem{status: status, reason: reason, text: text, events: len(b.places)}
+// refuse returns a refusal with the number of events, as far as they can be counted.
+func (b *batch) refuse(status int, reason, text string) *refusal {
+	r := &refusal{status: status, reason: reason, text: text, events: len(b.events)}
+	if status == http.StatusServiceUnavailable {
+		r.retryAfter = retryLater
+	}
 	if b.scanner.Err() == nil {
-		for p.events++; b.scanner.Next(); {
-			p.events++
+		for r.events++; b.scanner.Next(); {
+			r.events++
 		}
 	}
-	return p
+	return r
 }
 
-func (b *batch) session(name []byte) (int32, error) {
-	if index, ok := b.sessionIndex[string(name)]; ok {
+// destination returns the index of the destination of events that name a session.
+func (b *batch) destination(name []byte, find func(session string) (Destination, error)) (int32, error) {
+	if index, ok := b.destinationIndex[string(name)]; ok {
 		return index, nil
 	}
-	if len(name) == 0 {
-		return 0, errors.New("no sessionName")
-	}
 	session := string(name)
-	if err := layout.CheckSessionName(session); err != nil {
+	if layout.CheckSessionName(session) != nil || len(b.destinationIndex) >= maxSessions {
+		session = ""
+	}
+	d, err := find(session)
+	if err != nil {
 		return 0, err
 	}
-	index := int32(len(b.sessions))
-	b.sessions = append(b.sessions, session)
-	b.sessionIndex[session] = index
+	index := int32(slices.Index(b.destinations, d))
+	if index < 0 {
+		index = int32(len(b.destinations))
+		b.destinations = append(b.destinations, d)
+	}
+	if len(b.destinationIndex) < maxSessions {
+		b.destinationIndex[string(name)] = index
+	}
 	return index, nil
 }
 
-func (b *batch) whole(w whole) (int32, bool) {
-	if index, ok := b.wholeIndex[w]; ok {
-		return index, true
+// stream returns the index of a stream. If the batch has too many, it is the stream of the session's events without a job, of this hour.
+func (b *batch) stream(st stream, now time.Time) int32 {
+	if index, ok := b.streamIndex[st]; ok {
+		return index
 	}
-	if len(b.wholes) == maxWholes {
-		return 0, false
+	if len(b.streams) >= maxStreams {
+		st = stream{destination: st.destination, hour: now.Unix() / 3600}
+		if index, ok := b.streamIndex[st]; ok {
+			return index
+		}
 	}
-	index := int32(len(b.wholes))
-	b.wholes = append(b.wholes, w)
+	index := int32(len(b.streams))
+	b.streams = append(b.streams, st)
 	b.counts = append(b.counts, 0)
-	b.wholeIndex[w] = index
-	return index, true
+	b.streamIndex[st] = index
+	return index
 }
 
-// lines makes each event a line, where it stands, and gives them sorted by whole. Their order within one is kept.
-func (b *batch) lines(key func(session string, w whole) string) []spool.Piece {
+// sorted makes each event a line, in place, and returns the lines sorted by stream. Within a stream they keep their order.
+func (b *batch) sorted(key func(d Destination, st stream) string) []spool.Lines {
 	next := 0
 	for i, n := range b.counts {
-		b.counts[i] = next // from here on, where the whole's next piece goes
+		b.counts[i] = next // from here on: the index of the stream's next line
 		next += n
 	}
-	keys := make([]string, len(b.wholes))
-	for i, w := range b.wholes {
-		keys[i] = key(b.sessions[w.session], w)
+	keys := make([]string, len(b.streams))
+	for i, st := range b.streams {
+		keys[i] = key(b.destinations[st.destination], st)
 	}
-	b.pieces = append(b.pieces[:0], make([]spool.Piece, next)...)
-	for _, p := range b.places {
-		// What follows an event, a comma, a space or the array's end, has been read.
-		b.body[p.end] = '\n'
-		b.pieces[b.counts[p.whole]] = spool.Piece{Whole: keys[p.whole], Data: b.body[p.start : p.end+1]}
-		b.counts[p.whole]++
+	b.lines = append(b.lines[:0], make([]spool.Lines, next)...)
+	for _, e := range b.events {
+		// The byte behind an event is a comma, a space or the array's end, which has been read.
+		b.body[e.end] = '\n'
+		b.lines[b.counts[e.stream]] = spool.Lines{Stream: keys[e.stream], Data: b.body[e.start : e.end+1]}
+		b.counts[e.stream]++
 	}
-	return b.pieces
+	return b.lines
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/spool"
 )
 
@@ -101,15 +101,16 @@ func BenchmarkScan(b *testing.B) {
 	body := batchOf(b, 1000)
 	again := bytes.Clone(body)
 	now := time.Now()
+	find := func(name string) (Destination, error) { return Destination{name, node}, nil }
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
 		copy(again, body) // what scan gives becomes lines in place
 		batch := newBatch()
-		if p := batch.scan(again, now); p != nil {
+		if p := batch.scan(again, now, find); p != nil {
 			b.Fatal(p.text)
 		}
-		batch.lines(func(session string, _ whole) string { return session })
+		batch.sorted(func(d Destination, _ stream) string { return d.Session })
 		batch.free()
 	}
 }

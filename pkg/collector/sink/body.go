@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,69 +15,67 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// bodies reads requests' bodies into memory, of which it takes only so much at a time.
+// bodies reads the bodies of requests into memory, within a limit for all together.
 type bodies struct {
 	max     int64 // bytes of one body
 	memory  *semaphore.Weighted
-	taken   atomic.Int64 // bytes of memory
-	waiting atomic.Int64 // requests
-	buffers sync.Pool    // of *[]byte, at most keepBytes each
+	taken   atomic.Int64       // bytes of memory
+	waiting atomic.Int64       // requests
+	buffers [classes]sync.Pool // of *[]byte that hold leastBuffer << class bytes
 	gzips   sync.Pool
 }
 
-// body is a request's body. Its memory is taken from the bodies' until it is released.
+// body is the body of a request. Its memory counts against the limit until it is released.
 type body struct {
 	bytes []byte
 	taken int64
 }
 
 const (
-	// firstBytes is what a body of unknown length gets to begin with, then always the double.
-	firstBytes = 1 << 20
-	keepBytes  = 4 << 20
-	// maxWaiting requests wait for memory, each for memoryWait: Ray gives up after 3 s.
+	// firstBytes is the initial memory of a body, whatever length it announces. It is doubled as bytes arrive.
+	firstBytes = 64 << 10
+	// leastBuffer is the smallest buffer. Buffers of up to 4 MiB are pooled.
+	leastBuffer = 4 << 10
+	classes     = 11
+	// At most maxWaiting requests wait for memory, each for memoryWait: Ray gives up after 3 s.
 	maxWaiting = 64
 	memoryWait = time.Second
-	// readTimeout ends a client that sends nothing but holds memory.
-	readTimeout = 30 * time.Second
 )
 
 func newBodies(maxBody, maxMemory int64) *bodies {
 	return &bodies{max: maxBody, memory: semaphore.NewWeighted(maxMemory)}
 }
 
-var errTooLarge = errors.New("body is too large")
+var (
+	errTooLarge = errors.New("body is too large")
+	errBusy     = errors.New("no memory is free")
+)
 
-// read reads the whole body, inflated if it is compressed. Release it.
-func (m *bodies) read(w http.ResponseWriter, r *http.Request) (*body, *problem) {
+// read reads a complete body and decompresses it if needed. The caller releases it.
+func (m *bodies) read(w http.ResponseWriter, r *http.Request) (*body, *refusal) {
 	if r.ContentLength > m.max {
 		return nil, m.tooLarge()
 	}
 	compressed := r.Header.Get("Content-Encoding") == "gzip"
 	size := r.ContentLength
-	if size < 0 || compressed {
-		size = min(firstBytes, m.max)
+	if compressed {
+		size = -1
 	}
 	b := &body{}
-	if !m.wait(r.Context(), size) {
+	first := m.first(size)
+	if !m.wait(r.Context(), first) {
 		return nil, busy()
 	}
-	b.taken = size
-	// A deadline can't be set on every writer; there the server's own timeouts must do.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readTimeout))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	b.taken, b.bytes = first, m.buffer(first)
+	p := newPace(w, r.Body)
 	var err error
-	switch {
-	case compressed:
-		err = m.inflate(b, r.Body)
-	case r.ContentLength >= 0:
-		b.bytes = m.buffer(size)[:size]
-		_, err = io.ReadFull(r.Body, b.bytes)
-	default:
-		err = m.readAll(b, r.Body)
+	if compressed {
+		err = m.inflate(b, p)
+	} else {
+		err = m.fill(b, p, size)
 	}
 	if err == nil {
+		p.end()
 		return b, nil
 	}
 	m.release(b)
@@ -86,25 +84,25 @@ func (m *bodies) read(w http.ResponseWriter, r *http.Request) (*body, *problem) 
 		return nil, m.tooLarge()
 	case errors.Is(err, errBusy):
 		return nil, busy()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &problem{status: http.StatusRequestTimeout, reason: "unreadable", text: fmt.Sprintf("the body did not come within %v", readTimeout)}
+	case errors.Is(err, errSlow):
+		w.Header().Set("Connection", "close")
+		return nil, &refusal{status: http.StatusRequestTimeout, reason: "slow",
+			text: fmt.Sprintf("the body came with less than %d bytes a second, or not within %v", slowRate, readTimeout)}
 	}
-	return nil, &problem{status: http.StatusBadRequest, reason: "unreadable", text: fmt.Sprintf("the body can't be read to its end: %v", err)}
+	return nil, &refusal{status: http.StatusBadRequest, reason: "unreadable", text: fmt.Sprintf("the body can't be read to its end: %v", err)}
 }
 
-func (m *bodies) tooLarge() *problem {
-	return &problem{status: http.StatusRequestEntityTooLarge, reason: "too_large",
+func (m *bodies) tooLarge() *refusal {
+	return &refusal{status: http.StatusRequestEntityTooLarge, reason: "too_large",
 		text: fmt.Sprintf("the body has more than %d bytes; send smaller batches (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE)", m.max)}
 }
 
-var errBusy = errors.New("no memory is free")
-
-func busy() *problem {
-	return &problem{status: http.StatusServiceUnavailable, reason: "busy", retryAfter: retrySoon,
+func busy() *refusal {
+	return &refusal{status: http.StatusServiceUnavailable, reason: "busy", retryAfter: retrySoon,
 		text: "too many events are being taken at once; send them again"}
 }
 
-// wait takes memory, for which it waits a moment.
+// wait reserves memory; false if none is free within memoryWait.
 func (m *bodies) wait(ctx context.Context, n int64) bool {
 	if m.memory.TryAcquire(n) {
 		m.taken.Add(n)
@@ -123,41 +121,59 @@ func (m *bodies) wait(ctx context.Context, n int64) bool {
 	return true
 }
 
-// grow doubles a body's memory. It does not wait for it: requests that wait for each other's would wait for ever.
-func (m *bodies) grow(b *body) error {
-	size := min(2*int64(cap(b.bytes)), m.max+1)
-	if size <= int64(cap(b.bytes)) {
-		return errTooLarge
+// first returns the initial memory of a body; size is the length it announces, -1 if none.
+func (m *bodies) first(size int64) int64 {
+	if size < 0 {
+		size = m.max
 	}
+	return min(firstBytes, size)
+}
+
+// grow doubles a body's memory, up to limit. It does not wait for memory: requests that hold some could deadlock.
+func (m *bodies) grow(b *body, limit int64) error {
+	size := min(2*max(int64(len(b.bytes)), leastBuffer), limit)
 	more := min(size, m.max) - b.taken
 	if !m.memory.TryAcquire(more) {
 		return errBusy
 	}
 	m.taken.Add(more)
 	b.taken += more
-	larger := append(make([]byte, 0, size), b.bytes...)
+	larger := append(m.buffer(size), b.bytes...)
 	m.keep(b.bytes)
 	b.bytes = larger
 	return nil
 }
 
-// readAll reads to the end, however far that is. One byte more than allowed tells that there is more.
-func (m *bodies) readAll(b *body, r io.Reader) error {
-	b.bytes = m.buffer(b.taken)
-	for {
-		if len(b.bytes) == cap(b.bytes) {
-			if err := m.grow(b); err != nil {
+// fill reads size bytes, or to the end if size is -1.
+func (m *bodies) fill(b *body, r io.Reader, size int64) error {
+	limit := size
+	if size < 0 {
+		limit = m.max + 1 // one byte more than allowed shows that there is more
+	}
+	for space := b.taken; ; {
+		have := int64(len(b.bytes))
+		switch {
+		case have == size:
+			return nil
+		case have > m.max:
+			return errTooLarge
+		case have == space:
+			if err := m.grow(b, limit); err != nil {
 				return err
 			}
+			space = min(2*max(have, leastBuffer), limit)
 		}
-		n, err := r.Read(b.bytes[len(b.bytes):cap(b.bytes)])
-		if b.bytes = b.bytes[:len(b.bytes)+n]; int64(len(b.bytes)) > m.max {
-			return errTooLarge
-		}
-		if errors.Is(err, io.EOF) {
+		n, err := r.Read(b.bytes[have:space])
+		b.bytes = b.bytes[:have+int64(n)]
+		switch {
+		case errors.Is(err, io.EOF) && (size < 0 || have+int64(n) == size):
+			if have+int64(n) > m.max {
+				return errTooLarge
+			}
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err != nil:
 			return err
 		}
 	}
@@ -172,27 +188,34 @@ func (m *bodies) inflate(b *body, r io.Reader) error {
 	if err := z.Reset(r); err != nil {
 		return fmt.Errorf("inflate: %w", err)
 	}
-	if err := m.readAll(b, z); err != nil {
+	if err := m.fill(b, z, -1); err != nil {
 		return fmt.Errorf("inflate: %w", err)
 	}
 	return nil
 }
 
-// buffer is an empty buffer with room for n bytes.
+// class returns the smallest class of buffers that hold n bytes.
+func class(n int64) int { return max(0, bits.Len64(uint64(max(n, 1)-1))-bits.Len64(leastBuffer-1)) }
+
+// buffer returns an empty buffer that holds n bytes.
 func (m *bodies) buffer(n int64) []byte {
-	if kept, ok := m.buffers.Get().(*[]byte); ok && int64(cap(*kept)) >= n {
+	c := class(n)
+	if c >= classes {
+		return make([]byte, 0, n)
+	}
+	if kept, ok := m.buffers[c].Get().(*[]byte); ok {
 		return (*kept)[:0]
 	}
-	return make([]byte, 0, n)
+	return make([]byte, 0, leastBuffer<<c)
 }
 
 func (m *bodies) keep(b []byte) {
-	if cap(b) > 0 && cap(b) <= keepBytes {
-		m.buffers.Put(&b)
+	if c := class(int64(cap(b))); c < classes && cap(b) == leastBuffer<<c {
+		m.buffers[c].Put(&b)
 	}
 }
 
-// release gives the body's memory back.
+// release releases the body's memory.
 func (m *bodies) release(b *body) {
 	m.keep(b.bytes)
 	m.memory.Release(b.taken)

@@ -2,17 +2,15 @@ package sink
 
 import (
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 )
 
 type metrics struct {
-	accepted, bytes, unknown, withoutTime prometheus.Counter
-	refused, batches                      *prometheus.CounterVec
-	seconds                               prometheus.Histogram
+	accepted, bytes, unknown, withoutTime, slow prometheus.Counter
+	refused, misplaced, batches                 *prometheus.CounterVec
+	seconds                                     prometheus.Histogram
 }
 
 const metricPrefix = "rayhistory_collector_events_"
@@ -33,8 +31,12 @@ func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
 		bytes:       counter("accepted_bytes_total", "Bytes of the batches that are kept, uncompressed."),
 		unknown:     counter("unknown_type_total", "Events kept whose type this version does not know."),
 		withoutTime: counter("without_time_total", "Events kept whose time is missing or absurd; they are stored by the time they came."),
-		refused: vector("refused_total", "Events that were refused, as far as they could be counted, by reason: node (its ID is not known yet), full, disk, busy, "+
-			"method, content_type, too_large, unreadable, malformed, session or id. Ray sends refused events again.", "reason"),
+		refused: vector("refused_total", "Events that were refused, as far as they could be counted, by reason: session (its folder was not seen yet, or its node's "+
+			"ID is not known), full, disk, busy, slow, method, content_type, too_large, unreadable or malformed. Ray sends refused events again.", "reason"),
+		misplaced: vector("misplaced_total", "Events kept that are not stored by what they say of themselves, by reason: session (they name none, or one that this node has "+
+			"no folder of: under the running session), id (their nodeId or jobId is no ID: among the session's events), crowded (of more jobs and hours "+
+			"than one batch has: likewise).", "reason"),
+		slow:    counter("slow_total", "Requests that were cut off because their body came too slowly."),
 		batches: vector("batches_total", "Batches, by the status they were answered with.", "code"),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + "batch_seconds",
 			Help: "How long it took to answer a batch.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 13)}),
@@ -44,45 +46,25 @@ func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
 	return s
 }
 
-func (m *metrics) batch(took time.Duration, p *problem) {
+func (m *metrics) batch(took time.Duration, p *refusal) {
 	m.seconds.Observe(took.Seconds())
 	status := 200
 	if p != nil {
 		status = p.status
 		m.refused.WithLabelValues(p.reason).Add(float64(p.events))
+		if p.reason == "slow" {
+			m.slow.Inc()
+		}
 	}
 	m.batches.WithLabelValues(strconv.Itoa(status)).Inc()
 }
 
 func (m *metrics) accept(b *batch, bytes int) {
-	m.accepted.Add(float64(len(b.places)))
+	m.accepted.Add(float64(len(b.events)))
 	m.bytes.Add(float64(bytes))
 	m.unknown.Add(float64(b.unknown))
 	m.withoutTime.Add(float64(b.withoutAt))
-}
-
-// throttled keeps a client that repeats itself from filling the log.
-type throttled struct {
-	log logrus.FieldLogger
-
-	mu     sync.Mutex
-	last   time.Time
-	silent int
-}
-
-const warnGap = 30 * time.Second
-
-func (t *throttled) warn(text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now := time.Now(); t.last.IsZero() || now.Sub(t.last) >= warnGap {
-		log := t.log
-		if t.silent > 0 {
-			log = log.WithField("times since the last line", t.silent)
-		}
-		log.Warn(text)
-		t.last, t.silent = now, 0
-		return
+	for reason, n := range map[string]int{"session": b.misplaced.session, "id": b.misplaced.id, "crowded": b.misplaced.crowded} {
+		m.misplaced.WithLabelValues(reason).Add(float64(n))
 	}
-	t.silent++
 }

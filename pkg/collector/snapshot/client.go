@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// Client asks a Ray dashboard.
+// Client sends requests to a Ray dashboard.
 type Client struct {
 	base  string
 	token func() (string, error)
 	http  *http.Client
 }
 
-// requestTimeout bounds one answer: a dashboard that is slower is busy, and asked again later.
+// requestTimeout bounds one request. A slower dashboard is busy and is asked again later.
 const requestTimeout = 20 * time.Second
 
-// StatusError is an answer other than 200.
-type StatusError struct {
+// statusError is an answer with a status other than 200.
+type statusError struct {
 	URL    string
 	Status int
 }
 
-func (e *StatusError) Error() string { return fmt.Sprintf("%s: status %d", e.URL, e.Status) }
+func (e *statusError) Error() string { return fmt.Sprintf("%s: status %d", e.URL, e.Status) }
 
 // NewClient makes a client for the dashboard at address: host:port or a URL. token gives the bearer token of Ray's token
 // authentication, "" for none.
@@ -43,13 +43,13 @@ func NewClient(address string, token func() (string, error)) (*Client, error) {
 		token: token,
 		http: &http.Client{
 			Timeout: requestTimeout,
-			// The dashboard answers itself; a redirect would take the token elsewhere.
+			// Ray's dashboard does not redirect; following a redirect would send the token elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
 }
 
-// Get asks for a path with its query. Any status but 200 is a *StatusError.
+// Get requests a path with its query. Any status except 200 is an error.
 func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("ask the dashboard: %w", err)
 	}
 	if token != "" {
-		// The header that Ray accepts beside Authorization, which a proxy may take for itself (ray/_private/authentication).
+		// Ray accepts both headers; a proxy may use Authorization for itself (ray/_private/authentication).
 		request.Header.Set("X-Ray-Authorization", "Bearer "+token)
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -69,9 +69,9 @@ func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("ask the dashboard: %w", err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection is used again
+		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be reused
 		_ = answer.Body.Close()
-		return nil, fmt.Errorf("ask the dashboard: %w", &StatusError{path, answer.StatusCode})
+		return nil, fmt.Errorf("ask the dashboard: %w", &statusError{path, answer.StatusCode})
 	}
 	return answer.Body, nil
 }

@@ -7,13 +7,15 @@ import (
 	"hash/fnv"
 	"io"
 	"strconv"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 )
 
-// digest is a hash of an answer without its volatile parts. The members of an object may come in any order: Ray's do. It reads the
-// answer once, token by token, so that its memory does not grow with the answer's size. What is not JSON is hashed as it is.
+// digest hashes an answer without its volatile parts and regardless of the order of an object's members, since Ray's order changes. It
+// reads token by token, so its memory does not grow with the answer. Other text than JSON is hashed unchanged. An answer beyond the bounds
+// of package answer is an *answer.Refusal.
 func digest(r io.ReadSeeker, v volatile) (string, error) {
-	d := digester{volatile: v, in: json.NewDecoder(r)}
-	d.in.UseNumber()
+	d := digester{volatile: v, in: answer.NewReader(r)}
 	sum, err := d.value()
 	if err == nil {
 		if _, extra := d.in.Token(); extra != io.EOF {
@@ -28,11 +30,11 @@ func digest(r io.ReadSeeker, v volatile) (string, error) {
 		if _, err := r.Seek(0, io.SeekStart); err != nil {
 			return "", err
 		}
-		whole := fnv.New64a()
-		if _, err := io.Copy(whole, r); err != nil {
+		text := fnv.New64a()
+		if _, err := io.Copy(text, r); err != nil {
 			return "", err
 		}
-		sum = mix(whole.Sum64(), 1)
+		sum = mix(text.Sum64(), 1)
 	}
 	return strconv.FormatUint(sum, 16), nil
 }
@@ -41,10 +43,10 @@ var errNotJSON = errors.New("not one JSON value")
 
 type digester struct {
 	volatile volatile
-	in       *json.Decoder
+	in       *answer.Reader
 }
 
-// value hashes the next value.
+// value hashes the next value. It is recursive; the reader bounds the depth.
 func (d *digester) value() (uint64, error) {
 	token, err := d.in.Token()
 	if err != nil {
@@ -76,7 +78,7 @@ func (d *digester) value() (uint64, error) {
 		case d.volatile.keys[name]:
 			sum += d.leaf(name)
 		default:
-			sum += mix(d.leaf(name), element) // in any order
+			sum += mix(d.leaf(name), element) // a sum does not depend on the order
 		}
 	}
 	if _, err := d.in.Token(); err != nil {
@@ -95,7 +97,7 @@ func (d *digester) leaf(token json.Token) uint64 {
 	return mix(h.Sum64(), 0)
 }
 
-// mix combines two hashes; which is which matters. The constants are those of splitmix64.
+// mix combines two hashes, in this order. The constants are those of splitmix64.
 func mix(a, b uint64) uint64 {
 	x := a + 0x9e3779b97f4a7c15 + b*0xbf58476d1ce4e5b9
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -8,19 +8,19 @@ import (
 // endpoint is one URL of the dashboard whose answers are saved.
 type endpoint struct {
 	url string
-	// once: the answer does not change while a session lives.
+	// once says that the answer does not change while a session runs.
 	once bool
-	// every is the shortest time between two questions; 0 is every round.
+	// every is the shortest time between two requests; 0 means every round.
 	every time.Duration
-	// costly: to answer, the dashboard asks every worker of the cluster. It is given 100 times as long as the last answer took, at most
-	// 2 minutes, so that small clusters, which are often short-lived too, are asked every round.
+	// costly says that the dashboard asks every worker of the cluster for the answer. Then it gets a pause of 100 times the time of its
+	// last answer, at most 2 minutes. So small clusters, which are often short-lived too, are asked in every round.
 	costly bool
-	// hardware: the last answer is kept even where only figures moved, for the end of the session.
+	// hardware says that the last answer is kept for the end of the session even if only figures changed.
 	hardware bool
 	volatile volatile
 }
 
-// pause is how long an endpoint is left alone after an answer that took so long.
+// pause returns the time until the next request to an endpoint whose last answer took this long.
 func (e endpoint) pause(took time.Duration) time.Duration {
 	if e.costly {
 		return min(100*took, 2*time.Minute)
@@ -28,19 +28,19 @@ func (e endpoint) pause(took time.Duration) time.Duration {
 	return e.every
 }
 
-// onceURLs do not change in a session's life.
+// onceURLs have answers that do not change during a session.
 var onceURLs = []string{
 	"/api/version", "/api/ray/version", "/api/v0/cluster_metadata", "/timezone", "/cluster_id", "/usage_stats_enabled",
 	"/api/authentication_mode", "/api/profiling_enabled", "/api/v0/runtime_env_redaction",
 }
 
-// summaryURL lists the nodes with their hardware figures; jobsURL the jobs, of which datasets are asked.
+// summaryURL lists the nodes with their hardware figures, jobsURL the jobs, which may have datasets.
 const (
 	summaryURL = "/nodes?view=summary"
 	jobsURL    = "/api/jobs/"
 )
 
-// periodic are asked again and again. 10,000 rows are the most that Ray gives.
+// periodic are requested in every round. Ray returns at most 10,000 rows.
 var periodic = []endpoint{
 	{url: summaryURL, hardware: true, volatile: summaryFigures},
 	{url: "/nodes?view=hostNameList"},
@@ -64,9 +64,9 @@ var periodic = []endpoint{
 	{url: "/api/prometheus/sd"},
 }
 
-// volatile says which parts of an answer may move without it having changed.
+// volatile says which parts of an answer do not count as changes.
 type volatile struct {
-	keys map[string]bool // of JSON objects, with all that is below
+	keys map[string]bool // members of JSON objects, with everything in them
 	// text normalises strings; nil leaves them.
 	text func(string) string
 }
@@ -100,17 +100,17 @@ var (
 		"usedObjectStoreMemory", "numExecutedTasks", "numOwnedObjects", "numOwnedActors", "numRunningTasks", "numInPlasma",
 		"taskQueueLength", "objectsTotal", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
 	)
-	// summaryFigures: which workers a node has is told by each node's own answer.
+	// summaryFigures include the workers of a node: they are in the answer about that node.
 	summaryFigures = figures.and("workers", "nodeLogicalResources")
 	clusterFigures = keys("autoscalingStatus", "gcsRequestTime", "time", "autoscalerUpdateTime", "nonTerminatedNodesTime", "usage", "usageByNode", "idleTimeMap",
 		"mostDelayedHeartbeats", "nodeActivities")
-	// datasetFigures are the counters of a running dataset. Its progress and state are none: they end with the dataset.
+	// datasetFigures are the counters of a running dataset. Its progress and state do not belong here: they end with the dataset.
 	datasetFigures = keys("ray_data_output_rows", "ray_data_spilled_bytes", "ray_data_current_bytes", "ray_data_cpu_usage_cores",
 		"ray_data_gpu_usage_cores", "ray_data_memory_usage_bytes", "queued_blocks")
 )
 
-// statusText drops the time and the use of resources from the report that `ray status` prints: its title and what follows "Usage:" up
-// to the next empty line.
+// statusText drops the time and the resource usage from the report that `ray status` prints: its title, and the lines from "Usage:" to the
+// next empty line.
 func statusText(s string) string {
 	if !strings.HasPrefix(s, "====") {
 		return s

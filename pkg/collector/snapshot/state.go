@@ -11,33 +11,38 @@ import (
 	"path/filepath"
 
 	"github.com/rayhistory/historyserver/internal/atomicfile"
+	"github.com/rayhistory/historyserver/internal/regular"
 )
 
-// saved is what is remembered of one URL of one session.
-type saved struct {
-	// Digest is of the last answer that was stored; Stored is when, Unix milliseconds.
+// urlState is the state of one URL of a session.
+type urlState struct {
+	// Digest is the digest of the last stored answer; Stored is when it was stored, in Unix milliseconds.
 	Digest string `json:"digest"`
 	Stored int64  `json:"stored"`
-	// Ended: the answer cannot change any more.
+	// Ended says that the answer cannot change any more.
 	Ended bool `json:"ended,omitempty"`
-	// Kept says that a later answer, in which only figures moved, is kept on disk: taken at Kept, Unix milliseconds.
-	Kept int64 `json:"kept,omitempty"`
+	// Kept is when a later answer was taken that is kept on disk, Unix milliseconds; 0 is that there is none. It is kept because only
+	// figures changed in it, the URL had to wait, or the store did not take it.
+	Kept      int64 `json:"kept,omitempty"`
+	KeptBytes int64 `json:"keptBytes,omitempty"`
 }
 
-// sessionState is what is remembered of one session. It survives a restart, so that nothing is stored twice.
+// sessionState is the state of one session. It is written to disk, so that nothing is stored again after a restart.
 type sessionState struct {
-	Session string            `json:"session"`
-	Bytes   int64             `json:"bytes"` // stored so far
-	URLs    map[string]*saved `json:"urls"`
+	Session string               `json:"session"`
+	Bytes   int64                `json:"bytes"` // stored so far
+	URLs    map[string]*urlState `json:"urls"`
 
 	dir   string
 	dirty bool
 }
 
-// openState reads the state of a session from its folder, which is made. A state that does not parse is begun anew: answers may then be
-// stored once more.
+// maxState bounds the state file: the state of maxURLs takes less.
+const maxState = 64 << 20
+
+// openState reads the state of a session from its folder, which it creates. If the state file is damaged, answers may be stored once more.
 func openState(dir, session string) (*sessionState, error) {
-	s := &sessionState{Session: session, URLs: make(map[string]*saved), dir: filepath.Join(dir, session)}
+	s := &sessionState{Session: session, URLs: make(map[string]*urlState), dir: filepath.Join(dir, session)}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of snapshots: %w", err)
 	}
@@ -48,7 +53,7 @@ func openState(dir, session string) (*sessionState, error) {
 	for _, file := range left {
 		_ = os.Remove(file)
 	}
-	data, err := os.ReadFile(s.path())
+	data, err := regular.ReadFile(s.path(), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -69,10 +74,18 @@ func openState(dir, session string) (*sessionState, error) {
 
 func (s *sessionState) path() string { return filepath.Join(s.dir, "state.json") }
 
-// body is where the kept answer of a URL lies.
-func (s *sessionState) body(url string) string {
+// keptPath returns the path of the kept answer of a URL.
+func (s *sessionState) keptPath(url string) string {
 	sum := sha256.Sum256([]byte(url))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:8])+".body")
+}
+
+// drop removes the kept answer of a URL.
+func (s *sessionState) drop(url string) {
+	if u := s.URLs[url]; u != nil && u.Kept != 0 {
+		u.Kept, u.KeptBytes, s.dirty = 0, 0, true
+		_ = os.Remove(s.keptPath(url))
+	}
 }
 
 func (s *sessionState) save() error {
@@ -90,5 +103,5 @@ func (s *sessionState) save() error {
 	return nil
 }
 
-// remove forgets the session.
+// remove removes the session's folder.
 func (s *sessionState) remove() error { return os.RemoveAll(s.dir) }

@@ -19,7 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/rayhistory/historyserver/internal/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -36,6 +37,7 @@ type dashboard struct {
 	asked   []string
 	busy    int
 	header  http.Header
+	fail    map[string]bool // URLs answered with 503
 }
 
 func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,8 +49,13 @@ func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic("asked more than one thing at a time")
 	}
 	body, ok := d.answers[r.URL.String()]
+	fail := d.fail[r.URL.String()]
 	d.busy--
 	d.mu.Unlock()
+	if fail {
+		http.Error(w, "later", http.StatusServiceUnavailable)
+		return
+	}
 	if !ok {
 		http.NotFound(w, r)
 		return
@@ -82,6 +89,7 @@ type rig struct {
 	series    strings.Builder
 	versions  map[string]string
 	nodes     map[string]int
+	logged    *logtest.Hook
 }
 
 func version(session string) string {
@@ -101,7 +109,8 @@ func key(session, url string) string {
 }
 
 func (r *rig) restart(t *testing.T, change func(*Options)) {
-	log, _ := logtest.NewNullLogger()
+	log, logged := logtest.NewNullLogger()
+	r.logged = logged
 	client, err := NewClient(r.server.URL, Token("", "", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +367,7 @@ func TestBackendFails(t *testing.T) {
 }
 
 func TestHugeAnswerIsRefused(t *testing.T) {
-	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": strings.Repeat("x", maxBody+1)})
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": strings.Repeat("x", answer.MaxBytes+1)})
 	r.Round(t.Context())
 	if n := r.stored(t, recorded)["/events"]; n != 0 {
 		t.Errorf("stored %d times", n)

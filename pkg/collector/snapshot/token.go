@@ -27,8 +27,8 @@ func TokenFiles(set string, kubernetes bool) []string {
 	return files
 }
 
-// Token gives Ray's token: where mode (RAY_AUTH_MODE) is "token", value (RAY_AUTH_TOKEN), else what the first of files that is not empty
-// holds; "" in other modes. Files are read again for every request, since Kubernetes rotates secrets.
+// Token returns Ray's token if mode (RAY_AUTH_MODE) is "token": value (RAY_AUTH_TOKEN), else the content of the first file that is not
+// empty. In other modes it is "". Files are read again for every request, since Kubernetes rotates secrets.
 func Token(mode, value string, files []string) func() (string, error) {
 	return func() (string, error) {
 		if !strings.EqualFold(mode, "token") {
@@ -42,6 +42,6 @@ func Token(mode, value string, files []string) func() (string, error) {
 				return strings.TrimSpace(string(data)), nil
 			}
 		}
-		return "", fmt.Errorf("there is no token in RAY_AUTH_TOKEN, nor one to read in %s: set RAY_AUTH_TOKEN_PATH to its file", strings.Join(files, " or "))
+		return "", fmt.Errorf("no token in RAY_AUTH_TOKEN, nor in %s: set RAY_AUTH_TOKEN_PATH to the file that has it", strings.Join(files, " or "))
 	}
 }

@@ -32,8 +32,8 @@ const (
 	keyCAKey = "ca.key"
 )
 
-// certs keeps the webhook's certificate: made here, held in a Secret for all replicas, renewed in time, and its authority told to the API
-// server in the webhook's configuration. The authority outlives its certificates, so a renewal needs no simultaneous change anywhere.
+// certs makes and renews the webhook's certificate, keeps it in a Secret for all replicas, and puts its authority into the webhook's configuration.
+// The authority outlives its certificates, so a renewal needs no other change at the same time.
 type certs struct {
 	client    client.Client
 	namespace string
@@ -74,11 +74,11 @@ func (c *certs) syncOnce(ctx context.Context) error {
 		return fmt.Errorf("read the webhook's certificate: %w", err)
 	}
 	c.current.Store(&cert)
-	return c.tell(ctx, secret.Data[keyCA])
+	return c.publish(ctx, secret.Data[keyCA])
 }
 
-// tell puts the authority into the webhook's configuration.
-func (c *certs) tell(ctx context.Context, ca []byte) error {
+// publish puts the authority into the webhook's configuration.
+func (c *certs) publish(ctx context.Context, ca []byte) error {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := c.client.Get(ctx, types.NamespacedName{Name: c.config}, &config); err != nil {
@@ -96,12 +96,12 @@ func (c *certs) tell(ctx context.Context, ca []byte) error {
 		return c.client.Update(ctx, &config)
 	})
 	if err != nil {
-		return fmt.Errorf("tell the API server the webhook's authority (MutatingWebhookConfiguration %s): %w", c.config, err)
+		return fmt.Errorf("publish the webhook's authority to the API server (MutatingWebhookConfiguration %s): %w", c.config, err)
 	}
 	return nil
 }
 
-// renew makes what of a Secret's data is missing, damaged or old. It is nil where nothing is.
+// renew returns new data for the Secret if some of it is missing, damaged or old; else nil.
 func (c *certs) renew(data map[string][]byte, now time.Time) (map[string][]byte, error) {
 	ca, caKey, err := parsePair(data[keyCA], data[keyCAKey])
 	if err != nil || now.After(ca.NotAfter.Add(-certLife)) {

@@ -14,7 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/inject"
 )
 
-// handler changes objects. It lets everything through: a cluster without its history is better than no cluster.
+// handler adds the collector to objects. It never refuses one: a cluster without history is better than no cluster.
 type handler struct {
 	options inject.Options
 	log     logrus.FieldLogger
@@ -44,7 +44,7 @@ func (h *handler) Handle(_ context.Context, req admission.Request) admission.Res
 	return resp
 }
 
-// mutate is inject.Mutate on an object's JSON, which comes back as it was where nothing is to be added.
+// mutate is inject.Mutate on an object's JSON. It returns the same JSON if there is nothing to add.
 func (h *handler) mutate(raw []byte) ([]byte, []inject.Change, error) {
 	var object map[string]any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -66,7 +66,7 @@ func (h *handler) mutate(raw []byte) ([]byte, []inject.Change, error) {
 	return out, changes, nil
 }
 
-// warning cuts a text to what Kubernetes passes on to clients: 120 characters are shown well, 256 are taken.
+// warning cuts a text to what Kubernetes passes on to clients: at most 256 characters.
 func warning(text string) string {
 	const longest = 250
 	if len(text) > longest {

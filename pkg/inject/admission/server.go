@@ -23,10 +23,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/inject"
 )
 
-// Path is where the API server asks.
+// Path is the path of the webhook.
 const Path = "/mutate"
 
-// syncEvery is how often the certificate is looked after.
+// syncEvery is how often the certificate is checked.
 const syncEvery = 10 * time.Minute
 
 // Options of the webhook.
@@ -41,7 +41,7 @@ type Options struct {
 	Log                                logrus.FieldLogger
 }
 
-// AddToScheme makes the types known to the client that the webhook wants.
+// AddToScheme adds the types that the webhook's client needs.
 func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(corev1.AddToScheme(s), admissionregistrationv1.AddToScheme(s))
 }
@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// keep looks after the certificate until ctx ends.
+// keep renews the certificate until ctx ends.
 func (c *certs) keep(ctx context.Context, log logrus.FieldLogger) {
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
@@ -81,7 +81,7 @@ func (c *certs) keep(ctx context.Context, log logrus.FieldLogger) {
 			return
 		case <-ticker.C:
 			if err := c.syncOnce(ctx); err != nil {
-				log.WithError(err).Error("the certificate could not be looked after")
+				log.WithError(err).Error("cannot renew the webhook's certificate")
 			}
 		}
 	}

@@ -1,29 +1,34 @@
 package web
 
 import (
-	"embed"
+	"crypto/sha256"
+	_ "embed" // the style sheet
+	"encoding/hex"
 	"html/template"
 	"io"
 	"time"
 )
 
-//go:embed bar.js bar.css
-var barFiles embed.FS
+//go:embed bar.css
+var barStyle string
 
-// Bar is what is put into a dashboard's page: a strip that says which stored session it shows, with a slider over the session's life.
-// It stands in a shadow tree, so that its style and the dashboard's do not meet, and brings its script with it, so that it works behind
-// any proxy that passes the page on.
+// Bar is put into a dashboard's page: a strip that says which stored session the page shows, with a slider over the session's life. It is in a
+// shadow tree, so that its style and the dashboard's do not mix.
 type Bar struct {
-	Base                        string // relative way to the server's root
+	Base                        string // relative address of the server's root
 	Path                        string // of the session, from the server's root
 	Cluster, Namespace, Session string
 	Start, End                  time.Time // End is zero while the session runs
+	Unfinished                  string    // what had not ended when the session did, such as "1 job, 5 actors"
 }
 
 var barTemplate = template.Must(template.New("bar").Parse(
 	`<ray-history-bar data-base="{{.Base}}" data-path="{{.Path}}" data-cluster="{{.Cluster}}" data-namespace="{{.Namespace}}" ` +
-		`data-session="{{.Session}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}"></ray-history-bar>` +
-		`<template id="ray-history-bar-style">{{.Style}}</template><script>{{.Script}}</script>`))
+		`data-session="{{.Session}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}" data-unfinished="{{.Unfinished}}"></ray-history-bar>` +
+		`<template id="ray-history-bar-style">{{.Style}}</template><script src="{{.Base}}homepage/assets/{{.Script}}"></script>`))
+
+// clockTemplate is the script that stops the dashboard's clock at the session's end. It must be the page's first.
+var clockTemplate = template.Must(template.New("clock").Parse(`<script src="{{.Base}}homepage/assets/{{.ClockScript}}" data-end="{{.EndMs}}"></script>`))
 
 // StartMs and EndMs are Unix milliseconds, 0 for none.
 func (b Bar) StartMs() int64 { return unixMs(b.Start) }
@@ -36,17 +41,26 @@ func unixMs(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Style and Script are the embedded files, which are ours.
-func (b Bar) Style() template.HTML { return template.HTML("<style>" + barFile("bar.css") + "</style>") }
-func (b Bar) Script() template.JS  { return template.JS(barFile("bar.js")) }
+// Style is trusted: it is the embedded file.
+func (b Bar) Style() template.HTML { return template.HTML("<style>" + barStyle + "</style>") }
 
-func barFile(name string) string {
-	data, err := barFiles.ReadFile(name)
+// Script and ClockScript are the names of the scripts, each with a hash of its content: browsers cache files for a while.
+func (b Bar) Script() string      { return barScript }
+func (b Bar) ClockScript() string { return clockScript }
+
+var barScript, clockScript = versioned("bar.js"), versioned("clock.js")
+
+func versioned(name string) string {
+	data, err := assetFiles.ReadFile("assets/" + name)
 	if err != nil {
 		panic(err) // the file is embedded
 	}
-	return string(data)
+	sum := sha256.Sum256(data)
+	return name + "?" + hex.EncodeToString(sum[:6])
 }
 
 // Render writes the bar's HTML.
 func (b Bar) Render(w io.Writer) error { return render(w, barTemplate, b) }
+
+// RenderClock writes the first element of the page's head.
+func (b Bar) RenderClock(w io.Writer) error { return render(w, clockTemplate, b) }

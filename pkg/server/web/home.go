@@ -20,8 +20,8 @@ type Home struct {
 	Clusters, Sessions, Running int // in all of the list
 	Found                       int // by the query
 	At                          time.Time
-	Waiting                     bool   // for the first listing
-	Trouble, Advice             string // why the list cannot be made, or is old
+	Waiting                     bool   // for the end of the first listing
+	Title, Trouble, Advice      string // why the list is missing or old
 	LiveTrouble                 string // why running clusters may be missing
 
 	Versions     []string // of the frontend's builds, newest first
@@ -31,7 +31,7 @@ type Home struct {
 // Render writes the page.
 func (h Home) Render(w io.Writer) error { return render(w, homeTemplate, h) }
 
-// Count fills in what the list holds altogether.
+// Count fills in the totals.
 func (h *Home) Count(entries []catalog.Entry) {
 	type cluster struct{ namespace, name string }
 	clusters := make(map[cluster]bool)
@@ -50,27 +50,24 @@ type Row struct {
 	Duration time.Duration
 	Path     string // of its dashboard, relative to the server's root
 	LivePath string // of the running cluster's own dashboard; "" if it cannot be reached
-	Nearest  string // the frontend's version that is shown if none is chosen; "" if there are no builds
+	Nearest  string // version of the frontend that is shown if none is chosen; "" if there is none
 	Load     *Load  // if it is being loaded
-	// Warnings say what of the session could not be read; known of sessions in memory only.
+	// Warnings about the session; known of sessions in memory only.
 	Warnings []string
+	// Unfinished is what had not ended when the session did, such as "1 job, 5 actors"; known of sessions in memory only.
+	Unfinished string
 }
 
-// EnterPath is where the session becomes the browser's choice.
-func (r Row) EnterPath() string {
-	return "enter_cluster/" + r.Ref.Namespace + "/" + r.Ref.Cluster + "/" + r.Ref.Name
-}
-
-// Owned says whether something other than the cluster's own name tells where the session comes from.
+// Owned says whether the owner is another object than the cluster itself.
 func (r Row) Owned() bool { return r.OwnerName != r.Ref.Cluster }
 
-// Load is how far a session's load is, in bytes of stored events.
+// Load is the progress of a session's load, in bytes of stored events.
 type Load struct {
 	Queued      bool
 	Done, Total int64
 }
 
-// Query is what the list was asked for.
+// Query says which part of the list is shown, in which order.
 type Query struct {
 	Search, State, Kind, Sort string
 	Descending                bool
@@ -83,10 +80,10 @@ func (Query) Kinds() []string {
 	return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService}
 }
 
-// Narrowed says whether the query leaves out anything.
+// Narrowed says whether the query filters the list.
 func (q Query) Narrowed() bool { return q.Search != "" || q.State != "" || q.Kind != "" }
 
-// SortParam is the sort parameter of the query as it is.
+// SortParam is the sort parameter of the query.
 func (q Query) SortParam() string {
 	if q.Descending {
 		return "-" + q.Sort
@@ -113,7 +110,7 @@ func (q Query) PageLink(page int) string { return q.link(q.SortParam(), page) }
 // Column is the head of one column.
 type Column struct {
 	Name, Title string
-	Link        string // sorts by it, or turns the order round
+	Link        string // sorts by the column, or reverses the order
 	Order       string // aria-sort
 }
 
@@ -126,7 +123,7 @@ func (q Query) Columns() []Column {
 	}
 	for i := range columns {
 		c := &columns[i]
-		// Times and sizes are looked at from the largest on.
+		// These are sorted descending first.
 		sort := c.Name
 		if c.Name == "start" || c.Name == "duration" || c.Name == "size" || c.Name == "version" {
 			sort = "-" + c.Name

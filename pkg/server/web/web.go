@@ -1,6 +1,6 @@
-// Package web is the look of the server's own pages: templates, style sheet and scripts, embedded, and the data they show.
+// Package web holds the server's own pages: templates, style sheet and scripts, embedded, and the data they show.
 //
-// Pages work without scripts; a script only saves a reload. All addresses in them are relative, so that they work below any prefix.
+// Pages work without scripts; a script only saves reloads. All addresses in them are relative, so that they work below any prefix.
 package web
 
 import (
@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 //go:embed templates
@@ -32,10 +34,10 @@ type Page interface {
 	Render(w io.Writer) error
 }
 
-// parse makes the template of one page, which the frame of all pages holds.
+// parse makes the template of one page, within the frame of all pages.
 func parse(name string) *template.Template {
 	funcs := template.FuncMap{
-		"bytes": formatBytes, "count": formatCount, "duration": formatDuration, "percent": percent, "plural": plural,
+		"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent, "plural": plural,
 		"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 		"datetime": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
@@ -57,7 +59,7 @@ func render(w io.Writer, t *template.Template, data any) error {
 
 // Problem is a page that says what is wrong and what to do.
 type Problem struct {
-	Base                  string // relative way to the server's root
+	Base                  string // relative address of the server's root
 	Title, Detail, Advice string
 }
 
@@ -68,7 +70,7 @@ func (p Problem) Render(w io.Writer) error { return render(w, problemTemplate, p
 type Loading struct {
 	Base                        string
 	Cluster, Namespace, Session string
-	// Target is where the dashboard is, relative to the page; "" if the page's own address will be it.
+	// Target is the address of the dashboard, relative to the page; "" if it is the page's own address.
 	Target                string
 	State                 string
 	BytesDone, BytesTotal int64
@@ -77,8 +79,8 @@ type Loading struct {
 // Render writes the page.
 func (p Loading) Render(w io.Writer) error { return render(w, loadingTemplate, p) }
 
-// StatusURL tells the progress as JSON.
+// StatusURL is the address of the progress as JSON.
 func (p Loading) StatusURL() string { return p.Target + "session_status" }
 
-// Done says that there is nothing to wait for.
+// Done says that the session is loaded.
 func (p Loading) Done() bool { return p.State == "ready" }

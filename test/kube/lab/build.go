@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/buildcache"
+	"github.com/rayhistory/historyserver/internal/testkit/buildcache"
 )
 
 // programs are what the lab runs, by file name: main packages of the module tools.

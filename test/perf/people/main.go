@@ -22,7 +22,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 

@@ -17,7 +17,7 @@ func Size(body io.ReadSeeker) (int64, error) {
 	return size, err
 }
 
-// MD5 reads a whole body from its start: what stores keep of an object to recognise it by.
+// MD5 is the sum of a body, read from its start. Stores keep the same sum of an object.
 func MD5(body io.ReadSeeker) ([md5.Size]byte, error) {
 	var sum [md5.Size]byte
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
@@ -30,9 +30,9 @@ func MD5(body io.ReadSeeker) ([md5.Size]byte, error) {
 	return [md5.Size]byte(hash.Sum(nil)), nil
 }
 
-// ForgiveEcho takes back the os.ErrExist (err) of a create-only write that was sent more than once where it is the object itself that is in
-// its own way: stored by an attempt whose answer was lost. holds says whether the key has an object of the body's size and MD5 sum.
-func ForgiveEcho(err error, attempts int, body io.ReadSeeker, holds func(sum []byte) bool) error {
+// AcceptOwnWrite turns the os.ErrExist of a create-only write (err) into success if an earlier attempt of the same write stored the object and
+// its answer was lost. holds says whether the key has an object of the body's size and MD5 sum.
+func AcceptOwnWrite(err error, attempts int, body io.ReadSeeker, holds func(sum []byte) bool) error {
 	if attempts < 2 || !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -46,10 +46,10 @@ func ForgiveEcho(err error, attempts int, body io.ReadSeeker, holds func(sum []b
 	return err
 }
 
-// BodyError is that of a body that cannot be read: sending the request again does not help.
+// BodyError is the error of a body that cannot be read. Sending the request again does not help.
 type BodyError struct{ error }
 
-// NonRetriable says so to the Azure SDK.
+// NonRetriable keeps the Azure SDK from sending the request again.
 func (BodyError) NonRetriable() {}
 
 func (e BodyError) Unwrap() error { return e.error }

@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// ErrNoConditions is the error of a conditional write to a server that does not know conditions.
+// ErrNoConditions is the error of a conditional write if the server does not know conditions.
 var ErrNoConditions = errors.New("the server does not know conditional writes")
 
-// ProbeSize is the size in bytes of the largest object that is sent twice to learn whether a server honours conditions.
-const ProbeSize = 1 << 20
+// probeSize is the size in bytes up to which an object is sent twice to learn whether the server honours conditions.
+const probeSize = 1 << 20
 
-// Conditions is what is known of a server's respect for create-only writes. Servers exist that ignore the condition and overwrite, so
-// until one is known to honour it keys are looked up first, and the first small object is sent a second time, which must be refused.
-// For a server that ignores conditions, looking up is all there is: safe as long as one process writes a key, as collectors do.
+// Conditions remembers whether a server honours create-only writes. Some servers ignore the condition and overwrite. So until the server is
+// known, keys are looked up first, and the first small object is sent a second time, which must be refused. If the server ignores
+// conditions, keys are always looked up first: safe as long as one process writes a key, as collectors do.
 type Conditions struct {
-	// Warn is told once that the server ignores conditions.
+	// Warn is called once if the server ignores conditions.
 	Warn  func()
 	state atomic.Int32
 }
@@ -31,9 +31,9 @@ const (
 type Creation struct {
 	// Find says whether the key is taken: nil, or os.ErrNotExist.
 	Find func() error
-	// Write stores the object; if absent is set on the condition that the key is free, which is os.ErrExist where it is not.
+	// Write stores the object. If absent is set it does so only if the key is free, and else returns os.ErrExist.
 	Write func(absent bool) error
-	// Again repeats the conditional write, and does not take a refusal for the echo of its own success, as Write may.
+	// Again repeats the conditional write. Unlike Write it returns os.ErrExist also if it finds its own object.
 	Again func() error
 	// Size is the object's, in bytes.
 	Size int64
@@ -60,13 +60,13 @@ func (c *Conditions) Create(op Creation) error {
 	case errors.Is(err, ErrNoConditions):
 		c.ignore()
 		return op.Write(false)
-	case err == nil && op.Size <= ProbeSize:
+	case err == nil && op.Size <= probeSize:
 		c.probe(op)
 	}
 	return err
 }
 
-// probe repeats a write that just succeeded. Any other outcome than the two below teaches nothing.
+// probe repeats a write that just succeeded. Any other result than these two says nothing about the server.
 func (c *Conditions) probe(op Creation) {
 	switch err := op.Again(); {
 	case err == nil:

@@ -72,7 +72,7 @@ func TestConditions(t *testing.T) {
 func TestConditionsAreNotProbedWithLargeObjects(t *testing.T) {
 	s := server{taken: map[string]bool{}, ignores: true}
 	c := &Conditions{Warn: func() { t.Error("warned") }}
-	if err := s.create(c, "big", ProbeSize+1); err != nil || s.writes != 1 {
+	if err := s.create(c, "big", probeSize+1); err != nil || s.writes != 1 {
 		t.Errorf("%d writes, %v", s.writes, err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Range spells the bytes [offset, offset+length) as HTTP does, length < 0 for all from offset.
+// Range writes the bytes [offset, offset+length) as HTTP does; length < 0 means to the end.
 func Range(offset, length int64) string {
 	if length < 0 {
 		return fmt.Sprintf("%d-", offset)
@@ -14,8 +14,8 @@ func Range(offset, length int64) string {
 	return fmt.Sprintf("%d-%d", offset, offset+length-1)
 }
 
-// RangeLength is how many bytes the answer to a request for that range is to have, by its Content-Range ("bytes 0-9/100"). That is believed
-// over Content-Length, which proxies have been seen to get wrong.
+// RangeLength is how many bytes the answer to a request for a range must have, by its Content-Range ("bytes 0-9/100"). Content-Length is
+// not used: proxies have been seen to get it wrong.
 func RangeLength(contentRange string, offset, length int64) (int64, error) {
 	_, total, _ := strings.Cut(contentRange, "/")
 	size, err := strconv.ParseInt(total, 10, 64)

@@ -7,13 +7,12 @@ import (
 	"io"
 )
 
-// Open asks a store for the bytes [offset, offset+length) of one object, length < 0 for all from offset. It returns the body and how
-// many bytes it is to deliver, which is the object's end or length, whichever comes first. Asked again, it must ask for the same
-// version of the object.
+// Open asks a store for the bytes [offset, offset+length) of an object; length < 0 means to its end. It returns the body and the number of
+// bytes that the body must have. Later calls must ask for the same version of the object.
 type Open func(ctx context.Context, offset, length int64) (body io.ReadCloser, n int64, err error)
 
-// NewReader reads a range of an object by as many requests as it takes: a download that breaks, stalls or ends early goes on where it
-// stopped. The error of the first request is NewReader's own.
+// NewReader reads a range of an object. A download that breaks, stalls or ends early is continued by a further request. NewReader returns the
+// error of the first request.
 func NewReader(ctx context.Context, open Open, offset, length int64) (io.ReadCloser, error) {
 	offset = max(offset, 0)
 	if offset+length < offset {
@@ -40,7 +39,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if int64(len(p)) > r.left {
-		p = p[:r.left] // whatever a store sends beyond the range is not ours
+		p = p[:r.left] // a store may send more than the range
 	}
 	for {
 		if r.body == nil {
@@ -52,7 +51,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		if n > 0 {
 			r.failed = 0
 			r.offset, r.left = r.offset+int64(n), r.left-int64(n)
-			return n, nil // the error, if any, comes again
+			return n, nil // an error comes again with the next read
 		}
 		if err == nil {
 			continue
@@ -71,11 +70,11 @@ func (r *reader) Read(p []byte) (int, error) {
 func (r *reader) reopen() error {
 	body, n, err := r.open(r.ctx, r.offset, r.left)
 	if err != nil {
-		return fmt.Errorf("go on reading at byte %d: %w", r.offset, err)
+		return fmt.Errorf("continue reading at byte %d: %w", r.offset, err)
 	}
 	if n != r.left {
 		_ = body.Close()
-		return fmt.Errorf("go on reading at byte %d: %d bytes are there instead of %d: %w", r.offset, n, r.left, io.ErrUnexpectedEOF)
+		return fmt.Errorf("continue reading at byte %d: %d bytes are left, want %d: %w", r.offset, n, r.left, io.ErrUnexpectedEOF)
 	}
 	r.body = body
 	return nil
@@ -90,7 +89,7 @@ func (r *reader) pause(cause error) error {
 	if r.failed >= MaxAttempts {
 		return fmt.Errorf("%d attempts: %w", r.failed, cause)
 	}
-	return Sleep(r.ctx, Delay(r.failed-1, 0))
+	return sleep(r.ctx, Delay(r.failed-1, 0))
 }
 
 func (r *reader) Close() error {

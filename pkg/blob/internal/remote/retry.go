@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// MaxAttempts is how often a request is sent before its error is the caller's, who retries on with patience of its own.
+	// MaxAttempts is how often a request is sent before its error is returned. Callers may retry later.
 	MaxAttempts = 6
-	// MaxDelay is the longest pause between two attempts; one that a store asks for may be three times as long.
+	// MaxDelay is the longest pause between two attempts. A pause that the store asks for may be three times as long.
 	MaxDelay  = 5 * time.Second
 	baseDelay = 100 * time.Millisecond
 )
 
-// Delay is the pause after a failed attempt (0 the first): doubling, random by half, and at least what the store asked for.
+// Delay is the pause after a failed attempt (0 is the first): it doubles, half of it is random, and it is at least what the store asked for.
 func Delay(attempt int, asked time.Duration) time.Duration {
 	delay := min(baseDelay<<min(attempt, 16), MaxDelay)
 	delay = delay/2 + rand.N(delay/2+1)
 	return max(delay, min(asked, 3*MaxDelay))
 }
 
-// RetryAfter is what an answer's Retry-After header asks for, 0 if it has none.
+// RetryAfter is the time that an answer's Retry-After header asks for; 0 if it has none.
 func RetryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	if value == "" {
@@ -38,8 +38,8 @@ func RetryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// Sleep waits, or returns the context's error.
-func Sleep(ctx context.Context, delay time.Duration) error {
+// sleep waits, or returns the context's error.
+func sleep(ctx context.Context, delay time.Duration) error {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -50,22 +50,22 @@ func Sleep(ctx context.Context, delay time.Duration) error {
 	}
 }
 
-// Outcome is what one attempt came to.
+// Outcome is the result of one attempt.
 type Outcome struct {
 	Err error
-	// Retry says that the error may pass; Asked is how long the store wants to be left alone.
+	// Retry says that another attempt may succeed. Asked is the pause that the store asks for.
 	Retry bool
 	Asked time.Duration
 }
 
-// Retry repeats attempts for SDKs that do not.
+// Retry repeats an attempt, for SDKs that do not.
 func Retry(ctx context.Context, attempt func() Outcome) error {
 	for n := 0; ; n++ {
 		outcome := attempt()
 		if outcome.Err == nil || !outcome.Retry || n == MaxAttempts-1 || ctx.Err() != nil {
 			return outcome.Err
 		}
-		if err := Sleep(ctx, Delay(n, outcome.Asked)); err != nil {
+		if err := sleep(ctx, Delay(n, outcome.Asked)); err != nil {
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package remote holds what the drivers of remote stores share: connections that notice a stall, the pace of retries, and a reader
-// that survives broken downloads.
+// Package remote is shared by the drivers of remote stores: connections that fail when they stall, the pauses between retries, a reader that
+// continues broken downloads, create-only writes, and uploads in parts.
 package remote
 
 import (
@@ -19,9 +19,8 @@ func Transport(stall time.Duration) *http.Transport {
 	return transport
 }
 
-// Configure makes a transport's connections fail once nothing was sent or received for stall, in either direction: a limit to a whole
-// request would have to allow for the largest object over the slowest link. Bodies arrive as they are stored: nothing is decompressed
-// on the way.
+// Configure makes connections fail when nothing was sent or received for the time of stall. A limit for a whole request would have to allow
+// for the largest object over the slowest link. Bodies are not decompressed.
 func Configure(transport *http.Transport, stall time.Duration) {
 	dialer := &net.Dialer{Timeout: min(stall, 10*time.Second), KeepAlive: 30 * time.Second}
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -61,17 +60,17 @@ func (c stallConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Patient waits as long as a refusal's Retry-After asks before it hands the answer on, for SDKs that retry at a pace of their own.
-type Patient struct{ Base http.RoundTripper }
+// RetryAfterTransport waits as long as Retry-After asks before it returns a refusal. It is for SDKs that ignore Retry-After when they retry.
+type RetryAfterTransport struct{ Base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (p Patient) RoundTrip(request *http.Request) (*http.Response, error) {
+func (p RetryAfterTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := p.Base.RoundTrip(request)
 	if err != nil || (response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable) {
 		return response, err
 	}
 	if asked := RetryAfter(response.Header); asked > 0 {
-		if err := Sleep(request.Context(), min(asked, 3*MaxDelay)); err != nil {
+		if err := sleep(request.Context(), min(asked, 3*MaxDelay)); err != nil {
 			_ = response.Body.Close()
 			return nil, err
 		}

@@ -31,6 +31,7 @@ const (
 	Denied          // nothing is stored, blob.ErrPermission
 	Stall           // nothing happens until the context ends
 	Broken          // a part is read, nothing is stored, ErrFault
+	Unwanted        // nothing is stored, blob.ErrRefused
 )
 
 // Store is a blob.Creator in memory. The zero value is ready.
@@ -39,6 +40,10 @@ type Store struct {
 	Fault func(key string) Fault
 	// ListFault decides on each listing.
 	ListFault func(prefix string) error
+	// MaxSize is how many bytes an object may have: more are blob.ErrTooLarge. 0 is no limit.
+	MaxSize int64
+	// Link is the way to the store; nil takes no time.
+	Link *Link
 
 	mu      sync.Mutex
 	objects map[string][]byte
@@ -65,6 +70,8 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	case Stall:
 		<-ctx.Done()
 		return fmt.Errorf("create %s: %w", key, ctx.Err())
+	case Unwanted:
+		return fmt.Errorf("create %s: %w", key, blob.ErrRefused)
 	case Broken:
 		_, _ = io.CopyN(io.Discard, body, 1)
 		return fmt.Errorf("create %s: %w", key, ErrFault)
@@ -72,9 +79,12 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	data, err := io.ReadAll(body)
+	data, err := io.ReadAll(s.Link.reader(ctx, body))
 	if err != nil {
 		return fmt.Errorf("create %s: %w", key, err)
+	}
+	if s.MaxSize > 0 && int64(len(data)) > s.MaxSize {
+		return fmt.Errorf("create %s of %d bytes: %w", key, len(data), blob.ErrTooLarge)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,4 +157,47 @@ func (s *Store) Joined(whole string, parse func(key string) (string, int64)) ([]
 		joined.Write(s.Object(key))
 	}
 	return joined.Bytes(), nil
+}
+
+// Link is a slow way to the store that all uploads share, a packet at a time.
+type Link struct {
+	bytesPerSecond int64
+	free           chan struct{}
+}
+
+// packet is how many bytes of one upload pass before those of another may.
+const packet = 4 << 10
+
+// NewLink makes a link, in the synctest bubble that is to use it.
+func NewLink(bytesPerSecond int64) *Link {
+	return &Link{bytesPerSecond: bytesPerSecond, free: make(chan struct{}, 1)}
+}
+
+func (l *Link) reader(ctx context.Context, body io.Reader) io.Reader {
+	if l == nil {
+		return body
+	}
+	return &linkReader{ctx, l, body}
+}
+
+type linkReader struct {
+	ctx  context.Context
+	link *Link
+	body io.Reader
+}
+
+func (r *linkReader) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p[:min(len(p), packet)])
+	select {
+	case r.link.free <- struct{}{}:
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
+	defer func() { <-r.link.free }()
+	select {
+	case <-time.After(time.Duration(n) * time.Second / time.Duration(r.link.bytesPerSecond)):
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
+	return n, err
 }

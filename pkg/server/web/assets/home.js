@@ -1,4 +1,4 @@
-// Saves reloads: choosing in a filter searches at once, links to sessions are copied, and progress is followed.
+// Saves reloads: a chosen filter searches at once, Link copies a session's address, and progress is updated.
 (function () {
   'use strict';
   var filters = document.querySelector('.filters');
@@ -19,7 +19,7 @@
     }, function () { location.href = link.href; });
   });
 
-  // Only what shows progress is replaced, so that nothing a person is choosing changes.
+  // Only the states are replaced, so that nothing changes that somebody is choosing.
   function follow() {
     if (!document.querySelector('.chip.loading, [data-reload]')) { return; }
     fetch(location.href, { cache: 'no-store', headers: { Accept: 'text/html' } }).then(function (answer) { return answer.text(); }).then(function (text) {

@@ -1,4 +1,4 @@
-// Follows the load of a session and opens its dashboard when it is done.
+// Shows the progress of a session's load and opens its dashboard when it is done.
 (function () {
   'use strict';
   var card = document.getElementById('loading');
@@ -10,7 +10,7 @@
   function size(n) {
     var unit = 0;
     for (; n >= 1024 && unit < units.length - 1; unit++) { n /= 1024; }
-    return (unit && n < 100 ? n.toFixed(1) : Math.round(n)) + ' ' + units[unit];
+    return (unit ? n.toFixed(n >= 99.5 ? 0 : n >= 9.95 ? 1 : 2) : n) + ' ' + units[unit];
   }
 
   function open() {
@@ -19,7 +19,7 @@
 
   function show(status) {
     if (status.state === 'queued') {
-      text.textContent = 'Waiting for other sessions to be loaded.';
+      text.textContent = 'Waiting until other sessions are loaded.';
     } else if (status.bytes_total > 0) {
       bar.max = 100;
       bar.value = 100 * status.bytes_done / status.bytes_total;

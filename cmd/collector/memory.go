@@ -1,0 +1,67 @@
+package main
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"runtime/debug"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/cgroup"
+)
+
+const (
+	// baseMemory is the memory of the collector without event bodies and chunks in progress, in bytes. It includes garbage.
+	baseMemory = 48 << 20
+	// maxEventBody is the largest body of events that is accepted, if memory allows; minEventBody is enough for Ray's batches: 10,000
+	// events (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE) of some kilobyte.
+	maxEventBody = 64 << 20
+	minEventBody = 16 << 20
+	// bodyCopies is the maximum number of copies of a body in memory: two while its buffer grows.
+	bodyCopies = 2
+)
+
+// memory is the plan for the collector's memory, in bytes.
+type memory struct {
+	// soft is Go's memory limit, from which the garbage collector works harder.
+	soft int64
+	// eventBody is the largest accepted body of events.
+	eventBody int64
+	// wanted is the smallest limit that is enough for everything.
+	wanted int64
+}
+
+// divide makes the plan for a container's limit; 0 means no limit. Even without a limit the collector takes no more than it needs, because
+// Ray's pods are sized for Ray. A tenth of the limit is left for memory that Go does not count.
+func divide(limit int64, uploads int, chunk int64) memory {
+	fixed := baseMemory + int64(uploads)*chunk
+	m := memory{eventBody: maxEventBody, wanted: (fixed + bodyCopies*minEventBody) / 9 * 10}
+	m.soft = fixed + bodyCopies*m.eventBody
+	if limit == 0 {
+		return m
+	}
+	usable := limit / 10 * 9
+	m.eventBody = min(max((usable-fixed)/bodyCopies, minEventBody), maxEventBody)
+	m.soft = min(m.soft, usable)
+	return m
+}
+
+// limitMemory sets Go's memory limit, unless GOMEMLIMIT does, and says how large a body of events may be.
+func (o *options) limitMemory(root fs.FS, log logrus.FieldLogger) (eventBody int64) {
+	limit := cgroup.MemoryLimit(root)
+	given := os.Getenv("GOMEMLIMIT") != ""
+	if goLimit := debug.SetMemoryLimit(-1); given && goLimit < math.MaxInt64 && (limit == 0 || goLimit < limit) {
+		limit = goLimit
+	}
+	m := divide(limit, o.uploadConcurrency, int64(o.maxChunkBytes))
+	if limit > 0 && limit < m.wanted {
+		log.Warnf("the memory limit of %d MiB is too small for what may be in memory at a time: give the container %d MiB, or lower --upload-concurrency or --max-chunk-bytes",
+			limit>>20, m.wanted>>20+1)
+	}
+	if !given {
+		debug.SetMemoryLimit(m.soft)
+	}
+	log.Debugf("memory: limit %d, soft limit %d, bodies of events up to %d bytes", limit, m.soft, m.eventBody)
+	return m.eventBody
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+)
+
+// used is an entry of `du --output=json`.
+type used struct {
+	Namespace string                     `json:"namespace"`
+	Cluster   string                     `json:"cluster"`
+	Session   string                     `json:"session"`
+	Bytes     int64                      `json:"bytes"`
+	Objects   int                        `json:"objects"`
+	Usage     map[string]inventory.Usage `json:"usage"`
+}
+
+func usageCommand(o *operator) (*cobra.Command, runFunc) {
+	cmd := &cobra.Command{
+		Use:   "du [session | namespace/cluster/session]...",
+		Short: "Show stored bytes by kind, the largest session first",
+	}
+	return cmd, func(ctx context.Context, args []string) error {
+		entries, err := o.entries(ctx, args)
+		if err != nil {
+			return err
+		}
+		result := make([]used, 0, len(entries))
+		total := used{Session: "total"}
+		for _, e := range entries {
+			s, err := o.list(ctx, e.Ref)
+			if err != nil {
+				return err
+			}
+			u := used{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name, Usage: s.Usage()}
+			for _, of := range u.Usage {
+				u.Bytes += of.Bytes
+				u.Objects += of.Objects
+			}
+			total.Bytes += u.Bytes
+			total.Objects += u.Objects
+			result = append(result, u)
+		}
+		slices.SortStableFunc(result, func(a, b used) int { return cmp.Compare(b.Bytes, a.Bytes) })
+		return o.print(result, func(w io.Writer) {
+			row(w, "SIZE", "OBJECTS", "EVENTS", "LOGS", "SNAPSHOTS", "INDEX", "SESSION")
+			for _, u := range result {
+				row(w, human.Bytes(u.Bytes), u.Objects, human.Bytes(u.Usage["events"].Bytes), human.Bytes(u.Usage["logs"].Bytes),
+					human.Bytes(u.Usage["snapshots"].Bytes), human.Bytes(u.Usage["index"].Bytes), u.Namespace+"/"+u.Cluster+"/"+u.Session)
+			}
+			row(w, human.Bytes(total.Bytes), total.Objects, "", "", "", "", total.Session)
+		})
+	}
+}

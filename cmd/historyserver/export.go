@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/archive"
+)
+
+func exportCommand(o *operator) (*cobra.Command, runFunc) {
+	var file string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "export {session | namespace/cluster/session | namespace/cluster/latest}",
+		Short: "Write one session to a .tar.zst file, for `historyserver import` or to unpack as --local-dir",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write, \"-\" for standard output; empty: {session}.tar.zst")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	return cmd, func(ctx context.Context, args []string) error {
+		e, err := o.one(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if file == "" {
+			file = e.Ref.Name + ".tar.zst"
+		}
+		if file == "-" {
+			return o.exportTo(ctx, e.Ref, o.out)
+		}
+		if _, err := os.Lstat(file); err == nil && !force {
+			return fmt.Errorf("--file=%q: the file exists: name another, or use --force to replace it", file)
+		}
+		return o.exportFile(ctx, e.Ref, file)
+	}
+}
+
+func (o *operator) exportTo(ctx context.Context, ref layout.Session, w io.Writer) error {
+	bar := progress.NewBar(os.Stderr, 1)
+	defer bar.Close()
+	bar.Begin(0, ref.String())
+	var done progress.Counter
+	stop := bar.Follow("exporting", &done)
+	err := archive.Export(ctx, o.store, o.storage.Root, ref, w, &done)
+	stop()
+	if chunks.Changed(err) {
+		return fmt.Errorf("%w: the session changed during the export, for example by compaction: export it again", err)
+	}
+	if err != nil {
+		return err
+	}
+	bar.Print(fmt.Sprintf("%s: exported %s, %s", ref, human.Count(int(done.ObjectsDone.Load()), "object"), human.Bytes(done.BytesDone.Load())))
+	return nil
+}
+
+// exportFile writes the archive to a temporary file and renames it when it is complete.
+func (o *operator) exportFile(ctx context.Context, ref layout.Session, name string) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	if err != nil {
+		return fmt.Errorf("--file=%q: %w", name, err)
+	}
+	err = o.exportTo(ctx, ref, f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

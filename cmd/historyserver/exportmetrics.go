@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+)
+
+func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
+	cmd := &cobra.Command{
+		Use:   "export-metrics {session | namespace/cluster/session | namespace/cluster/latest}",
+		Short: "Write a session's metrics as OpenMetrics text, for `promtool tsdb create-blocks-from openmetrics`",
+		Args:  cobra.ExactArgs(1),
+	}
+	return cmd, func(ctx context.Context, args []string) error {
+		e, err := o.one(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		hours, err := metrics.List(ctx, o.store, o.storage.Root, e.Ref)
+		if err != nil {
+			return err
+		}
+		if len(hours) == 0 {
+			return fmt.Errorf("%s has no metrics: its collectors ran with --metrics=off, or with --metrics=auto and a Ray older than 2.57", e.Ref)
+		}
+		bar := progress.NewBar(os.Stderr, 1)
+		bar.Begin(0, e.Ref.String())
+		defer bar.Close()
+		var done progress.Counter
+		for _, h := range hours {
+			done.Expect(1, h.Bytes)
+		}
+		stop := bar.Follow("exporting", &done)
+		damaged := 0
+		err = metrics.WriteOpenMetrics(ctx, o.out, o.store, hours, func(key string, err error) {
+			damaged++
+			o.log.WithError(err).WithField("object", key).Warn("damaged: some samples are skipped")
+		}, func(h metrics.Hour) { done.Did(1, h.Bytes) })
+		stop()
+		if err != nil {
+			return err
+		}
+		bar.Print(fmt.Sprintf("%s: exported %s of metrics", e.Ref, human.Count(len(hours), "hour")))
+		if damaged > 0 {
+			return fmt.Errorf("%s skipped (see above)", human.Count(damaged, "damaged part"))
+		}
+		return nil
+	}
+}

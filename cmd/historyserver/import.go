@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/maintenance/archive"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+func importCommand(o *operator) (*cobra.Command, runFunc) {
+	limit := settings.Bytes(100 << 30)
+	cmd := &cobra.Command{
+		Use:         "import FILE...",
+		Short:       "Store sessions that export wrote; run it again to continue an interrupted import; \"-\" is standard input",
+		Args:        cobra.MinimumNArgs(1),
+		Annotations: map[string]string{writesStore: "true"},
+	}
+	cmd.Flags().Var(&limit, "max-size", "refuse files that hold more bytes than this, uncompressed")
+	return cmd, func(ctx context.Context, args []string) error {
+		bar := progress.NewBar(os.Stderr, len(args))
+		defer bar.Close()
+		results := []sessionResult{}
+		for i, name := range args {
+			bar.Begin(i, name)
+			result, err := o.importFile(ctx, name, int64(limit), bar)
+			if err != nil {
+				return errors.Join(fmt.Errorf("import %s: %w", name, err), o.printJSON(results))
+			}
+			results = append(results, newSessionResult(result.Session, result))
+		}
+		return o.printJSON(results)
+	}
+}
+
+func (o *operator) importFile(ctx context.Context, name string, limit int64, bar *progress.Bar) (archive.Result, error) {
+	var in io.Reader = os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return archive.Result{}, err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	var done progress.Counter
+	stop := bar.Follow("importing", &done)
+	result, err := archive.Import(ctx, in, archive.Options{Store: o.store, Root: o.storage.Root, MaxBytes: limit, Progress: &done})
+	stop()
+	if err != nil {
+		return result, err
+	}
+	line := fmt.Sprintf("stored %s, %s", human.Count(result.Stored, "object"), human.Bytes(result.Bytes))
+	switch {
+	case result.Stored == 0:
+		line = "nothing new: " + human.Count(result.Kept, "object") + " already stored"
+	case result.Kept > 0:
+		line += fmt.Sprintf("; %d already stored", result.Kept)
+	}
+	bar.Print(fmt.Sprintf("%s: %s", result.Session, line))
+	return result, nil
+}

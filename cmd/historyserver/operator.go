@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// operator holds what all commands that work on the store share.
+type operator struct {
+	storage backend.Config
+	logging logging.Options
+	output  string
+	quiet   time.Duration
+
+	store blob.Store
+	log   logrus.FieldLogger
+	out   io.Writer
+}
+
+// operatorCommands returns the commands that work on the store. server are the flags of the server: the commands accept their environment
+// variables.
+func operatorCommands(server *pflag.FlagSet) []*cobra.Command {
+	var commands []*cobra.Command
+	for _, add := range []func(*operator) (*cobra.Command, runFunc){
+		listCommand, showCommand, usageCommand, exportCommand, importCommand,
+		exportMetricsCommand, compactCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
+	} {
+		o := &operator{}
+		cmd, run := add(o)
+		o.complete(server, cmd, run)
+		commands = append(commands, cmd)
+	}
+	return commands
+}
+
+// runFunc runs a command after its flags are read and the store is open.
+type runFunc func(ctx context.Context, args []string) error
+
+// complete adds the common flags to a command, and opens the store before it runs.
+func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
+	fs := cmd.Flags()
+	o.storage.AddFlags(fs)
+	fs.StringVarP(&o.output, "output", "o", "table", "output format: table or json")
+	settings.DurationVar(fs, &o.quiet, "quiet", 10*time.Minute, "a session without an end marker counts as ended when nothing was stored of it for this long")
+	o.logging.AddFlags(fs)
+	settings.Bind(fs, nil)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := settings.Load(fs, os.Environ(), server); err != nil {
+			return err
+		}
+		if o.output != "table" && o.output != "json" {
+			return fmt.Errorf("--output=%q: want table or json", o.output)
+		}
+		if cmd.Annotations[writesStore] == "" {
+			if err := checkFolder(o.storage); err != nil {
+				return err
+			}
+		}
+		var err error
+		if o.log, err = o.logging.New(cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+		o.storage.Unchecked = true
+		if o.store, err = backend.Open(cmd.Context(), o.storage, o.log); err != nil {
+			return err
+		}
+		o.out = cmd.OutOrStdout()
+		return run(cmd.Context(), args)
+	}
+}
+
+// writesStore is the annotation of commands that may create the folder of the local driver.
+const writesStore = "writes-store"
+
+// checkFolder refuses a folder that does not exist: it may be mistyped, and the local driver would create it.
+func checkFolder(c backend.Config) error {
+	if b := strings.ToLower(c.Backend); b != "local" && b != "localtest" {
+		return nil
+	}
+	info, err := os.Stat(c.LocalDir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("--local-dir=%q: no such folder: name the one that holds the history, or choose another store with --storage-backend", c.LocalDir)
+	case err != nil:
+		return fmt.Errorf("--local-dir=%q: %w", c.LocalDir, err)
+	case !info.IsDir():
+		return fmt.Errorf("--local-dir=%q: not a folder", c.LocalDir)
+	}
+	return nil
+}
+
+// catalog creates a catalog without sessions.
+func (o *operator) catalog() *catalog.Catalog {
+	return catalog.New(catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true, Registerer: prometheus.NewRegistry()})
+}
+
+// entries returns the named sessions, or all sessions if there are no names, newest first.
+func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
+	c := o.catalog()
+	if err := c.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return catalog.Select(c.Known().Entries, names)
+}
+
+// described is like entries, and lists the objects of each session for its sizes, times and state.
+func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
+	entries, err := o.catalog().Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Select(entries, names)
+}
+
+// namedOrAll is like entries, for commands that require either names or --all.
+func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]catalog.Entry, error) {
+	if all == (len(names) > 0) {
+		return nil, errors.New("name the sessions, or use --all for every one")
+	}
+	return o.entries(ctx, names)
+}
+
+// one returns the only session that a name selects.
+func (o *operator) one(ctx context.Context, name string) (catalog.Entry, error) {
+	found, err := o.entries(ctx, []string{name})
+	if err == nil && len(found) > 1 {
+		err = fmt.Errorf("%d clusters have a session %s: name it as namespace/cluster/session", len(found), name)
+	}
+	if err != nil {
+		return catalog.Entry{}, err
+	}
+	return found[0], nil
+}
+
+func (o *operator) list(ctx context.Context, ref layout.Session) (*inventory.Session, error) {
+	return inventory.List(ctx, o.store, o.storage.Root, ref)
+}
+
+// outcome is the result of a command for one session.
+type outcome struct {
+	line   string // for people
+	result any    // for --output=json; nil if there is nothing to report
+}
+
+// each runs do for every session and prints all outcomes. After an error of one session the others still run; the error is returned at the
+// end.
+func (o *operator) each(ctx context.Context, entries []catalog.Entry, do func(e catalog.Entry, bar *progress.Bar) (outcome, error)) error {
+	var failed []string
+	results := []sessionResult{}
+	bar := progress.NewBar(os.Stderr, len(entries))
+	defer bar.Close()
+	for i, e := range entries {
+		bar.Begin(i, e.Ref.String())
+		done, err := do(e, bar)
+		if err == nil || done.result != nil {
+			results = append(results, newSessionResult(e.Ref, done.result))
+		}
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), o.printJSON(results))
+		}
+		if err != nil {
+			failed = append(failed, e.Ref.String())
+			done.line = err.Error()
+		}
+		bar.Print(e.Ref.String() + ": " + done.line)
+	}
+	var err error
+	if len(failed) > 0 {
+		err = fmt.Errorf("%d of %d sessions failed (see above): %s", len(failed), len(entries), strings.Join(failed, ", "))
+	}
+	return errors.Join(err, o.printJSON(results))
+}

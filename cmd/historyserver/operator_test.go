@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const recorded = "default/lab/session_2026-11-20_23-19-45_581717_22125"
+
+// runCommand runs a command and gives its standard output.
+func runCommand(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := command()
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := runCommand(t, args...)
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return out
+}
+
+// TestOperatorsDay copies a recorded bucket to the other layout, takes a session home and back, joins, checks and removes it.
+func TestOperatorsDay(t *testing.T) {
+	from, dir := "--local-dir="+recording.Open(t).Bucket("kuberay-1.7"), t.TempDir()
+	copied, file, home := filepath.Join(dir, "copied"), filepath.Join(dir, "session.tar.zst"), filepath.Join(dir, "home")
+	mustRun(t, "copy", "--all", from, "--to=local-dir="+copied, "--layout=1.6")
+	mustRun(t, "export", "default/lab/latest", "--local-dir="+copied, "--file="+file)
+	mustRun(t, "import", file, "--local-dir="+home)
+
+	var sessions []listed
+	if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--local-dir="+home)), &sessions); err != nil {
+		t.Fatal(err)
+	}
+	if len(sessions) != 1 || sessions[0].Cluster != "lab" || sessions[0].RayVersion != "2.60.0" || sessions[0].Objects == 0 {
+		t.Errorf("%+v", sessions)
+	}
+	for _, args := range [][]string{{"ls"}, {"du"}, {"show", recorded}} {
+		if out := mustRun(t, append(args, "--local-dir="+home)...); !strings.Contains(out, "session_2026-11-20_23-19-45_581717_22125") {
+			t.Errorf("%q tells %s", args, out)
+		}
+	}
+	mustRun(t, "compact", "--all", "--local-dir="+home)
+	mustRun(t, "verify", recorded, "--local-dir="+home)
+	mustRun(t, "rm", recorded, "--quiet=1ns", "--dry-run", "--local-dir="+home)
+	if _, err := runCommand(t, "rm", recorded, "--local-dir="+home); err == nil || !strings.Contains(err.Error(), "running") {
+		t.Errorf("a session that was written just now is removed: %v", err)
+	}
+	mustRun(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home)
+	if out := mustRun(t, "ls", "-o", "json", "--local-dir="+home); strings.TrimSpace(out) != "[]" {
+		t.Errorf("after all: %s", out)
+	}
+}
+
+func TestCommandsSayWhatToDo(t *testing.T) {
+	dir := "--local-dir=" + t.TempDir()
+	for want, args := range map[string][]string{
+		"--all":            {"compact", dir},
+		"--older-than":     {"rm", dir},
+		"historyserver ls": {"show", recorded, dir},
+		"--to local-dir":   {"copy", "--all", dir},
+		"want 1.6 or 1.7":  {"copy", "--all", dir, "--to=local-dir=x", "--layout=2"},
+		"storage flag":     {"copy", "--all", dir, "--to=nothing=x"},
+		"table or json":    {"ls", "-o", "xml", dir},
+		"no such file":     {"import", "nowhere.tar.zst", dir},
+		"--file":           {"export", recorded, "--file=/nowhere/x", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
+	} {
+		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", args, err, want)
+		}
+	}
+}
+
+// TestCommandsTellWhatTheyDid: nothing done is said as well, nothing is overwritten unasked, and what was there is no news.
+func TestCommandsTellWhatTheyDid(t *testing.T) {
+	dir := t.TempDir()
+	from, file, home := "--local-dir="+recording.Open(t).Bucket("kuberay-1.6"), filepath.Join(dir, "session.tar.zst"), "--local-dir="+filepath.Join(dir, "home")
+	for _, age := range []string{"30d", "4w", "1w12h", "720h"} {
+		if out := mustRun(t, "rm", "--older-than="+age, from); !strings.Contains(out, "nothing to remove") {
+			t.Errorf("rm --older-than=%s of nothing says %q", age, out)
+		}
+	}
+	mustRun(t, "export", recorded, from, "--file="+file)
+	if _, err := runCommand(t, "export", recorded, from, "--file="+file); err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("a file is overwritten: %v", err)
+	}
+	mustRun(t, "export", recorded, from, "--force", "--file="+file)
+	for i, again := range []bool{false, true} {
+		var results []struct {
+			Result struct{ Stored, Kept, Bytes int }
+		}
+		if err := json.Unmarshal([]byte(mustRun(t, "import", file, home, "-o", "json")), &results); err != nil || len(results) != 1 {
+			t.Fatal(results, err)
+		}
+		if r := results[0].Result; (r.Kept > 0) != again || (r.Stored == 0) != again || (r.Bytes == 0) != again {
+			t.Errorf("import %d: %+v", i, r)
+		}
+	}
+	typo := filepath.Join(dir, "hmoe")
+	for _, args := range [][]string{{"ls"}, {"du"}, {"show", recorded}, {"verify", "--all"}, {"compact", "--all"}, {"rm", recorded}, {"export", recorded}, {"index", "--all"}} {
+		if _, err := runCommand(t, append(args, "--local-dir="+typo)...); err == nil || !strings.Contains(err.Error(), "--local-dir") {
+			t.Errorf("%q of a folder that is not there: %v", args, err)
+		}
+		if _, err := os.Stat(typo); err == nil {
+			t.Fatalf("%q made the folder", args)
+		}
+	}
+}
+
+// TestHelp: every flag has a heading, and --help names its variable and default.
+func TestHelp(t *testing.T) {
+	root := command()
+	for _, cmd := range append(root.Commands(), root) {
+		var out strings.Builder
+		cmd.SetOut(&out)
+		if err := cmd.Help(); err != nil {
+			t.Fatal(err)
+		}
+		help := out.String()
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" || f.Name == "version" {
+				return
+			}
+			env := "RAYHISTORY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			if !strings.Contains(help, "--"+f.Name) || !strings.Contains(help, env) {
+				t.Errorf("%s: --%s or %s is not in the help", cmd.Name(), f.Name, env)
+			}
+		})
+		for _, want := range []string{"\nStorage:\n", "\nAmazon S3", "S3_BUCKET", "\nLog:\n", "(default info)"} {
+			if cmd.Name() != "webhook" && !strings.Contains(help, want) {
+				t.Errorf("%s: no %q in the help:\n%s", cmd.Name(), want, help)
+			}
+		}
+		if cmd == root && !strings.Contains(help, "\n  rm ") {
+			t.Errorf("the commands are not in the help:\n%s", help)
+		}
+	}
+}
+
+func TestVerifyFails(t *testing.T) {
+	dir := recording.Open(t).Bucket("kuberay-1.6")
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	if err := store.Put(t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := runCommand(t, "verify", "--all", "--local-dir="+dir); err == nil || !strings.Contains(out, "end.json") {
+		t.Errorf("damage is told as %q, %v", out, err)
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// serveOptions are the settings of the server.
+type serveOptions struct {
+	storage         backend.Config
+	listen          string
+	dashboardDir    string
+	catalogInterval time.Duration
+	cacheMemory     settings.Bytes
+	answerMemory    settings.Bytes
+	metricsMemory   settings.Bytes
+	queryTimeout    time.Duration
+	cacheLoads      int
+	cacheRefresh    time.Duration
+	loadTimeout     time.Duration
+	indexMode       string
+	index           indexOptions
+	compact         bool
+	retention       time.Duration
+	upkeepInterval  time.Duration
+	shutdownTimeout time.Duration
+	dashboard       dashboard.Options
+	kubernetes      kubernetesOptions
+	browser         browser.Config
+	log             logging.Options
+}
+
+func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
+	settings.Group(fs, "Server", func(fs *pflag.FlagSet) {
+		fs.StringVar(&o.listen, "listen", ":8080", "address to listen on")
+		fs.StringVar(&o.dashboardDir, "dashboard-dir", "./dashboard", "folder with the Ray Dashboard's frontends, one subfolder v{Ray version} each")
+		fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 10*time.Second, "after SIGTERM, wait this long for requests to end")
+		o.browser.AddFlags(fs)
+	})
+	o.storage.AddFlags(fs)
+	settings.Group(fs, "Sessions", o.addSessionFlags)
+	settings.Group(fs, "Limits", o.addLimitFlags)
+	settings.Group(fs, "Indexes", func(fs *pflag.FlagSet) {
+		fs.StringVar(&o.indexMode, "index", "auto", "auto: use indexes, and write one in the background after a session was loaded; off: do neither")
+		o.index.addFlags(fs)
+	})
+	settings.Group(fs, "Retention and compaction", o.addUpkeepFlags)
+	settings.Group(fs, "Grafana and Prometheus", o.addGrafanaFlags)
+	o.kubernetes.addFlags(fs)
+	o.log.AddFlags(fs)
+	settings.Bind(fs, map[string][]string{
+		"grafana-host":           {"RAY_GRAFANA_HOST"},
+		"grafana-iframe-host":    {"RAY_GRAFANA_IFRAME_HOST"},
+		"grafana-org-id":         {"RAY_GRAFANA_ORG_ID"},
+		"grafana-cluster-filter": {"RAY_GRAFANA_CLUSTER_FILTER"},
+		"prometheus-host":        {"RAY_PROMETHEUS_HOST"},
+		"prometheus-name":        {"RAY_PROMETHEUS_NAME"},
+		"max-limit":              {"RAY_MAX_LIMIT_FROM_API_SERVER"},
+	})
+}
+
+func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "how often the stored sessions are listed")
+	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "minimum time between two reads of what a running session has added")
+	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "maximum number of sessions that are loaded at the same time")
+	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second,
+		"how long a request waits for its session to load before it is answered 503 with Retry-After; at most 25s, because Ray's proxying dashboard gives up after 30s")
+}
+
+func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
+	o.cacheMemory = 2 << 30
+	fs.Var(&o.cacheMemory, "session-cache-max-memory", "maximum memory for sessions, loaded or loading, such as 512MiB")
+	fs.Var(&o.answerMemory, "max-answer-memory", "maximum memory for answers in progress; a request that gets none within 5s is answered 503; 0: half of --session-cache-max-memory")
+	o.metricsMemory = 256 << 20
+	fs.Var(&o.metricsMemory, "max-metrics-memory", "maximum memory for metrics kept for PromQL queries, and for the samples of queries; reading sessions that do not fit takes at most as much again")
+	fs.DurationVar(&o.queryTimeout, "query-timeout", 30*time.Second, "maximum time of one PromQL query")
+	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000, "maximum number of rows that one State API request may ask for")
+}
+
+func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.compact, "compact", false, "join the chunks of ended sessions and of running sessions' past hours; needs permission to write and delete")
+	settings.DurationVar(fs, &o.retention, "retention", 0, "remove sessions that ended at least this long ago, such as 30d; 0: never. Running sessions are never removed")
+	settings.DurationVar(fs, &o.upkeepInterval, "upkeep-interval", time.Hour, "time between two rounds of --compact and --retention")
+}
+
+func (o *serveOptions) addGrafanaFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.dashboard.GrafanaHost, "grafana-host", "", "URL of Grafana as this server reaches it, for the dashboard's metrics; empty: no Grafana")
+	fs.StringVar(&o.dashboard.GrafanaIframeHost, "grafana-iframe-host", "", "URL of Grafana as browsers reach it; empty: as --grafana-host")
+	fs.StringVar(&o.dashboard.GrafanaOrgID, "grafana-org-id", "1", "ID of the Grafana organization")
+	fs.StringVar(&o.dashboard.GrafanaClusterFilter, "grafana-cluster-filter", "", "value of the cluster filter in Grafana's panels; empty: no filter")
+	fs.StringVar(&o.dashboard.PrometheusHost, "prometheus-host", "", "URL of Prometheus; empty: no Prometheus")
+	fs.StringVar(&o.dashboard.PrometheusName, "prometheus-name", "Prometheus", "name of the Prometheus data source in Grafana")
+}
+
+// minAnswerMemory is enough for a few answers at a time, and for the largest snapshot of a small cluster.
+const minAnswerMemory = 32 << 20
+
+// minMetricsMemory is enough for some hours of a small cluster's metrics.
+const minMetricsMemory = 16 << 20
+
+// complete takes settings that the command line does not set from the environment and the settings file, and checks all of them.
+func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLogger, error) {
+	if err := settings.Load(fs, environ); err != nil {
+		return nil, err
+	}
+	if o.answerMemory == 0 {
+		o.answerMemory = o.cacheMemory / 2
+	}
+	switch {
+	case o.answerMemory < minAnswerMemory:
+		return nil, fmt.Errorf("--max-answer-memory=%s: want at least 32MiB", &o.answerMemory)
+	case o.metricsMemory < minMetricsMemory:
+		return nil, fmt.Errorf("--max-metrics-memory=%s: want at least 16MiB", &o.metricsMemory)
+	case o.queryTimeout <= 0:
+		return nil, fmt.Errorf("--query-timeout=%s: want more than 0", o.queryTimeout)
+	case o.cacheLoads < 1:
+		return nil, fmt.Errorf("--session-cache-max-loads=%d: want at least 1", o.cacheLoads)
+	case o.indexMode != "auto" && o.indexMode != "off":
+		return nil, fmt.Errorf("--index=%q: want auto or off", o.indexMode)
+	case o.catalogInterval < time.Second:
+		return nil, fmt.Errorf("--catalog-interval=%s: want at least 1s", o.catalogInterval)
+	case o.cacheRefresh <= 0:
+		return nil, fmt.Errorf("--session-cache-refresh-interval=%s: want more than 0", o.cacheRefresh)
+	case o.loadTimeout <= 0 || o.loadTimeout > 25*time.Second:
+		return nil, fmt.Errorf("--session-load-timeout=%s: want more than 0 and at most 25s", o.loadTimeout)
+	case o.shutdownTimeout < 0:
+		return nil, fmt.Errorf("--shutdown-timeout=%s: want at least 0", o.shutdownTimeout)
+	case o.retention != 0 && o.retention < time.Hour:
+		return nil, fmt.Errorf("--retention=%s: want at least 1h, or 0 to keep all sessions", o.retention)
+	case o.upkeepInterval < time.Minute:
+		return nil, fmt.Errorf("--upkeep-interval=%s: want at least 1m", o.upkeepInterval)
+	case o.dashboard.MaxLimit < 1:
+		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
+	}
+	if err := o.kubernetes.complete(fs); err != nil {
+		return nil, err
+	}
+	return o.log.New(os.Stderr)
+}

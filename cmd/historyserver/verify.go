@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/maintenance/verify"
+)
+
+func verifyCommand(o *operator) (*cobra.Command, runFunc) {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "verify [--all] [session | namespace/cluster/session]...",
+		Short: "Read everything that is stored of sessions; reports damage and exits 1",
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "verify all stored sessions")
+	return cmd, func(ctx context.Context, args []string) error {
+		entries, err := o.namedOrAll(ctx, args, all)
+		if err != nil {
+			return err
+		}
+		var damage []verify.Damage
+		err = o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
+			s, err := o.list(ctx, e.Ref)
+			if err != nil {
+				return outcome{}, err
+			}
+			var done progress.Counter
+			defer bar.Follow("reading", &done)()
+			report, err := verify.Session(ctx, o.store, s, &done)
+			damage = append(damage, report.Damage...)
+			line := fmt.Sprintf("%s, %s, damaged: %d", human.Count(report.Objects, "object"), human.Bytes(report.Bytes), len(report.Damage))
+			return outcome{line, report}, err
+		})
+		if o.output == "table" {
+			err = errors.Join(err, o.print(nil, func(w io.Writer) {
+				for _, d := range damage {
+					row(w, d.Key, d.What)
+				}
+			}))
+		}
+		if len(damage) > 0 {
+			err = errors.Join(err, fmt.Errorf("%s found. Damaged parts are skipped; everything else is shown", human.Count(len(damage), "damaged part")))
+		}
+		return err
+	}
+}

@@ -1,0 +1,23 @@
+package backoff
+
+import (
+	"testing"
+	"time"
+)
+
+func TestBackoff(t *testing.T) {
+	b := Backoff{Min: time.Second, Max: time.Minute}
+	for i := range 100 {
+		middle := min(time.Second<<min(i, 6), time.Minute)
+		if wait := b.Next(); wait < middle*3/4 || wait > middle*5/4 {
+			t.Errorf("wait %d is %v, want about %v", i, wait, middle)
+		}
+	}
+	if n := b.Errors(); n != 100 {
+		t.Errorf("%d errors", n)
+	}
+	b.Reset()
+	if wait := b.Next(); b.Errors() != 1 || wait > time.Second*5/4 {
+		t.Errorf("after a success: %v, %d errors", wait, b.Errors())
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// A session of the demo lasted as long as its recording, whenever the demo runs; what else was told of its end stays.
+func TestEndAsRecorded(t *testing.T) {
+	archive, err := recording.Find(recording.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := archive.Session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	if err := endAsRecorded(data, session, archive); err == nil {
+		t.Error("a session without an end was given one")
+	}
+	file := filepath.Join(data, filepath.FromSlash(layout.MetadataKey(layout.DefaultRoot, session, layout.End)))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(layout.EndMetadata{RayVersion: "2.60.0", End: time.Now(), Nodes: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, body, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := endAsRecorded(data, session, archive); err != nil {
+		t.Fatal(err)
+	}
+	if body, err = os.ReadFile(file); err != nil {
+		t.Fatal(err)
+	}
+	var facts layout.EndMetadata
+	if err := json.Unmarshal(body, &facts); err != nil {
+		t.Fatal(err)
+	}
+	if got := facts.End.Format("15:04"); got != "23:21" || facts.Nodes != 3 || facts.RayVersion != "2.60.0" {
+		t.Errorf("%+v", facts)
+	}
+}

@@ -1,0 +1,29 @@
+// Package guard turns panics into errors where stored objects are read. Stored objects are outside input, and a damaged one must not end
+// the process. A panic in an unguarded goroutine does, so each goroutine that reads needs its own Do.
+package guard
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// Panic is a panic that was caught.
+type Panic struct {
+	What  string // was read: an object's key, mostly
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string {
+	return fmt.Sprintf("internal error while reading %s: %v", p.What, p.Value)
+}
+
+// Do calls read. A panic in it is a *Panic.
+func Do(what string, read func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &Panic{What: what, Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return read()
+}

@@ -1,0 +1,57 @@
+// Package human writes sizes, counts, times and durations for people: the same on the pages of the history server and in its commands.
+package human
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Bytes writes a size in units of 1024 with about three digits: 17 B, 4.25 KiB, 1.21 GiB.
+func Bytes(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n), -1
+	for v >= 1023.5 && unit < 4 {
+		v /= 1024
+		unit++
+	}
+	digits := 2
+	if v >= 99.5 {
+		digits = 0
+	} else if v >= 9.95 {
+		digits = 1
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + " " + [...]string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
+}
+
+// Duration writes a duration in its two largest units, as the Ray Dashboard does: 45s, 3m 12s, 5h 2m, 3d 4h.
+func Duration(d time.Duration) string {
+	seconds := int64(d.Round(time.Second) / time.Second)
+	switch {
+	case seconds < 60:
+		return fmt.Sprintf("%ds", seconds)
+	case seconds < 3600:
+		return fmt.Sprintf("%dm %ds", seconds/60, seconds%60)
+	case seconds < 86400:
+		return fmt.Sprintf("%dh %dm", seconds/3600, seconds%3600/60)
+	}
+	return fmt.Sprintf("%dd %dh", seconds/86400, seconds%86400/3600)
+}
+
+// Time writes a time in UTC, to the second; "-" for none.
+func Time(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.DateTime)
+}
+
+// Count writes a number of things whose plural ends in s: "1 object", "2 objects".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -1,0 +1,22 @@
+package human
+
+import (
+	"testing"
+	"time"
+)
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 10239: "10.0 KiB", 1 << 20: "1.00 MiB", 1<<20 - 1: "1.00 MiB", 156 << 20: "156 MiB", 3 << 30: "3.00 GiB", 5 << 50: "5.00 PiB"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d bytes are %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 59600 * time.Millisecond: "1m 0s", 45 * time.Second: "45s", 3*time.Hour + 5*time.Minute: "3h 5m", 50 * time.Hour: "2d 2h"} {
+		if got := Duration(d); got != want {
+			t.Errorf("%d ns are %s, want %s", d, got, want)
+		}
+	}
+}

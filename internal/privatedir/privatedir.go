@@ -1,0 +1,101 @@
+// Package privatedir finds folders that only this process's user can have written to, on a volume that other users may write to: that of
+// a pod whose containers run as several users.
+package privatedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// Open makes the folder at path if there is none, and returns it if it is this user's own: this user owns it and everything in it, and from
+// now on nobody else may write to it. Otherwise (another user made it or put something there, or it is the root of a shared volume) Open
+// makes and returns the folder "collector-{user ID}" in it, under the same conditions. An error means that another user has taken that
+// name too.
+func Open(path string) (string, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", fmt.Errorf("make folder: %w", err)
+	}
+	foreign := claim(path)
+	if foreign == nil {
+		return path, nil
+	}
+	own := filepath.Join(path, "collector-"+strconv.Itoa(os.Geteuid()))
+	if err := os.Mkdir(own, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("%w; make a folder in it: %w; give a folder that this user may write to", foreign, err)
+	}
+	if err := claim(own); err != nil {
+		return "", fmt.Errorf("%w: another user of the volume could have put there what this one would store as its own; remove it, or give a folder that only this user may write to", err)
+	}
+	return own, nil
+}
+
+// claim returns nil if the folder and everything in it is this user's, and takes the right to write to it from everybody else.
+func claim(path string) error {
+	// From here on by the open folder, not by the path: the path may lead elsewhere the next time.
+	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
+			err = fmt.Errorf("%s is no folder, but perhaps a link to one", path)
+		}
+		return err
+	}
+	defer dir.Close()
+	info, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	if err := owned(path, info); err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		// First, so that nobody adds anything while the contents are checked.
+		if err := dir.Chmod(info.Mode().Perm() &^ 0o077); err != nil {
+			return fmt.Errorf("keep others from writing to %s: %w", path, err)
+		}
+	}
+	if err := contents(path); err != nil {
+		if info.Mode().Perm()&0o077 != 0 {
+			err = errors.Join(err, dir.Chmod(info.Mode())) // it is left as it was
+		}
+		return err
+	}
+	return nil
+}
+
+// contents checks everything below path.
+func contents(path string) error {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if mode := info.Mode(); !mode.IsDir() && !mode.IsRegular() {
+			return fmt.Errorf("%s is neither file nor folder", filepath.Join(path, name))
+		}
+		return owned(filepath.Join(path, name), info)
+	})
+}
+
+func owned(path string, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d, not to %d, which this process is", path, stat.Uid, os.Geteuid())
+	}
+	return nil
+}

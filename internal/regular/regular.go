@@ -1,0 +1,93 @@
+// Package regular opens files and folders in places where another user may have put anything. It opens only regular files and folders,
+// follows no symbolic link out of the root, never blocks as opening a FIFO would, and never reads more than allowed.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// ErrNotRegular is a folder, FIFO, device or symbolic link where a file is wanted.
+var ErrNotRegular = errors.New("it is not a regular file")
+
+// ErrTooLong is a file with more bytes than allowed.
+var ErrTooLong = errors.New("it is longer than such a file may be")
+
+// Open opens a file below root. Links within root are followed, links out of it are errors.
+func Open(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenFile is Open of a path: its folder is the root.
+func OpenFile(path string) (*os.File, error) {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return Open(root, filepath.Base(path))
+}
+
+// Read is the content of a file below root, of at most limit bytes. Errors contain the name, never the content.
+func Read(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := Open(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// Stat's size is no bound: the file may grow, and files of /proc have size 0.
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: ErrTooLong}
+	}
+	return data, nil
+}
+
+// ReadFile is Read of a path: its folder is the root.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return Read(root, filepath.Base(path), limit)
+}
+
+// OpenFolder opens a folder below root. Anything else is an error at once, even a FIFO.
+func OpenFolder(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+}
+
+// Folder lists at most limit entries of a folder below root, in no order.
+func Folder(root *os.Root, name string, limit int) ([]fs.DirEntry, error) {
+	f, err := OpenFolder(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(limit)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return entries, nil
+}

@@ -1,0 +1,123 @@
+// Package shared loads a value once for all who ask for it at the same time.
+package shared
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// ErrPanic is a load that ended in a panic; its text has the stack.
+var ErrPanic = errors.New("panic")
+
+// Value is loaded on its first Get, once for all callers that wait. Safe for concurrent use.
+type Value[T any] struct {
+	mu     sync.Mutex
+	loaded bool
+	value  T
+	key    string // that it was loaded for
+	call   *call[T]
+}
+
+// call is a load under way.
+type call[T any] struct {
+	key     string
+	cancel  context.CancelCauseFunc
+	waiters int
+	done    chan struct{} // closed when value and err are there
+	value   T
+	err     error
+}
+
+// errLeft ends a load that nobody waits for.
+var errLeft = errors.New("nobody waits for it any more")
+
+// Get returns the value and loads it first if necessary. An error is not kept: the next Get loads again. The context of load has the values
+// of ctx, but ends only when no caller waits any more.
+func (v *Value[T]) Get(ctx context.Context, load func(context.Context) (T, error)) (T, error) {
+	return v.GetFor(ctx, "", load)
+}
+
+// GetFor is Get for a value that depends on key: a value that was loaded for another key counts as not loaded.
+func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Context) (T, error)) (T, error) {
+	v.mu.Lock()
+	if v.loaded && v.key == key {
+		defer v.mu.Unlock()
+		return v.value, nil
+	}
+	c := v.call
+	if c == nil || c.key != key {
+		c = v.begin(ctx, key, load)
+	}
+	c.waiters++
+	v.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.value, c.err
+	case <-ctx.Done():
+		v.leave(c)
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// begin starts a load; v.mu must be held.
+func (v *Value[T]) begin(ctx context.Context, key string, load func(context.Context) (T, error)) *call[T] {
+	c := &call[T]{key: key, done: make(chan struct{})}
+	ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	v.call = c
+	go func() {
+		defer c.cancel(nil)
+		c.value, c.err = run(ctx, load)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.call == c {
+			v.call = nil
+			if c.err == nil {
+				v.loaded, v.value, v.key = true, c.value, key
+			}
+		}
+		close(c.done)
+	}()
+	return c
+}
+
+// run turns a panic into an error: in this goroutine it would end the process.
+func run[T any](ctx context.Context, load func(context.Context) (T, error)) (value T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", ErrPanic, p, debug.Stack())
+		}
+	}()
+	return load(ctx)
+}
+
+// leave ends a caller's wait, and the load if nobody else waits.
+func (v *Value[T]) leave(c *call[T]) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c.waiters--; c.waiters > 0 {
+		return
+	}
+	c.cancel(errLeft)
+	if v.call == c {
+		v.call = nil // the next Get starts a new load instead of seeing the cancellation
+	}
+}
+
+// Loaded returns the value if it is loaded.
+func (v *Value[T]) Loaded() (T, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.value, v.loaded
+}
+
+// Forget drops the value; the next Get loads it again.
+func (v *Value[T]) Forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var none T
+	v.loaded, v.value, v.key = false, none, ""
+}

@@ -1,0 +1,103 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// TestOnce: one load for all who ask, whatever becomes of the first of them.
+func TestOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v Value[int]
+		var loads, got atomic.Int64
+		gate := make(chan struct{})
+		load := func(ctx context.Context) (int, error) {
+			loads.Add(1)
+			select {
+			case <-gate:
+				return 7, nil
+			case <-ctx.Done():
+				return 0, context.Cause(ctx)
+			}
+		}
+		first, leave := context.WithCancel(t.Context())
+		go func() {
+			if _, err := v.Get(first, load); !errors.Is(err, context.Canceled) {
+				t.Errorf("who left got %v", err)
+			}
+		}()
+		synctest.Wait()
+		for range 10 {
+			go func() {
+				n, err := v.Get(t.Context(), load)
+				if n != 7 || err != nil {
+					t.Errorf("%d, %v", n, err)
+				}
+				got.Add(1)
+			}()
+		}
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		close(gate)
+		synctest.Wait()
+		if loads.Load() != 1 || got.Load() != 10 {
+			t.Errorf("%d loads, %d got it", loads.Load(), got.Load())
+		}
+		if n, ok := v.Loaded(); n != 7 || !ok {
+			t.Errorf("%d, %v: not kept", n, ok)
+		}
+		v.Forget()
+		if _, err := v.Get(t.Context(), load); err != nil || loads.Load() != 2 {
+			t.Errorf("%v, %d loads after it was forgotten", err, loads.Load())
+		}
+	})
+}
+
+// TestLeft: when all have left the load ends, and who comes then starts anew.
+func TestLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v Value[int]
+		ended := make(chan error, 1)
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			_, _ = v.Get(ctx, func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return 0, context.Cause(ctx)
+			})
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-ended; !errors.Is(err, errLeft) {
+			t.Errorf("the load ended with %v", err)
+		}
+		if n, err := v.Get(t.Context(), func(context.Context) (int, error) { return 3, nil }); n != 3 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+}
+
+func TestFailures(t *testing.T) {
+	var v Value[int]
+	broken := errors.New("broken")
+	if _, err := v.Get(t.Context(), func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if _, err := v.Get(t.Context(), func(context.Context) (int, error) { panic("oh no") }); !errors.Is(err, ErrPanic) || !strings.Contains(err.Error(), "oh no") {
+		t.Error(err)
+	}
+	if n, err := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 1, nil }); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, _ := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 2, nil }); n != 1 {
+		t.Errorf("%d: loaded again for the same key", n)
+	}
+	if n, _ := v.GetFor(t.Context(), "b", func(context.Context) (int, error) { return 2, nil }); n != 2 {
+		t.Errorf("%d: not loaded for another key", n)
+	}
+}

@@ -1,0 +1,138 @@
+package recording
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+func TestDefaultRecording(t *testing.T) {
+	r := Open(t)
+	if got := strings.Join(r.Nodes(), " "); got != "head w1 w2" {
+		t.Errorf("nodes %q", got)
+	}
+	if got := r.Session.String(); got != "default/lab/session_2026-11-20_23-19-45_581717_22125" {
+		t.Errorf("session %s", got)
+	}
+	if got := r.NodeID(Head).String(); got != "11ddada2522c973b78d21316e6e058f54500e29f808a1ee396c6e558" {
+		t.Errorf("head %s", got)
+	}
+	events := 0
+	for _, node := range r.Nodes() {
+		for _, p := range r.Posts(node) {
+			events += len(p.Body)
+		}
+	}
+	if events != 1833 {
+		t.Errorf("%d events, want 1833", events)
+	}
+	if got := len(r.Golden()); got != 297 {
+		t.Errorf("%d answers, want 297", got)
+	}
+	if _, err := os.Stat(filepath.Join(r.TmpRay(Head), "session_latest", "logs", "raylet.out")); err != nil {
+		t.Error(err)
+	}
+	for _, writer := range []string{"kuberay-1.6", "kuberay-1.7"} {
+		if _, err := os.Stat(filepath.Join(r.Bucket(writer), layout.DefaultRoot)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStores holds every recording against the layout: each object of its store parses, and no event is lost on the way.
+func TestStores(t *testing.T) {
+	names, err := Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			r := OpenNamed(t, name)
+			events := 0
+			for _, node := range r.Nodes() {
+				for _, p := range r.Posts(node) {
+					events += len(p.Body)
+				}
+			}
+			dir := r.Store()
+			kinds := map[layout.Kind]int{}
+			lines := 0
+			err := filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				key := filepath.ToSlash(strings.TrimPrefix(file, dir+string(filepath.Separator)))
+				if key == layout.MarkerKey(layout.DefaultRoot, r.Session) {
+					return nil
+				}
+				o, err := layout.ParseObject(layout.DefaultRoot, r.Session, key)
+				if err != nil {
+					return err
+				}
+				kinds[o.Kind]++
+				if o.Kind == layout.NodeEvents || o.Kind == layout.JobEvents {
+					b, err := os.ReadFile(file)
+					if err != nil {
+						return err
+					}
+					lines += strings.Count(string(b), "\n")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines != events {
+				t.Errorf("%d events stored of %d", lines, events)
+			}
+			for _, k := range []layout.Kind{layout.NodeEvents, layout.JobEvents, layout.Log, layout.Snapshot} {
+				if kinds[k] == 0 {
+					t.Errorf("no object of kind %d", k)
+				}
+			}
+		})
+	}
+}
+
+func TestExtractRefuses(t *testing.T) {
+	for name, h := range map[string]tar.Header{
+		"a name that leads out":  {Name: "../escape", Typeflag: tar.TypeReg},
+		"an absolute name":       {Name: "/etc/escape", Typeflag: tar.TypeReg},
+		"a link that leads out":  {Name: "link", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink},
+		"a link that climbs out": {Name: "link", Linkname: "/tmp/ray/../../etc", Typeflag: tar.TypeSymlink},
+		"a device":               {Name: "null", Typeflag: tar.TypeChar},
+		"an absurd size":         {Name: "big", Typeflag: tar.TypeReg, Size: maxFileBytes + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive := filepath.Join(t.TempDir(), "a.tar.gz")
+			f, err := os.Create(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			z := gzip.NewWriter(f)
+			w := tar.NewWriter(z)
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			if h.Size == 0 {
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := z.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := extract(archive, t.TempDir()); err == nil {
+				t.Error("extracted")
+			}
+		})
+	}
+}

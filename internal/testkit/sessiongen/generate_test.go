@@ -1,0 +1,86 @@
+package sessiongen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/event"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// TestWrite: every object parses, every line is an event of a known type, chunks follow each other, and the same options give the same bytes.
+func TestWrite(t *testing.T) {
+	for _, o := range []Options{{Tasks: 400}, {Tasks: 400, Version: layout.V17}, {Tasks: 400, ChunkEvents: 7, Hours: 1}} {
+		dir := t.TempDir()
+		stats, err := Write(dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, objects := 0, 0
+		sum := visit(t, dir, func(key string, body []byte) {
+			if key == layout.MarkerKey(layout.DefaultRoot, stats.Session) {
+				return
+			}
+			object, err := layout.ParseObject(layout.DefaultRoot, stats.Session, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects++
+			if object.Offset > 0 && o.ChunkEvents == 0 {
+				t.Errorf("%s is a chunk", key)
+			}
+			for line := range bytes.Lines(body) {
+				lines++
+				var e struct{ EventType string }
+				if err := json.Unmarshal(line, &e); err != nil {
+					t.Fatalf("%s: %v: %s", key, err, line)
+				}
+				if event.ParseType([]byte(e.EventType)) == event.Unknown {
+					t.Errorf("%s: type %q", key, e.EventType)
+				}
+			}
+		})
+		if lines != stats.Events || objects != stats.Objects {
+			t.Errorf("%d events in %d objects, stats say %+v", lines, objects, stats)
+		}
+		if perTask := float64(stats.Events) / float64(o.Tasks); perTask < 5 || perTask > 5.6 {
+			t.Errorf("%.2f events a task", perTask)
+		}
+		again := t.TempDir()
+		if _, err := Write(again, o); err != nil {
+			t.Fatal(err)
+		}
+		if visit(t, again, func(string, []byte) {}) != sum {
+			t.Error("the same options gave other bytes")
+		}
+	}
+}
+
+// visit calls f for each object in order of keys, and hashes all of it.
+func visit(t *testing.T, dir string, f func(key string, body []byte)) [sha256.Size]byte {
+	t.Helper()
+	h := sha256.New()
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		body, err := os.ReadFile(file)
+		f(filepath.ToSlash(rel), body)
+		h.Write([]byte(rel))
+		h.Write(body)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}

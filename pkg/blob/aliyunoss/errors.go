@@ -1,0 +1,121 @@
+package aliyunoss
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+
+	"github.com/aliyun/aliyun-oss-go-sdk/oss"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
+)
+
+// do sends a request and repeats it, which the SDK does not. Each attempt gets the options that every request needs. If the bucket is missing
+// and may be made, do makes it and sends the request again.
+func (s *Store) do(ctx context.Context, permission string, request func(options ...oss.Option) error) error {
+	attempt := func() remote.Outcome {
+		var header http.Header
+		err := request(oss.WithContext(ctx), oss.GetResponseHeader(&header))
+		return remote.Outcome{Err: err, Retry: shouldRetry(err), Asked: remote.RetryAfter(header)}
+	}
+	err := remote.Retry(ctx, attempt)
+	if s.createBucket && codeOf(err) == "NoSuchBucket" {
+		if err := s.makeBucket(ctx); err != nil {
+			return err
+		}
+		err = remote.Retry(ctx, attempt)
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return s.mapError(err, permission)
+}
+
+func (s *Store) makeBucket(ctx context.Context) error {
+	err := remote.Retry(ctx, func() remote.Outcome {
+		err := s.client.CreateBucket(s.name, oss.WithContext(ctx))
+		return remote.Outcome{Err: err, Retry: shouldRetry(err)}
+	})
+	switch {
+	case err == nil:
+		s.log.WithField("bucket", s.name).Info("made the bucket")
+	case codeOf(err) == "BucketAlreadyExists": // by another process, just now
+	default:
+		return fmt.Errorf("bucket %s does not exist; making it: %w", s.name, s.mapError(err, "oss:PutBucket"))
+	}
+	return nil
+}
+
+// shouldRetry says whether another attempt may succeed: after errors of the service itself and of the network.
+func shouldRetry(err error) bool {
+	var body remote.BodyError
+	status := statusOf(err)
+	switch {
+	case err == nil, remote.Credentials(err) != nil, errors.As(err, &body), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case status == 0, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
+		return true
+	case status == http.StatusNotImplemented, status == http.StatusForbidden, status == http.StatusRequestEntityTooLarge, status == http.StatusRequestURITooLong:
+		return false
+	case !errors.As(err, new(oss.ServiceError)):
+		return true // the answer was cut short, or came from a proxy: what the service says is not known yet
+	}
+	return status >= http.StatusInternalServerError || codeOf(err) == "RequestTimeout"
+}
+
+// unreadable matches the SDK's error for an answer without an error of the service in its body, as a proxy's (oss/conn.go). It has no type.
+var unreadable = regexp.MustCompile(`^oss: service returned invalid response body, status = (\d{3}) `)
+
+// statusOf is the HTTP status in an error; 0 if there is none.
+func statusOf(err error) int {
+	var refused oss.ServiceError
+	if errors.As(err, &refused) {
+		return refused.StatusCode
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		if found := unreadable.FindStringSubmatch(err.Error()); found != nil {
+			status, _ := strconv.Atoi(found[1])
+			return status
+		}
+	}
+	return 0
+}
+
+func codeOf(err error) string {
+	var refused oss.ServiceError
+	errors.As(err, &refused)
+	return refused.Code
+}
+
+// mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
+func (s *Store) mapError(err error, permission string) error {
+	if missing := remote.Credentials(err); missing != nil {
+		return missing
+	}
+	code, status := codeOf(err), statusOf(err)
+	ofService := errors.As(err, new(oss.ServiceError)) // and not of a proxy before it
+	switch {
+	case status == 0:
+		return err
+	case code == "NoSuchBucket":
+		return fmt.Errorf("bucket %s does not exist: make it, allow that by --storage-create-bucket, or set --oss-bucket: %w", s.name, err)
+	case status == http.StatusNotFound && ofService && (code == "NoSuchKey" || code == ""):
+		return os.ErrNotExist
+	case code == "FileAlreadyExists":
+		return os.ErrExist
+	case status == http.StatusForbidden:
+		return fmt.Errorf("%w: grant %s on bucket %s: %w", blob.ErrPermission, permission, s.name, err)
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
+	case status == http.StatusRequestEntityTooLarge, code == "EntityTooLarge":
+		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
+	case status == http.StatusRequestURITooLong, code == "InvalidObjectName":
+		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// CredentialsError says that there are no credentials for the store, or that their provider refused to give them. It is a
+// blob.ErrPermission: trying again soon does not help.
+type CredentialsError struct {
+	// Set is what to set: flags, environment variables or a role.
+	Set string
+	Err error
+}
+
+// maxCause limits the text of a cause in bytes: SDKs list everything they tried.
+const maxCause = 600
+
+func (e *CredentialsError) Error() string {
+	cause := strings.Join(strings.FieldsFunc(e.Err.Error(), func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), " ")
+	if len(cause) > maxCause {
+		cause = strings.ToValidUTF8(cause[:maxCause], "") + "…"
+	}
+	return "no credentials: set " + e.Set + ": " + cause
+}
+
+func (e *CredentialsError) Unwrap() []error { return []error{blob.ErrPermission, e.Err} }
+
+// NoCredentials makes a CredentialsError of an error, unless it says that the caller gave up.
+func NoCredentials(err error, set string) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &CredentialsError{Set: set, Err: err}
+}
+
+// Credentials returns the CredentialsError in err without the errors around it; nil if there is none.
+func Credentials(err error) error {
+	var missing *CredentialsError
+	if errors.As(err, &missing) {
+		return missing
+	}
+	return nil
+}
+
+// Authorized makes a transport that adds credentials to requests. Its error is a CredentialsError if the credentials failed and nothing was sent.
+// authorize wraps the transport that sends requests.
+func Authorized(base http.RoundTripper, set string, authorize func(http.RoundTripper) (http.RoundTripper, error)) (http.RoundTripper, error) {
+	outer, err := authorize(sends{base})
+	if err != nil {
+		return nil, NoCredentials(err, set)
+	}
+	return authorized{outer, set}, nil
+}
+
+type sentKey struct{}
+
+// authorized is the transport around the one that adds credentials.
+type authorized struct {
+	http.RoundTripper
+	set string
+}
+
+func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
+	var sent atomic.Bool
+	response, err := a.RoundTripper.RoundTrip(request.WithContext(context.WithValue(request.Context(), sentKey{}, &sent)))
+	if err != nil && !sent.Load() {
+		err = NoCredentials(err, a.set)
+	}
+	return response, err
+}
+
+// sends is the inner transport: it records that a request reached it.
+type sends struct{ http.RoundTripper }
+
+func (s sends) RoundTrip(request *http.Request) (*http.Response, error) {
+	if sent, ok := request.Context().Value(sentKey{}).(*atomic.Bool); ok {
+		sent.Store(true)
+	}
+	return s.RoundTripper.RoundTrip(request)
+}

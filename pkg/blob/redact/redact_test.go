@@ -1,0 +1,78 @@
+package redact
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+)
+
+func TestContract(t *testing.T) {
+	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
+		s, err := local.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return New("hush-hush").Store(s)
+	}}.Run(t)
+}
+
+// TestSecretsByTheirForm: what SDKs and servers are known to say, with HUSH where a secret is; all else stays.
+func TestSecretsByTheirForm(t *testing.T) {
+	for _, text := range []string{
+		`Get "https://a.blob.core.windows.net/c?comp=list&sig=HUSH&sp=cl&sv=2024-11-04": dial tcp: refused`,
+		`Put "https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=HUSH&X-Amz-Date=20261122T000000Z&X-Amz-Security-Token=HUSH&X-Amz-Signature=HUSH": EOF`,
+		`Get "https://b.oss-cn-hangzhou.aliyuncs.com/k?OSSAccessKeyId=HUSH&Expires=1&Signature=HUSH&security-token=HUSH": EOF`,
+		`Put "https://storage.googleapis.com/upload?uploadType=resumable&upload_id=HUSH": EOF`,
+		`DefaultEndpointsProtocol=https;AccountName=a;AccountKey=HUSH;EndpointSuffix=core.windows.net is not one`,
+		`BlobEndpoint=https://a;SharedAccessSignature=HUSH`,
+		`map[Authorization:[HUSH] Date:[now]]`,
+		`Authorization: HUSH`,
+		`"access_token": "HUSH", "expires_in": 3599`,
+		`{\"refresh_token\":\"HUSH\",\"scope\":\"all\"}`,
+		`<Error><Code>X</Code><SecurityToken>HUSH</SecurityToken></Error>`,
+		`assertion=HUSH&grant_type=jwt`,
+	} {
+		got := New().Text(strings.ReplaceAll(text, "HUSH", "c2VjcmV0/LW9m+LXRoZQ=="))
+		if want := strings.ReplaceAll(text, "HUSH", instead); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if got := New().Text("proxyconnect http://user:hush@proxy:3128 refused"); got != "proxyconnect http://REDACTED@proxy:3128 refused" {
+		t.Errorf("an account in a URL: %s", got)
+	}
+	const jwt = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
+	if got := New().Text("token " + jwt + " refused"); got != "token "+instead+" refused" {
+		t.Errorf("a token of the web: %s", got)
+	}
+	for _, text := range []string{
+		"permission denied: grant s3:ListBucket on bucket history: api error SignatureDoesNotMatch: The request signature we calculated does not match",
+		"get log/lab_default/session_1/logs/0a/token.log: file does not exist",
+		"no credentials: set --oss-access-key-id and --oss-access-key-secret, or enable RRSA",
+		"https://minio:9000/bucket/key?list-type=2&prefix=log%2F",
+	} {
+		if got := New().Text(text); got != text {
+			t.Errorf("changed without need: %s", got)
+		}
+	}
+}
+
+func TestKnownSecrets(t *testing.T) {
+	r := New("a+b/c==", "a+b/", "", "x")
+	if got := r.Text("said a+b/c== and a%2Bb%2Fc%3D%3D, x"); got != "said REDACTED and REDACTED, x" {
+		t.Error(got)
+	}
+	err := r.Error(fmt.Errorf("get a+b/c==: %w", os.ErrNotExist))
+	if !errors.Is(err, os.ErrNotExist) || fmt.Sprintf("%v %+v %s", fmt.Errorf("list: %w", err), err, err) != strings.TrimSpace(fmt.Sprintf("list: %[1]s %[1]s %[1]s", "get REDACTED: file does not exist")) {
+		t.Errorf("%+v", err)
+	}
+	if r.Error(nil) != nil {
+		t.Error("no error became one")
+	}
+}

@@ -1,0 +1,74 @@
+// Package redact takes secrets out of what a store says: errors of SDKs hold the URLs they asked, and servers repeat what they were sent.
+package redact
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// instead stands where a secret was.
+const instead = "REDACTED"
+
+// name is what parameters and fields are called that hold a secret, the ends of longer names included: X-Amz-Signature, AccountKey.
+const name = `[\w.-]*(?:sig|signature|credential|token|secret|password|passwd|accesskey|accesskeyid|accountkey|secretkey|assertion|upload_id)`
+
+// patterns find secrets by their form; the groups of each stay.
+var patterns = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)(\bAuthorization["']?\s*[:=]\s*\[?["']?)[^\r\n"'<>\]]+`),
+	regexp.MustCompile(`(?i)(\b(?:Bearer|SharedKey|SharedAccessSignature|OSS|AWS)\s+)[\w.~+/=-]+[:.][\w.~+/=:-]+`),
+	regexp.MustCompile(`(?i)(\b` + name + `(?:=|%3D))[^&\s;,"'<>)\]}]+`),
+	regexp.MustCompile(`(?i)(\\?"` + name + `\\?"\s*:\s*\\?")[^"\\]+`),
+	regexp.MustCompile(`(?i)(<` + name + `>)[^<]+`),
+	regexp.MustCompile(`(\w://)[^\s/@"'<>]+:[^\s/@"'<>]*(@)`),
+	regexp.MustCompile(`()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*`), // a JSON Web Token
+}
+
+// Redactor takes out secrets that are known, and whatever has a secret's form.
+type Redactor struct{ known *strings.Replacer }
+
+// New gives a Redactor for a store with these secrets; empty ones are passed over.
+func New(secrets ...string) *Redactor {
+	var pairs []string
+	// A longer one first: a shorter may be a part of it.
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	for _, secret := range secrets {
+		if len(secret) < 4 {
+			continue // found in every other word
+		}
+		for _, spelled := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
+			pairs = append(pairs, spelled, instead)
+		}
+	}
+	return &Redactor{known: strings.NewReplacer(pairs...)}
+}
+
+// Text gives s without secrets.
+func (r *Redactor) Text(s string) string {
+	s = r.known.Replace(s)
+	for _, pattern := range patterns {
+		s = pattern.ReplaceAllString(s, "${1}"+instead+"${2}")
+	}
+	return s
+}
+
+// Error gives err with a text without secrets; it wraps err, for callers that branch on it.
+func (r *Redactor) Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if redacted := r.Text(text); redacted != text {
+		return &redactedError{redacted, err}
+	}
+	return err
+}
+
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

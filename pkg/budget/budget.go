@@ -1,0 +1,189 @@
+// Package budget bounds the memory that answers under way take together.
+//
+// The memory is divided into parts, so that no kind of answer waits for another: a request for the lineage of a large session waits for other
+// such requests, not for those for its nodes, nor they for it. A request that waits too long gets an error.
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+)
+
+// Part is a part of the budget. A request that holds memory of one part may reserve memory of a later part, not of the same or an earlier one:
+// so there are no deadlocks.
+type Part int
+
+const (
+	// Answer is for the buffers that every answer needs.
+	Answer Part = iota
+	// Work is for answers that are put together in memory.
+	Work
+	// Parse is for reading stored documents of the usual size.
+	Parse
+	// LargeParse is for reading one larger document at a time.
+	LargeParse
+
+	parts
+)
+
+// names are the parts' names in metrics; eighths are their shares of the budget.
+var (
+	names   = [parts]string{"answer", "work", "parse", "large_parse"}
+	eighths = [parts]int64{1, 3, 1, 3}
+)
+
+var (
+	// ErrBusy says that not enough became free in time.
+	ErrBusy = errors.New("the server is busy with other answers")
+	// ErrTooLarge says that the request is larger than the budget.
+	ErrTooLarge = errors.New("the answer needs more memory than answers may take (--max-answer-memory)")
+)
+
+const (
+	// defaultWait is short: Ray's proxying dashboard gives up after 30 s, and the load of a session may have taken most of them.
+	defaultWait = 5 * time.Second
+	// maxWaiting bounds the requests that wait for one part: each holds a connection and its buffers. Requests that wait for another part than
+	// Answer also hold waiterAnswer of Answer. There may be an eighth of maxWaiting of them, holding a quarter of Answer at most.
+	maxWaiting   = 512
+	waiterAnswer = 128 << 10
+)
+
+// Options of a Budget.
+type Options struct {
+	// Bytes is what all answers together may take.
+	Bytes int64
+	// Wait is how long a request waits for memory; 5 s if 0.
+	Wait       time.Duration
+	Registerer prometheus.Registerer
+}
+
+// Budget is shared by all answers. A nil *Budget has no bounds.
+type Budget struct {
+	bytes   int64
+	wait    time.Duration
+	pools   [parts]pool
+	waited  *prometheus.HistogramVec
+	refused *prometheus.CounterVec
+}
+
+// pool is the memory of one part.
+type pool struct {
+	bytes      int64
+	maxWaiting int64
+	free       *semaphore.Weighted
+	used       atomic.Int64
+	holders    atomic.Int64
+	waiting    atomic.Int64
+}
+
+// New makes an unused budget.
+func New(opts Options) *Budget {
+	b := &Budget{bytes: opts.Bytes, wait: opts.Wait}
+	if b.wait == 0 {
+		b.wait = defaultWait
+	}
+	b.waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "historyserver_answer_memory_wait_seconds", Help: "Time that answers waited for memory, if they had to, by the part of --max-answer-memory.",
+		Buckets: []float64{.003, .01, .03, .1, .3, 1, 3, 10},
+	}, []string{"part"})
+	b.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "historyserver_answer_memory_refused_total", Help: "Answers refused for lack of memory: others held it for too long (busy), or all of it is not enough (too_large).",
+	}, []string{"part", "reason"})
+	for p := range b.pools {
+		l := &b.pools[p]
+		l.bytes = max(1, opts.Bytes*eighths[p]/8)
+		l.free, l.maxWaiting = semaphore.NewWeighted(l.bytes), maxWaiting
+		if Part(p) != Answer {
+			l.maxWaiting = max(1, min(maxWaiting/8, b.pools[Answer].bytes/4/waiterAnswer))
+		}
+		for _, reason := range []string{"busy", "too_large"} {
+			b.refused.WithLabelValues(names[p], reason)
+		}
+	}
+	if opts.Registerer != nil {
+		opts.Registerer.MustRegister(b.waited, b.refused)
+		for p := range b.pools {
+			b.pools[p].register(opts.Registerer, names[p])
+		}
+	}
+	return b
+}
+
+func (l *pool) register(r prometheus.Registerer, part string) {
+	gauge := func(name, help string, value func() int64) {
+		opts := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"part": part}}
+		r.MustRegister(prometheus.NewGaugeFunc(opts, func() float64 { return float64(value()) }))
+	}
+	gauge("historyserver_answer_memory_bytes", "Memory reserved for answers under way.", l.used.Load)
+	gauge("historyserver_answer_memory_limit_bytes", "Memory that answers under way may take.", func() int64 { return l.bytes })
+	gauge("historyserver_answers_in_flight", "Answers that memory is reserved for.", l.holders.Load)
+	gauge("historyserver_answers_waiting", "Answers that wait for memory.", l.waiting.Load)
+}
+
+// unlimited is the size of a part where there is no budget.
+const unlimited = 1 << 62
+
+// Size is how many bytes a part has.
+func (b *Budget) Size(p Part) int64 {
+	if b == nil {
+		return unlimited
+	}
+	return b.pools[p].bytes
+}
+
+// Reserve reserves bytes of a part until release is called. A request for more than the part, but not more than the whole budget, gets all of
+// the part: one such request at a time. Errors are ErrBusy, ErrTooLarge or ctx's cause.
+func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func(), err error) {
+	if b == nil {
+		return func() {}, nil
+	}
+	l := &b.pools[p]
+	if bytes > b.bytes {
+		b.refused.WithLabelValues(names[p], "too_large").Inc()
+		return nil, fmt.Errorf("%w: about %d bytes, of %d", ErrTooLarge, bytes, b.bytes)
+	}
+	bytes = min(bytes, l.bytes)
+	if !l.free.TryAcquire(bytes) {
+		if err := b.await(ctx, p, bytes); err != nil {
+			return nil, err
+		}
+	}
+	l.used.Add(bytes)
+	l.holders.Add(1)
+	var once atomic.Bool
+	return func() {
+		if once.CompareAndSwap(false, true) {
+			l.holders.Add(-1)
+			l.used.Add(-bytes)
+			l.free.Release(bytes)
+		}
+	}, nil
+}
+
+// await waits for bytes of a part; requests are served in their order.
+func (b *Budget) await(ctx context.Context, p Part, bytes int64) error {
+	l := &b.pools[p]
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > l.maxWaiting {
+		b.refused.WithLabelValues(names[p], "busy").Inc()
+		return ErrBusy
+	}
+	began := time.Now()
+	waiting, cancel := context.WithTimeoutCause(ctx, b.wait, ErrBusy)
+	defer cancel()
+	err := l.free.Acquire(waiting, bytes)
+	b.waited.WithLabelValues(names[p]).Observe(time.Since(began).Seconds())
+	if err == nil {
+		return nil
+	}
+	if err = context.Cause(waiting); errors.Is(err, ErrBusy) {
+		b.refused.WithLabelValues(names[p], "busy").Inc()
+	}
+	return err
+}

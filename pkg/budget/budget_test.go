@@ -1,0 +1,134 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func reserve(t *testing.T, b *Budget, p Part, bytes int64) func() {
+	t.Helper()
+	release, err := b.Reserve(t.Context(), p, bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return release
+}
+
+// TestBounds: never is more of a part set aside than it has, however many ask, and all who ask get it in turn.
+func TestBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{Bytes: 800, Wait: time.Hour})
+		b.pools[Work].maxWaiting = 100
+		var used, done atomic.Int64
+		for range 100 {
+			go func() {
+				release, err := b.Reserve(t.Context(), Work, 100)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := used.Add(100); n > 300 {
+					t.Errorf("%d bytes are set aside, of 300", n)
+				}
+				time.Sleep(time.Second)
+				used.Add(-100)
+				release()
+				release() // does nothing
+				done.Add(1)
+			}()
+		}
+		time.Sleep(time.Minute)
+		if done.Load() != 100 {
+			t.Errorf("%d of 100 were answered", done.Load())
+		}
+		reserve(t, b, Work, 300)() // all was given back
+	})
+}
+
+// TestBusy: who waits too long is refused, who leaves does not wait, and other parts are free meanwhile.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		b := New(Options{Bytes: 800, Registerer: registry})
+		release := reserve(t, b, Work, 200)
+		began := time.Now()
+		if _, err := b.Reserve(t.Context(), Work, 101); !errors.Is(err, ErrBusy) || time.Since(began) != defaultWait {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		gone, leave := context.WithCancelCause(t.Context())
+		left := errors.New("left")
+		time.AfterFunc(time.Second, func() { leave(left) })
+		if _, err := b.Reserve(gone, Work, 101); !errors.Is(err, left) {
+			t.Errorf("%v, want that the client left", err)
+		}
+		for _, p := range []Part{Answer, Parse, LargeParse} {
+			reserve(t, b, p, b.Size(p))()
+		}
+		if n := testutil.ToFloat64(b.refused.WithLabelValues("work", "busy")); n != 1 {
+			t.Errorf("%v refused, want 1", n)
+		}
+		release()
+		// What is more than the part waits for all of it, and is alone then.
+		release = reserve(t, b, Work, 700)
+		if _, err := b.Reserve(t.Context(), Work, 1); !errors.Is(err, ErrBusy) {
+			t.Errorf("%v, want that it is busy", err)
+		}
+		release()
+		if _, err := b.Reserve(t.Context(), Work, 801); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%v, want that it is too large", err)
+		}
+		if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+			t.Errorf("%v, %v", problems, err)
+		}
+	})
+}
+
+// TestQueue: there are not more than so many who wait, and who wait for work leave room for other answers.
+func TestQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{Bytes: 256 << 20})
+		for _, p := range []Part{Answer, Work} {
+			most := map[Part]int64{Answer: maxWaiting, Work: 64}[p]
+			release := reserve(t, b, p, b.Size(p))
+			var served, refused atomic.Int64
+			for range most + 10 {
+				go func() {
+					release, err := b.Reserve(t.Context(), p, b.Size(p))
+					if err != nil {
+						refused.Add(1)
+						return
+					}
+					served.Add(1)
+					release()
+				}()
+			}
+			synctest.Wait()
+			if refused.Load() != 10 {
+				t.Errorf("%s: %d refused at once, want 10", names[p], refused.Load())
+			}
+			release()
+			synctest.Wait()
+			if served.Load() != most {
+				t.Errorf("%s: %d served, want %d", names[p], served.Load(), most)
+			}
+		}
+		if small := New(Options{Bytes: 32 << 20}); small.pools[Work].maxWaiting*waiterAnswer > small.Size(Answer)/4 {
+			t.Errorf("%d may wait for work", small.pools[Work].maxWaiting)
+		}
+	})
+}
+
+func TestNoBudget(t *testing.T) {
+	var b *Budget
+	reserve(t, b, Work, 1<<50)()
+	if b.Size(Parse) < 1<<60 {
+		t.Error("no budget has a bound")
+	}
+}

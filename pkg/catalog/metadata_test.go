@@ -1,0 +1,42 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// heldMetadata is a store that holds the same bytes under the keys of a session's metadata.
+type heldMetadata struct {
+	blob.Reader
+	body []byte
+}
+
+func (h heldMetadata) Get(_ context.Context, _ string, _, length int64) (io.ReadCloser, error) {
+	return io.NopCloser(io.LimitReader(bytes.NewReader(h.body), length)), nil
+}
+
+// FuzzMetadata: whatever metadata holds, the session's details are read.
+func FuzzMetadata(f *testing.F) {
+	for _, body := range []string{
+		`{"ownerKind": "RayCluster", "ownerName": "lab", "rayVersion": "2.60.0", "start": "2026-11-20T23:19:45Z"}`,
+		`{"rayVersion": "2.60.0", "start": "2026-11-20T23:19:45Z", "end": "2026-11-20T23:30:00Z", "nodes": 3}`,
+		`{"start": "2026-11-20T23:19:4yZ"}`, `{"nodes": 1e400}`, `{"nodes": "3"}`, `[`, ``, `null`, `{"Data": {"RayVersion": 3}}`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		c := &Catalog{opts: Options{Store: heldMetadata{body: body}, Log: quiet()}}
+		var start layout.StartMetadata
+		var end layout.EndMetadata
+		for _, into := range []any{&start, &end} {
+			if err := c.readJSON(t.Context(), "session/start.json", into); err != nil {
+				t.Errorf("%q: %v", body, err)
+			}
+		}
+	})
+}

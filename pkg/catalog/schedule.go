@@ -1,0 +1,156 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// maxReads is the number of sessions whose details are read at a time.
+const maxReads = 8
+
+// maxRequested is the maximum number of requested sessions that are described before the others.
+const maxRequested = 64
+
+// schedule decides which sessions' details are read next. The catalog's mutex guards all fields except the channel.
+type schedule struct {
+	requested []layout.Session        // in use, and not described
+	fresh     []layout.Session        // never described, the newest first
+	again     []layout.Session        // due again, the one described longest ago first
+	takeAgain bool                    // the next one comes from again, if there is any
+	reading   map[layout.Session]bool // details are being read
+	wake      chan struct{}           // has a token when more may be due
+}
+
+func newSchedule() schedule {
+	return schedule{reading: make(map[layout.Session]bool), wake: make(chan struct{}, 1)}
+}
+
+// reset makes the order be computed again, because the markers were listed.
+func (s *schedule) reset() {
+	s.fresh, s.again = nil, nil
+	s.signal()
+}
+
+func (s *schedule) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// request puts a session before those that no user has requested.
+func (s *schedule) request(ref layout.Session) {
+	if !s.reading[ref] && len(s.requested) < maxRequested && !slices.Contains(s.requested, ref) {
+		s.requested = append(s.requested, ref)
+		s.signal()
+	}
+}
+
+// next takes the next session. New and growing sessions take turns, so neither kind waits until the other is done.
+func (s *schedule) next() (ref layout.Session, ok bool) {
+	from := &s.fresh
+	switch {
+	case len(s.requested) > 0:
+		from = &s.requested
+	case len(s.again) > 0 && (s.takeAgain || len(s.fresh) == 0):
+		from, s.takeAgain = &s.again, false
+	case len(s.fresh) > 0:
+		s.takeAgain = true
+	default:
+		return ref, false
+	}
+	ref, *from = (*from)[0], (*from)[1:]
+	return ref, true
+}
+
+// nextDue takes the session whose details should be read next; false if none is due.
+func (c *Catalog) nextDue() (layout.Session, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &c.schedule
+	if len(s.requested)+len(s.fresh)+len(s.again) == 0 {
+		for _, e := range c.sorted() {
+			switch {
+			case s.reading[e.Ref] || !c.due(e.Ref):
+			case e.Described:
+				s.again = append(s.again, e.Ref)
+			default:
+				s.fresh = append(s.fresh, e.Ref)
+			}
+		}
+		slices.SortStableFunc(s.again, func(a, b layout.Session) int { return c.details[a].readAt.Compare(c.details[b].readAt) })
+	}
+	for {
+		ref, ok := s.next()
+		if !ok {
+			return ref, false
+		}
+		if _, stored := c.markers[ref]; stored && !s.reading[ref] && c.due(ref) {
+			s.reading[ref] = true
+			return ref, true
+		}
+	}
+}
+
+// keepDescribing reads the details of sessions that are due until ctx ends.
+func (c *Catalog) keepDescribing(ctx context.Context) {
+	slots := make(chan struct{}, maxReads)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		ref, ok := c.nextDue()
+		for !ok {
+			select {
+			case <-c.schedule.wake:
+			case <-ctx.Done():
+				return
+			}
+			ref, ok = c.nextDue()
+		}
+		all.Go(func() {
+			c.describe(ctx, ref)
+			c.mu.Lock()
+			delete(c.schedule.reading, ref)
+			c.mu.Unlock()
+			<-slots
+		})
+	}
+}
+
+// Look lists the markers and reads the details of every session once. It is for commands; servers use Start. A session whose details cannot
+// be read is not Described. The error says why the store could not be listed.
+func (c *Catalog) Look(ctx context.Context) ([]Entry, error) {
+	if err := c.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	c.describeAll(ctx)
+	return c.Known().Entries, ctx.Err()
+}
+
+// describeAll reads the details of all due sessions, the newest first.
+func (c *Catalog) describeAll(ctx context.Context) {
+	var g errgroup.Group
+	g.SetLimit(maxReads)
+	for _, e := range c.Known().Entries {
+		c.mu.Lock()
+		due := c.due(e.Ref)
+		c.mu.Unlock()
+		if due && ctx.Err() == nil {
+			g.Go(func() error {
+				c.describe(ctx, e.Ref)
+				return nil
+			})
+		}
+	}
+	_ = g.Wait()
+}

@@ -1,0 +1,179 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// slowStore has sessions whose objects take a second to list, of which some are written all the time.
+type slowStore struct {
+	blob.Reader // nothing is read
+
+	mu      sync.Mutex
+	markers []layout.Session
+	growing map[layout.Session]bool
+	looks   map[layout.Session]int
+	order   []layout.Session // of first looks
+	at      int              // looks at the moment
+	most    int
+}
+
+func (s *slowStore) store(ref layout.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.markers = append(s.markers, ref)
+}
+
+func (s *slowStore) looked(ref layout.Session) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks[ref]
+}
+
+func (s *slowStore) List(_ context.Context, prefix string, _ blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, ref := range s.markers {
+			if key := layout.MarkerKey(root, ref); strings.HasPrefix(key, prefix) {
+				yield(blob.Object{Key: key, ModTime: time.Now().Add(-time.Hour)}, nil)
+			}
+			if layout.Prefix(root, ref) != prefix {
+				continue
+			}
+			if s.looks[ref]++; s.looks[ref] == 1 {
+				s.order = append(s.order, ref)
+			}
+			s.at++
+			s.most = max(s.most, s.at)
+			s.mu.Unlock()
+			time.Sleep(time.Second)
+			s.mu.Lock()
+			s.at--
+			age := time.Hour
+			if s.growing[ref] {
+				age = 0
+			}
+			yield(blob.Object{Key: prefix + "node_events/x", Size: 1, ModTime: time.Now().Add(-age)}, nil)
+			return
+		}
+	}
+}
+
+// TestMarkersDoNotWaitForLooks: after a restart over thousands of sessions a new one is the latest within one listing of the markers, the
+// newest are looked at first, those that grow are looked at again meanwhile, and all are at last.
+func TestMarkersDoNotWaitForLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const sessions = 3000
+		session := func(n int) layout.Session {
+			return v16("lab", fmt.Sprintf("session_2026-11-20_%02d-%02d-00_000000_1", n/60, n%60))
+		}
+		store := &slowStore{looks: map[layout.Session]int{}}
+		for n := range sessions {
+			at := time.Date(2025, 1, 1, 0, n, 0, 0, time.UTC)
+			store.store(v16("old", "session_"+at.Format("2006-01-02_15-04-05")+"_000000_1"))
+		}
+		grows := session(0)
+		store.growing = map[layout.Session]bool{grows: true}
+		store.store(grows)
+		c := New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c.Start()
+		defer c.Close()
+		latest := func() Entry {
+			t.Helper()
+			e, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		time.Sleep(5 * time.Second)
+		if e := latest(); e.Ref != grows || !e.Described {
+			t.Errorf("after 5 s the latest is %s, described %v", e.Ref, e.Described)
+		}
+		store.store(session(1))
+		time.Sleep(c.opts.Interval + 2*time.Second)
+		if e := latest(); e.Ref != session(1) || !e.Described {
+			t.Errorf("one listing later the latest is %s, described %v", e.Ref, e.Described)
+		}
+		asked := v16("old", "session_2025-01-01_00-00-00_000000_1") // the oldest
+		if !c.Growing(asked, time.Now()) {
+			t.Error("a session that was not looked at may have grown")
+		}
+		time.Sleep(3 * time.Second)
+		if c.Growing(asked, time.Now()) {
+			t.Error("a session that is used is not looked at before those that nobody asked for")
+		}
+		time.Sleep(2 * time.Minute)
+		if n := store.looked(grows); n < 4 {
+			t.Errorf("a session that grows was looked at %d times in two and a half minutes", n)
+		}
+		time.Sleep(sessions / maxReads * time.Second)
+		for _, e := range c.Known().Entries {
+			if !e.Described {
+				t.Fatalf("%s was not looked at", e.Ref)
+			}
+		}
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		if store.most > maxReads {
+			t.Errorf("%d looks at a time", store.most)
+		}
+		old := slices.DeleteFunc(store.order, func(ref layout.Session) bool { return ref.Cluster != "old" || ref == asked })
+		for i := range old[maxReads:] {
+			if old[i].Name < old[i+maxReads].Name {
+				t.Fatalf("%s was looked at before %s", old[i], old[i+maxReads])
+			}
+		}
+	})
+}
+
+// TestFailedLookRests: a session that cannot be looked at is tried again, but not in front of all others at once.
+func TestFailedLookRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{looks: map[layout.Session]int{}}
+		ref := v16("lab", "session_2026-11-20_00-00-00_000000_1")
+		store.store(ref)
+		c := New(Options{Store: failing{store}, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c.Start()
+		defer c.Close()
+		time.Sleep(10 * time.Second)
+		c.Growing(ref, time.Now())
+		time.Sleep(10 * time.Second)
+		if n := store.looked(ref); n != 1 {
+			t.Errorf("looked %d times at a session that cannot be read", n)
+		}
+		time.Sleep(2 * c.opts.Interval)
+		if n := store.looked(ref); n < 2 || n > 3 {
+			t.Errorf("looked %d times in %s at a session that cannot be read", n, 20*time.Second+2*c.opts.Interval)
+		}
+	})
+}
+
+// failing lists no session's objects to the end.
+type failing struct{ *slowStore }
+
+func (f failing) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		for o, err := range f.slowStore.List(ctx, prefix, opts) {
+			if strings.Contains(o.Key, "node_events") {
+				err = fmt.Errorf("connection reset")
+			}
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// Package chunks reads a stream: something that grows, such as a log or an hour of events, and is stored as immutable chunks.
+//
+//	stored objects            the Reader gives
+//
+//	raylet.out                bytes 0 to 7       a chunk of 8 bytes
+//	raylet.out.@…0008.zst     bytes 8 to 15      decompressed
+//	raylet.out.@…0012         bytes 16 to 19     bytes 12 to 15 are in the chunk before: they are given once
+//	raylet.out.@…0030         a Gap error        no chunk holds bytes 20 to 29
+//	                          bytes 30 to …      if the caller reads on
+//
+// A caller that tolerates damage notes each Gap and reads on. A caller that does not treats it like any other error.
+//
+// Chunks are outside input. A Reader holds one chunk's decompression window of at most 8 MiB, and what it prefetches.
+package chunks

@@ -1,0 +1,158 @@
+package chunks
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+const (
+	// PrefetchBytes bounds the prefetched bytes of one Reader.
+	PrefetchBytes = 1 << 20
+	// PrefetchChunks bounds the prefetched chunks of one Reader.
+	PrefetchChunks = 32
+
+	smallChunk = 256 << 10 // a larger one is worth a request of its own
+	maxFetches = 64        // at a time, for all readers of a Prefetcher
+)
+
+// Prefetcher fetches small chunks before they are read, for several readers. A stream may have a chunk for each minute, and each chunk
+// costs a request: a hundred thousand requests in a row take minutes over a network.
+//
+// It keeps up to maxFetches goroutines alive, because each new one must grow its stack for the store's SDK. That would cost an eighth of
+// the time of a small object.
+type Prefetcher struct {
+	store Store
+	work  chan fetch
+	group sync.WaitGroup
+
+	mu      sync.Mutex
+	started int
+}
+
+// NewPrefetcher creates a prefetcher. The caller stops it after the last of its readers is closed.
+func NewPrefetcher(store Store) *Prefetcher { return &Prefetcher{store: store, work: make(chan fetch)} }
+
+// Stop ends the goroutines.
+func (f *Prefetcher) Stop() {
+	close(f.work)
+	f.group.Wait()
+}
+
+// fetch is an object that is being fetched.
+type fetch struct {
+	ctx    context.Context
+	object blob.Object
+	done   chan fetched // gets one
+}
+
+type fetched struct {
+	body []byte
+	err  error
+}
+
+// begin starts a fetch. It waits for a free goroutine.
+func (f *Prefetcher) begin(job fetch) {
+	select {
+	case f.work <- job:
+		return
+	default:
+	}
+	f.mu.Lock()
+	more := f.started < maxFetches
+	if more {
+		f.started++
+		f.group.Go(func() { f.run(job) })
+	}
+	f.mu.Unlock()
+	if !more {
+		f.work <- job
+	}
+}
+
+func (f *Prefetcher) run(job fetch) {
+	for ok := true; ok; job, ok = <-f.work {
+		var got fetched
+		got.err = guard.Do(job.object.Key, func() (err error) {
+			got.body, err = readObject(job.ctx, f.store, job.object)
+			return err
+		})
+		job.done <- got
+	}
+}
+
+// readObject reads an object and checks that it is as it was listed.
+func readObject(ctx context.Context, store Store, o blob.Object) ([]byte, error) {
+	r, err := store.Get(ctx, o.Key, 0, o.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	body := bytes.NewBuffer(make([]byte, 0, o.Size+bytes.MinRead))
+	if _, err := body.ReadFrom(r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", o.Key, err)
+	}
+	return body.Bytes(), nil
+}
+
+// prefetch is the queue of one reader.
+type prefetch struct {
+	prefetcher *Prefetcher
+	ctx        context.Context
+	cancel     context.CancelFunc
+	queue      []fetch // in the order of their chunks
+	bytes      int64   // of them
+}
+
+func newPrefetch(ctx context.Context, f *Prefetcher) *prefetch {
+	ctx, cancel := context.WithCancel(ctx)
+	return &prefetch{prefetcher: f, ctx: ctx, cancel: cancel}
+}
+
+// fill starts to fetch the first chunks, as long as they are small. The first one is needed now.
+func (a *prefetch) fill(chunks []Chunk) {
+	for len(a.queue) > 0 && a.queue[0].object.Key != chunks[0].Object.Key {
+		a.drop() // it was passed over
+	}
+	if len(chunks) == 1 {
+		return // nothing comes after it
+	}
+	for n := len(a.queue); n < min(len(chunks), PrefetchChunks); n++ {
+		o := chunks[n].Object
+		if o.Size > smallChunk || a.bytes+o.Size > PrefetchBytes {
+			return
+		}
+		a.bytes += o.Size
+		f := fetch{ctx: a.ctx, object: o, done: make(chan fetched, 1)}
+		a.queue = append(a.queue, f)
+		a.prefetcher.begin(f)
+	}
+}
+
+func (a *prefetch) drop() {
+	a.bytes -= a.queue[0].object.Size
+	a.queue = a.queue[1:]
+}
+
+// take returns the stored bytes of a chunk from an offset. ok is false if the chunk is not the first in the queue.
+func (a *prefetch) take(o blob.Object, from int64) (body io.ReadCloser, ok bool, err error) {
+	if len(a.queue) == 0 || a.queue[0].object.Key != o.Key {
+		return nil, false, nil
+	}
+	got := <-a.queue[0].done
+	a.drop()
+	return io.NopCloser(bytes.NewReader(got.body[min(from, int64(len(got.body))):])), true, got.err
+}
+
+// stop cancels all fetches.
+func (a *prefetch) stop() {
+	a.cancel()
+	for _, f := range a.queue {
+		<-f.done
+	}
+}

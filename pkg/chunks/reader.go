@@ -1,0 +1,295 @@
+package chunks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Store is the part of an object store that a Reader needs.
+type Store interface {
+	blob.Getter
+	Stat(ctx context.Context, key string) (blob.Object, error)
+}
+
+// Options of a Reader. The zero value reads all of a stream.
+type Options struct {
+	// From and To are the bytes [From, To) to read. 0 for To is the stream's end.
+	From, To int64
+	// Expect is about where the caller will stop, if that is before To; 0 if not known. At first, no more of a plain chunk is requested.
+	Expect int64
+	// Exact refuses an object that was replaced or removed since it was listed: ErrChanged, os.ErrNotExist. Otherwise bytes of a removed
+	// chunk are read from the object that compaction stored in its place.
+	Exact bool
+	// Prefetcher, if set, fetches small chunks before they are reached.
+	Prefetcher *Prefetcher
+	// OnRead, if set, is called with the number of stored bytes that were read.
+	OnRead func(bytes int)
+	// OnChunk, if set, is called for each finished chunk, whether it could be read or not.
+	OnChunk func(Chunk)
+}
+
+// Reader returns the chunks of a stream as one sequence of uncompressed bytes, each byte once.
+type Reader struct {
+	ctx      context.Context
+	store    Store
+	stream   *Stream
+	opts     Options
+	prefetch *prefetch // nil without a prefetcher
+
+	rest   []Chunk // those not begun
+	again  source  // comes before rest if it has a key: see finish and findCompacted
+	offset int64   // in the stream, of the next byte
+	expect int64   // 0 once it was reached
+
+	current source        // the last one begun
+	part    bool          // not all of it was requested
+	stored  *storedReader // of the current chunk
+	body    io.ReadCloser // decompresses stored; nil between chunks
+
+	compactedEnd int64 // bytes before it were read from objects that compaction stored
+}
+
+// source is a chunk to read.
+type source struct {
+	Chunk
+	compacted bool // it is not of the list: compaction stored it in place of a listed one
+}
+
+// NewReader returns a reader of a stream. The caller closes it. The stream must not change meanwhile.
+func NewReader(ctx context.Context, store Store, stream *Stream, opts Options) *Reader {
+	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, rest: stream.from(opts.From), offset: opts.From, expect: opts.Expect}
+	if r.expect == 0 {
+		r.expect = opts.To
+	}
+	if opts.Prefetcher != nil {
+		r.prefetch = newPrefetch(ctx, opts.Prefetcher)
+	}
+	return r
+}
+
+// Offset is the offset in the stream of the next byte that Read returns.
+func (r *Reader) Offset() int64 { return r.offset }
+
+// Key is the key of the chunk that was read last.
+func (r *Reader) Key() string { return r.current.Object.Key }
+
+// Read implements io.Reader. Where bytes are missing, it returns a *Gap once; the next call continues after the gap. Other errors come from
+// the store or the context.
+func (r *Reader) Read(p []byte) (int, error) {
+	if r.opts.To > 0 {
+		p = p[:max(0, min(int64(len(p)), r.opts.To-r.offset))]
+		if len(p) == 0 {
+			return 0, io.EOF
+		}
+	}
+	for len(p) > 0 {
+		if r.body == nil {
+			if err := r.open(); err != nil {
+				return 0, err
+			}
+			continue // the chunk may have been passed over
+		}
+		n, err := r.body.Read(p)
+		r.offset += int64(n)
+		switch {
+		case n > 0:
+			return n, nil // an error comes again
+		case errors.Is(err, io.EOF):
+			r.finish()
+		case err != nil:
+			if err := r.failed(err); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return 0, nil
+}
+
+// next takes the next chunk; ok is false at the end.
+func (r *Reader) next() (next source, ok bool) {
+	switch {
+	case r.again.Object.Key != "":
+		next, r.again = r.again, source{}
+	case len(r.rest) == 0 || (r.opts.To > 0 && r.rest[0].Offset >= r.opts.To):
+		return source{}, false
+	case r.rest[0].Offset > r.offset:
+		return source{Chunk: r.rest[0]}, true
+	default:
+		if r.prefetch != nil {
+			r.prefetch.fill(r.rest)
+		}
+		next.Chunk, r.rest = r.rest[0], r.rest[1:]
+	}
+	return next, true
+}
+
+// open begins the next chunk at the reader's offset.
+func (r *Reader) open() error {
+	if err := context.Cause(r.ctx); err != nil {
+		return err
+	}
+	next, ok := r.next()
+	if !ok {
+		return io.EOF
+	}
+	if next.Offset > r.offset {
+		gap := &Gap{Key: r.stream.Key, From: r.offset, To: next.Offset}
+		r.offset = next.Offset
+		return gap
+	}
+	r.current, r.part = next, false
+	skip := r.offset - next.Offset
+	if next.Compression != layout.Plain {
+		return r.begin(0, -1, skip)
+	}
+	if skip > 0 && skip >= next.Object.Size {
+		r.done()
+		return nil // all of it was read before
+	}
+	length := int64(-1)
+	if left := r.expect - r.offset; left > 0 && left < next.Object.Size-skip {
+		r.part, length = true, left
+	}
+	return r.begin(skip, length, 0)
+}
+
+// begin opens length stored bytes (-1: all) of the current chunk from an offset, and skips some uncompressed bytes.
+func (r *Reader) begin(from, length, skip int64) error {
+	body, err := r.get(from, length)
+	if err != nil {
+		return r.storeFailed(err)
+	}
+	r.stored = &storedReader{ReadCloser: body, onRead: r.opts.OnRead, exact: r.opts.Exact && !r.part, left: r.current.Object.Size - from}
+	if r.body, err = decompress(r.stored, r.current.Compression); err != nil {
+		return r.failed(err)
+	}
+	switch _, err = io.CopyN(io.Discard, r.body, skip); {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		r.finish() // it ends before the offset
+	default:
+		return r.failed(err)
+	}
+	return nil
+}
+
+// get takes the current chunk from those that were prefetched, or requests it.
+func (r *Reader) get(from, length int64) (io.ReadCloser, error) {
+	if r.prefetch != nil {
+		if body, ok, err := r.prefetch.take(r.current.Object, from); ok {
+			r.part = false
+			return body, err
+		}
+	}
+	return r.store.Get(r.ctx, r.current.Object.Key, from, length)
+}
+
+// finish ends the current chunk at the end of what was requested of it.
+func (r *Reader) finish() {
+	r.closeBody()
+	if r.current.compacted {
+		r.compactedEnd = r.offset
+	}
+	if r.part {
+		r.again, r.expect = r.current, 0 // the caller reads on: request the rest
+		return
+	}
+	r.done()
+}
+
+// done ends the current chunk for good.
+func (r *Reader) done() {
+	r.closeBody()
+	if r.opts.OnChunk != nil {
+		r.opts.OnChunk(r.current.Chunk)
+	}
+}
+
+// failed handles an error of reading the current chunk. It returns nil if reading continues.
+func (r *Reader) failed(err error) error {
+	if r.stored.err != nil {
+		return r.storeFailed(r.stored.err)
+	}
+	return r.gap(fmt.Errorf("%w at byte %d of its content: %w", ErrDamaged, r.offset-r.current.Offset, err))
+}
+
+// storeFailed handles an error of the store.
+func (r *Reader) storeFailed(err error) error {
+	if errors.Is(err, os.ErrNotExist) && !r.opts.Exact {
+		if r.current.Offset < r.compactedEnd {
+			// The end of a compressed chunk is not known, but the compacted object that was read contains it.
+			r.done()
+			return nil
+		}
+		if found, err := r.findCompacted(); found || err != nil {
+			r.closeBody()
+			return err
+		}
+	}
+	if Changed(err) {
+		return r.gap(err)
+	}
+	r.closeBody()
+	return fmt.Errorf("read %s: %w", r.current.Object.Key, err)
+}
+
+// gap gives up the current chunk.
+func (r *Reader) gap(err error) error {
+	gap := &Gap{Key: r.current.Object.Key, From: r.offset, Err: err}
+	r.done()
+	if len(r.rest) > 0 {
+		r.offset = max(r.offset, r.rest[0].Offset)
+	}
+	gap.To = r.offset
+	return gap
+}
+
+func (r *Reader) closeBody() {
+	if r.stored == nil {
+		return
+	}
+	if r.body != nil {
+		_ = r.body.Close()
+	}
+	_ = r.stored.Close()
+	r.stored, r.body = nil, nil
+}
+
+// Close ends reading, and prefetching.
+func (r *Reader) Close() error {
+	r.closeBody()
+	if r.prefetch != nil {
+		r.prefetch.stop()
+	}
+	return nil
+}
+
+// storedReader reads an object as it is stored. It keeps the store's own error, because decompressors do not distinguish it from damage.
+type storedReader struct {
+	io.ReadCloser
+	onRead func(bytes int)
+	exact  bool  // an object of another size is an error
+	left   int64 // bytes to come
+	err    error
+}
+
+func (s *storedReader) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if s.onRead != nil {
+		s.onRead(n)
+	}
+	s.left -= int64(n)
+	if s.exact && (s.left < 0 || (errors.Is(err, io.EOF) && s.left > 0)) {
+		err = ErrChanged
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}

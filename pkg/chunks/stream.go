@@ -1,0 +1,61 @@
+package chunks
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Chunk is one stored object of a stream.
+type Chunk struct {
+	Object      blob.Object
+	Offset      int64 // of its first byte in the stream, uncompressed
+	Compression layout.Compression
+}
+
+// Stream lists the chunks of one stream.
+type Stream struct {
+	Key    string // what the keys of its chunks start with
+	Kind   layout.Kind
+	Chunks []Chunk // in the order of Sort
+
+	bytes int64
+}
+
+// Add adds a listed object. Sort must follow before the stream is read.
+func (s *Stream) Add(o layout.Object, object blob.Object) {
+	s.Chunks = append(s.Chunks, Chunk{Object: object, Offset: o.Offset, Compression: o.Compression})
+	s.bytes += object.Size
+}
+
+// Bytes is the stored size of the chunks that were added.
+func (s *Stream) Bytes() int64 { return s.bytes }
+
+// Sort orders the chunks by offset. Of several chunks at one offset plain ones come first, because their length is known.
+func (s *Stream) Sort() {
+	slices.SortFunc(s.Chunks, func(a, b Chunk) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Compression, b.Compression), cmp.Compare(a.Object.Key, b.Object.Key))
+	})
+}
+
+// FirstKey is the key of the stream's first chunk in a compression. Compaction stores the whole stream there.
+func (s *Stream) FirstKey(c layout.Compression) string {
+	if s.Kind == layout.Log {
+		return layout.LogChunkKey(s.Key, 0, c)
+	}
+	return layout.ChunkKey(s.Key, 0, c)
+}
+
+// from returns the chunks without the first ones that hold nothing at or after offset.
+func (s *Stream) from(offset int64) []Chunk {
+	rest := s.Chunks
+	for offset > 0 && len(rest) > 1 && rest[1].Offset <= offset {
+		if c := rest[0]; c.Compression == layout.Plain && c.Object.Size > offset-c.Offset {
+			break
+		}
+		rest = rest[1:]
+	}
+	return rest
+}

@@ -1,0 +1,161 @@
+// Package answer reads the JSON that a Ray dashboard answers, within bounds: the dashboard runs beside users' code, and whoever has taken it
+// over can answer anything.
+package answer
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+const (
+	// MaxBytes bounds one answer. 10,000 actors in detail, the most rows that Ray gives, are some 20 MB.
+	MaxBytes = 64 << 20
+	// MaxDepth bounds how deep values are nested: Ray's answers have about 15 levels.
+	MaxDepth = 100
+	// MaxTokens bounds names, values, lists and objects of one answer, which take far more memory than their bytes in JSON. A row of Ray's has
+	// about 50, and a list at most 10,000 rows. Lists without a limit of rows (nodes, actors) have 10 bytes per token and more.
+	MaxTokens = 5_000_000
+	// MaxRow bounds the bytes of one string or number, and of one row if an answer is read by rows: both are held in memory.
+	MaxRow = 8 << 20
+	// MaxNodes bounds the nodes of one cluster.
+	MaxNodes = 10_000
+	// MaxJobs bounds the jobs of one cluster.
+	MaxJobs = 100_000
+)
+
+// Refusal is an answer beyond a bound. It is not kept, and its rest is not read.
+type Refusal struct {
+	Reason string // bytes, depth, tokens, row, nodes or jobs: for a metric
+	Limit  int
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("the dashboard's answer has more than %d %s", r.Limit, map[string]string{
+		"bytes": "bytes", "depth": "levels of nesting", "tokens": "names and values", "row": "bytes in one row or string", "nodes": "nodes", "jobs": "jobs",
+	}[r.Reason])
+}
+
+// Reader reads one answer token by token, or row by row. Its errors are those of encoding/json, those of the underlying reader, and *Refusal.
+type Reader struct {
+	in     *json.Decoder
+	below  *boundedReader
+	depth  int
+	tokens int
+}
+
+// NewReader reads JSON from r.
+func NewReader(r io.Reader) *Reader {
+	below := &boundedReader{r: r}
+	below.in = json.NewDecoder(below)
+	below.in.UseNumber()
+	return &Reader{in: below.in, below: below}
+}
+
+// boundedReader ends an answer that is too long, or that has a value that is too long.
+type boundedReader struct {
+	r    io.Reader
+	in   *json.Decoder
+	read int64
+	err  error
+}
+
+// readAtOnce keeps what is buffered small compared with MaxRow.
+const readAtOnce = 64 << 10
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	switch {
+	case b.read > MaxBytes:
+		b.err = &Refusal{"bytes", MaxBytes}
+	case b.read-b.in.InputOffset() > MaxRow+readAtOnce: // the decoder is still within one value
+		b.err = &Refusal{"row", MaxRow}
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.r.Read(p[:min(len(p), readAtOnce)])
+	b.read += int64(n)
+	return n, err
+}
+
+// Token is the next token, as json.Decoder gives them. Numbers are json.Number.
+func (r *Reader) Token() (json.Token, error) {
+	token, err := r.in.Token()
+	if err != nil {
+		return nil, err
+	}
+	if r.tokens++; r.tokens > MaxTokens {
+		return nil, &Refusal{"tokens", MaxTokens}
+	}
+	switch token {
+	case json.Delim('['), json.Delim('{'):
+		if r.depth++; r.depth > MaxDepth {
+			return nil, &Refusal{"depth", MaxDepth}
+		}
+	case json.Delim(']'), json.Delim('}'):
+		r.depth--
+	}
+	return token, nil
+}
+
+// More says whether the list or object that was entered has a next element.
+func (r *Reader) More() bool { return r.in.More() }
+
+// Row decodes the next value into v.
+func (r *Reader) Row(v any) error {
+	if r.tokens++; r.tokens > MaxTokens {
+		return &Refusal{"tokens", MaxTokens}
+	}
+	return r.in.Decode(v)
+}
+
+// Skip skips the next value.
+func (r *Reader) Skip() error {
+	for begin := r.depth; ; {
+		if _, err := r.Token(); err != nil {
+			return err
+		}
+		if r.depth == begin {
+			return nil
+		}
+	}
+}
+
+// Enter follows a path of keys through objects to a list, and reads up to its first element.
+func (r *Reader) Enter(path ...string) error {
+	for _, key := range path {
+		if err := r.expect('{'); err != nil {
+			return err
+		}
+		for {
+			token, err := r.Token()
+			if err != nil {
+				return err
+			}
+			if token == key {
+				break
+			}
+			if _, isKey := token.(string); !isKey {
+				return fmt.Errorf("no %q in the answer", key)
+			}
+			if err := r.Skip(); err != nil {
+				return err
+			}
+		}
+	}
+	return r.expect('[')
+}
+
+func (r *Reader) expect(want json.Delim) error {
+	token, err := r.Token()
+	if err != nil {
+		return err
+	}
+	if token != want {
+		return fmt.Errorf("got %.20v, want %v", token, want)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package logs_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// TestFoldersThatAreNone: whoever may write to Ray's temporary folder can put a FIFO where a folder is looked for, which may hold up nothing.
+func TestFoldersThatAreNone(t *testing.T) {
+	const other = "session_2026-11-19_00-00-00_000000_1"
+	for name, put := range map[string]func(tmp string) error{
+		"logs":      func(tmp string) error { return fifo(tmp, other, "logs") },
+		"moved":     func(tmp string) error { return fifo(tmp, "prev-logs", session) },
+		"all moved": func(tmp string) error { return fifo(tmp, "prev-logs") },
+		"a node's":  func(tmp string) error { return fifo(tmp, "prev-logs", session, nodeID.String(), "logs") },
+		"session":   func(tmp string) error { return fifo(tmp, other) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.write("raylet.out", "hello\n")
+			if err := put(r.tmp); err != nil {
+				t.Fatal(err)
+			}
+			scanned := make(chan error, 1)
+			go func() {
+				_, err := r.tailer.Scan(context.Background())
+				scanned <- err
+			}()
+			select {
+			case err := <-scanned:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("the scan waits for ever")
+			}
+			if err := r.shipper.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			stored, err := r.store.Joined(key(session, nodeID, "raylet.out"), func(k string) (string, int64) {
+				whole, offset, _, _ := layout.ParseChunk(k)
+				return whole, offset
+			})
+			if err != nil || !bytes.Equal(stored, []byte("hello\n")) {
+				t.Errorf("stored %q, %v", stored, err)
+			}
+		})
+	}
+}
+
+func fifo(path ...string) error {
+	at := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	return syscall.Mkfifo(at, 0o644)
+}

@@ -1,0 +1,125 @@
+package logs
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Key implements ship.Source.
+func (s *stream) Key() string { return s.key }
+
+// Empty says whether there is an empty log to store (see the shipper's emptySource).
+func (s *stream) Empty() (since time.Time, ok bool) {
+	s.tree.lock.Lock()
+	defer s.tree.lock.Unlock()
+	return s.current.grown, s.isEmpty()
+}
+
+// EmptyStored says that the empty log is stored.
+func (s *stream) EmptyStored() {
+	s.tree.lock.Lock()
+	defer s.tree.lock.Unlock()
+	s.recorded = true
+}
+
+// Resume implements ship.Source.
+func (s *stream) Resume(stored int64) error {
+	s.tree.lock.Lock()
+	defer s.tree.lock.Unlock()
+	if stored < s.base {
+		if err := s.startAgain(stored); err != nil {
+			s.on(streamUnusable)
+			return err
+		}
+		s.on(streamListed)
+		s.shrunk = 0
+		return s.tree.save()
+	}
+	changed, err := s.seek(stored)
+	if err != nil {
+		s.on(streamUnusable)
+		return err
+	}
+	s.on(streamListed)
+	s.shrunk = 0
+	s.updateAge()
+	if changed {
+		return s.tree.save()
+	}
+	return nil
+}
+
+// Pending implements ship.Source. When the current file has no more, it moves on to the next.
+func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
+	s.tree.lock.Lock()
+	defer s.tree.lock.Unlock()
+	if s.current.state == moved {
+		return s.pos, 0, time.Time{}
+	}
+	if s.state == unlisted {
+		// It is not known yet where the stream continues, but the maximum number of pending bytes is.
+		for _, f := range s.files {
+			if unread := s.unread(f); unread > 0 {
+				n += unread
+				oldest = earlier(oldest, f.oldest)
+			}
+		}
+		return s.pos, min(n, limit), oldest
+	}
+	if s.unread(s.current) == 0 {
+		next := s.next(time.Now())
+		if next == nil {
+			return s.pos, 0, time.Time{}
+		}
+		if s.state == inFlight {
+			// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known first.
+			return s.pos, min(s.unread(next), limit), next.oldest
+		}
+		if err := s.moveTo(next); err != nil {
+			s.tree.log.WithError(err).Warn("could not save that a log was rotated: a crash right now could store a part of it twice")
+		}
+	}
+	return s.pos, min(s.unread(s.current), limit), s.current.oldest
+}
+
+// Open implements ship.Source. The file is identified again, since it may have been rotated after the last scan.
+func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
+	s.tree.lock.Lock()
+	f, at := s.current, s.from+offset-s.base
+	name, id, before := f.full(), f.id, f.prefix
+	s.tree.lock.Unlock()
+	opened, info, err := s.tree.open(name, id)
+	if err == nil {
+		var now prefix
+		if now, err = readPrefix(opened, before.n); err == nil && (now != before || info.Size() < at+n) {
+			err = errChanged
+		}
+		if err != nil {
+			_ = opened.Close()
+		}
+	}
+	s.tree.lock.Lock()
+	defer s.tree.lock.Unlock()
+	if err != nil {
+		s.tree.openFailed(f, err)
+		return nil, fmt.Errorf("open log %s: %w", name, err)
+	}
+	s.on(streamOpened)
+	return section{io.NewSectionReader(opened, at, n), opened}, nil
+}
+
+// section is a section of a file that closes the file.
+type section struct {
+	*io.SectionReader
+	io.Closer
+}
+
+// Shipped implements ship.Source.
+func (s *stream) Shipped(end int64) {
+	s.tree.lock.Lock()
+	defer s.tree.lock.Unlock()
+	s.pos = end
+	s.on(streamStored)
+	s.updateAge()
+}

@@ -1,0 +1,141 @@
+package logs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/rayhistory/historyserver/internal/atomicfile"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// stateFile says which file is which generation of which log of a session, so that a rotation is recognised across a restart of the
+// collector. It does not say how much of a log is stored: only the store's listing does.
+type stateFile struct {
+	Streams []streamEntry `json:"wholes"`
+}
+
+type streamEntry struct {
+	Path  string      `json:"path"`
+	Node  string      `json:"node"` // hex
+	Base  int64       `json:"base,omitempty"`
+	From  int64       `json:"from,omitempty"`
+	Cur   int         `json:"cur,omitempty"` // index into Files
+	Files []fileEntry `json:"files"`
+}
+
+type fileEntry struct {
+	Dir  string `json:"dir"`
+	Name string `json:"name"`
+	Dev  uint64 `json:"dev"`
+	Ino  uint64 `json:"ino"`
+	// N and Sum are the prefix: a hash of the first N bytes.
+	N    int64  `json:"n,omitempty"`
+	Sum  uint64 `json:"sum,omitempty"`
+	Read int64  `json:"read,omitempty"`
+	// Size is the size of a dump, which is stored as it was when it was first read; 0 means not known.
+	Size int64 `json:"size,omitempty"`
+	// Limit is file.limit; 0 means no limit.
+	Limit int64 `json:"limit,omitempty"`
+	Gone  bool  `json:"gone,omitempty"`
+}
+
+// save writes the state; the tree's lock is held.
+func (t *tree) save() error {
+	state := stateFile{Streams: make([]streamEntry, 0, len(t.streams))}
+	for _, s := range t.streams {
+		entry := streamEntry{Path: s.path, Node: s.node.String(), Base: s.base, From: s.from, Cur: slices.Index(s.files, s.current)}
+		for _, f := range s.files {
+			entry.Files = append(entry.Files, f.entry())
+		}
+		state.Streams = append(state.Streams, entry)
+	}
+	data, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("encode the state of %s: %w", t.session, err)
+	}
+	if err := atomicfile.Write(t.state, data); err != nil {
+		return err
+	}
+	t.dirty = false
+	return nil
+}
+
+// load reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the store's listing still
+// shows how much of each log is stored.
+func (t *tree) load() error {
+	data, err := os.ReadFile(t.state)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the state of %s: %w", t.session, err)
+	}
+	var state stateFile
+	if err := json.Unmarshal(data, &state); err != nil {
+		t.log.WithError(err).Warnf("%s is damaged: a log that was rotated meanwhile may be stored under both of its names", t.state)
+		return os.Rename(t.state, t.state+".damaged")
+	}
+	for _, entry := range state.Streams {
+		node, err := rayid.Parse[rayid.Node](entry.Node)
+		if err != nil || !entry.valid() {
+			t.log.WithField("log", entry.Path).Warnf("%s has an invalid entry for this log: if it was rotated meanwhile, it may be stored under both of its names", t.state)
+			continue
+		}
+		t.restore(node, entry)
+	}
+	return nil
+}
+
+// restore adds a stream from the state file.
+func (t *tree) restore(node rayid.Node, entry streamEntry) {
+	s := t.streamOf(node, entry.Path)
+	s.base, s.from, s.pos = entry.Base, entry.From, entry.Base
+	for i, e := range entry.Files {
+		f := e.file()
+		if i == entry.Cur && !f.sized {
+			f.size = entry.From
+		}
+		f.stream = s
+		s.files = append(s.files, f)
+		if f.state != finished {
+			t.files[f.id] = f
+		}
+	}
+	s.current = s.files[min(max(entry.Cur, 0), len(s.files)-1)]
+}
+
+// entry returns the file as an entry of the state file.
+func (f *file) entry() fileEntry {
+	e := fileEntry{Dir: f.dir, Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum, Read: f.read, Limit: f.limit, Gone: f.state == finished}
+	if isDump(f.name) {
+		e.Size = f.size
+	}
+	return e
+}
+
+// file is its inverse. A log has at least the bytes that were read of it; its size is not stored.
+func (e fileEntry) file() *file {
+	f := &file{state: restored, id: fileID{e.Dev, e.Ino}, dir: e.Dir, name: e.Name, limit: e.Limit, prefix: prefix{e.N, e.Sum}, read: e.Read, size: e.Read}
+	if e.Size > 0 && isDump(e.Name) {
+		f.size, f.sized = e.Size, true
+	}
+	if e.Gone {
+		f.state = finished
+	}
+	return f
+}
+
+// valid says whether save can have written the entry. Other users may be able to write to the folder, so the file is not trusted.
+func (s streamEntry) valid() bool {
+	if layout.CheckLogPath(keyPath(s.Path)) != nil || len(s.Files) == 0 || s.Base < 0 || s.From < 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.Files, func(e fileEntry) bool {
+		return e.Dir == "" || e.Name == "" || e.N < 0 || e.N > maxPrefix || e.Read < 0 || e.Size < 0 || e.Limit < 0
+	})
+}

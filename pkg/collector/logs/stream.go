@@ -1,0 +1,184 @@
+package logs
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// settle is the time without growth after which the stream continues with the file after a rotated one: the writer may still have the
+// rotated file open and write a few lines.
+const settle = 3 * time.Second
+
+// stream is everything that was ever written to one path: its generations, one after the other. It implements ship.Source.
+//
+// The stream's byte at base is the byte at from of its current file. When the current file has no more, the stream continues with another
+// file: base becomes the end of the stream, and from the first byte of that file that is not in the stream yet. If a file that the stream
+// has left grows again, the stream returns to it: late lines are stored late, but not lost.
+type stream struct {
+	state streamState
+	tree  *tree
+	path  string // below the logs folder: where its files are written
+	node  rayid.Node
+	key   string
+
+	files   []*file // oldest first; without those that are finished, except the current one
+	current *file
+	base    int64
+	from    int64
+	pos     int64 // the bytes before it are stored; in the state unlisted only assumed
+	// recorded says that the store has the stream as an empty object.
+	recorded bool
+	// shrunk is the length in the first listing that was shorter than base, plus one; 0 means that there was none. See startAgain.
+	shrunk int64
+}
+
+// add appends a generation.
+func (s *stream) add(f *file) {
+	f.stream = s
+	s.files = append(s.files, f)
+	if s.current == nil {
+		s.current, s.from = f, f.read
+	}
+}
+
+// consumed returns how many bytes of f are in the stored range of the stream.
+func (s *stream) consumed(f *file) int64 {
+	if f == s.current {
+		return s.from + s.pos - s.base
+	}
+	return f.read
+}
+
+// isHome says whether the file has the path that its log is written to, so it is not a rotated file.
+func (s *stream) isHome(f *file) bool { return f.name == s.path && f.dir == s.tree.dir }
+
+// unread returns how many bytes of f can be shipped now.
+func (s *stream) unread(f *file) int64 {
+	if f.state == following || f.state == restored {
+		return max(0, f.end()-s.consumed(f))
+	}
+	return 0
+}
+
+// pending says whether there is something to ship; the tree's lock is held.
+func (s *stream) pending(now time.Time) bool {
+	switch {
+	case s.current.state == moved:
+		return false
+	case s.isEmpty():
+		return true
+	case s.state == unlisted:
+		return slices.ContainsFunc(s.files, func(f *file) bool { return s.unread(f) > 0 })
+	}
+	return s.unread(s.current) > 0 || s.next(now) != nil
+}
+
+// isEmpty says whether the stream has no bytes and should be stored as an empty object.
+func (s *stream) isEmpty() bool {
+	f := s.current
+	return !s.recorded && s.pos == 0 && len(s.files) == 1 && f.size == 0 && f.sized && f.state != finished
+}
+
+// next returns the file to continue with when the current one has no more; nil if there is none for now.
+func (s *stream) next(now time.Time) *file {
+	newer := false
+	for _, f := range s.files {
+		if f == s.current {
+			newer = true
+		} else if s.unread(f) > 0 {
+			return f
+		}
+		// Lines keep their order: newer generations wait until this one is complete.
+		if newer && s.mayGrow(f, now) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// mayGrow says whether f may get more bytes that belong before those of a newer generation.
+func (s *stream) mayGrow(f *file, now time.Time) bool {
+	switch {
+	case f.state == moved:
+		return true // it may have grown since the last scan
+	case f.state == finished, s.tree.draining:
+		return false
+	}
+	return s.isHome(f) || now.Sub(f.grown) < settle
+}
+
+// moveTo makes next the current file. The state file is written first: after a crash the stored length alone does not show which file the
+// stream's last bytes came from.
+func (s *stream) moveTo(next *file) error {
+	s.current.read = s.consumed(s.current)
+	if s.current.state == finished {
+		s.drop(s.current)
+	}
+	s.current, s.base, s.from = next, s.pos, next.read
+	s.tree.metrics.generations.Inc()
+	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.full(), "from": s.from, "at": s.base}).Debug("a log goes on in another file")
+	return s.tree.save()
+}
+
+// drop forgets a generation.
+func (s *stream) drop(f *file) {
+	s.files = slices.DeleteFunc(s.files, func(g *file) bool { return g == f })
+}
+
+// startAgain returns to the oldest file that still exists, because the store has lost objects or is another one. Listings can be wrong for
+// a moment, and storing everything again is expensive, so two listings must agree.
+func (s *stream) startAgain(stored int64) error {
+	if s.shrunk != stored+1 {
+		s.shrunk = stored + 1
+		return fmt.Errorf("the store holds %d bytes, but %d were stored before; it is asked again", stored, s.base)
+	}
+	for _, f := range s.files {
+		f.read = 0
+	}
+	s.current, s.base, s.from, s.pos = s.files[0], stored, 0, stored
+	return nil
+}
+
+// seek finds the file and the offset in it that follow the stored bytes. changed says that the state file has other values.
+func (s *stream) seek(stored int64) (changed bool, err error) {
+	for s.pos = stored; s.current.state != finished && s.consumed(s.current) > s.current.end(); changed = true {
+		if err := s.tree.refresh(s.current); err != nil {
+			return changed, err
+		}
+		over := s.consumed(s.current) - s.current.end()
+		i := slices.Index(s.files, s.current) + 1
+		switch {
+		case over <= 0:
+		case i < len(s.files):
+			// Another collector was faster, or the state file is older than the store: the rest is of the next generation.
+			s.current.read = s.current.end()
+			s.current = s.files[i]
+			s.from, s.base = s.current.read, stored-over
+		default:
+			// The file is shorter than its stored bytes: it was truncated while no collector ran.
+			s.from, s.base = 0, stored
+		}
+	}
+	return changed, nil
+}
+
+// updateAge sets the time since which the current file has unstored bytes. They came when the file last grew, or earlier, and then they are
+// in a chunk that is due in any case.
+func (s *stream) updateAge() {
+	s.current.oldest = s.current.grown
+	if s.consumed(s.current) >= s.current.end() {
+		s.current.oldest = time.Time{}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,222 @@
+// Package node finds the ID of the Ray node that the collector runs beside.
+//
+// Ray's processes on a node write their ports to files in the session's folder that are named after the node: metrics_agent_port_{node ID},
+// and gcs_server_port_{node ID} on the head (ray/dashboard/agent.py). If there are none yet, or Ray is too old for them, a hook of the pod
+// may have written the ID to raylet_node_id. The last resort is the dashboard, which knows the node with the pod's address.
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Finder finds the node of each session below Ray's temporary folder. It is safe for concurrent use.
+type Finder struct {
+	// Dir is Ray's temporary folder.
+	Dir string
+	// Head prefers the head's raylet if several share the folder, as on one machine.
+	Head bool
+	// Get asks the dashboard for a path; nil if its address is not known.
+	Get func(ctx context.Context, path string) (io.ReadCloser, error)
+	// IP is the pod's own address, for the dashboard.
+	IP string
+
+	mu    sync.Mutex
+	nodes map[string]rayid.Node // by session, as found last
+	asked time.Time             // when the dashboard was asked last
+}
+
+// maxSessions is how many sessions are remembered; the oldest are dropped.
+const maxSessions = 1024
+
+// askGap is the shortest time between two requests to the dashboard.
+const askGap = 10 * time.Second
+
+// ErrUnknown is that the node's ID cannot be found yet.
+var ErrUnknown = errors.New("the node's ID is not known yet: no *_port_{node ID} file in the session's folder, no raylet_node_id file, and no answer of the dashboard")
+
+// Node is the ID of the node whose files a session's folder holds.
+func (f *Finder) Node(ctx context.Context, session string) (rayid.Node, error) {
+	node, err := f.fromFolder(session)
+	if errors.Is(err, ErrUnknown) && f.Get != nil && f.IP != "" {
+		node, err = f.fromDashboard(ctx)
+	}
+	if err == nil {
+		f.remember(session, node)
+	}
+	return node, err
+}
+
+// Known is the node that was found for a session, even if its folder is gone by now; false if none was found.
+func (f *Finder) Known(session string) (rayid.Node, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	node, ok := f.nodes[session]
+	return node, ok
+}
+
+// Newest is the newest session that a node was found for; "" if none was found. Names of sessions begin with their time.
+func (f *Finder) Newest() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	newest := ""
+	for session := range f.nodes {
+		newest = max(newest, session)
+	}
+	return newest
+}
+
+func (f *Finder) remember(session string, node rayid.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes == nil {
+		f.nodes = make(map[string]rayid.Node)
+	}
+	f.nodes[session] = node
+	if len(f.nodes) > maxSessions {
+		delete(f.nodes, slices.Min(slices.Collect(maps.Keys(f.nodes))))
+	}
+}
+
+// fromFolder looks into Ray's temporary folder, in which others can write anything.
+func (f *Finder) fromFolder(session string) (rayid.Node, error) {
+	root, err := os.OpenRoot(f.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rayid.Node{}, ErrUnknown
+	}
+	if err != nil {
+		return rayid.Node{}, fmt.Errorf("look for the node's ID: %w", err)
+	}
+	defer root.Close()
+	node, err := fromSession(root, session, f.Head)
+	if errors.Is(err, ErrUnknown) {
+		node, err = fromFile(root)
+	}
+	return node, err
+}
+
+// portFile is one {what}_port_{node ID} file.
+type portFile struct {
+	node    rayid.Node
+	rank    int
+	written time.Time
+}
+
+// maxEntries bounds the files of a session's folder that are looked at: Ray makes about twenty.
+const maxEntries = 10_000
+
+// fromSession reads the names of the port files. There can be several nodes' files: raylets of one machine share the folder, and a restarted
+// raylet has a new ID. The head's node is the one with a GCS; the node that runs is the one written last.
+func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
+	entries, err := regular.Folder(root, session, maxEntries)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rayid.Node{}, ErrUnknown
+	}
+	if err != nil {
+		return rayid.Node{}, fmt.Errorf("look for the node's ID: %w", err)
+	}
+	var files []portFile
+	for _, entry := range entries {
+		what, hex, ok := strings.Cut(entry.Name(), "_port_")
+		if !ok {
+			continue
+		}
+		id, err := rayid.Parse[rayid.Node](hex)
+		if err != nil || id.Nil() {
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil {
+			continue
+		}
+		p := portFile{node: id, written: info.ModTime()}
+		switch {
+		case head && what == "gcs_server":
+			p.rank = 2
+		case what == "metrics_agent":
+			p.rank = 1
+		}
+		files = append(files, p)
+	}
+	if len(files) == 0 {
+		return rayid.Node{}, ErrUnknown
+	}
+	return slices.MaxFunc(files, func(a, b portFile) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.written.Compare(b.written), strings.Compare(a.node.String(), b.node.String()))
+	}).node, nil
+}
+
+// hookFile is written by a hook of the pod; an ID and white space take less than maxHookFile.
+const (
+	hookFile    = "raylet_node_id"
+	maxHookFile = 1024
+)
+
+// fromFile reads the ID that a hook wrote. Errors do not quote the file: it may contain something secret.
+func fromFile(root *os.Root) (rayid.Node, error) {
+	data, err := regular.Read(root, hookFile, maxHookFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rayid.Node{}, ErrUnknown
+	}
+	if err != nil {
+		return rayid.Node{}, fmt.Errorf("look for the node's ID: %w", err)
+	}
+	id, err := rayid.Parse[rayid.Node](strings.TrimSpace(string(data)))
+	if err != nil {
+		return rayid.Node{}, fmt.Errorf("look for the node's ID: %s does not contain an ID: have the pod's hook write the raylet's --node_id there, or remove the hook", hookFile)
+	}
+	return id, nil
+}
+
+// fromDashboard asks for the living node with the pod's address.
+func (f *Finder) fromDashboard(ctx context.Context) (rayid.Node, error) {
+	f.mu.Lock()
+	soon := time.Since(f.asked) < askGap
+	if !soon {
+		f.asked = time.Now()
+	}
+	f.mu.Unlock()
+	if soon {
+		return rayid.Node{}, ErrUnknown
+	}
+	body, err := f.Get(ctx, "/api/v0/nodes?limit=10000&filter_keys=state&filter_predicates=%3D&filter_values=ALIVE")
+	if err != nil {
+		return rayid.Node{}, fmt.Errorf("%w (%w)", ErrUnknown, err)
+	}
+	defer body.Close()
+	nodes := answer.NewReader(body)
+	if err := nodes.Enter("data", "result", "result"); err != nil {
+		return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", ErrUnknown, err)
+	}
+	for range answer.MaxNodes {
+		if !nodes.More() {
+			break
+		}
+		var n struct {
+			ID    string `json:"node_id"`
+			IP    string `json:"node_ip"`
+			State string `json:"state"`
+		}
+		if err := nodes.Row(&n); err != nil {
+			return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", ErrUnknown, err)
+		}
+		if n.IP == f.IP && n.State == "ALIVE" {
+			return rayid.Parse[rayid.Node](n.ID)
+		}
+	}
+	return rayid.Node{}, fmt.Errorf("%w (the dashboard knows no living node at %s)", ErrUnknown, f.IP)
+}

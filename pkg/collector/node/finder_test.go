@@ -1,0 +1,237 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+)
+
+const (
+	session = "session_2026-11-20_23-19-45_581717_22125"
+	a       = "11ddada2522c973b78d21316e6e058f54500e29f808a1ee396c6e558"
+	b       = "14b1c508611d2008077d0714613cb3f52e6aae4d0f01718a64385287"
+	c       = "65976f1a5e43d47c5c38a18d01472badef520e755b01f93df1534b33"
+)
+
+func TestNode(t *testing.T) {
+	const answer = `{"result":true,"msg":"","data":{"result":{"total":2,"result":[
+		{"node_id":"` + a + `","node_ip":"10.0.0.1","state":"ALIVE"},{"node_id":"` + c + `","node_ip":"10.0.0.2","state":"DEAD"},{"node_id":"` + b + `","node_ip":"10.0.0.2","state":"ALIVE"}]}}}`
+	dashboard := func(context.Context, string) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(answer)), nil
+	}
+	down := func(context.Context, string) (io.ReadCloser, error) { return nil, errors.New("connection refused") }
+	for name, test := range map[string]struct {
+		files []string // in the order they are written
+		hook  string
+		head  bool
+		get   func(context.Context, string) (io.ReadCloser, error)
+		ip    string
+		want  string
+	}{
+		"one node":                {files: []string{"metrics_agent_port_" + a, "dashboard_agent_listen_port_" + a}, want: a},
+		"other ports only":        {files: []string{"dashboard_agent_listen_port_" + b}, want: b},
+		"restarted raylet":        {files: []string{"metrics_agent_port_" + b, "metrics_agent_port_" + a}, want: a},
+		"agent over other ports":  {files: []string{"metrics_agent_port_" + a, "runtime_env_agent_port_" + b}, want: a},
+		"head of one machine":     {files: []string{"gcs_server_port_" + a, "metrics_agent_port_" + a, "metrics_agent_port_" + b}, head: true, want: a},
+		"worker of one machine":   {files: []string{"gcs_server_port_" + a, "metrics_agent_port_" + a, "metrics_agent_port_" + b}, want: b},
+		"foreign names":           {files: []string{"metrics_agent_port_../../x", "x_port_12", "metrics_agent_port_" + strings.Repeat("f", 56), "node_ip_address.json"}, want: ""},
+		"hook":                    {hook: b + "\n", want: b},
+		"damaged hook":            {hook: "nonsense", want: ""},
+		"dashboard":               {get: dashboard, ip: "10.0.0.2", want: b},
+		"dashboard without it":    {get: dashboard, ip: "10.0.0.3", want: ""},
+		"dashboard not reachable": {get: down, ip: "10.0.0.2", want: ""},
+		"nothing":                 {want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &Finder{Dir: t.TempDir(), Head: test.head, Get: test.get, IP: test.ip}
+			if err := os.Mkdir(filepath.Join(f.Dir, session), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range test.files {
+				path := filepath.Join(f.Dir, session, filepath.Base(name))
+				if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				written := time.Unix(1e9+int64(i), 0)
+				if err := os.Chtimes(path, written, written); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.hook != "" {
+				if err := os.WriteFile(filepath.Join(f.Dir, "raylet_node_id"), []byte(test.hook), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := f.Node(t.Context(), session)
+			if (err != nil) != (test.want == "") || (err == nil && got.String() != test.want) {
+				t.Errorf("got %s, %v, want %q", got, err, test.want)
+			}
+			if known, ok := f.Known(session); ok != (test.want != "") || (ok && known != got) {
+				t.Errorf("known is %s, %t", known, ok)
+			}
+		})
+	}
+}
+
+func TestRecordedTrees(t *testing.T) {
+	r := recording.Open(t)
+	for name, want := range map[string]string{"head": a, "w1": b, "w2": c} {
+		f := &Finder{Dir: r.TmpRay(name), Head: name == "head"}
+		if got, err := f.Node(t.Context(), session); err != nil || got.String() != want {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+func TestDashboardIsNotAskedOften(t *testing.T) {
+	asked := 0
+	f := &Finder{Dir: t.TempDir(), IP: "10.0.0.1", Get: func(context.Context, string) (io.ReadCloser, error) {
+		asked++
+		return nil, errors.New("busy")
+	}}
+	for range 3 {
+		if _, err := f.Node(t.Context(), session); !errors.Is(err, ErrUnknown) {
+			t.Error(err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestHostileFiles: whoever may write to Ray's temporary folder can put anything where the node's ID is looked for.
+func TestHostileFiles(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("hunter2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id := filepath.Join(t.TempDir(), "id")
+	if err := os.WriteFile(id, []byte(a), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	away := t.TempDir()
+	if err := os.WriteFile(filepath.Join(away, "metrics_agent_port_"+a), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := func(to, name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fifo := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			if err := syscall.Mkfifo(filepath.Join(dir, name), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, put := range map[string]func(*testing.T, string){
+		"endless":          link("/dev/zero", "raylet_node_id"),
+		"another's secret": link(secret, "raylet_node_id"),
+		"an ID elsewhere":  link(id, "raylet_node_id"),
+		"a FIFO":           fifo("raylet_node_id"),
+		"a folder":         func(t *testing.T, dir string) { _ = os.Mkdir(filepath.Join(dir, "raylet_node_id"), 0o755) },
+		"too long": func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, "raylet_node_id"), []byte(a+strings.Repeat("\n", 1<<20)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"its content": func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, "raylet_node_id"), []byte("hunter2"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a session that is a FIFO":         fifo(session),
+		"a session that is a link":         link(away, session),
+		"a session that is a link to root": link("/", session),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &Finder{Dir: t.TempDir()}
+			put(t, f.Dir)
+			done := make(chan error, 1)
+			go func() {
+				node, err := f.Node(context.Background(), session)
+				if err == nil {
+					err = fmt.Errorf("found %s", node)
+				} else if !strings.Contains(err.Error(), "hunter2") {
+					err = nil
+				}
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Error("it waits for ever")
+			}
+		})
+	}
+}
+
+// TestManyNodesOfTheDashboard: its answer is read as far as it can be one.
+func TestManyNodesOfTheDashboard(t *testing.T) {
+	for name, answer := range map[string]string{
+		"many nodes": `{"data":{"result":{"result":[` + strings.Repeat(`{},`, answer.MaxNodes) + `{"node_id":"` + a + `","node_ip":"10.0.0.1","state":"ALIVE"}]}}}`,
+		"deep":       strings.Repeat(`[`, 1<<20),
+		"deep below": `{"data":{"x":` + strings.Repeat(`[`, 1<<20),
+		"no list":    `{"data":7}`,
+	} {
+		f := &Finder{Dir: t.TempDir(), IP: "10.0.0.1", Get: func(context.Context, string) (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(answer)), nil
+		}}
+		if got, err := f.Node(t.Context(), session); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// TestOldSessions: a scan asks for the nodes of all sessions, also of those that are over, whose events come no more.
+func TestOldSessions(t *testing.T) {
+	const old = "session_2026-11-19_00-00-00_000000_1"
+	f := &Finder{Dir: t.TempDir()}
+	for name, id := range map[string]string{old: a, session: b} {
+		if err := os.Mkdir(filepath.Join(f.Dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+id), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, scanned := range []string{old, session, old} {
+		if _, err := f.Node(t.Context(), scanned); err != nil {
+			t.Fatal(err)
+		}
+		if node, ok := f.Known(session); scanned != old && (!ok || node.String() != b) {
+			t.Errorf("events of %s are of node %s, %t", session, node, ok)
+		}
+	}
+	if node, ok := f.Known(session); !ok || node.String() != b {
+		t.Errorf("after the scan of an old session: %s, %t", node, ok)
+	}
+	for i := range 2 * maxSessions {
+		name := fmt.Sprintf("session_2026-11-18_%06d", i)
+		if err := os.Symlink(old, filepath.Join(f.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Node(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, ok := f.Known(session); !ok || len(f.nodes) > maxSessions {
+		t.Errorf("%d sessions are remembered, the newest: %t", len(f.nodes), ok)
+	}
+}

@@ -1,0 +1,73 @@
+package collector
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Options of a collector.
+type Options struct {
+	Store blob.Creator
+	// Root is the prefix of all stored keys.
+	Root               string
+	Namespace, Cluster string
+	// OwnerKind and OwnerName are the RayJob or RayService that created the cluster; empty if the user created it directly.
+	OwnerKind, OwnerName string
+	// Head says that the collector runs on the cluster's head node. Then it takes snapshots and stores the metadata of the sessions.
+	Head bool
+	// RayTmpDir is Ray's temporary folder.
+	RayTmpDir string
+	// SpoolDir is the folder for data that is not stored yet, and for state that must survive a restart.
+	SpoolDir      string
+	SpoolMaxBytes int64
+	// EventFsync is the longest time that an accepted event is only in memory. 0 means that it is on disk before it is accepted.
+	EventFsync time.Duration
+	// EventsAddress and EventsPort are where events are taken; see listen. Senders are not authenticated, so accept only the pod itself
+	// (Loopback).
+	EventsAddress string
+	EventsPort    int
+	// MetricsAddress and MetricsPort are where health and metrics are served: Kubernetes and Prometheus ask from outside the pod.
+	MetricsAddress string
+	MetricsPort    int
+	// PodIP is the pod's address.
+	PodIP string
+	// Dashboard is the address of the dashboard, "" for none. Token gives its token.
+	Dashboard string
+	Token     func() (string, error)
+	// AdditionalEndpoints are further dashboard URLs to save every SnapshotInterval.
+	AdditionalEndpoints []string
+	SnapshotInterval    time.Duration
+	SnapshotMaxBytes    int64
+
+	// Metrics says whether Ray's metrics are read, MetricsInterval how often (0: never), MetricsMaxSeries how many series of the node.
+	Metrics          MetricsMode
+	MetricsInterval  time.Duration
+	MetricsMaxSeries int
+
+	PushInterval time.Duration
+	// MaxChunkBytes bounds a chunk before compression, EventBodyBytes the body of a request with events; 0 is the default.
+	MaxChunkBytes, EventBodyBytes    int64
+	UploadConcurrency                int
+	UploadBytesPerSecond             int64
+	EventCompression, LogCompression layout.Compression
+	DeleteShipped                    bool
+
+	Log        logrus.FieldLogger
+	Registerer prometheus.Registerer
+	Gatherer   prometheus.Gatherer
+}
+
+// MetricsMode says whether Ray's metrics are read.
+type MetricsMode string
+
+const (
+	// MetricsAuto reads them if a second reader does not disturb the first.
+	MetricsAuto MetricsMode = "auto"
+	MetricsOn   MetricsMode = "on"
+	MetricsOff  MetricsMode = "off"
+)

@@ -1,0 +1,115 @@
+package collector
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/collector/node"
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// places finds where events are stored. Events do not create sessions: a session exists if it has a folder in Ray's temporary folder.
+type places struct {
+	dir    string // Ray's temporary folder
+	finder *node.Finder
+	log    logrus.FieldLogger
+
+	mu     sync.Mutex
+	absent map[string]time.Time // sessions without a folder, and when events first named them
+}
+
+const (
+	// absentWait is how long events of a session wait for its folder. Ray makes the folder before it starts anything that sends events.
+	absentWait = time.Minute
+	// maxAbsent is the maximum number of sessions that are waited for.
+	maxAbsent = 64
+)
+
+var errNodeUnknown = errors.New("the collector does not know its Ray node's ID yet")
+
+// of returns where events that name a session are stored. Events that name no session (""), or a session without a folder, are stored with
+// the running session: only this node's processes can have sent them.
+func (p *places) of(session string) (sink.Destination, error) {
+	if at, ok := p.known(session); ok {
+		return at, nil
+	}
+	if session != "" {
+		if p.present(session) {
+			return sink.Destination{}, errNodeUnknown
+		}
+		if p.wait(session) {
+			return sink.Destination{}, fmt.Errorf("session %s has no folder here yet", session)
+		}
+	}
+	if at, ok := p.known(p.running()); ok {
+		return at, nil
+	}
+	if at, ok := p.known(p.finder.Newest()); ok {
+		return at, nil
+	}
+	return sink.Destination{}, errNodeUnknown
+}
+
+func (p *places) known(session string) (sink.Destination, bool) {
+	id, ok := p.finder.Known(session)
+	return sink.Destination{Session: session, Node: id}, ok
+}
+
+// present says whether a session has a folder.
+func (p *places) present(session string) bool {
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	info, err := root.Lstat(session)
+	return err == nil && info.IsDir()
+}
+
+// check returns an error for a session that has no folder here and never had one.
+func (p *places) check(session string) error {
+	if _, ok := p.known(session); ok || p.present(session) {
+		return nil
+	}
+	return fmt.Errorf("session %.300q has no folder in Ray's temporary folder, so nothing of it is stored", session)
+}
+
+// running returns the session that Ray names as the running one; "" if there is none.
+func (p *places) running() string {
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	to, err := root.Readlink("session_latest")
+	if err != nil || layout.CheckSessionName(filepath.Base(to)) != nil {
+		return ""
+	}
+	return filepath.Base(to)
+}
+
+// wait says whether a session's folder may still appear. Each session is waited for once.
+func (p *places) wait(session string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, ok := p.absent[session]
+	if !ok {
+		if len(p.absent) >= maxAbsent {
+			return false
+		}
+		if p.absent == nil {
+			p.absent = make(map[string]time.Time)
+		}
+		first = time.Now()
+		p.absent[session] = first
+		p.log.WithField("session", session).Warnf("events name a session that has no folder in Ray's temporary folder; if none appears within %s, they are stored with the running session", absentWait)
+	}
+	return time.Since(first) < absentWait
+}

@@ -1,0 +1,219 @@
+package collector
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/pkg/collector/node"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// makeSession makes a session's folder with what tells its node.
+func makeSession(t *testing.T, dir, name string, id rayid.Node) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, name, "logs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, filepath.Join(dir, name, "metrics_agent_port_"+id.String()), "1")
+}
+
+func TestPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const (
+			old, now, later = "session_2026-11-19_00-00-00_000000_1", "session_2026-11-20_00-00-00_000000_1", "session_2026-11-21_00-00-00_000000_1"
+			bogus           = "session_2030-01-01_00-00-00_000000_1"
+		)
+		dir := t.TempDir()
+		log, logged := logtest.NewNullLogger()
+		p := &places{dir: dir, finder: &node.Finder{Dir: dir}, log: log}
+		scan := func(names ...string) {
+			for _, name := range names {
+				if _, err := p.finder.Node(t.Context(), name); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		check := func(when, session, want string, id byte) {
+			t.Helper()
+			at, err := p.of(session)
+			if want == "" && err == nil || want != "" && (err != nil || at.Session != want || at.Node != rayid.Node{id}) {
+				t.Errorf("%s: events of %q are stored under %s of node %s, %v, want %q", when, session, at.Session, at.Node, err, want)
+			}
+		}
+		check("before Ray has started", "", "", 0)
+		check("before Ray has started", now, "", 0)
+		makeSession(t, dir, old, rayid.Node{1})
+		makeSession(t, dir, now, rayid.Node{2})
+		check("before the first scan", now, "", 0)
+		if len(p.absent) != 1 {
+			t.Errorf("waiting for the folders of %v", p.absent)
+		}
+		scan(now, old) // an old session last
+		check("running", now, now, 2)
+		check("an old session's last events", old, old, 1)
+		check("no session, no session_latest", "", now, 2)
+		if err := os.Symlink(old, filepath.Join(dir, "session_latest")); err != nil {
+			t.Fatal(err)
+		}
+		check("no session, the clock went back", "", old, 1)
+		if err := os.Remove(filepath.Join(dir, "session_latest")); err != nil {
+			t.Fatal(err)
+		}
+
+		check("no folder yet", later, "", 0)
+		time.Sleep(absentWait / 2)
+		makeSession(t, dir, later, rayid.Node{3})
+		check("a folder that was not scanned", later, "", 0)
+		scan(later)
+		check("its folder has come", later, later, 3)
+		if err := os.RemoveAll(filepath.Join(dir, later)); err != nil {
+			t.Fatal(err)
+		}
+		check("its folder is gone", later, later, 3)
+
+		check("a session of nobody", bogus, "", 0)
+		time.Sleep(absentWait)
+		check("a session of nobody, when no folder came", bogus, later, 3)
+		for i := range 2 * maxAbsent {
+			_, _ = p.of(bogus + strings.Repeat("1", i+1))
+		}
+		if len(p.absent) > maxAbsent || len(logged.AllEntries()) > maxAbsent {
+			t.Errorf("waiting for the folders of %d sessions, %d lines in the log", len(p.absent), len(logged.AllEntries()))
+		}
+		check("too many sessions of nobody", bogus+"2", later, 3)
+		if err := os.Symlink("/etc", filepath.Join(dir, bogus+"3")); err != nil {
+			t.Fatal(err)
+		}
+		check("a link is no session's folder", bogus+"3", later, 3)
+	})
+}
+
+// TestListeners: events are taken in the pod itself only, probes and metrics are answered to all, and neither port takes the other's place.
+func TestListeners(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	c := start(t, o)
+	defer stop(t, c)
+	for _, l := range append(c.eventListeners, c.metricListeners...) {
+		if tcp, ok := l.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+			t.Errorf("%v is no loopback address", l.Addr())
+		}
+	}
+	events, metrics := portOf(c.eventListeners[0]), portOf(c.metricListeners[0])
+	if events == metrics {
+		t.Errorf("both are at port %d", events)
+	}
+	for _, l := range c.eventListeners {
+		answer, err := http.Get("http://" + l.Addr().String() + "/v1/events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%v: %d", l.Addr(), answer.StatusCode)
+		}
+	}
+	answer, err := http.Post("http://"+c.MetricsAddr().String()+"/v1/events", "application/json", strings.NewReader("[]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusNotFound {
+		t.Errorf("the port for metrics answers %d to events", answer.StatusCode)
+	}
+	again, _ := options(t, t.TempDir())
+	again.EventsPort = events
+	if second, err := New(again); err == nil || !strings.Contains(err.Error(), "--events-port") {
+		t.Errorf("a second collector at port %d: %v, %v", events, second, err)
+	}
+}
+
+// TestConnectionsAreBounded: whoever opens more connections for metrics than there may be gets none, until others are closed.
+func TestConnectionsAreBounded(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	c := start(t, o)
+	defer stop(t, c)
+	answered := func() bool {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		answer, err := client.Get("http://" + c.MetricsAddr().String() + "/healthz")
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	}
+	if !answered() {
+		t.Fatal("not healthy")
+	}
+	l, ok := c.metricListeners[0].(*limitedListener)
+	if !ok {
+		t.Fatalf("%T", c.metricListeners[0])
+	}
+	l.open.Add(maxConnections)
+	if answered() {
+		t.Errorf("a connection beyond %d is served", maxConnections)
+	}
+	l.open.Add(-maxConnections)
+	if !answered() {
+		t.Error("no connection is served after others were closed")
+	}
+}
+
+// TestLoopbackHasBothFamilies: localhost is 127.0.0.1 to some and ::1 to others.
+func TestLoopbackHasBothFamilies(t *testing.T) {
+	listeners, err := listen(Loopback, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = closeAll(listeners) }()
+	want := 0
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		if l, err := net.Listen("tcp", address); err == nil {
+			want++
+			_ = l.Close()
+		}
+	}
+	if len(listeners) != want {
+		t.Errorf("%d listeners, the machine has %d families", len(listeners), want)
+	}
+	for _, l := range listeners {
+		if portOf(l) != portOf(listeners[0]) {
+			t.Errorf("%v has another port than %v", l.Addr(), listeners[0].Addr())
+		}
+	}
+}
+
+// TestDashboardMakesNoSessions: what answers on the head's port for the dashboard cannot make up sessions.
+func TestDashboardMakesNoSessions(t *testing.T) {
+	answers := map[string]string{"/api/version": `{"ray_version":"2.60.0","session_name":"session_bogus"}`, "/timezone": `"UTC"`}
+	dashboard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answer, ok := answers[r.URL.String()]; ok {
+			_, _ = io.WriteString(w, answer)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	defer dashboard.Close()
+	o, store := options(t, t.TempDir())
+	o.Head, o.Dashboard = true, dashboard.URL
+	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
+	c := start(t, o)
+	stop(t, c)
+	for _, key := range store.Keys() {
+		if strings.Contains(key, "bogus") {
+			t.Errorf("stored %s", key)
+		}
+	}
+	if known, err := os.ReadFile(filepath.Join(o.SpoolDir, "sessions.json")); err == nil && strings.Contains(string(known), "bogus") {
+		t.Errorf("remembered %s", known)
+	}
+}

@@ -1,0 +1,117 @@
+package collector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/semver"
+
+	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/collector/node"
+)
+
+// metricsSince is the first version of Ray whose exporters keep a gauge's value after a read. In earlier versions a read removes the values
+// of all gauges until Ray reports again, about 10 s later, so two readers take them from each other
+// (ray/_private/telemetry/open_telemetry_metric_recorder.py; seen in 2.55.1, read in 2.55.0 to 2.56.1; 2.57.0 keeps them for 20 s).
+const metricsSince = "v2.57.0"
+
+// runningSession returns the session whose raylet runs; "" if there is none.
+func (c *Collector) runningSession() (string, error) {
+	_, session, err := c.tailer.Sessions()
+	if err != nil || session == "" {
+		return "", err
+	}
+	if running, err := node.Running(session); err != nil || !running {
+		return "", err
+	}
+	return session, nil
+}
+
+// nodeAddress is the host in the metrics' label instance: the pod's address, or the first of this host that is not the loopback.
+func nodeAddress(podIP string) string {
+	if podIP != "" {
+		return podIP
+	}
+	addresses, _ := net.InterfaceAddrs()
+	for _, a := range addresses {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}
+
+// metricsAllowed returns an error if reading a session's metrics could take values away from another reader.
+func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
+	version := c.sessions.rayVersion(session)
+	if version == "" {
+		var err error
+		if version, err = c.headVersion(ctx); err != nil {
+			return fmt.Errorf("metrics are not read before Ray's version is known (unless --metrics=on): %w", err)
+		}
+		c.sessions.learn(session, version, 0)
+	}
+	v := "v" + version
+	if !semver.IsValid(v) { // a development version, as 3.0.0.dev0
+		v = "v" + strings.Join(strings.SplitN(version, ".", 4)[:min(3, strings.Count(version, ".")+1)], ".")
+	}
+	if semver.Compare(v, metricsSince) >= 0 {
+		return nil
+	}
+	return fmt.Errorf("metrics are not read: Ray %s loses values to a second reader, so a Prometheus that reads it would miss some. If there is none, or it reads /metrics/ray of this collector instead, set --metrics=on", version)
+}
+
+// currentCluster is the file in which `ray start` writes the address of the cluster's head (ray/_private/utils.py).
+const currentCluster = "ray_current_cluster"
+
+// headVersion asks the head's dashboard, which tells the version without a token.
+func (c *Collector) headVersion(ctx context.Context) (string, error) {
+	if c.opts.Head || c.opts.Dashboard == "" {
+		return "", errors.New("the dashboard has not answered yet")
+	}
+	dashboard, err := url.Parse(c.opts.Dashboard)
+	if err != nil {
+		return "", err
+	}
+	head, err := c.headHost()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(head, dashboard.Port())+"/api/version", nil)
+	if err != nil {
+		return "", err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var about struct {
+		Version string `json:"ray_version"`
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&about); err != nil || about.Version == "" || len(about.Version) > 64 {
+		return "", fmt.Errorf("the head's dashboard answers %d without a version", answer.StatusCode)
+	}
+	return about.Version, nil
+}
+
+func (c *Collector) headHost() (string, error) {
+	data, err := regular.ReadFile(filepath.Join(c.opts.RayTmpDir, currentCluster), 256)
+	if err != nil {
+		return "", err
+	}
+	host, _, err := net.SplitHostPort(strings.TrimSpace(string(data)))
+	return host, err
+}

@@ -1,0 +1,241 @@
+package collector
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+const nodeHex = "14b1c508611d2008077d0714613cb3f52e6aae4d0f01718a64385287"
+
+// rayNode is a temporary folder of Ray as that of a node that runs, with an exporter.
+func rayNode(t *testing.T, exporter http.Handler) (tmpRay string, raylet net.Listener) {
+	t.Helper()
+	tmpRay, err := os.MkdirTemp("", "ray") // t.TempDir is too long a path for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmpRay) })
+	folder := filepath.Join(tmpRay, session().Name)
+	for _, dir := range []string{"logs", "sockets", grafanaFolder} {
+		if err := os.MkdirAll(filepath.Join(folder, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raylet, err = net.Listen("unix", filepath.Join(folder, "sockets/raylet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raylet.Close() })
+	server := httptest.NewServer(exporter)
+	t.Cleanup(server.Close)
+	for name, content := range map[string]string{
+		"metrics_agent_port_" + nodeHex:                   "1",
+		"metrics_export_port_" + nodeHex:                  fmt.Sprint(server.Listener.Addr().(*net.TCPAddr).Port),
+		grafanaFolder + "/default_grafana_dashboard.json": `{"title": "Default"}`,
+		grafanaFolder + "/serve_grafana_dashboard.json":   `{"title": "Serve"`,
+		grafanaFolder + "/other":                          `{}`,
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(folder, filepath.Join(tmpRay, "session_latest")); err != nil {
+		t.Fatal(err)
+	}
+	return tmpRay, raylet
+}
+
+type series struct {
+	names  []string
+	values map[string][]float64
+
+	targets [][]samples.Label
+	present samples.Present
+}
+
+func (s *series) Start(targets [][]samples.Label) {
+	s.targets = targets
+	s.present.Start(len(targets))
+}
+
+func (s *series) Wants(string) bool { return true }
+
+func (s *series) Series(target int, name string, _ []samples.Label) int {
+	s.names = append(s.names, fmt.Sprint(name, s.targets[target][1:]))
+	s.present.Add(target, len(s.names)-1)
+	return len(s.names) - 1
+}
+
+func (s *series) Metric(samples.Metric) {}
+
+func (s *series) Read(r *samples.Read) {
+	for n, value := range s.present.Read(r) {
+		s.values[s.names[n]] = append(s.values[s.names[n]], value)
+	}
+}
+
+// TestMetrics: a node's metrics are read at the start and once more at the end, and stored, and so are the Grafana dashboards of a head.
+func TestMetrics(t *testing.T) {
+	var reads atomic.Int64
+	var tmpRay string
+	var raylet net.Listener
+	tmpRay, raylet = rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := reads.Add(1)
+		if n == 2 {
+			_ = raylet.Close() // Ray ends, and nobody has to wait for it
+		}
+		_, _ = fmt.Fprintf(w, "# TYPE ray_x gauge\nray_x %d\n", n)
+	}))
+	o, store := options(t, tmpRay)
+	o.Head, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = true, MetricsOn, time.Hour, 100
+	c := start(t, o)
+	for reads.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.storeMetadata(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stop(t, c)
+
+	type chunk struct {
+		offset int64
+		lines  []byte
+	}
+	var chunks []chunk
+	dashboards := map[string]string{}
+	for _, key := range store.Keys() {
+		object, err := layout.ParseObject("log", session(), key)
+		if err != nil {
+			continue
+		}
+		switch object.Kind {
+		case layout.Metrics:
+			if object.Node.String() != nodeHex || object.Compression != layout.Zstd {
+				t.Errorf("%s: %+v", key, object)
+			}
+			chunks = append(chunks, chunk{object.Offset, plain(t, store.Object(key))})
+		case layout.GrafanaDashboard:
+			dashboards[object.Path] = string(plain(t, store.Object(key)))
+		}
+	}
+	slices.SortFunc(chunks, func(a, b chunk) int { return cmp.Compare(a.offset, b.offset) })
+	got := &series{values: make(map[string][]float64)}
+	d := samples.NewDecoder(got)
+	for _, c := range chunks {
+		for line := range bytes.Lines(c.lines) {
+			if err := d.Line(line); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	const labels = "[{job ray} {ray_io_cluster lab} {namespace default}]"
+	if want := "map[ray_x" + labels + ":[1 2] up" + labels + ":[1 1]]"; fmt.Sprint(got.values) != want {
+		t.Errorf("stored %v, want %s", got.values, want)
+	}
+	if len(dashboards) != 1 || dashboards["default_grafana_dashboard.json"] != `{"title": "Default"}` {
+		t.Errorf("Grafana dashboards %q", dashboards)
+	}
+}
+
+func plain(t *testing.T, data []byte) []byte {
+	t.Helper()
+	in, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := in.DecodeAll(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestMetricsAuto: they are read from Ray 2.57 on, and not while the version is unknown. A worker learns it from the head.
+func TestMetricsAuto(t *testing.T) {
+	for version, want := range map[string]string{
+		"2.55.1": "loses values", "2.56.1": "loses values", "2.57.0": "", "2.60.0": "", "3.0.0.dev0": "", "": "before Ray's version is known",
+	} {
+		for _, head := range []bool{true, false} {
+			dashboard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if version == "" || r.URL.Path != "/api/version" {
+					http.NotFound(w, r)
+					return
+				}
+				_ = json.NewEncoder(w).Encode(map[string]string{"ray_version": version})
+			}))
+			tmpRay, _ := rayNode(t, http.NotFoundHandler())
+			o, _ := options(t, tmpRay)
+			o.Head, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = head, MetricsAuto, time.Hour, 100
+			o.Dashboard = dashboard.URL
+			if err := os.WriteFile(filepath.Join(o.RayTmpDir, currentCluster), []byte("127.0.0.1:6379"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			c, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if head && version != "" {
+				c.sessions.learn(session().Name, version, 1)
+			}
+			err = c.metricsAllowed(t.Context(), session().Name)
+			if (want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), want)) {
+				t.Errorf("Ray %q, head %t: %v, want %q", version, head, err, want)
+			}
+			if err := c.spool.Close(); err != nil {
+				t.Error(err)
+			}
+			for _, l := range append(c.eventListeners, c.metricListeners...) {
+				_ = l.Close()
+			}
+			dashboard.Close()
+		}
+	}
+}
+
+// TestLastRead is what a Prometheus gets that asks the collector instead of Ray.
+func TestLastRead(t *testing.T) {
+	tmpRay, raylet := rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ray_x 1\n") }))
+	o, _ := options(t, tmpRay)
+	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100
+	c := start(t, o)
+	defer stop(t, c)
+	defer raylet.Close()
+	for {
+		answer, err := http.Get(c.url("/metrics/ray"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode == http.StatusNotFound {
+			time.Sleep(time.Millisecond) // not read yet
+			continue
+		}
+		if string(text) != "ray_x 1\n" {
+			t.Errorf("got %q", text)
+		}
+		return
+	}
+}

@@ -1,0 +1,200 @@
+package scrape
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+// handler receives the content of an exposition.
+type handler interface {
+	// metric gets a metric's type and help; either may be "". Only the first call for a name counts.
+	metric(m samples.Metric)
+	// sample gets a value of a series; spelling is the series' name and braces, as they were written.
+	sample(spelling []byte, value float64) error
+}
+
+// maxLine bounds one line. Ray's longest have about 500 bytes.
+const maxLine = 64 << 10
+
+// readExposition reads Prometheus's text format. It ignores the additions of OpenMetrics: timestamps, exemplars and units. Invalid lines
+// are skipped; bad is their number. Source: prometheus.io/docs/instrumenting/exposition_formats.
+func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
+	in := bufio.NewReaderSize(r, maxLine)
+	var m samples.Metric // what the comments before this line describe
+	flush := func() {
+		if m.Name != "" {
+			h.metric(m)
+		}
+		m = samples.Metric{}
+	}
+	defer flush()
+	for {
+		line, err := in.ReadSlice('\n')
+		tooLong := false
+		for errors.Is(err, bufio.ErrBufferFull) {
+			tooLong = true
+			_, err = in.ReadSlice('\n')
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return lines, bad, err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		switch {
+		case tooLong:
+			bad++
+		case len(line) == 0:
+		case line[0] == '#':
+			if name, what, text := comment(line); name != "" {
+				if name != m.Name {
+					flush()
+					m.Name = name
+				}
+				switch {
+				case what == "HELP" && m.Help == "":
+					m.Help = unescape(text)
+				case what == "TYPE" && m.Type == "":
+					m.Type = text
+				}
+			}
+		default:
+			flush()
+			lines++
+			if lineErr := sampleLine(line, h); errors.Is(lineErr, errLine) {
+				bad++
+			} else if lineErr != nil {
+				return lines, bad, lineErr
+			}
+		}
+		if err != nil {
+			return lines, bad, nil
+		}
+	}
+}
+
+// comment reads "# HELP name text" and "# TYPE name type"; other comments have no name.
+func comment(line []byte) (name, what, text string) {
+	words := strings.SplitN(string(line), " ", 4)
+	if len(words) < 4 || words[0] != "#" || (words[1] != "HELP" && words[1] != "TYPE") {
+		return "", "", ""
+	}
+	return strings.ToValidUTF8(words[2], "\uFFFD"), words[1], strings.ToValidUTF8(words[3], "\uFFFD")
+}
+
+// errLine says that a line is invalid.
+var errLine = errors.New("not a line of Prometheus's text format")
+
+// sampleLine reads `name{label="value",…} value …`.
+func sampleLine(line []byte, h handler) error {
+	spelling := line[:nameEnd(line)]
+	if len(spelling) == 0 {
+		return errLine
+	}
+	rest := bytes.TrimLeft(line[len(spelling):], " \t")
+	if len(rest) > 0 && rest[0] == '{' {
+		n := bracesEnd(rest)
+		if n < 0 {
+			return errLine
+		}
+		spelling = line[:len(line)-len(rest)+n]
+		rest = rest[n:]
+	}
+	rest = bytes.TrimLeft(rest, " \t")
+	if i := bytes.IndexAny(rest, " \t"); i >= 0 {
+		rest = rest[:i]
+	}
+	value, err := strconv.ParseFloat(string(rest), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return errLine
+	}
+	return h.sample(spelling, value)
+}
+
+func nameEnd(line []byte) int {
+	for i, c := range line {
+		if c != '_' && c != ':' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return i
+		}
+	}
+	return len(line)
+}
+
+// bracesEnd finds the end of `{…}`, whose strings may contain braces; -1 means none.
+func bracesEnd(s []byte) int {
+	quoted := false
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '}' && !quoted:
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// maxLabels bounds the labels of one series.
+const maxLabels = 128
+
+// parseSpelling reads a series' name and labels from `name{label="value",…}`.
+func parseSpelling(spelling []byte) (name string, labels []samples.Label, err error) {
+	s := string(spelling)
+	name, s, braces := strings.Cut(s, "{")
+	name = strings.TrimRight(name, " \t")
+	if !braces {
+		return name, nil, nil
+	}
+	for {
+		s = strings.TrimLeft(s, " \t,")
+		if s == "}" {
+			return name, labels, nil
+		}
+		end := nameEnd([]byte(s))
+		label := s[:end]
+		s = strings.TrimLeft(s[end:], " \t")
+		if label == "" || !strings.HasPrefix(s, "=") || len(labels) == maxLabels {
+			return "", nil, fmt.Errorf("%w: labels of %s", errLine, name)
+		}
+		s = strings.TrimLeft(s[1:], " \t")
+		n := stringEnd(s)
+		if n < 0 {
+			return "", nil, fmt.Errorf("%w: labels of %s", errLine, name)
+		}
+		labels = append(labels, samples.Label{Name: label, Value: unescape(s[1:n])})
+		s = s[n+1:]
+	}
+}
+
+// stringEnd finds the closing quotation mark of the string that s begins with; -1 means none.
+func stringEnd(s string) int {
+	if !strings.HasPrefix(s, `"`) {
+		return -1
+	}
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return -1
+}
+
+var escapes = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\"`, `"`)
+
+func unescape(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	return escapes.Replace(s)
+}

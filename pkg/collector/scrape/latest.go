@@ -1,0 +1,83 @@
+package scrape
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// latest keeps the last complete answer of each endpoint for a Prometheus that asks the collector instead of Ray. Compression reduces an
+// answer to a twentieth.
+type latest struct {
+	writer *zstd.Encoder // of the answer being read
+	data   bytes.Buffer
+
+	mu      sync.Mutex
+	ports   []int // the node's exporter is the first
+	answers map[int][]byte
+}
+
+func newLatest() *latest {
+	// One goroutine and a small window: a line of an exposition resembles the line before it.
+	writer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(128<<10))
+	if err != nil {
+		panic(err) // the options are constant
+	}
+	return &latest{writer: writer, answers: make(map[int][]byte)}
+}
+
+// setPorts sets the ports that are read now. The answers of others are dropped.
+func (l *latest) setPorts(ports []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ports = ports
+	maps.DeleteFunc(l.answers, func(port int, _ []byte) bool { return !slices.Contains(ports, port) })
+}
+
+// record returns a reader of r that keeps a copy of the bytes. The copy becomes the port's answer when done is called.
+func (l *latest) record(r io.Reader, port int) (tee io.Reader, done func()) {
+	l.data.Reset()
+	l.writer.Reset(&l.data)
+	return io.TeeReader(r, l.writer), func() {
+		if l.writer.Close() != nil {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.answers[port] = bytes.Clone(l.data.Bytes())
+	}
+}
+
+// ServeHTTP answers with the last answer of the node's exporter, or of another port of the node: ?port=44217.
+func (l *latest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	ports := l.ports
+	var port int
+	if len(ports) > 0 {
+		port = ports[0]
+	}
+	if asked := r.URL.Query().Get("port"); asked != "" {
+		port, _ = strconv.Atoi(asked)
+	}
+	answer, ok := l.answers[port]
+	l.mu.Unlock()
+	if !ok {
+		http.Error(w, fmt.Sprintf("no metrics were read at this port; those that are read: %v", ports), http.StatusNotFound)
+		return
+	}
+	plain, err := zstd.NewReader(bytes.NewReader(answer), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer plain.Close()
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = plain.WriteTo(w)
+}

@@ -1,0 +1,248 @@
+// Package scrape reads the Prometheus endpoints of a node while Ray runs: its exporter, and on a head the autoscaler's and the dashboard's.
+// Values that changed since the last read become lines of package samples.
+package scrape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+// Options of a scraper. All except Allowed and Labels must be set.
+type Options struct {
+	// Dir is Ray's temporary folder.
+	Dir  string
+	Head bool
+	// Host is the node's address in the targets' label instance.
+	Host string
+	// Labels are the labels of all targets besides instance and job.
+	Labels []samples.Label
+	// Running returns the session whose Ray runs; "" if there is none.
+	Running func() (session string, err error)
+	// Node is the ID of a session's node.
+	Node func(ctx context.Context, session string) (rayid.Node, error)
+	// Allowed returns an error if a session's metrics may not be read, or not yet. If Allowed is nil, they may always be read.
+	Allowed func(ctx context.Context, session string) error
+	// Append adds lines to the stream of an hour.
+	Append func(ctx context.Context, session string, node rayid.Node, hour time.Time, lines []byte) error
+	// Interval is the time from one read to the next.
+	Interval time.Duration
+	// MaxSeries is the maximum number of series of one table; others are left out.
+	MaxSeries  int
+	Log        logrus.FieldLogger
+	Registerer prometheus.Registerer
+}
+
+// Scraper reads the endpoints. Call New, then Start, then Close; or only New, and ScrapeOnce by hand.
+type Scraper struct {
+	opts    Options
+	client  *client
+	metrics *metrics
+	encoder samples.Encoder
+	latest  *latest
+
+	stream stream               // what the encoder's table belongs to
+	logged map[string]time.Time // message → when it was logged last
+	now    func() time.Time
+
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// stream identifies the stream and the ports of one table of the encoder.
+type stream struct {
+	session string
+	node    rayid.Node
+	hour    time.Time
+	ports   []int
+}
+
+func (s stream) equal(o stream) bool {
+	return s.session == o.session && s.node == o.node && s.hour.Equal(o.hour) && slices.Equal(s.ports, o.ports)
+}
+
+// New makes a scraper.
+func New(o Options) *Scraper {
+	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(), logged: make(map[string]time.Time), now: time.Now}
+}
+
+// Start starts reading at every interval.
+func (s *Scraper) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.done.Go(func() {
+		ticker := time.NewTicker(s.opts.Interval)
+		defer ticker.Stop()
+		for {
+			s.ScrapeOnce(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+}
+
+// Latest serves the last read, in the text that Ray's endpoints sent.
+func (s *Scraper) Latest() http.Handler { return s.latest }
+
+// Close stops reading.
+func (s *Scraper) Close() {
+	if s.cancel != nil {
+		s.cancel()
+		s.done.Wait()
+	}
+}
+
+// ScrapeOnce reads all endpoints once. An error is logged, and affects only this read.
+func (s *Scraper) ScrapeOnce(ctx context.Context) {
+	if err := s.scrape(ctx); err != nil && ctx.Err() == nil {
+		s.stream = stream{} // lines that were not appended are missing, so a new table must begin
+		s.metrics.errors.Inc()
+		s.warn(err)
+	}
+}
+
+func (s *Scraper) scrape(ctx context.Context) error {
+	session, err := s.opts.Running()
+	if err != nil || session == "" {
+		return err
+	}
+	if s.opts.Allowed != nil {
+		if err := s.opts.Allowed(ctx, session); err != nil {
+			s.logOnce(s.opts.Log.Info, err)
+			return nil
+		}
+	}
+	node, err := s.opts.Node(ctx, session)
+	if err != nil {
+		return fmt.Errorf("read metrics: %w", err)
+	}
+	ports, err := ports(s.opts.Dir, session, node, s.opts.Head, s.opts.Host)
+	if errors.Is(err, errNoTargets) {
+		return nil // a cluster without metrics, or one that starts
+	}
+	if err != nil {
+		return fmt.Errorf("read metrics: %w", err)
+	}
+	now := s.now()
+	s.begin(stream{session, node, now.UTC().Truncate(time.Hour), ports})
+	for i, port := range ports {
+		s.target(ctx, i, port, now)
+	}
+	if err := s.opts.Append(ctx, session, node, s.stream.hour, s.encoder.Lines()); err != nil {
+		return fmt.Errorf("keep metrics: %w", err)
+	}
+	all, present := s.encoder.Series()
+	s.metrics.series.Set(float64(present))
+	if all >= s.opts.MaxSeries && present < all/2 {
+		s.stream = stream{} // most series of the table are gone: begin a table without them
+	}
+	return nil
+}
+
+// begin begins a new table if the present one belongs to another stream.
+func (s *Scraper) begin(now stream) {
+	if s.stream.equal(now) {
+		return
+	}
+	s.stream = now
+	s.latest.setPorts(now.ports)
+	s.encoder.Lines() // drops the lines of a read that was not kept
+	targets := make([][]samples.Label, len(now.ports))
+	for i, port := range now.ports {
+		targets[i] = append([]samples.Label{
+			{Name: "instance", Value: net.JoinHostPort(s.opts.Host, strconv.Itoa(port))},
+			{Name: "job", Value: "ray"},
+		}, s.opts.Labels...)
+	}
+	s.encoder.Start(targets)
+}
+
+// target reads one endpoint.
+func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Interval/2, maxRead))
+	defer cancel()
+	began := time.Now()
+	body, err := s.client.get(ctx, port)
+	if err != nil {
+		s.encoder.Fail(number, at)
+		s.failed(port, err)
+		return
+	}
+	defer func() { _ = body.Close() }()
+	tee, done := s.latest.record(body, port)
+	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries}
+	s.encoder.Begin(number, at)
+	lines, bad, err := readExposition(tee, t)
+	s.encoder.End()
+	if err != nil {
+		s.failed(port, err) // the lines before are kept, so only some series have a gap
+	} else {
+		done()
+	}
+	s.metrics.read(lines, bad, t.dropped, time.Since(began))
+	if t.dropped > 0 {
+		s.warn(fmt.Errorf("%d series of port %d are left out: the node has more than --metrics-max-series=%d", t.dropped, port, s.opts.MaxSeries))
+	}
+}
+
+func (s *Scraper) failed(port int, err error) {
+	s.metrics.errors.Inc()
+	s.warn(fmt.Errorf("read metrics of port %d: %w", port, err))
+}
+
+// logGap is the shortest time between two equal messages.
+const logGap = time.Hour
+
+func (s *Scraper) warn(err error) { s.logOnce(s.opts.Log.Warn, err) }
+
+// logOnce logs an error unless it was logged less than logGap ago.
+func (s *Scraper) logOnce(log func(...any), err error) {
+	text := err.Error()
+	if now := time.Now(); now.Sub(s.logged[text]) > logGap {
+		if len(s.logged) > 100 {
+			clear(s.logged)
+		}
+		s.logged[text] = now
+		log(text)
+	}
+}
+
+// table adds the samples of an exposition to the encoder, up to a number of series.
+type table struct {
+	encoder *samples.Encoder
+	max     int
+	dropped int
+}
+
+func (t *table) metric(m samples.Metric) { t.encoder.Metric(m) }
+
+func (t *table) sample(spelling []byte, value float64) error {
+	if t.encoder.Sample(spelling, value) {
+		return nil
+	}
+	if all, _ := t.encoder.Series(); all >= t.max {
+		t.dropped++
+		return nil
+	}
+	name, labels, err := parseSpelling(spelling)
+	if err != nil {
+		return err
+	}
+	t.encoder.Add(spelling, name, labels, value)
+	return nil
+}

@@ -1,0 +1,405 @@
+package scrape
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+const session = "session_2026-11-20_23-19-45_581717_22125"
+
+var node = rayid.Node{1, 2, 3}
+
+// rig is a scraper over endpoints of this process.
+type rig struct {
+	*Scraper
+	t      *testing.T
+	dir    string
+	log    *test.Hook
+	hours  map[time.Time][]byte // what was appended
+	refuse error                // what Append answers
+	clock  time.Time
+}
+
+func newRig(t *testing.T, o Options, endpoints ...http.HandlerFunc) *rig {
+	t.Helper()
+	log, hook := test.NewNullLogger()
+	r := &rig{t: t, dir: t.TempDir(), log: hook, hours: make(map[time.Time][]byte), clock: time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC)}
+	folder := filepath.Join(r.dir, session)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for i, endpoint := range endpoints {
+		server := httptest.NewServer(endpoint)
+		t.Cleanup(server.Close)
+		address := server.Listener.Addr().(*net.TCPAddr)
+		targets = append(targets, fmt.Sprintf("%q", address))
+		if i == 0 {
+			r.write(portFile+node.String(), strconv.Itoa(address.Port))
+		}
+	}
+	r.write(discoveryFile, `[{"labels": {"job": "ray"}, "targets": [`+strings.Join(targets, ",")+`, "10.9.9.9:1", "x"]}]`)
+	o.Dir, o.Head, o.Host, o.Log, o.Registerer = r.dir, true, "127.0.0.1", log, prometheus.NewPedanticRegistry()
+	o.Labels = []samples.Label{{Name: "ray_io_cluster", Value: "lab"}}
+	if o.Interval == 0 {
+		o.Interval = time.Minute
+	}
+	if o.MaxSeries == 0 {
+		o.MaxSeries = 50_000
+	}
+	o.Running = func() (string, error) { return session, nil }
+	o.Node = func(context.Context, string) (rayid.Node, error) { return node, nil }
+	o.Append = func(_ context.Context, _ string, _ rayid.Node, hour time.Time, lines []byte) error {
+		if r.refuse == nil {
+			r.hours[hour] = append(r.hours[hour], lines...)
+		}
+		return r.refuse
+	}
+	r.Scraper = New(o)
+	r.now = func() time.Time { return r.clock }
+	return r
+}
+
+func (r *rig) write(name, content string) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, session, name), []byte(content), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// scrape reads once, 15 s after the time before.
+func (r *rig) scrape() {
+	r.clock = r.clock.Add(15 * time.Second)
+	r.ScrapeOnce(r.t.Context())
+}
+
+// values are what the streams hold: time and series → value.
+type values struct {
+	series []string
+	at     map[string]float64
+	kinds  map[string]samples.Metric
+
+	targets [][]samples.Label
+	present samples.Present
+}
+
+func (v *values) Start(targets [][]samples.Label) {
+	v.targets = targets
+	v.present.Start(len(targets))
+}
+
+func (v *values) Wants(string) bool { return true }
+
+func (v *values) Series(target int, name string, labels []samples.Label) int {
+	m := model.Metric{"__name__": model.LabelValue(name)}
+	for _, l := range slices.Concat(v.targets[target], labels) {
+		if le, err := strconv.ParseFloat(l.Value, 64); l.Name == "le" && err == nil {
+			l.Value = fmt.Sprint(le) // as Prometheus's parser, with which this is compared, spells it
+		}
+		m[model.LabelName(l.Name)] = model.LabelValue(l.Value)
+	}
+	v.series = append(v.series, m.String())
+	v.present.Add(target, len(v.series)-1)
+	return len(v.series) - 1
+}
+
+func (v *values) Metric(m samples.Metric) { v.kinds[m.Name] = m }
+
+func (v *values) Read(r *samples.Read) {
+	for n, value := range v.present.Read(r) {
+		v.at[fmt.Sprint(r.Time, " ", v.series[n])] = value
+	}
+}
+
+func (r *rig) values() *values {
+	r.t.Helper()
+	v := &values{at: make(map[string]float64), kinds: make(map[string]samples.Metric)}
+	for hour, lines := range r.hours {
+		d := samples.NewDecoder(v)
+		for line := range bytes.Lines(lines) {
+			if err := d.Line(line); err != nil {
+				r.t.Fatalf("%s: %v", hour, err)
+			}
+		}
+	}
+	return v
+}
+
+// TestRealExpositions reads what a real Ray 2.60 exported three times, and finds every sample that Prometheus's own parser finds.
+func TestRealExpositions(t *testing.T) {
+	var text []byte
+	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) })
+	want := make(map[string]float64)
+	for i := range 3 {
+		text = recorded(t, fmt.Sprintf("ray-2.60-%d.txt.zst", i+1))
+		r.scrape()
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			vector, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(r.clock.UnixNano())}, family)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range vector {
+				s.Metric["job"], s.Metric["ray_io_cluster"] = "ray", "lab"
+				s.Metric["instance"] = model.LabelValue(net.JoinHostPort("127.0.0.1", strconv.Itoa(r.stream.ports[0])))
+				want[fmt.Sprint(r.clock.UnixMilli(), " ", s.Metric.String())] = float64(s.Value)
+			}
+		}
+		want[fmt.Sprintf(`%d up{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, r.clock.UnixMilli(), r.stream.ports[0])] = 1
+	}
+	got := r.values()
+	if len(want) < 3000 || len(got.at) != len(want) {
+		t.Errorf("got %d values, want %d", len(got.at), len(want))
+	}
+	missing := 0
+	for name, v := range want {
+		if g, ok := got.at[name]; !ok || (g != v && !(math.IsNaN(g) && math.IsNaN(v))) {
+			if missing++; missing <= 5 {
+				t.Errorf("%s: got %v, want %v", name, g, v)
+			}
+		}
+	}
+	if m := got.kinds["ray_tasks"]; m.Type != "gauge" || m.Help == "" {
+		t.Errorf("ray_tasks is %+v", m)
+	}
+	recorder := httptest.NewRecorder()
+	r.Latest().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics/ray", nil))
+	if !bytes.Equal(recorder.Body.Bytes(), text) {
+		t.Errorf("the last read is offered as %d bytes, of %d", recorder.Body.Len(), len(text))
+	}
+}
+
+func recorded(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := metricsgen.Recorded(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestOddExpositions: what is no line costs itself only.
+func TestOddExpositions(t *testing.T) {
+	const text = `# HELP a what a is
+# TYPE a gauge
+# HELP a again
+# TYPE a counter
+a{x="1"} 1
+a{x="1"} 2
+a{x="}\"{\\ \n"} 3 1764000000000
+a{ y = "2" , } +Inf
+ a 4
+a{x="1" 5
+a{x=1} 6
+a 7x
+b NaN # {trace="x"} 1
+c_bucket{le="+Inf"} 8 # {trace_id="oHg5SJYRHA0"} 0.67
+1a 9
+{x="1"} 10
+target_info{x="1"} 1
+target_info{x="1"} 1
+# EOF
+last 1e400`
+	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "long{x=\""+strings.Repeat("x", maxLine)+"\"} 1\n"+text)
+	})
+	r.scrape()
+	got := r.values()
+	suffix := fmt.Sprintf(`instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"`, r.stream.ports[0])
+	for name, want := range map[string]float64{
+		`up{` + suffix + `}`: 1, `a{` + suffix + `, x="1"}`: 1, `a{` + suffix + `, x="}\"{\\ \n"}`: 3, `a{` + suffix + `, y="2"}`: math.Inf(1),
+		`c_bucket{` + suffix[:len(suffix)-21] + `le="+Inf", ray_io_cluster="lab"}`: 8, `target_info{` + suffix + `, x="1"}`: 1, `last{` + suffix + `}`: math.Inf(1),
+	} {
+		name = fmt.Sprintf("%d %s", r.clock.UnixMilli(), strings.ReplaceAll(name, ",le", ", le"))
+		if v, ok := got.at[name]; !ok || v != want {
+			t.Errorf("%s: got %v %t, want %v", name, v, ok, want)
+		}
+	}
+	if len(got.at) != 8 {
+		t.Errorf("%d values: %v", len(got.at), got.at)
+	}
+	if m := got.kinds["a"]; m.Type != "gauge" || m.Help != "what a is" {
+		t.Errorf("a is %+v", m)
+	}
+}
+
+// TestEndpointsThatFail: one that hangs, one that is gone and one that sends no end cost their own figures, and are told.
+func TestEndpointsThatFail(t *testing.T) {
+	var broken atomic.Bool
+	release := make(chan struct{})
+	r := newRig(t, Options{Interval: 200 * time.Millisecond, MaxSeries: 10},
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a 1\n") },
+		func(w http.ResponseWriter, req *http.Request) {
+			if broken.Load() {
+				<-release
+			}
+			_, _ = io.WriteString(w, "b 1\n")
+		},
+		func(w http.ResponseWriter, _ *http.Request) {
+			if broken.Load() {
+				http.Error(w, "no", http.StatusInternalServerError)
+				return
+			}
+			_, _ = io.WriteString(w, "c 1\n")
+		},
+		func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; broken.Load(); i++ {
+				if _, err := fmt.Fprintf(w, "d{i=\"%d\"} 1\n", i); err != nil {
+					return
+				}
+			}
+			_, _ = io.WriteString(w, "d{i=\"0\"} 1\n")
+		})
+	t.Cleanup(func() { close(release) })
+	r.client.limit = 1 << 16
+	r.scrape()
+	broken.Store(true)
+	r.scrape()
+	broken.Store(false)
+	r.scrape()
+	got := r.values()
+	count := func(name string, at time.Time) (n int) {
+		for key := range got.at {
+			if strings.HasPrefix(key, fmt.Sprint(at.UnixMilli(), " ", name, "{")) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		name string
+		want [3]int
+	}{{"up", [3]int{4, 4, 4}}, {"a", [3]int{1, 1, 1}}, {"b", [3]int{1, 0, 1}}, {"c", [3]int{1, 0, 1}}, {"d", [3]int{1, 7, 1}}} {
+		for i, want := range c.want {
+			if n := count(c.name, r.clock.Add(time.Duration(i-2)*15*time.Second)); n != want {
+				t.Errorf("%s at read %d: %d series, want %d", c.name, i, n, want)
+			}
+		}
+	}
+	var said []string
+	for _, e := range r.log.AllEntries() {
+		said = append(said, e.Message)
+	}
+	all := strings.Join(said, "\n")
+	for _, want := range []string{"context deadline exceeded", "status 500", "--metrics-max-series=10", "too long"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("nobody is told of %q:\n%s", want, all)
+		}
+	}
+}
+
+// TestNewTables: an hour, what could not be kept, another session and a table full of series that are gone begin a new table.
+func TestNewTables(t *testing.T) {
+	series := 0
+	r := newRig(t, Options{MaxSeries: 10}, func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 4 {
+			_, _ = fmt.Fprintf(w, "a{i=\"%d\"} 1\n", series+i)
+		}
+	})
+	starts := func() (n int) {
+		for _, lines := range r.hours {
+			n += bytes.Count(lines, []byte(`{"start"`))
+		}
+		return n
+	}
+	for i, step := range []struct {
+		before func()
+		starts int
+	}{
+		{func() {}, 1},
+		{func() {}, 1},
+		{func() { r.clock = r.clock.Add(time.Hour) }, 2},
+		{func() { r.refuse = errors.New("full") }, 2},
+		{func() { r.refuse = nil }, 3},
+		{func() { series += 4 }, 3},
+		{func() { series += 4 }, 3}, // two of four still fit; the table is full
+		{func() {}, 4},
+	} {
+		step.before()
+		r.scrape()
+		if n := starts(); n != step.starts {
+			t.Errorf("step %d: %d tables, want %d", i, n, step.starts)
+		}
+	}
+	if len(r.hours) != 2 {
+		t.Errorf("%d hours", len(r.hours))
+	}
+	r.values()
+}
+
+// TestFilesOfTheSession: what user code may have put into the session's folder is neither followed nor waited for.
+func TestFilesOfTheSession(t *testing.T) {
+	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a 1\n") })
+	folder := filepath.Join(r.dir, session)
+	for name, plant := range map[string]func(path string) error{
+		"a link out of the folder": func(path string) error { return os.Symlink("/etc/hostname", path) },
+		"a folder":                 func(path string) error { return os.Mkdir(path, 0o755) },
+		"no port":                  func(path string) error { return os.WriteFile(path, []byte("99999"), 0o644) },
+		"a large file":             func(path string) error { return os.WriteFile(path, make([]byte, 2<<20), 0o644) },
+	} {
+		path := filepath.Join(folder, portFile+node.String())
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := plant(path); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := ports(r.dir, session, node, true, "127.0.0.1"); err == nil {
+			t.Errorf("%s: ports %v", name, found)
+		}
+	}
+	r.scrape()
+	if len(r.hours) > 0 {
+		t.Errorf("appended %q", r.hours)
+	}
+}
+
+func FuzzExposition(f *testing.F) {
+	text := recorded(f, "ray-2.60-1.txt.zst")
+	f.Add(text[:min(len(text), 20_000)])
+	f.Add([]byte("# HELP a b\n# TYPE a gauge\na{x=\"\\\\\",y=\"}\"} 1 2 # {} 3\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var e samples.Encoder
+		e.Start([][]samples.Label{nil})
+		e.Begin(0, time.UnixMilli(1))
+		if _, _, err := readExposition(bytes.NewReader(data), &table{encoder: &e, max: 100}); err != nil {
+			t.Fatal(err)
+		}
+		e.End()
+		v := &values{at: make(map[string]float64), kinds: make(map[string]samples.Metric)}
+		d := samples.NewDecoder(v)
+		for line := range bytes.Lines(e.Lines()) {
+			if err := d.Line(line); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package scrape
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Ray writes the port of each node's exporter into the session's folder (ray/dashboard/modules/reporter/reporter_agent.py and
+// ray/_private/services.py). On the head it also writes all targets of the cluster for Prometheus's file-based discovery: the exporters, and
+// the head's autoscaler and dashboard (ray/_private/metrics_agent.py).
+const (
+	portFile      = "metrics_export_port_"
+	discoveryFile = "prom_metrics_service_discovery.json"
+)
+
+const (
+	maxPortFile      = 16
+	maxDiscoveryFile = 1 << 20
+	maxPorts         = 8
+	maxEntries       = 10_000 // files in a session's folder
+)
+
+// errNoTargets says that the port of the node's exporter is not known, or not yet.
+var errNoTargets = errors.New("no port of the node's metrics: Ray has not written it")
+
+// ports finds the ports of this host that serve metrics of the session, the node's exporter first. Only a head has others.
+func ports(dir, session string, node rayid.Node, head bool, host string) ([]int, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for metrics: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	own, err := readPort(root, session, portFile+node.String())
+	if err != nil {
+		return nil, err
+	}
+	found := []int{own}
+	if !head {
+		return found, nil
+	}
+	others, err := otherExporters(root, session, node)
+	if err != nil {
+		return nil, err
+	}
+	listed, err := discovered(root, session, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, port := range listed {
+		if len(found) < maxPorts && !slices.Contains(found, port) && !slices.Contains(others, port) {
+			found = append(found, port)
+		}
+	}
+	return found, nil
+}
+
+// otherExporters returns the ports of other nodes that share the session's folder, as on one machine. Their own collectors read them.
+func otherExporters(root *os.Root, session string, node rayid.Node) ([]int, error) {
+	entries, err := regular.Folder(root, session, maxEntries)
+	if err != nil {
+		return nil, fmt.Errorf("look for metrics: %w", err)
+	}
+	var others []int
+	for _, e := range entries {
+		if id, ok := strings.CutPrefix(e.Name(), portFile); ok && id != node.String() {
+			if port, err := readPort(root, session, e.Name()); err == nil {
+				others = append(others, port)
+			}
+		}
+	}
+	return others, nil
+}
+
+func readPort(root *os.Root, session, name string) (int, error) {
+	data, err := regular.Read(root, filepath.Join(session, name), maxPortFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, errNoTargets
+	}
+	if err != nil {
+		return 0, err
+	}
+	port, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || port < 1 || port > 65535 {
+		return 0, fmt.Errorf("%s contains no port", name)
+	}
+	return port, nil
+}
+
+// discovered lists the ports of the host in the discovery file.
+func discovered(root *os.Root, session, host string) ([]int, error) {
+	data, err := regular.Read(root, filepath.Join(session, discoveryFile), maxDiscoveryFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var groups []struct {
+		Targets []string `json:"targets"`
+	}
+	if err := json.Unmarshal(data, &groups); err != nil {
+		return nil, fmt.Errorf("read %s: %w", discoveryFile, err)
+	}
+	var found []int
+	for _, group := range groups {
+		for _, target := range group.Targets {
+			h, p, err := net.SplitHostPort(target)
+			port, portErr := strconv.Atoi(p)
+			if err == nil && portErr == nil && port > 0 && port <= 65535 && (h == host || isLoopback(h)) {
+				found = append(found, port)
+			}
+		}
+	}
+	return found, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}

@@ -1,0 +1,144 @@
+package ship
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+const (
+	// refusedAfter is the number of own errors in a row after which a stream counts as refused. The log names it, and it is tried every
+	// refusedWait.
+	refusedAfter = 3
+	refusedWait  = 15 * time.Minute
+	// errorWait is the longest wait of a stream after errors of the store.
+	errorWait = time.Minute
+	// maxNamed is the maximum number of refused streams that the log names, each once.
+	maxNamed = 20
+)
+
+// blame says what caused an error. See the package's doc.
+type blame uint8
+
+const (
+	nobody blame = iota // the shipper was stopped
+	onSource
+	onStore
+	onObject
+	onSize
+)
+
+// sourceError is an error of reading a source. It says nothing about the store.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
+
+// errSlow is the error of a put that exceeded its time.
+var errSlow = errors.New("the upload is too slow")
+
+// blame finds the cause of an error of shipping a chunk. If the error itself does not show it, what counts is whether another chunk was
+// stored since the same stream last failed: if so, the store works. So a missing right for some keys, or a proxy that breaks connections
+// instead of answering 413, does not delay other streams.
+func (s *Shipper) blame(ctx context.Context, st *state, err error) blame {
+	var source sourceError
+	storeWorks := !st.failedAt.IsZero() && s.chunks.Load() > st.chunksThen
+	// A chunk that is longer than the limit could not be cut there: it is one long line.
+	divisible := st.upload.bytes > LeastChunk && (st.limit.bytes == 0 || st.upload.bytes <= st.limit.bytes)
+	switch {
+	case errors.As(err, &source):
+		return onSource
+	case ctx.Err() != nil:
+		return nobody
+	case errors.Is(err, blob.ErrTooLarge) && divisible, errors.Is(err, errSlow) && divisible:
+		return onSize
+	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrRefused):
+		return onObject
+	case storeWorks && divisible && st.own >= refusedAfter-1 && !errors.Is(err, blob.ErrPermission):
+		return onSize
+	case storeWorks:
+		return onObject
+	}
+	return onStore
+}
+
+// failed records an error of a stream and decides when it is tried again.
+func (s *Shipper) failed(now time.Time, j job, b blame, err error) {
+	st := j.state
+	st.endKnown = false // nothing that was remembered is trusted after an error
+	if b == nobody {
+		return
+	}
+	st.lastError = err.Error()
+	st.backoff.Max = errorWait
+	if b == onSource {
+		st.notBefore = now.Add(st.backoff.Next())
+		return
+	}
+	st.failedAt, st.chunksThen, st.slow = now, s.chunks.Load(), errors.Is(err, errSlow)
+	if b == onSize {
+		st.limit.halve(now, st.upload, st.slow)
+		st.notBefore = now // at once: the chunks get smaller each time, so this ends
+		return
+	}
+	if b == onObject {
+		st.own++
+		st.backoff.Max = refusedWait
+	}
+	st.notBefore = now.Add(st.backoff.Next())
+	if st.own >= refusedAfter && !st.refused.Swap(true) && s.named.Add(1) <= maxNamed {
+		s.opts.Log.WithField("object", j.source.Key()).WithError(err).
+			Warnf("the store keeps refusing this, though it may take others: %s. It is tried again every %s, and at the end", advice(err), refusedWait)
+	}
+}
+
+// stored records that a chunk of the stream was stored.
+func (s *Shipper) stored(now time.Time, j job) {
+	st := j.state
+	s.chunks.Add(1)
+	if st.limit.unproven && 2*st.upload.bytes >= st.limit.bytes {
+		st.limit.unproven = false
+		s.passedLimit.Store(&passedLimit{st.limit.bytes, now})
+	}
+	if st.refused.Swap(false) {
+		s.opts.Log.WithField("object", j.source.Key()).Infof("the store takes it after all, after %d errors", st.backoff.Errors())
+	}
+	st.failures = newFailures()
+}
+
+// advice returns what to do about an error of one object.
+func advice(err error) string {
+	switch {
+	case errors.Is(err, blob.ErrTooLarge):
+		return "a proxy or the store does not take bodies of this size: allow more there (nginx: client_max_body_size)"
+	case errors.Is(err, errSlow), errors.Is(err, context.DeadlineExceeded):
+		return "uploads take too long: check the link to the store, or lower --upload-concurrency"
+	case errors.Is(err, blob.ErrPermission):
+		return "the rights to create and to list must hold for all keys of the cluster (docs/storage.md)"
+	case errors.Is(err, blob.ErrRefused):
+		return "the store takes no object of this name: have the file written under another, shorter name"
+	}
+	return "see the store's error"
+}
+
+// errorKind is an error's label in the metrics.
+func errorKind(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch source := (sourceError{}); {
+	case errors.As(err, &source):
+		return "source"
+	case errors.Is(err, blob.ErrPermission):
+		return "permission"
+	case errors.Is(err, blob.ErrThrottled):
+		return "throttled"
+	case errors.Is(err, blob.ErrTooLarge):
+		return "too_large"
+	case errors.Is(err, blob.ErrRefused):
+		return "refused"
+	case errors.Is(err, errSlow), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+		return "timeout"
+	}
+	return "backend"
+}

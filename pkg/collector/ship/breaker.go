@@ -1,0 +1,114 @@
+package ship
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
+)
+
+// breaker is a circuit breaker that spares a store which fails for everything. After breakerErrors in a row the circuit is open: only one
+// upload at a time goes out, as a probe, at growing intervals, until one succeeds.
+type breaker struct {
+	// gap is the shortest time between a probe and the next one if that is of a newcomer: a stream that became due after the circuit opened
+	// and has not failed since. If the store refuses only the other streams, a newcomer shows it.
+	gap time.Duration
+
+	mu        sync.Mutex
+	errors    int // in a row
+	backoff   backoff.Backoff
+	open      bool
+	openedAt  time.Time
+	lastProbe time.Time
+	nextProbe time.Time
+	probes    int // under way
+}
+
+const breakerErrors = 5
+
+// isOpen says whether only probes may be sent.
+func (b *breaker) isOpen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open
+}
+
+// permit is the answer of enter.
+type permit uint8
+
+const (
+	denied permit = iota
+	regular
+	probe
+)
+
+// enter says whether an upload may start now. Each upload that starts must be reported to leave. due is the time when its stream became
+// due, zero if the stream has failed since its last stored chunk. atOnce does not wait between probes.
+func (b *breaker) enter(now, due time.Time, atOnce bool) permit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		return regular
+	}
+	newcomer := due.After(b.openedAt)
+	if (b.probes > 0 && !newcomer) || (!atOnce && now.Before(b.probeTime(due))) {
+		return denied
+	}
+	b.probes++
+	b.lastProbe = now
+	return probe
+}
+
+// probeTime returns when a stream with this due time may be probed. The mutex is held.
+func (b *breaker) probeTime(due time.Time) time.Time {
+	if early := b.lastProbe.Add(b.gap); due.After(b.openedAt) && early.Before(b.nextProbe) {
+		return early
+	}
+	return b.nextProbe
+}
+
+// result of an upload, for leave.
+type result uint8
+
+const (
+	succeeded result = iota
+	failed           // other uploads may fail too
+	neutral          // says nothing about the store
+)
+
+// leave reports an upload. recovered is the number of errors in a row that it ended; opened says whether it opened the circuit.
+func (b *breaker) leave(now time.Time, p permit, r result) (recovered int, opened bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p == probe {
+		b.probes--
+	}
+	switch r {
+	case succeeded:
+		recovered, b.errors, b.open = b.errors, 0, false
+		b.backoff.Reset()
+	case failed:
+		b.errors++
+		if b.errors >= breakerErrors && (!b.open || p == probe) {
+			if opened = !b.open; opened {
+				b.openedAt, b.lastProbe = now, now
+			}
+			b.open = true
+			b.nextProbe = now.Add(b.backoff.Next())
+		}
+	}
+	return recovered, opened
+}
+
+// waiting returns when a stream with this due time may start (see enter); zero if it may start now.
+func (b *breaker) waiting(now, due time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.open:
+		return time.Time{}
+	case b.probes > 0 && !due.After(b.openedAt):
+		return now.Add(idleWait) // or until the probe has ended
+	}
+	return b.probeTime(due)
+}

@@ -1,0 +1,202 @@
+package ship
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/atomicfile"
+)
+
+// note records one compressed chunk before it is put. In the file it is a line of JSON.
+type note struct {
+	Stream string `json:"whole"` // key
+	Offset int64  `json:"offset"`
+	Length int64  `json:"length"` // uncompressed bytes
+	Size   int64  `json:"size"`   // stored bytes
+	Time   int64  `json:"time"`   // Unix seconds
+}
+
+// lengthLog keeps the lengths of compressed chunks across restarts. It appends to a file, and rewrites it when most of its lines are
+// outdated.
+//
+// If a note cannot be written, shipping continues and the note is kept only in memory. If the process is then killed before the stream's
+// next note is written, the stream continues at the chunk's offset + 1, and the chunk's bytes are stored twice.
+type lengthLog struct {
+	path string
+
+	mu     sync.Mutex
+	file   *os.File // nil: to be opened
+	torn   bool     // the file may end within a line
+	lines  int
+	live   int               // lines right after the last rewrite
+	notes  map[string][]note // by stream: tries of its last chunk, and of the one before
+	pruned time.Time         // when old notes were last looked for
+}
+
+const (
+	// noteAge is the age at which a note is dropped. A stream that grows later stores its last chunk's bytes twice.
+	noteAge = 7 * 24 * time.Hour
+	// maxTries bounds the notes of one stream, maxNoted the streams with notes. The oldest are dropped.
+	maxTries = 16
+	maxNoted = 50_000
+	// leastRewrite is the minimum number of lines that are added between two rewrites.
+	leastRewrite = 4096
+	// pruneEvery is the time between two searches for old notes.
+	pruneEvery = time.Hour
+)
+
+// openLengthLog reads the file in dir. A torn last line, left by a crash, is skipped: its chunk was not put yet. If the file can be read
+// but not written, both the log and the error are returned.
+func openLengthLog(dir string, now time.Time) (*lengthLog, error) {
+	l := &lengthLog{path: filepath.Join(dir, "chunks.jsonl"), notes: make(map[string][]note), pruned: now}
+	data, err := os.ReadFile(l.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the lengths of chunks: %w", err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		var n note
+		if json.Unmarshal(lines.Bytes(), &n) == nil && n.Stream != "" && now.Sub(time.Unix(n.Time, 0)) < noteAge {
+			l.remember(n)
+		}
+	}
+	l.lines, l.torn = leastRewrite, true
+	return l, l.rewrite()
+}
+
+// add adds a note. When it has returned nil, the note survives a crash.
+func (l *lengthLog) add(now time.Time, n note) error {
+	n.Time = now.Unix()
+	line, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("note chunk of %s: %w", n.Stream, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remember(n)
+	l.prune(now)
+	if l.lines++; l.lines > l.live+max(leastRewrite, l.live) {
+		if err := l.rewrite(); err == nil {
+			return nil
+		}
+	}
+	if err := l.write(append(line, '\n')); err != nil {
+		l.torn = true
+		return fmt.Errorf("note chunk of %s: %w", n.Stream, err)
+	}
+	return nil
+}
+
+// write appends a line.
+func (l *lengthLog) write(line []byte) error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	if l.torn {
+		line = append([]byte{'\n'}, line...) // an empty line is skipped
+	}
+	if _, err := l.file.Write(line); err != nil {
+		return err
+	}
+	l.torn = false
+	return l.file.Sync()
+}
+
+func (l *lengthLog) open() error {
+	if l.file != nil {
+		return nil
+	}
+	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the lengths of chunks: %w", err)
+	}
+	l.file = file
+	return nil
+}
+
+// remember keeps a note, together with those of other tries of the same chunk and of the previous chunk. The previous chunk is the last
+// stored one if none of these tries succeeds.
+func (l *lengthLog) remember(n note) {
+	before := int64(-1)
+	for _, m := range l.notes[n.Stream] {
+		if m.Offset < n.Offset {
+			before = max(before, m.Offset)
+		}
+	}
+	kept := slices.DeleteFunc(l.notes[n.Stream], func(m note) bool { return m.Offset != n.Offset && m.Offset != before })
+	if len(kept) >= maxTries {
+		i := slices.IndexFunc(kept, func(m note) bool { return m.Offset == n.Offset })
+		kept = slices.Delete(kept, max(i, 0), max(i, 0)+1)
+	}
+	l.notes[n.Stream] = append(kept, n)
+}
+
+// prune drops the notes of streams that have not grown for noteAge, every pruneEvery, and the oldest tenth if there are too many.
+func (l *lengthLog) prune(now time.Time) {
+	if now.Sub(l.pruned) < pruneEvery && len(l.notes) <= maxNoted {
+		return
+	}
+	l.pruned = now
+	newest := func(tries []note) int64 { return tries[len(tries)-1].Time }
+	oldest := now.Add(-noteAge).Unix()
+	if len(l.notes) > maxNoted {
+		times := make([]int64, 0, len(l.notes))
+		for _, tries := range l.notes {
+			times = append(times, newest(tries))
+		}
+		slices.Sort(times)
+		oldest = max(oldest, times[len(times)/10])
+	}
+	for stream, tries := range l.notes {
+		if newest(tries) <= oldest {
+			delete(l.notes, stream)
+		}
+	}
+}
+
+// length returns the length of the stream's compressed chunk at offset with a stored size; false if there is no note of it. Of several
+// tries with the same size the shortest counts: bytes may then be stored twice, but none is left out.
+func (l *lengthLog) length(stream string, offset, size int64) (length int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.notes[stream] {
+		if n.Offset == offset && n.Size == size && (!ok || n.Length < length) {
+			length, ok = n.Length, true
+		}
+	}
+	return length, ok
+}
+
+// rewrite writes the file again with one line for each live note. If it fails, the file stays as it was.
+func (l *lengthLog) rewrite() error {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	lines := 0
+	for _, tries := range l.notes {
+		for _, n := range tries {
+			if err := encoder.Encode(n); err != nil {
+				return fmt.Errorf("rewrite the lengths of chunks: %w", err)
+			}
+			lines++
+		}
+	}
+	if err := atomicfile.Write(l.path, out.Bytes()); err != nil {
+		l.live = l.lines // not tried again at once
+		return fmt.Errorf("rewrite the lengths of chunks: %w", err)
+	}
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+	l.file, l.torn, l.lines, l.live = nil, false, lines, lines
+	return l.open()
+}

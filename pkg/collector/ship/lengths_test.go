@@ -1,0 +1,120 @@
+package ship
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// TestFullDiskStopsNoShipping: compressed chunks are stored though the disk takes no more notes of them, neither at the start nor later.
+func TestFullDiskStopsNoShipping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{key: base + "a"}
+		r := newRig(t, func(o *Options) {
+			o.Groups[0].Compression, o.PushInterval = layout.Zstd, time.Second
+			o.Dir = filepath.Join(o.Dir, "full")
+			// The file cannot be rewritten: there is no room beside it.
+			if err := os.MkdirAll(filepath.Join(o.Dir, ".chunks.jsonl.tmp"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, a)
+		var err error
+		if r.lengths.file, err = os.OpenFile("/dev/full", os.O_WRONLY, 0); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			a.write("a line\n")
+			time.Sleep(2 * time.Second)
+			r.once(t, 1)
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if joined, overlap := decompress(t, r.store, a.key); joined != string(a.data) || overlap != 0 {
+			t.Errorf("stored %q with %d bytes twice", joined, overlap)
+		}
+		warned := 0
+		for _, e := range r.logged.AllEntries() {
+			if err, ok := e.Data["error"].(error); ok && (errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOSPC)) {
+				warned++
+			}
+		}
+		if warned != 1 {
+			t.Errorf("%d warnings of the full disk", warned)
+		}
+	})
+}
+
+// TestNotesAge: a log that is used for months holds the notes of a week, in memory and in its file.
+func TestNotesAge(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	l, err := openLengthLog(t.TempDir(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hour := range 24 * 10 {
+		for i := range 2 {
+			if err := l.add(now.Add(time.Duration(hour)*time.Hour), note{Stream: fmt.Sprintf("%d-%d", hour, i), Length: 2, Size: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := len(l.notes); n < 24*7*2 || n > (24*7+2)*2 {
+		t.Errorf("%d streams are remembered", n)
+	}
+	if l.lines > 2*len(l.notes)+leastRewrite {
+		t.Errorf("%d lines of %d notes", l.lines, len(l.notes))
+	}
+	if _, ok := l.length("239-1", 0, 1); !ok {
+		t.Error("the last note is forgotten")
+	}
+}
+
+// TestNotesAreBounded: more streams than that are not remembered, whatever their age.
+func TestNotesAreBounded(t *testing.T) {
+	l := &lengthLog{notes: make(map[string][]note)}
+	for i := range 2*maxNoted + 7 {
+		l.remember(note{Stream: fmt.Sprint(i), Time: int64(i)})
+		l.prune(time.Unix(int64(i), 0))
+	}
+	if n := len(l.notes); n > maxNoted || n < maxNoted/2 {
+		t.Errorf("%d streams are remembered", n)
+	}
+	if l.notes[fmt.Sprint(2*maxNoted)] == nil {
+		t.Error("a new stream is forgotten")
+	}
+}
+
+// TestTornLine: a note that was written in part spoils neither the ones before nor the ones after.
+func TestTornLine(t *testing.T) {
+	dir, now := t.TempDir(), time.Unix(1_800_000_000, 0)
+	l, err := openLengthLog(dir, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.add(now, note{Stream: "a", Length: 5, Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.file.WriteString(`{"whole":"torn`); err != nil {
+		t.Fatal(err)
+	}
+	l.torn = true // as the failed write would have said
+	if err := l.add(now, note{Stream: "b", Length: 7, Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openLengthLog(dir, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := again.length("a", 0, 1)
+	if b, _ := again.length("b", 0, 1); a != 5 || b != 7 {
+		t.Errorf("lengths %d and %d", a, b)
+	}
+}

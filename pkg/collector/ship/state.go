@@ -1,0 +1,97 @@
+package ship
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
+)
+
+// state is what a shipper remembers of one stream. While it is busy it belongs to the worker that ships a chunk of the stream.
+type state struct {
+	// Guarded by the shipper's mu:
+	busy  bool
+	used  time.Time // when the stream last had something to ship
+	group string
+
+	prepared    bool // Options.Prepare succeeded
+	listed      bool // a listing found the end before
+	endKnown    bool // the source was resumed at end
+	end         int64
+	storedEmpty bool      // the stream is stored as an empty object: see emptySource
+	notBefore   time.Time // of the next try after an error
+	failures
+	limit  chunkLimit
+	upload upload
+	// refused says that the stream had refusedAfter own errors in a row. The metrics read it at any time.
+	refused atomic.Bool
+}
+
+// failures are the errors of a stream since its last stored chunk. The zero value means none.
+type failures struct {
+	backoff backoff.Backoff
+	// failedAt is when the store last failed for this stream, zero if it did not. chunksThen is the number of chunks of all streams that
+	// were stored by then.
+	failedAt   time.Time
+	chunksThen int64
+	lastError  string
+	// own counts the errors in a row that are blamed on the object or its size, not on the store.
+	own  int
+	slow bool // the last put took too long
+}
+
+// upload is the current put, or the last one.
+type upload struct {
+	bytes int64 // uncompressed; 0 before there is one
+	sent  int64 // bytes of it that were sent
+}
+
+// chunkLimit is how large a stream's chunks may be.
+type chunkLimit struct {
+	bytes    int64 // 0: Options.MaxChunk
+	since    time.Time
+	unproven bool // no chunk of about that size has passed yet
+}
+
+const (
+	// LeastChunk is the size in bytes below which chunks are not cut further: if such a chunk fails, its size is not the reason.
+	LeastChunk = 64 << 10
+	// limitAge is how long a stream's chunks stay smaller before twice the size is tried.
+	limitAge = time.Hour
+)
+
+// halve makes the next chunk half as long as the failed one, or as long as the bytes of it that were sent in time.
+func (l *chunkLimit) halve(now time.Time, u upload, slow bool) {
+	bytes := u.bytes / 2
+	if slow && u.sent > 0 {
+		bytes = min(bytes, u.sent/2)
+	}
+	*l = chunkLimit{bytes: max(bytes, LeastChunk), since: now, unproven: true}
+}
+
+// passedLimit is a size at which chunks passed after larger ones had failed.
+type passedLimit struct {
+	bytes int64
+	since time.Time
+}
+
+// chunkBytes returns the maximum size of the stream's next chunk.
+func (s *Shipper) chunkBytes(now time.Time, l *chunkLimit) int64 {
+	if l.bytes > 0 && now.Sub(l.since) >= limitAge {
+		l.bytes, l.since = 2*l.bytes, now
+	}
+	if l.bytes >= s.opts.MaxChunk {
+		l.bytes = 0
+	}
+	if l.bytes > 0 {
+		return l.bytes
+	}
+	// A limit that another stream has found recently holds for this one too: they share the way to the store.
+	if p := s.passedLimit.Load(); p != nil && l.since.IsZero() && now.Sub(p.since) < limitAge && p.bytes < s.opts.MaxChunk {
+		l.bytes, l.since = p.bytes, p.since
+		return l.bytes
+	}
+	return s.opts.MaxChunk
+}
+
+func newFailures() failures { return failures{backoff: backoff.Backoff{Min: time.Second}} }

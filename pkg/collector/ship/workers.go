@@ -1,0 +1,181 @@
+package ship
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// job is one chunk to ship.
+type job struct {
+	group  *Group
+	source Source
+	state  *state
+	n      int64     // waiting bytes, up to a bound
+	oldest time.Time // arrival time of the first
+	due    time.Time
+	// newcomer is when the job became due, zero if the store has failed for the stream since its last stored chunk. failedAt is the time of
+	// that failure, or zero. (The state itself belongs to a worker.)
+	newcomer, failedAt time.Time
+	// suspect says that the job may be slow or fail because of its own stream. Such jobs get only half of the workers.
+	suspect bool
+	permit  permit // by the breaker
+}
+
+// workers ship jobs, at most Options.Concurrency at a time.
+type workers struct {
+	shipper *Shipper
+	all     bool // see Shipper.pass
+	wait    sync.WaitGroup
+
+	mu       sync.Mutex
+	jobs     []job // that wait
+	running  int   // workers
+	suspects int   // under way
+	large    int   // under way
+	shipped  int   // chunks
+	errs     []error
+}
+
+// maxErrors is the maximum number of errors that a pass returns.
+const maxErrors = 10
+
+// fill replaces the waiting jobs, and starts workers for them.
+func (w *workers) fill(ctx context.Context, jobs []job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs = slices.Clone(jobs)
+	for range min(w.shipper.opts.Concurrency-w.running, len(jobs)) {
+		w.running++
+		w.wait.Go(func() { w.work(ctx) })
+	}
+}
+
+// work ships jobs until none may start.
+func (w *workers) work(ctx context.Context) {
+	s := w.shipper
+	shipped, anyFailed := 0, false
+	for j, ok := w.take(ctx); ok; j, ok = w.take(ctx) {
+		for {
+			put, err := s.shipChunk(ctx, j, w.all)
+			if put {
+				shipped++
+			}
+			// During Flush a stream is shipped completely before the next. Otherwise streams that have waited longer come first.
+			if err == nil && put && w.all && ctx.Err() == nil {
+				j.permit = s.breaker.enter(time.Now(), j.newcomer, true)
+				if j.permit != denied {
+					continue
+				}
+			}
+			anyFailed = anyFailed || err != nil
+			w.release(j, err)
+			break
+		}
+	}
+	w.mu.Lock()
+	w.running--
+	w.shipped += shipped
+	w.mu.Unlock()
+	switch {
+	case shipped > 0:
+		signal(s.more) // the same streams may have more
+	case anyFailed:
+		s.Wake() // the times of the next tries have changed
+	}
+}
+
+// take chooses a job that may start now.
+func (w *workers) take(ctx context.Context) (job, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.shipper
+	for ctx.Err() == nil && (w.all || !s.stopping()) {
+		i := w.choose()
+		if i < 0 {
+			break
+		}
+		j := w.jobs[i]
+		if j.permit = s.breaker.enter(time.Now(), j.newcomer, w.all); j.permit == denied {
+			break
+		}
+		w.jobs = slices.Delete(w.jobs, i, i+1)
+		if !s.occupy(j.state) {
+			s.breaker.leave(time.Now(), j.permit, neutral)
+			continue // a worker took the stream while the jobs were collected
+		}
+		if j.suspect {
+			w.suspects++
+		}
+		if j.n > LeastChunk {
+			w.large++
+		}
+		return j, true
+	}
+	return job{}, false
+}
+
+// choose returns the index of the next job, -1 if none may start.
+func (w *workers) choose() int {
+	if w.shipper.breaker.isOpen() {
+		best := -1
+		for i, j := range w.jobs {
+			if best < 0 || probeOrder(j, w.jobs[best]) < 0 {
+				best = i
+			}
+		}
+		return best
+	}
+	// One worker is kept for jobs that finish soon.
+	all := w.shipper.opts.Concurrency
+	maxSuspects, maxLarge := max(1, all/2), max(1, all-1)
+	return slices.IndexFunc(w.jobs, func(j job) bool {
+		return (w.suspects < maxSuspects || !j.suspect) && (w.large < maxLarge || j.n <= LeastChunk)
+	})
+}
+
+// probeOrder is the order of probes: streams that have not failed, then the one that failed longest ago. Probes of a stream that the store
+// refuses would never show that the store has recovered.
+func probeOrder(a, b job) int {
+	if c := a.failedAt.Compare(b.failedAt); c != 0 {
+		return c // zero, of those that have not failed, is the first
+	}
+	return b.due.Compare(a.due) // the last to become due: the first may have waited since before the store failed
+}
+
+// release returns a job that was taken.
+func (w *workers) release(j job, err error) {
+	w.mu.Lock()
+	if j.suspect {
+		w.suspects--
+	}
+	if j.n > LeastChunk {
+		w.large--
+	}
+	if err != nil && len(w.errs) < maxErrors {
+		w.errs = append(w.errs, err)
+	}
+	w.mu.Unlock()
+	w.shipper.mu.Lock()
+	j.state.busy = false
+	w.shipper.mu.Unlock()
+}
+
+// occupy gives the caller a state until release; false if another worker has it.
+func (s *Shipper) occupy(st *state) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.busy {
+		return false
+	}
+	st.busy = true
+	return true
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,93 @@
+package sink
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// TestOddEventsAreKept: Ray repeats a batch for ever until it is taken, so no event's own fields may hold it up. What an event does not say,
+// or says wrongly, decides only where it is stored.
+func TestOddEventsAreKept(t *testing.T) {
+	const good = `{"sessionName":"session_a","x":{"jobId":"AgAAAA=="}}`
+	prefix := "log/lab_default/"
+	for name, test := range map[string]struct {
+		event, folder, reason string
+	}{
+		"node of a path":         {`{"sessionName":"session_a","nodeId":"../../x"}`, "session_a/node_events/", "id"},
+		"node that is cut":       {`{"sessionName":"session_a","nodeId":"11dd","x":{"jobId":"AgAAAA=="}}`, "session_a/job_events/AgAAAA==/", "id"},
+		"job of a path":          {`{"sessionName":"session_a","x":{"jobId":"../../x"}}`, "session_a/node_events/", "id"},
+		"job that is too long":   {`{"sessionName":"session_a","x":{"jobId":"` + strings.Repeat("A", 1000) + `"}}`, "session_a/node_events/", "id"},
+		"no session":             {`{"x":1}`, running + "/node_events/", "session"},
+		"empty session":          {`{"sessionName":"","x":{"jobId":"AgAAAA=="}}`, running + "/job_events/AgAAAA==/", "session"},
+		"session of a path":      {`{"sessionName":"session_../../etc"}`, running + "/node_events/", "session"},
+		"session of a path 2":    {`{"sessionName":"../session_a"}`, running + "/node_events/", "session"},
+		"session that is long":   {`{"sessionName":"session_` + strings.Repeat("a", 300) + `"}`, running + "/node_events/", "session"},
+		"session that is number": {`{"sessionName":7}`, running + "/node_events/", "session"},
+		"session of nobody":      {`{"sessionName":"session_unknown"}`, running + "/node_events/", "session"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var k kept
+			s := newSink(t, &k, nil)
+			w := post(s, "["+good+","+test.event+","+good+"]")
+			if w.Code != 200 || w.Body.String() != "{\"accepted\": 3}\n" {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			n := 0
+			for key, lines := range k.streams {
+				n += strings.Count(lines, "\n")
+				if strings.Contains(lines, test.event+"\n") && !strings.HasPrefix(key, prefix+test.folder) {
+					t.Errorf("stored under %s", key)
+				}
+			}
+			if n != 3 {
+				t.Errorf("%d events are kept: %q", n, k.streams)
+			}
+			if n := testutil.ToFloat64(s.metrics.misplaced.WithLabelValues(test.reason)); n != 1 {
+				t.Errorf("%v are counted for %s", n, test.reason)
+			}
+		})
+	}
+}
+
+// TestCrowdedBatchIsKept: neither many jobs nor many sessions in a batch hold it up, nor take unbounded memory.
+func TestCrowdedBatchIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const extra = 100
+		var b strings.Builder
+		for i := range maxStreams + extra {
+			_, _ = fmt.Fprintf(&b, `,{"sessionName":"session_a","x":{"jobId":"%08x"}}`, i+1)
+		}
+		var k kept
+		s := newSink(t, &k, nil)
+		if w := post(s, "["+b.String()[1:]+"]"); w.Code != 200 {
+			t.Fatal(w.Code, w.Body)
+		}
+		rest := k.streams["log/lab_default/session_a/node_events/"+node.String()+"-2000-01-01-00"]
+		if len(k.streams) != maxStreams+1 || strings.Count(rest, "\n") != extra {
+			t.Errorf("%d streams, %d lines in the last", len(k.streams), strings.Count(rest, "\n"))
+		}
+		if n := testutil.ToFloat64(s.metrics.misplaced.WithLabelValues("crowded")); n != extra {
+			t.Errorf("counted %v", n)
+		}
+
+		b.Reset()
+		for i := range 1000 {
+			_, _ = fmt.Fprintf(&b, `,{"sessionName":"session_%d"}`, i)
+		}
+		k, asked := kept{}, 0
+		s = newSink(t, &k, func(o *Options) {
+			find := o.Find
+			o.Find = func(name string) (Destination, error) { asked++; return find(name) }
+		})
+		if w := post(s, "["+b.String()[1:]+"]"); w.Code != 200 || len(k.streams) != maxSessions+1 {
+			t.Errorf("%d %s, %d streams", w.Code, w.Body, len(k.streams))
+		}
+		if n := testutil.ToFloat64(s.metrics.misplaced.WithLabelValues("session")); n != 1000-maxSessions {
+			t.Errorf("counted %v", n)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+const (
+	// nodesPerRound bounds the requests about single nodes in one round; the next round asks about the next nodes.
+	nodesPerRound = 50
+	// maxURLs is the maximum number of URLs of one session whose state is kept: each node and job has its own URLs.
+	maxURLs = 20_000
+)
+
+// listing holds the nodes or jobs of an answer that have details of their own.
+type listing struct {
+	nodes []summaryNode
+	jobs  map[string]bool // by ID, whether it has ended
+}
+
+// readListing reads the answers that list nodes or jobs. An answer of another shape is an error, but is stored like any other.
+func readListing(e endpoint, file *os.File) (l listing, err error) {
+	if e.url != summaryURL && e.url != jobsURL {
+		return listing{}, nil
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return listing{}, err
+	}
+	if e.url == jobsURL {
+		l.jobs, err = readJobs(file)
+	} else {
+		l.nodes, err = readSummary(file)
+	}
+	return l, err
+}
+
+// takeDetails requests the details of the nodes and jobs that an answer lists. It also writes the samples of the nodes' figures.
+func (t *Taker) takeDetails(ctx context.Context, s *sessionState, l listing, final bool) {
+	if l.nodes != nil {
+		t.opts.Nodes(s.Session, len(l.nodes))
+		t.sample(ctx, s, l.nodes)
+		t.takeNodes(ctx, s, l.nodes, final)
+	}
+	for id, ended := range l.jobs {
+		t.takeDetail(ctx, s, endpoint{url: "/api/data/datasets/" + id, volatile: datasetFigures}, ended, final)
+	}
+}
+
+// sample spools the nodes' figures.
+func (t *Taker) sample(ctx context.Context, s *sessionState, nodes []summaryNode) {
+	var samples []layout.Sample
+	for _, n := range nodes {
+		if n.alive && n.sample.Time > 0 {
+			samples = append(samples, n.sample)
+		}
+	}
+	if len(samples) == 0 {
+		return
+	}
+	data, err := lines(samples)
+	if err == nil {
+		err = t.opts.Series(ctx, s.Session, time.Now().UTC().Truncate(time.Hour), data)
+	}
+	if err != nil {
+		t.opts.Log.WithError(err).Debug("hardware figures were not spooled")
+	}
+}
+
+// takeNodes requests details of single nodes, some in each round.
+func (t *Taker) takeNodes(ctx context.Context, s *sessionState, nodes []summaryNode, final bool) {
+	slices.SortFunc(nodes, func(a, b summaryNode) int { return slices.Compare(a.id[:], b.id[:]) })
+	count := len(nodes)
+	if !final {
+		count = min(count, nodesPerRound)
+	}
+	for range count {
+		n := nodes[t.nextNode%len(nodes)]
+		t.nextNode++
+		t.takeDetail(ctx, s, endpoint{url: "/nodes/" + n.id.String(), hardware: n.alive, volatile: figures}, !n.alive, final)
+	}
+}
+
+// takeDetail requests the details of one node or job. If it has ended, they are requested until they are stored once more.
+func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, ended, final bool) {
+	if ctx.Err() != nil || !t.due(e, final) {
+		return
+	}
+	if _, known := t.next[e.url]; !known && s.URLs[e.url] == nil && max(len(t.next), len(s.URLs)) >= maxURLs {
+		t.metrics.refused.WithLabelValues("urls").Inc()
+		if !t.warned["urls"] {
+			t.warned["urls"] = true
+			t.opts.Log.Warnf("refused to ask about more than %d nodes and jobs of one session: no snapshots of the others are stored", maxURLs)
+		}
+		return
+	}
+	_, done := t.take(ctx, s, e, final)
+	if u := s.URLs[e.url]; u != nil && ended && done {
+		u.Ended, s.dirty = true, true
+	}
+}
+
+// readJobs lists the job IDs in the answer to jobsURL, and whether each has ended. Submissions that have not started have none.
+func readJobs(r io.Reader) (map[string]bool, error) {
+	in := answer.NewReader(r)
+	if err := in.Enter(); err != nil {
+		return nil, fmt.Errorf("read the dashboard's jobs: %w", err)
+	}
+	ended := make(map[string]bool)
+	for in.More() {
+		var job struct {
+			ID     string `json:"job_id"`
+			Status string `json:"status"`
+		}
+		if err := in.Row(&job); err != nil {
+			return nil, fmt.Errorf("read the dashboard's jobs: %w", err)
+		}
+		if _, err := rayid.Parse[rayid.Job](job.ID); err == nil {
+			if len(ended) == answer.MaxJobs {
+				return nil, &answer.Refusal{Reason: "jobs", Limit: answer.MaxJobs}
+			}
+			ended[job.ID] = job.Status == "SUCCEEDED" || job.Status == "FAILED" || job.Status == "STOPPED"
+		}
+	}
+	return ended, nil
+}

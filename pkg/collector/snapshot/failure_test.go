@@ -1,0 +1,151 @@
+package snapshot
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+)
+
+const (
+	deadNode  = `{"data":{"summary":[{"raylet":{"nodeId":"` + nodeA + `","state":"DEAD"}}]}}`
+	aliveNode = `{"data":{"summary":[{"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`
+)
+
+// TestLastAnswerIsTriedAgain: of what has ended the last answer is stored, however often the store or the dashboard fails before.
+func TestLastAnswerIsTriedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		url     string
+		running map[string]string
+		over    map[string]string
+		last    string
+	}{
+		"node": {
+			url: "/nodes/" + nodeA, last: `{"state":"DEAD"}`,
+			running: map[string]string{summaryURL: aliveNode, "/nodes/" + nodeA: `{"state":"ALIVE"}`},
+			over:    map[string]string{summaryURL: deadNode, "/nodes/" + nodeA: `{"state":"DEAD"}`},
+		},
+		"dataset": {
+			url: "/api/data/datasets/04000000", last: `{"state":"FINISHED"}`,
+			running: map[string]string{jobsURL: `[{"job_id":"04000000","status":"RUNNING"}]`, "/api/data/datasets/04000000": `{"state":"RUNNING"}`},
+			over:    map[string]string{jobsURL: `[{"job_id":"04000000","status":"SUCCEEDED"}]`, "/api/data/datasets/04000000": `{"state":"FINISHED"}`},
+		},
+	} {
+		for fault, fail := range map[string]func(r *rig) (mend func()){
+			"store": func(r *rig) func() {
+				r.store.Fault = func(k string) storetest.Fault {
+					if strings.HasPrefix(k, key(recorded, test.url)) {
+						return storetest.Refuse
+					}
+					return storetest.None
+				}
+				return func() { r.store.Fault = nil }
+			},
+			"dashboard": func(r *rig) func() {
+				r.dashboard.mu.Lock()
+				defer r.dashboard.mu.Unlock()
+				r.dashboard.fail = map[string]bool{test.url: true}
+				return func() {
+					r.dashboard.mu.Lock()
+					defer r.dashboard.mu.Unlock()
+					r.dashboard.fail = nil
+				}
+			},
+		} {
+			t.Run(name+", "+fault, func(t *testing.T) {
+				test.running["/api/version"] = version(recorded)
+				r := newRig(t, test.running)
+				r.Round(t.Context())
+				time.Sleep(2 * time.Millisecond) // versions are told apart by milliseconds
+				for url, body := range test.over {
+					r.dashboard.set(url, body)
+				}
+				mend := fail(r)
+				r.Round(t.Context())
+				mend()
+				time.Sleep(2 * time.Millisecond)
+				r.Round(t.Context())
+				if got := r.last(recorded, test.url); got != test.last {
+					t.Errorf("the last version is %s, want %s", got, test.last)
+				}
+				asked := r.dashboard.count(test.url)
+				r.Round(t.Context())
+				if got := r.dashboard.count(test.url); got != asked {
+					t.Error("it is asked for after its end is stored")
+				}
+			})
+		}
+	}
+}
+
+// TestAnswerOutlivesStoreAndDashboard: an answer that could not be stored is kept, and stored at the end though nobody can be asked again.
+func TestAnswerOutlivesStoreAndDashboard(t *testing.T) {
+	for name, before := range map[string]bool{"the first answer": false, "a later answer": true} {
+		for way, end := range map[string]func(*testing.T, *rig){
+			"the collector ends": func(t *testing.T, r *rig) {
+				r.server.Close()
+				r.store.Fault = nil
+				if err := r.end(t); err != nil {
+					t.Error(err)
+				}
+			},
+			"the store fails at the end too, and the collector is started again": func(t *testing.T, r *rig) {
+				if err := r.end(t); err == nil {
+					t.Error("the end is no error though an answer is not stored")
+				}
+				r.server.Close()
+				r.store.Fault = nil
+				r.restart(t, nil)
+				r.Round(t.Context())
+				if err := r.end(t); err != nil {
+					t.Error(err)
+				}
+			},
+			"the collector was killed and finds another session": func(t *testing.T, r *rig) {
+				r.store.Fault = nil
+				r.restart(t, nil)
+				r.dashboard.set("/api/version", version("session_2026-11-21_00-00-00_000000_1"))
+				r.Round(t.Context())
+			},
+		} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				r := newRig(t, map[string]string{"/api/version": version(recorded)})
+				if before {
+					r.dashboard.set("/events", `1`)
+					r.Round(t.Context())
+					time.Sleep(2 * time.Millisecond)
+				}
+				r.store.Fault = func(key string) storetest.Fault {
+					if strings.Contains(key, recorded) {
+						return storetest.Refuse
+					}
+					return storetest.None
+				}
+				r.dashboard.set("/events", `2`)
+				r.Round(t.Context())
+				end(t, r)
+				if got := r.last(recorded, "/events"); got != `2` {
+					t.Errorf("the last version is %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestKeptAnswersAreBounded: what waits for the store takes no more of the disk than a session's allowance.
+func TestKeptAnswersAreBounded(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": strings.Repeat("1", 600), "/logical/actors": strings.Repeat("2", 600)})
+	r.restart(t, func(o *Options) { o.MaxBytes = 1000 })
+	r.store.Fault = func(string) storetest.Fault { return storetest.Refuse }
+	for range 2 {
+		r.Round(t.Context())
+	}
+	kept := int64(0)
+	for _, u := range r.session.URLs {
+		kept += u.KeptBytes
+	}
+	if kept == 0 || kept > 1000 {
+		t.Errorf("%d bytes are kept of 1,000", kept)
+	}
+}

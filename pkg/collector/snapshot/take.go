@@ -1,0 +1,78 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+)
+
+// take requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it. done says that the answer
+// is stored, or equal to the stored one, or that the dashboard has none.
+func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final bool) (stored, done bool) {
+	start := time.Now()
+	file, err := t.fetch(ctx, e.url)
+	t.next[e.url] = start.Add(e.pause(time.Since(start)))
+	if isRefusal(err) {
+		t.reportFailure(ctx, e.url, err)
+		return false, false
+	}
+	if err != nil {
+		var status *statusError
+		if !errors.As(err, &status) && ctx.Err() == nil {
+			t.metrics.errors.Inc()
+			t.opts.Log.WithError(err).Debug("no snapshot")
+		}
+		return false, status != nil && status.Status == http.StatusNotFound // there is no answer
+	}
+	defer func() {
+		_ = file.Close()
+		_ = os.Remove(file.Name()) // unless it was moved
+	}()
+	listed, listErr := readListing(e, file)
+	if isRefusal(listErr) {
+		t.reportFailure(ctx, e.url, listErr)
+		return false, false
+	}
+	taken := time.Now()
+	stored, keep, err := t.storeIfChanged(ctx, s, e, file, taken, final)
+	if keep {
+		err = errors.Join(err, t.keep(s, e.url, file, taken))
+	}
+	// After a failure the details are left to a later round; the final round is the last.
+	if err == nil || (final && !isRefusal(err)) {
+		t.takeDetails(ctx, s, listed, final)
+	}
+	if err = errors.Join(listErr, err); err != nil {
+		t.reportFailure(ctx, e.url, err)
+	}
+	return stored, err == nil && (stored || !keep || e.hardware)
+}
+
+// fetch writes an answer to a new file.
+func (t *Taker) fetch(ctx context.Context, url string) (*os.File, error) {
+	body, err := t.opts.Client.Get(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	file, err := os.CreateTemp(t.session.dir, "answer-*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	n, err := io.Copy(file, io.LimitReader(body, answer.MaxBytes+1))
+	if err == nil && n > answer.MaxBytes {
+		err = &answer.Refusal{Reason: "bytes", Limit: answer.MaxBytes}
+	}
+	if err != nil {
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+		return nil, fmt.Errorf("ask the dashboard: %w", err)
+	}
+	return file, nil
+}

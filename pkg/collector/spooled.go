@@ -1,0 +1,65 @@
+package collector
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/privatedir"
+	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/spool"
+)
+
+// spoolFolder creates the spool's folder and its subfolders. No other user may have been able to write to it.
+func spoolFolder(o Options) (string, error) {
+	dir, err := privatedir.Open(o.SpoolDir)
+	if err != nil {
+		return "", fmt.Errorf("make the spool's folder (--spool-dir): %w", err)
+	}
+	if dir != o.SpoolDir {
+		o.Log.WithField("folder", dir).Warn("others may have written to the spool's folder (--spool-dir): a folder within it is used instead, and what is already there is not shipped")
+	}
+	for _, name := range []string{"events", "logs", "snapshots"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return "", fmt.Errorf("make the spool's folder (--spool-dir): %w", err)
+		}
+	}
+	return dir, nil
+}
+
+// spooled says whether anything of a session waits in the spool.
+func (c *Collector) spooled(session string) bool {
+	prefix := layout.Prefix(c.opts.Root, c.sessions.ref(session))
+	return slices.ContainsFunc(c.spool.Streams(), func(s *spool.Stream) bool { return strings.HasPrefix(s.Key(), prefix) })
+}
+
+func (c *Collector) spoolSeries(ctx context.Context, session string, hour time.Time, lines []byte) error {
+	return c.spool.Append(ctx, []spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour), Data: lines}})
+}
+
+func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time, lines []byte) error {
+	return c.spool.Append(ctx, []spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})
+}
+
+// isMetrics says whether a spooled stream is an hour of metrics.
+func isMetrics(stream string) bool { return path.Base(path.Dir(stream)) == "metrics" }
+
+// spooledSources lists the streams in the spool: those of metrics, or all others.
+func (c *Collector) spooledSources(metrics bool) func() []ship.Source {
+	return func() []ship.Source {
+		var sources []ship.Source
+		for _, s := range c.spool.Streams() {
+			if isMetrics(s.Key()) == metrics {
+				sources = append(sources, s)
+			}
+		}
+		return sources
+	}
+}

@@ -1,0 +1,123 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// readingStore counts what is read.
+type readingStore struct {
+	blob.Reader
+	reads atomic.Int64
+}
+
+func (s *readingStore) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	s.reads.Add(1)
+	return s.Reader.Get(ctx, key, offset, length)
+}
+
+// TestRefreshesReadNothingAgain: what logs tell is found out once, however often a running session is refreshed, and again of what has
+// changed.
+func TestRefreshesReadNothingAgain(t *testing.T) {
+	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	dir, node := t.TempDir(), rayid.Node{7}
+	put := func(key, text string) {
+		t.Helper()
+		file := filepath.Join(dir, filepath.FromSlash(key))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := func(path string) string { return layout.LogKey(layout.DefaultRoot, ref, node, path) }
+	put(log("gcs_server.out"), "Ray cluster metadata ray_version=2.60.0 ray_commit=abc\n")
+	put(log("events/event_GCS.log"), `{"event_id": "1", "source_type": "GCS", "message": "x", "timestamp": 1}`+"\n")
+	for _, id := range []string{"a", "b", "c"} {
+		put(log("job-driver-"+id+".log"), "2026-11-20 23:20:00,000\tINFO job_manager.py:1 -- Running entrypoint for job "+id+": python x.py\n")
+		put(log("jobs/supervisor-"+id+".log"), "timestamp_ns=1795216900000000000 entrypoint command exited with code 0\n")
+	}
+	files, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &readingStore{Reader: files}
+	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: logrus.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAsker(t, s, Options{})
+	all := []string{"/api/jobs/", "/nodes?view=summary", "/events", "/api/version", "/api/v0/runtime_envs", "/api/v0/workers"}
+	ask := func() int64 {
+		before := store.reads.Load()
+		for _, url := range all {
+			if w := a.get(url); w.Code != http.StatusOK {
+				t.Fatalf("%s: %d %s", url, w.Code, w.Body)
+			}
+		}
+		return store.reads.Load() - before
+	}
+	first := ask()
+	if first < 8 {
+		t.Fatalf("%d reads at first", first)
+	}
+	for i := range 3 {
+		put(log(strings.Repeat("x", i+1)+".out"), "more")
+		if a.session, err = a.session.Refresh(t.Context()); err != nil || a.session == s {
+			t.Fatalf("it was not refreshed: %v", err)
+		}
+		if n := ask(); n != 0 {
+			t.Errorf("%d reads after refresh %d, though no log that is read has changed", n, i)
+		}
+	}
+	put(layout.LogChunkKey(log("jobs/supervisor-"+"b"+".log"), 71, layout.Plain), "entrypoint command exited with code 3\n")
+	if a.session, err = a.session.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := ask(); n == 0 || n >= first {
+		t.Errorf("%d reads after one log has changed", n)
+	}
+	if w := a.get("/api/jobs/b"); !strings.Contains(w.Body.String(), `"driver_exit_code": 3`) {
+		t.Errorf("what a log tells now is not shown: %s", w.Body)
+	}
+}
+
+// TestLeavingEndsTheWork: a query of tasks ends when nobody waits for it any more.
+func TestLeavingEndsTheWork(t *testing.T) {
+	a := recorded(t)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	r := &request.Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil), Session: a.session, Env: request.NewEnv(logrus.New(), nil, 0)}
+	q, refused := state.ParseListQuery(r)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	if _, err := a.session.Tasks.Select(q); !errors.Is(err, context.Canceled) {
+		t.Errorf("a list: %v", err)
+	}
+	if _, err := a.session.Tasks.Summarize(q, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("a summary: %v", err)
+	}
+	if _, err := a.session.Tasks.Lineage(q, func(rayid.Actor) string { return "" }, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("a lineage: %v", err)
+	}
+}

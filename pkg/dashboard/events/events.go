@@ -1,0 +1,209 @@
+// Package events answers about cluster events: what Ray's processes write to logs/events/event_{SOURCE}*.log, a JSON object a line
+// (ray/dashboard/modules/event).
+package events
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// Columns are the columns of the State API's list, in Ray's order (ClusterEventState in ray/util/state/common.py).
+var Columns = []state.Column{
+	state.Filterable("severity"), state.Shown("time"), state.Filterable("source_type"), state.Shown("message"), state.Filterable("event_id"), state.Detail("custom_fields"),
+}
+
+const (
+	maxEventFileBytes = 16 << 20 // read of one file, from its end
+	maxEventLine      = 2 << 20  // longer lines are left out, as Ray does
+	maxJobEvents      = 10_000   // kept of one job, the last
+	globalEvents      = "global" // of events that are of no job
+)
+
+// cache keeps the events of the logs.
+type cache struct {
+	events shared.Value[[]*pyjson.Object]
+}
+
+// Read returns the session's cluster events in the order of nodes and files, each once, with keys as they were written.
+func Read(r *request.Request) ([]*pyjson.Object, error) {
+	var version strings.Builder
+	for _, log := range logfiles.Names(r).Events {
+		version.WriteString(r.Session.Logs.Version(log.Node, log.Path, 0) + ",")
+	}
+	all, err := request.Kept[cache](r).events.GetFor(r.Context(), version.String(), func(ctx context.Context) ([]*pyjson.Object, error) {
+		return readEvents(r.With(ctx))
+	})
+	if err != nil || r.At == 0 {
+		return all, err
+	}
+	var until []*pyjson.Object
+	for _, event := range all {
+		if event.Int("timestamp")*int64(time.Second) <= r.At {
+			until = append(until, event)
+		}
+	}
+	return until, nil
+}
+
+func readEvents(r *request.Request) ([]*pyjson.Object, error) {
+	var events []*pyjson.Object
+	seen := map[string]bool{}
+	for _, log := range logfiles.Names(r).Events {
+		lines, err := eventLines(r, log)
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range lines {
+			if id := event.String("event_id"); !seen[id] {
+				seen[id] = true
+				events = append(events, event)
+			}
+		}
+	}
+	return events, nil
+}
+
+// eventLines reads one file's events. Lines that are not JSON are left out, as Ray does.
+func eventLines(r *request.Request, log logfiles.File) ([]*pyjson.Object, error) {
+	f, err := r.Session.Logs.Open(r.Context(), log.Node, log.Path)
+	if err != nil || f.Size() == 0 {
+		return nil, err
+	}
+	data, err := f.ReadRange(r.Context(), max(0, f.Size()-maxEventFileBytes), f.Size())
+	if err != nil {
+		return nil, err
+	}
+	var events []*pyjson.Object
+	for line := range bytes.Lines(data) {
+		if len(line) > maxEventLine || line[len(line)-1] != '\n' {
+			continue
+		}
+		event, err := pyjson.ParseObject(line)
+		if err != nil || event.String("event_id") == "" {
+			continue
+		}
+		if text := event.String("message"); strings.Contains(text, `\`) {
+			event.Set("message", strings.NewReplacer(`\n`, "\n", `\r`, "\n").Replace(text))
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+// eventsByJob groups events as /events shows them: by job, keys in camelCase, the saved answer first and then what only logs have.
+func eventsByJob(r *request.Request) (*pyjson.Object, error) {
+	data, _, err := request.SavedData(r, "/events")
+	if err != nil {
+		return nil, err
+	}
+	fromLogs, err := Read(r)
+	if err != nil {
+		return nil, err
+	}
+	byJob := map[string][]any{}
+	var jobs []string
+	seen := map[string]bool{}
+	add := func(job string, event *pyjson.Object) {
+		if id := event.String("eventId"); !seen[id] {
+			seen[id] = true
+			if byJob[job] == nil {
+				jobs = append(jobs, job)
+			}
+			byJob[job] = append(byJob[job], event)
+		}
+	}
+	for job, v := range data.Object("events").All() {
+		list, _ := v.([]any)
+		for _, v := range list {
+			if event, ok := v.(*pyjson.Object); ok && (r.At == 0 || event.Int("timestamp")*int64(time.Second) <= r.At) {
+				add(job, event)
+			}
+		}
+	}
+	for _, event := range fromLogs {
+		add(cmp.Or(event.Object("custom_fields").String("job_id"), globalEvents), reply.GoogleStyle(event))
+	}
+	grouped := &pyjson.Object{}
+	for _, job := range jobs {
+		events := byJob[job]
+		grouped.Set(job, events[max(0, len(events)-maxJobEvents):])
+	}
+	return grouped, nil
+}
+
+// All is /events, all or those of ?job_id= (ray/dashboard/modules/event/event_head.py).
+func All(w http.ResponseWriter, r *request.Request) error {
+	grouped, err := eventsByJob(r)
+	if err != nil {
+		return err
+	}
+	if !r.Query().Has("job_id") {
+		return reply.OK(w, "All events fetched.", "events", grouped)
+	}
+	job := r.Query().Get("job_id")
+	zone, err := cluster.Zone(r)
+	if err != nil {
+		return err
+	}
+	events := []any{}
+	for _, v := range grouped.List(job) {
+		event := v.(*pyjson.Object).Clone()
+		event.Set("time", eventTime(event, zone))
+		events = append(events, event)
+	}
+	return reply.OK(w, "Job events fetched.", "jobId", job, "events", events)
+}
+
+// eventTime is the time of an event as people in the cluster's zone read it.
+func eventTime(event *pyjson.Object, zone *time.Location) string {
+	return time.Unix(event.Int("timestamp"), 0).In(zone).Format("2006-01-02 15:04:05")
+}
+
+// Rows gives the rows of the State API's cluster events (_list_cluster_events_impl in ray/dashboard/modules/event/event_head.py).
+//
+// Ray's C++ processes write a time as a number and its Python ones as a string, and a live Ray fails to sort the two: a cluster that ran a job
+// has no such list. Here they are sorted by what they mean.
+func Rows(r *request.Request) (state.RowSet, error) {
+	events, err := Read(r)
+	if err != nil {
+		return state.RowSet{}, err
+	}
+	zone, err := cluster.Zone(r)
+	if err != nil {
+		return state.RowSet{}, err
+	}
+	set := state.RowSet{PartialFailure: "", Compare: func(a, b *pyjson.Object) int { return cmp.Compare(a.Int("timestamp"), b.Int("timestamp")) }}
+	for _, event := range events {
+		row := event.Clone()
+		row.Set("time", eventTime(event, zone))
+		set.Rows = append(set.Rows, row)
+	}
+	return set, nil
+}
+
+// Platform is /api/v0/platform_events. Ray's frontend hides their page where that is not found, as Ray answers unless it was told
+// to watch its platform; a session without any has nothing to show there either.
+func Platform(w http.ResponseWriter, r *request.Request) error {
+	for _, url := range r.Session.Snapshots.URLs("/api/v0/platform_events") {
+		value, _, err := request.Saved(r, url)
+		if err != nil {
+			return err
+		}
+		if o, _ := value.(*pyjson.Object); len(o.Object("data").List("events")) > 0 {
+			return reply.JSON(w, http.StatusOK, o)
+		}
+	}
+	return reply.Text(w, http.StatusNotFound, request.NoSuchRoute)
+}

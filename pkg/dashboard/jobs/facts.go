@@ -1,0 +1,121 @@
+package jobs
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// logFacts is what the logs of a submission and of its supervisor tell; what is not known is empty.
+type logFacts struct {
+	node       rayid.Node // that has the submission's log
+	started    int64      // Unix ns
+	entrypoint string
+	exited     bool
+	exitCode   int
+	ended      int64  // Unix ns
+	tail       string // the log's last lines, if it failed
+}
+
+const (
+	jobHeadBytes    = 4 << 10 // of a submission's log that tell its start and entrypoint
+	supervisorLines = 50      // at the end of a supervisor's log among which the exit is
+	failureLines    = 10      // of a submission's log that Ray quotes when it failed
+	failureLength   = 20_000  // characters of them
+)
+
+var (
+	logTime       = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t`)
+	entrypointRun = regexp.MustCompile(`(?m)^Running entrypoint for job [^:\n]*: (.*)$`)
+	exitedWith    = regexp.MustCompile(`entrypoint command exited with code (-?\d+)`)
+	timestampNs   = regexp.MustCompile(`timestamp_ns=(\d+)`)
+)
+
+// factsOf reads the logs of a submission, again only where they have changed.
+func factsOf(ctx context.Context, r *request.Request, id string, zone *time.Location) (logFacts, error) {
+	cached, _ := request.Kept[cache](r).facts.LoadOrStore(id, &shared.Value[logFacts]{})
+	value := cached.(*shared.Value[logFacts])
+	names, logs := logfiles.Names(r), r.Session.Logs
+	node, hasLog := names.Jobs[id]
+	own, supervisorPath := logfiles.File{Node: node, Path: logfiles.SubmissionPrefix + id + logfiles.Suffix}, logfiles.SupervisorPrefix+id+logfiles.Suffix
+	version := logs.Version(node, own.Path, jobHeadBytes) + " " + logs.Version(names.Supervisors[id], supervisorPath, 0)
+	if known, _ := value.Loaded(); known.exited && known.exitCode != 0 {
+		version += " " + logs.Version(node, own.Path, 0) // its last lines are shown
+	}
+	return value.GetFor(ctx, version, func(ctx context.Context) (facts logFacts, err error) {
+		if hasLog {
+			facts.node = node
+			if err := facts.readHead(ctx, logs, own, zone); err != nil {
+				return facts, err
+			}
+		}
+		if supervisor, ok := names.Supervisors[id]; ok {
+			if err := facts.readExit(ctx, logs, logfiles.File{Node: supervisor, Path: supervisorPath}); err != nil {
+				return facts, err
+			}
+		}
+		if hasLog && facts.exited && facts.exitCode != 0 {
+			facts.tail, err = logfiles.ReadTail(ctx, logs, own, failureLines, 4*failureLength) // a character takes at most four bytes
+			text := []rune(facts.tail)
+			facts.tail = string(text[max(0, len(text)-failureLength):])
+		}
+		return facts, err
+	})
+}
+
+// readHead takes start and entrypoint from the head of the submission's log, which the job manager writes.
+func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log logfiles.File, zone *time.Location) error {
+	head, err := logfiles.ReadHead(ctx, logs, log, jobHeadBytes)
+	if err != nil {
+		return err
+	}
+	if m := logTime.FindSubmatch(head); m != nil {
+		if t, err := time.ParseInLocation("2006-01-02 15:04:05.000", string(m[1])+"."+string(m[2]), zone); err == nil {
+			f.started = t.UnixNano()
+		}
+	}
+	if m := entrypointRun.FindSubmatch(head); m != nil {
+		f.entrypoint = string(m[1])
+	}
+	return nil
+}
+
+// readExit looks for the end in the supervisor's log (run in ray/dashboard/modules/job/job_supervisor.py).
+func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log logfiles.File) error {
+	tail, err := logfiles.ReadTail(ctx, logs, log, supervisorLines, 1<<20)
+	if err != nil {
+		return err
+	}
+	for line := range strings.SplitSeq(tail, "\n") {
+		m := exitedWith.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		code, err := strconv.Atoi(m[1])
+		if err != nil {
+			continue
+		}
+		f.exited, f.exitCode = true, code
+		if t := timestampNs.FindStringSubmatch(line); t != nil {
+			f.ended, _ = strconv.ParseInt(t[1], 10, 64) // digits that are no time are none
+		}
+	}
+	return nil
+}
+
+// failure is what Ray says of a job that failed.
+func (f logFacts) failure() string {
+	message := "Job entrypoint command failed with exit code " + strconv.Itoa(f.exitCode)
+	if f.tail == "" {
+		return message + ". No logs available."
+	}
+	return message + ", last available logs (truncated to 20,000 chars):\n" + f.tail
+}

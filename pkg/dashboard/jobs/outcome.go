@@ -1,0 +1,105 @@
+package jobs
+
+import (
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+)
+
+// outcome is the result of a submission.
+type outcome struct {
+	status         string
+	message        any
+	errorType      any
+	exitCode       any
+	entrypoint     any
+	started, ended int64 // Unix ns
+	node           rayid.Node
+}
+
+// statusMessages are Ray's messages of a status without further details (JobInfo in ray/dashboard/modules/job/common.py).
+var statusMessages = map[string]string{
+	moment.Pending: "Job has not started yet.", running: "Job is currently running.", succeeded: "Job finished successfully.",
+	stopped: "Job was intentionally stopped.", failed: "Job failed.",
+}
+
+// outcome derives the outcome from a submission's evidence. The exit code that its supervisor wrote counts most, then the status that the
+// job manager wrote. A driver that ended without either is shown as Ray shows any ended driver.
+func (b *builder) outcome(id string, e *evidence, facts logFacts) outcome {
+	o := outcome{status: moment.Pending, node: facts.node, started: e.started}
+	b.supervised(&o, e.supervisor)
+	driverEnded := b.driven(&o, b.drivers[id])
+	if facts.started != 0 {
+		o.started = facts.started
+	}
+	if facts.entrypoint != "" {
+		o.entrypoint = facts.entrypoint
+		if e.supervisor == nil && b.past(o.started) {
+			o.status = running // only its log shows that it ran
+		}
+	}
+	switch {
+	case facts.exited && b.past(facts.ended):
+		o.exit(facts)
+		return o
+	case e.status != "" && b.past(e.completed):
+		o.status = e.status
+		if o.ended == 0 {
+			o.ended = max(driverEnded, e.completed)
+		}
+	case driverEnded != 0:
+		o.status, o.ended, o.message = succeeded, driverEnded, "The driver ended; its exit code was not recorded."
+		return o
+	case o.ended != 0:
+		o.status, o.message = failed, "The job supervisor ended; how the job ended was not recorded."
+		return o
+	}
+	o.message = reply.Nullable(statusMessages[o.status])
+	return o
+}
+
+// exit completes the outcome of a job whose exit code is known, as the supervisor reports it to Ray.
+func (o *outcome) exit(facts logFacts) {
+	o.exitCode, o.ended = facts.exitCode, facts.ended
+	if facts.exitCode == 0 {
+		o.status, o.message = succeeded, statusMessages[succeeded]
+		return
+	}
+	o.status, o.errorType, o.message = failed, "JOB_ENTRYPOINT_COMMAND_ERROR", facts.failure()
+}
+
+// past says whether t is not after the moment asked for.
+func (b *builder) past(t int64) bool { return b.r.At == 0 || t <= b.r.At }
+
+// supervised takes the state of the supervisor actor: pending until it is alive, over when it is dead.
+func (b *builder) supervised(o *outcome, a *entities.Actor) {
+	if a == nil || len(a.Transitions) == 0 {
+		return
+	}
+	o.started = a.Transitions[0].Time
+	state, existed := moment.Actor(a, b.r.At)
+	if !existed {
+		return
+	}
+	if state.Started != 0 {
+		o.status = running
+	}
+	o.ended = state.Ended
+	if !state.Node.Nil() {
+		o.node = state.Node
+	}
+}
+
+// driven takes the state of the driver, and returns when it ended (0: not yet).
+func (b *builder) driven(o *outcome, j *entities.Job) int64 {
+	if j == nil {
+		return 0
+	}
+	state, _ := moment.Driver(j, b.r.At)
+	o.status, o.entrypoint, o.node = running, j.Entrypoint, j.DriverNode
+	if o.started == 0 {
+		o.started = state.Started
+	}
+	return state.Ended
+}

@@ -1,0 +1,87 @@
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLogsOfAMoment: of a moment no later lines are shown, in each of the forms that Ray's processes write times in; where none of the last
+// lines has a time the answer says so.
+func TestLogsOfAMoment(t *testing.T) {
+	long := strings.Builder{}
+	for i := range 20_000 {
+		fmt.Fprintf(&long, "[2026-11-20 23:%02d:%02d,%03d I 7 7] line %d\n", 20+i/6000, i/100%60, i%100*10, i)
+	}
+	a, node := withLogs(t, map[string]string{
+		"raylet.out":        "[2026-11-20 23:20:00,100 I 7 7] early\n[2026-11-20 23:20:01,000 I 7 7] now\n  more of it\n[2026-11-20 23:20:01,500 W 7 7] late\n",
+		"dashboard.log":     "2026-11-20 23:20:00,100\tINFO a.py:1 -- early\n2026-11-20 23:20:02,000\tINFO a.py:1 -- late\n",
+		"serve/replica.log": "INFO 2026-11-20 23:20:00,100 app -- early\nINFO 2026-11-20 23:20:02,000 app -- late\n",
+		"json.log":          `{"asctime": "2026-11-20 23:20:00,100", "message": "early"}` + "\n" + `{"levelname": "INFO", "timestamp_ns": 1795216802000000000, "message": "late"}` + "\n",
+		"later.log":         "2026-11-20 23:20:02,000\tINFO a.py:1 -- late\n",
+		"prints.log":        "2026-11-20 23:20:00,100\tINFO a.py:1 -- early\nprinted\n",
+		"gcs_server.out":    long.String(),
+	})
+	a.at = at("23:20:01")
+	notice := "\n[Ray History Server: the last lines above carry no time; some may be later than 2026-11-20 23:20:01.000 UTC.]\n"
+	for file, want := range map[string]string{
+		"raylet.out":        "[2026-11-20 23:20:00,100 I 7 7] early\n[2026-11-20 23:20:01,000 I 7 7] now\n  more of it\n" + notice,
+		"dashboard.log":     "2026-11-20 23:20:00,100\tINFO a.py:1 -- early\n",
+		"serve/replica.log": "INFO 2026-11-20 23:20:00,100 app -- early\n",
+		"json.log":          `{"asctime": "2026-11-20 23:20:00,100", "message": "early"}` + "\n",
+		"later.log":         "",
+		"prints.log":        "2026-11-20 23:20:00,100\tINFO a.py:1 -- early\nprinted\n" + notice,
+	} {
+		w := a.get("/api/v0/logs/file?lines=-1&node_id=" + node + "&filename=" + file)
+		if w.Code != 200 || w.Body.String() != want {
+			t.Errorf("%s: %d\ngot  %q\nwant %q", file, w.Code, w.Body.String(), want)
+		}
+	}
+	lines := strings.Split(long.String(), "\n")
+	for _, n := range []int{0, 1, 99, 5000, 12_345, 19_999} {
+		a.at = at("23:20:00") + int64(n/100)*int64(time.Second) + int64(n%100*10)*int64(time.Millisecond)
+		got := a.get("/api/v0/logs/file?lines=1&node_id=" + node + "&filename=gcs_server.out").Body.String()
+		if got != lines[n]+"\n" {
+			t.Errorf("the last line at that of line %d: %q", n, got)
+		}
+	}
+	a.at = 0
+	if got := a.get("/api/v0/logs/file?lines=-1&node_id=" + node + "&filename=prints.log").Body.String(); strings.Contains(got, "History Server") {
+		t.Errorf("at the session's end: %q", got)
+	}
+}
+
+// TestWorkerLogOfAMoment: the log of a recorded worker ends where its next task's output begins.
+func TestWorkerLogOfAMoment(t *testing.T) {
+	a := recorded(t)
+	a.at = at("23:20:28")
+	checked := 0
+	for i := range a.session.Tasks.Len() {
+		row := a.session.Tasks.Row(i, 0)
+		info, ok := row.LogInfo()
+		if !ok || info.StdoutStart == nil || len(info.StdoutFile) == 0 || row.Node() == nil {
+			continue
+		}
+		began := int64(0)
+		for _, s := range row.States(nil) {
+			if s.State == "RUNNING" {
+				began = s.Time
+			}
+		}
+		if began <= a.at {
+			continue
+		}
+		path := string(info.StdoutFile)
+		path = path[strings.LastIndex(path, "/")+1:]
+		w := a.get(fmt.Sprintf("/api/v0/logs/file?lines=-1&node_id=%x&filename=%s", row.Node(), path))
+		text, _, _ := strings.Cut(w.Body.String(), "\n[Ray History Server")
+		if w.Code == 200 && int64(len(text)) > *info.StdoutStart {
+			t.Errorf("%s: %d bytes, a task that began later wrote from %d on", path, len(text), *info.StdoutStart)
+		}
+		checked++
+	}
+	if checked < 5 {
+		t.Errorf("only %d tasks began later", checked)
+	}
+}

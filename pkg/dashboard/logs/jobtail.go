@@ -1,0 +1,114 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// submissionLogFile opens the log of the submission that a request names. It answers itself, and gives ok false, where there is no such job
+// or Ray has no log of it; f is nil where the log is empty. The log is to be sent up to cut.
+func submissionLogFile(w http.ResponseWriter, r *request.Request) (f *sessionlogs.File, cut cutPoint, ok bool, err error) {
+	id := r.Params["job_or_submission_id"]
+	table, err := jobs.Read(r)
+	if err != nil {
+		return nil, cut, false, err
+	}
+	row := table.Find(id)
+	switch {
+	case row == nil:
+		reply.Text(w, http.StatusNotFound, "Job "+id+" does not exist")
+		return nil, cut, false, nil
+	case row.String("type") != jobs.TypeSubmission:
+		reply.Text(w, http.StatusBadRequest, "Can only get logs of submission type jobs")
+		return nil, cut, false, nil
+	case row.Get("driver_node_id") == nil:
+		// Ray asks the driver's node for the log; the message of a job that got to none says what happened.
+		return nil, cut, true, nil
+	}
+	submission := row.String("submission_id")
+	log := logfiles.File{Node: logfiles.Names(r).Jobs[submission], Path: logfiles.SubmissionPrefix + submission + logfiles.Suffix}
+	f, err = r.Session.Logs.Open(r.Context(), log.Node, log.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, cut, true, nil
+	}
+	if err == nil {
+		cut, err = cutAt(r, f, log)
+	}
+	return f, cut, err == nil, err
+}
+
+// JobTail is /api/jobs/{job_or_submission_id}/logs/tail, a WebSocket that sends the log as texts. It is closed at the log's end: a
+// stored job writes no more.
+func JobTail(w http.ResponseWriter, r *request.Request) error {
+	f, cut, ok, err := submissionLogFile(w, r)
+	if !ok || err != nil {
+		return err
+	}
+	ws, err := websocket.Accept(w, r.Request, nil) // pages of other sites are refused
+	if err != nil {
+		r.Log.WithError(err).WithField("url", r.URL.String()).Debug("no WebSocket for a job's log")
+		return nil // it has been answered
+	}
+	defer func() { _ = ws.CloseNow() }()
+	ctx := ws.CloseRead(r.Context()) // ends when the client leaves
+	if f != nil {
+		if err := cut.write(ctx, r, f, &textFrames{ctx: ctx, ws: ws}); err != nil {
+			if ctx.Err() == nil {
+				r.Log.WithError(err).WithField("url", r.URL.String()).Warn("send job log")
+			}
+			return nil // without a close frame clients know that it is not whole
+		}
+	}
+	_ = ws.Close(websocket.StatusNormalClosure, "") // says that this is the end; the client going away is no error of ours
+	return nil
+}
+
+// frameTimeout is how long a client may take to receive a part of a log before it is given up.
+const frameTimeout = time.Minute
+
+// textFrames sends what is written to it as WebSocket texts, which must not be cut within a character.
+type textFrames struct {
+	ctx  context.Context
+	ws   *websocket.Conn
+	rest []byte
+}
+
+func (t *textFrames) Write(p []byte) (int, error) {
+	text := append(t.rest, p...)
+	whole := len(text) - cutCharacter(text)
+	if whole > 0 {
+		ctx, cancel := context.WithTimeout(t.ctx, frameTimeout)
+		defer cancel()
+		if err := t.ws.Write(ctx, websocket.MessageText, bytes.ToValidUTF8(text[:whole], []byte("\uFFFD"))); err != nil {
+			return 0, err
+		}
+	}
+	t.rest = append([]byte(nil), text[whole:]...)
+	return len(p), nil
+}
+
+// cutCharacter is how many bytes at the end of text are the beginning of a character.
+func cutCharacter(text []byte) int {
+	for n := 1; n <= min(utf8.UTFMax-1, len(text)); n++ {
+		if c := text[len(text)-n]; utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}

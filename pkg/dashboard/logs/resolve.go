@@ -1,0 +1,240 @@
+package logs
+
+import (
+	"errors"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/actors"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// logNode reads a node's ID and says whether the session has the node.
+func logNode(r *request.Request, id string) (rayid.Node, *reply.Error) {
+	node, err := rayid.Parse[rayid.Node](id)
+	if err != nil || r.Session.Node(node) == nil && len(r.Session.Logs.Paths(node)) == 0 {
+		return node, reply.NotFound("Node " + id + " is not part of this session. /api/v0/nodes lists its nodes.")
+	}
+	return node, nil
+}
+
+// nodeByIP finds a node by its address: of several, one that lives, else the last; "" if there is none.
+func nodeByIP(r *request.Request, ip string) (string, error) {
+	nodes, err := summary.Read(r)
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	for _, id := range nodes.Order {
+		if nodes.IP(id) != ip {
+			continue
+		}
+		found = id
+		if nodes.Node(id).Object("raylet").String("state") == moment.Alive {
+			break
+		}
+	}
+	return found, nil
+}
+
+// workerLog is the name of a worker's log: worker-{worker}-{job}-{pid}.out.
+var workerLog = regexp.MustCompile(`worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)\.(out|err)$`)
+
+// findWorkerLog finds a worker's log on a node, by the worker's ID or, if that is empty, by its process; "" if there is none.
+func findWorkerLog(logs *sessionlogs.Set, node rayid.Node, worker, pid, suffix string) string {
+	for _, p := range logs.Paths(node) {
+		m := workerLog.FindStringSubmatch(p)
+		if m == nil || m[4] != suffix || strings.Contains(p, "/") {
+			continue
+		}
+		if worker != "" && m[1] == worker || worker == "" && m[3] == pid {
+			return p
+		}
+	}
+	return ""
+}
+
+// part is what of which log a request asks for: bytes [start, end), end < 0 for the end of the file.
+type part struct {
+	node       rayid.Node
+	path       string
+	start, end int64
+	// open says that the part ends where the log does, wherever that will be.
+	open bool
+	// unsure says that lines of it may be later than the moment asked for.
+	unsure bool
+}
+
+// resolveLog finds the log that a request means (resolve_filename in ray/dashboard/modules/log/log_manager.py).
+func resolveLog(r *request.Request, o *options) (part, error) {
+	switch {
+	case o.actorID != "":
+		return actorLog(r, o)
+	case o.taskID != "":
+		return taskLog(r, o)
+	case o.submissionID != "":
+		return submissionLog(r, o)
+	}
+	id := o.nodeID
+	if id == "" {
+		var err error
+		if id, err = nodeByIP(r, o.nodeIP); err != nil {
+			return part{}, err
+		}
+		if id == "" {
+			return part{}, reply.NotFound("Cannot find matching node_id for a given node ip " + o.nodeIP)
+		}
+	}
+	node, refused := logNode(r, id)
+	if refused != nil {
+		return part{}, refused
+	}
+	name := o.filename
+	if o.pid != "" || o.workerID != "" {
+		if name = findWorkerLog(r.Session.Logs, node, o.workerID, o.pid, o.suffix); name == "" {
+			return part{}, o.noLog(id)
+		}
+	}
+	return namedLog(r, node, name)
+}
+
+// namedLog finds a log by its name: a path below the node's logs folder, or the one it had on the node's disk. What is outside of the
+// folder is not found, as nothing of it is stored.
+func namedLog(r *request.Request, node rayid.Node, name string) (part, error) {
+	full := name
+	if !path.IsAbs(name) {
+		full = path.Join("/tmp/ray", r.Session.Ref.Name, "logs", name)
+	}
+	full = path.Clean(full)
+	below := ""
+	for _, folder := range []string{"/" + r.Session.Ref.Name + "/logs/", "/session_latest/logs/"} {
+		if _, rest, ok := strings.Cut(full, folder); ok {
+			below = rest
+			break
+		}
+	}
+	if f, err := r.Session.Logs.Open(r.Context(), node, below); err == nil {
+		cut, err := cutAt(r, f, logfiles.File{Node: node, Path: below})
+		return part{node: node, path: below, end: cut.end, unsure: cut.unsure, open: true}, err
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return part{}, err
+	}
+	return part{}, notFound("A file is not found at: %s", full)
+}
+
+// actorLog finds the log of an actor's process: the last one that left a log (_resolve_actor_filename).
+func actorLog(r *request.Request, o *options) (part, error) {
+	if refused := request.CheckHex(o.actorID, rayid.ActorSize); refused != nil {
+		return part{}, refused
+	}
+	processes, known, err := actorProcesses(r, o.actorID)
+	if err != nil {
+		return part{}, err
+	}
+	if !known {
+		return part{}, notFound("Actor ID %s not found.", o.actorID)
+	}
+	if len(processes) == 0 {
+		return part{}, notFound("Worker ID for Actor ID %s not found. Actor is not scheduled yet.", o.actorID)
+	}
+	for _, p := range processes {
+		if name := findWorkerLog(r.Session.Logs, p.Node, p.Worker.String(), "", o.suffix); name != "" {
+			return namedLog(r, p.Node, name)
+		}
+	}
+	return part{}, o.noLog(processes[0].Node.String())
+}
+
+// actorProcesses gives the processes an actor ran in, the last first, and whether the actor is known.
+func actorProcesses(r *request.Request, id string) (processes []moment.Process, known bool, err error) {
+	if parsed, err := rayid.Parse[rayid.Actor](id); err == nil {
+		if a := r.Session.Actor(parsed); a != nil {
+			state, _ := moment.Actor(a, r.At)
+			known = true
+			if !state.Worker.Nil() {
+				processes = append(processes, moment.Process{Node: state.Node, Worker: state.Worker})
+			}
+			for i := len(state.FormerProcesses) - 1; i >= 0; i-- {
+				processes = append(processes, state.FormerProcesses[i])
+			}
+		}
+	}
+	if len(processes) > 0 {
+		return processes, true, nil
+	}
+	row, err := actors.Row(r, id)
+	if row == nil || err != nil {
+		return nil, known, err
+	}
+	address := row.Object("address")
+	node, nodeErr := rayid.Parse[rayid.Node](address.String("nodeId"))
+	worker, workerErr := rayid.Parse[rayid.Worker](address.String("workerId"))
+	if nodeErr == nil && workerErr == nil && !worker.Nil() {
+		processes = append(processes, moment.Process{Node: node, Worker: worker})
+	}
+	return processes, true, nil
+}
+
+// taskLog finds the lines of one attempt of a task within its worker's log (_resolve_task_filename).
+func taskLog(r *request.Request, o *options) (part, error) {
+	if refused := request.CheckHex(o.taskID, rayid.TaskSize); refused != nil {
+		return part{}, refused
+	}
+	id, err := rayid.Parse[rayid.Task](o.taskID)
+	if err != nil {
+		return part{}, reply.BadRequest("%s", err)
+	}
+	log, ok, err := r.Session.Tasks.Log(id, o.attempt)
+	switch {
+	case err != nil:
+		return part{}, err
+	case !ok:
+		return part{}, notFound("Could not find log file for task attempt:%s(%d)", o.taskID, o.attempt)
+	case log.Node.Nil():
+		return part{}, notFound("Could not find log file for task attempt.%s(%d) due to missing node info.", o.taskID, o.attempt)
+	case !log.HasInfo && !log.Actor.Nil():
+		return part{}, notFound("For actor task, please query actor log for actor(%[1]s): e.g. ray logs actor --id %[1]s . Or set "+
+			"RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING=1 in actor's runtime env or when starting the cluster. Recording actor task's log could be "+
+			"expensive, so Ray turns it off by default.", log.Actor)
+	case !log.HasInfo:
+		return part{}, notFound("Could not find log file for task attempt:%s(%d).Worker id = %s, node id = %s,log_info = None",
+			o.taskID, o.attempt, log.Worker, log.Node)
+	}
+	file, start, end := log.Info.StdoutFile, log.Info.StdoutStart, log.Info.StdoutEnd
+	if o.suffix == "err" {
+		file, start, end = log.Info.StderrFile, log.Info.StderrStart, log.Info.StderrEnd
+	}
+	if len(file) == 0 {
+		return part{}, notFound("Missing log filename info for task %s,attempt %d", o.taskID, o.attempt)
+	}
+	asked, err := namedLog(r, log.Node, string(file))
+	if err != nil {
+		return part{}, err
+	}
+	if start != nil {
+		asked.start = *start
+	}
+	if end != nil {
+		// The end of an attempt is told when it is over: all of that is earlier.
+		asked.unsure = asked.unsure && asked.end < *end
+		asked.end, asked.open = min(asked.end, *end), false
+	}
+	return asked, nil
+}
+
+// submissionLog finds the log of a submission's driver (_resolve_job_filename).
+func submissionLog(r *request.Request, o *options) (part, error) {
+	node, ok := logfiles.Names(r).Jobs[o.submissionID]
+	if !ok {
+		return part{}, o.noLog("")
+	}
+	return namedLog(r, node, logfiles.SubmissionPrefix+o.submissionID+logfiles.Suffix)
+}

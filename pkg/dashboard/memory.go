@@ -1,0 +1,74 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Answers about all actors, nodes and so on of a session are built in memory, from snapshots and tables, before anything is sent. Their
+// memory is reserved first. Small answers are not counted.
+
+const (
+	// rowBytes is about the memory of one row while it is built; textTimes is how many times its text a parsed snapshot takes.
+	rowBytes  = 2 << 10
+	textTimes = 3
+	// littleBytes is the size up to which an answer is small.
+	littleBytes = 1 << 20
+)
+
+// weight estimates an answer's memory in bytes.
+type weight func(*session.Session) int64
+
+// weights are the estimates of the answers that may be large, by the beginning of the route's path.
+var weights = []struct {
+	path   string
+	weight weight
+}{
+	{"/logical/actors", rows(func(s *session.Session) int { return len(s.Actors) }, "/logical/actors")},
+	{"/api/v0/actors", rows(func(s *session.Session) int { return len(s.Actors) }, "/logical/actors", "/api/v0/actors")},
+	{"/nodes", rows(func(s *session.Session) int { return len(s.Nodes) + len(s.Workers) }, "/nodes")},
+	{"/api/v0/nodes", rows(func(s *session.Session) int { return len(s.Nodes) }, "/nodes", "/api/v0/nodes")},
+	{"/api/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs")},
+	{"/api/v0/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs", "/api/v0/jobs")},
+	{"/api/v0/workers", rows(func(s *session.Session) int { return len(s.Workers) }, "/api/v0/workers")},
+	{"/api/v0/placement_groups", rows(func(s *session.Session) int { return len(s.PlacementGroups) }, "/api/v0/placement_groups")},
+	{"/api/v0/objects", rows(func(*session.Session) int { return 0 }, "/api/v0/objects")},
+	{"/api/v0/runtime_envs", rows(func(s *session.Session) int { return len(s.Nodes) }, "/api/v0/runtime_envs")},
+	{"/events", rows(func(*session.Session) int { return 0 }, "/events")},
+}
+
+// rows is the weight of an answer of count rows that also reads the snapshots of some URLs.
+func rows(count func(*session.Session) int, saved ...string) weight {
+	return func(s *session.Session) int64 {
+		bytes := int64(count(s)) * rowBytes
+		for _, path := range saved {
+			bytes += s.Snapshots.LargestOf(path) * textTimes
+		}
+		return bytes
+	}
+}
+
+// weighed reserves memory for an answer before the handler builds it.
+func (d *Dashboard) weighed(path string, h request.Handler) request.Handler {
+	for _, known := range weights {
+		if path != known.path && !strings.HasPrefix(path, known.path+"/") || strings.Contains(path, "/logs") {
+			continue
+		}
+		return func(w http.ResponseWriter, r *request.Request) error {
+			if bytes := known.weight(r.Session); bytes > littleBytes {
+				release, err := r.Memory.Reserve(r.Context(), budget.Work, bytes)
+				if err != nil {
+					return fmt.Errorf("answer from %s: %w", r.Session.Ref, err)
+				}
+				defer release()
+			}
+			return h(w, r)
+		}
+	}
+	return h
+}

@@ -1,0 +1,80 @@
+package metrics
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+)
+
+// grafanaPath is the address of Grafana that the frontend gets, relative to the dashboard. The frontend asks for panels of the last minutes;
+// grafanaView redirects it to the panels of the session's own time.
+const grafanaPath = "grafana"
+
+// grafanaHost is the address of Grafana that the frontend gets. The frontend recognises Grafana Cloud, which can't be shown in frames, by
+// the host's name.
+func (s *Services) grafanaHost() string {
+	if u, err := url.Parse(s.GrafanaIframeHost); err == nil && strings.HasSuffix("."+u.Hostname(), ".grafana.net") {
+		return s.GrafanaIframeHost
+	}
+	return grafanaPath
+}
+
+// GrafanaView redirects to one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below grafanaPath.
+func (s *Services) GrafanaView(view string) request.Handler {
+	return func(w http.ResponseWriter, r *request.Request) error {
+		if s.GrafanaHost == "" || s.GrafanaHost == disabled {
+			return reply.Text(w, http.StatusNotFound, noGrafana)
+		}
+		host, err := url.Parse(s.GrafanaIframeHost)
+		if err != nil {
+			return fmt.Errorf("redirect to Grafana: %w", err)
+		}
+		target := host.JoinPath(view, path.Clean("/"+r.Params["dashboard"])) // no dots lead out of the view
+		target.RawQuery = ofSession(r).Encode()
+		redirect(w, r, target.String())
+		return nil
+	}
+}
+
+// ofSession is the request's query with the session's name and, for times that count from now, its own beginning and end. Nothing is
+// left that would draw the panels again and again.
+func ofSession(r *request.Request) url.Values {
+	query := r.Query()
+	query.Set("var-SessionName", r.Session.Ref.Name)
+	query.Del("refresh")
+	from, to := r.Session.Start, r.Session.End
+	if r.At > 0 {
+		to = r.At
+	}
+	if relative(query.Get("from")) && relative(query.Get("to")) && from > 0 && to >= from {
+		query.Set("from", milliseconds(from))
+		query.Set("to", milliseconds(to))
+	}
+	return query
+}
+
+// relative reports whether Grafana counts a time from now, as in "now-5m", or would choose one itself.
+func relative(t string) bool { return t == "" || strings.HasPrefix(t, "now") }
+
+// milliseconds writes Unix nanoseconds as Grafana wants them.
+func milliseconds(ns int64) string { return strconv.FormatInt(ns/int64(time.Millisecond), 10) }
+
+// redirect sends a browser elsewhere. Ray's proxying dashboard, which unlike browsers sends a Content-Type with every request, would go
+// there itself: through it comes a page that the browser leaves at once.
+func redirect(w http.ResponseWriter, r *request.Request, target string) {
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Header.Get("Content-Type") == "" {
+		w.Header().Set("Location", target)
+		w.WriteHeader(http.StatusFound)
+		return
+	}
+	reply.Bytes(w, http.StatusOK, "text/html; charset=utf-8", fmt.Appendf(nil, `<!doctype html><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(target)))
+}

@@ -1,0 +1,142 @@
+package reply
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// OrNull is the strings, or null if there are none.
+func OrNull(list []string) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+// GoogleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in ray/dashboard/utils.py).
+// Ray does it to keys that are no names too, such as those of resources: node:__internal_head__ becomes node:InternalHead.
+func GoogleStyle(o *pyjson.Object) *pyjson.Object {
+	styled := &pyjson.Object{}
+	for k, v := range o.All() {
+		styled.Set(CamelCase(k), GoogleStyleValue(v))
+	}
+	return styled
+}
+
+// GoogleStyleValue is GoogleStyle for any value.
+func GoogleStyleValue(v any) any {
+	switch v := v.(type) {
+	case *pyjson.Object:
+		if v != nil {
+			return GoogleStyle(v)
+		}
+	case map[string]float64:
+		styled := make(map[string]float64, len(v))
+		for k, amount := range v {
+			styled[CamelCase(k)] = amount
+		}
+		return styled
+	case map[string]string:
+		styled := make(map[string]string, len(v))
+		for k, text := range v {
+			styled[CamelCase(k)] = text
+		}
+		return styled
+	case []any:
+		styled := make([]any, len(v))
+		for i, e := range v {
+			if o, ok := e.(*pyjson.Object); ok {
+				e = GoogleStyle(o)
+			}
+			styled[i] = e
+		}
+		return styled
+	}
+	return v
+}
+
+// CamelCase is to_camel_case in ray/dashboard/utils.py: the parts between underscores after the first get Python's str.title.
+func CamelCase(s string) string {
+	if !strings.Contains(s, "_") {
+		return s
+	}
+	parts := strings.Split(s, "_")
+	for i := range parts[1:] {
+		parts[i+1] = pythonTitle(parts[i+1])
+	}
+	return strings.Join(parts, "")
+}
+
+// pythonTitle is str.title: a letter after what is no letter is upper case, every other lower case.
+func pythonTitle(s string) string {
+	inWord := false
+	return strings.Map(func(r rune) rune {
+		was := inWord
+		if inWord = unicode.IsLetter(r); !inWord {
+			return r
+		}
+		if was {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToUpper(r)
+	}, s)
+}
+
+// idFields are the fields of a cause of death that hold IDs: base64 in events, hex in the State API.
+var idFields = map[string]bool{"actor_id": true, "owner_id": true, "job_id": true, "node_id": true, "placement_group_id": true}
+
+// SnakeStyle changes the keys of protobuf's JSON to the names of the fields, and IDs to hex.
+func SnakeStyle(o *pyjson.Object) *pyjson.Object {
+	styled := &pyjson.Object{}
+	for k, v := range o.All() {
+		name := snakeCase(k)
+		switch value := v.(type) {
+		case *pyjson.Object:
+			v = SnakeStyle(value)
+		case string:
+			if idFields[name] {
+				if id, err := base64.StdEncoding.DecodeString(value); err == nil {
+					v = hex.EncodeToString(id)
+				}
+			}
+		}
+		styled.Set(name, v)
+	}
+	return styled
+}
+
+func snakeCase(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsUpper(r) {
+			b.WriteByte('_')
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// StringMap is m, or an empty map: Ray writes maps that are not set as {}.
+func StringMap(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// NumberString writes a number as protobuf's JSON writes 64-bit numbers: as a string.
+func NumberString[N int | int64 | uint64](n N) string { return strconv.FormatInt(int64(n), 10) }
+
+// Nullable is s, or nil where it is empty: Python's None.
+func Nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,65 @@
+// Package request is a request of a stored session: the session and the moment it asks about, the answers that the live dashboard gave
+// (snapshots), what was found out about the session before, parameters as Python reads them, and which secrets the client may see.
+package request
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Handler answers a request or says why it cannot: a *reply.Error is the client's fault, any other error the store's.
+type Handler func(http.ResponseWriter, *Request) error
+
+// Env is what all requests share.
+type Env struct {
+	Log logrus.FieldLogger
+	// Memory bounds the memory of answers that are built in memory; nil means no bounds.
+	Memory *budget.Budget
+	// MaxLimit is the maximum limit of a State API list.
+	MaxLimit int
+	derived  *derivations
+}
+
+// NewEnv makes an Env with nothing derived yet.
+func NewEnv(log logrus.FieldLogger, memory *budget.Budget, maxLimit int) *Env {
+	return &Env{Log: log, Memory: memory, MaxLimit: maxLimit, derived: newDerivations()}
+}
+
+// Request is a dashboard request with the session it asks.
+type Request struct {
+	*http.Request
+	*Env    // set by the dashboard
+	Session *session.Session
+	// At is the moment the answer is to show, Unix nanoseconds; 0 means the session's end (see dashboard.ParseAt).
+	At int64
+	// Running says whether the session still runs, so that more of it is being stored; nil means that it does not.
+	Running func(context.Context) bool
+	// Params are the values of the {names} in the route's path, decoded.
+	Params map[string]string
+
+	query url.Values
+}
+
+// With returns the request with another context, for results that other requests share.
+func (r *Request) With(ctx context.Context) *Request {
+	c := *r
+	c.Request = r.Request.WithContext(ctx)
+	return &c
+}
+
+// Stop returns why the request's work should end: no client waits for it any more.
+func (r *Request) Stop() error { return context.Cause(r.Context()) }
+
+// Query gives the request's decoded query parameters.
+func (r *Request) Query() url.Values {
+	if r.query == nil {
+		r.query = r.URL.Query()
+	}
+	return r.query
+}

@@ -1,0 +1,235 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// RuntimeEnvColumns are the list's columns, in Ray's order (RuntimeEnvState in ray/util/state/common.py).
+var RuntimeEnvColumns = []Column{
+	Filterable("runtime_env"), Filterable("success").Of(BoolKind), Shown("creation_time_ms"), Filterable("node_id"),
+	Detail("ref_cnt"), FilterableDetail("error"),
+}
+
+// RuntimeEnvRows gives the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py), those
+// that took longest to make first and those that were not made before them. Without a snapshot they come from the logs of the agents
+// that made them.
+func RuntimeEnvRows(r *request.Request) (RowSet, error) {
+	set, found, err := snapshotRows(r, "/api/v0/runtime_envs", RuntimeEnvColumns)
+	if err == nil && !found {
+		set.Rows, err = loggedRuntimeEnvs(r)
+	}
+	set.Compare = func(a, b *pyjson.Object) int {
+		ma, mb := a.Get("creation_time_ms") != nil, b.Get("creation_time_ms") != nil
+		if !ma || !mb {
+			return cmp.Compare(boolInt(ma), boolInt(mb))
+		}
+		return cmp.Compare(b.Int("creation_time_ms"), a.Int("creation_time_ms"))
+	}
+	return set, err
+}
+
+// envChange is a line that a runtime environment agent logged of an environment.
+type envChange struct {
+	at   int64 // Unix ns
+	what string
+	env  string // serialized, JSON; of a line that does not name it, the last one that failed
+	// failure is the traceback that follows a line.
+	failure string
+}
+
+// What the lines say (ray/_private/runtime_env/agent/runtime_env_agent.py, 2.55 to 2.60).
+const (
+	envCreating   = "Creating runtime env: "
+	envCreated    = "Successfully created runtime env: "
+	envUsedAgain  = "Runtime env already created successfully. Env: "
+	envFailed     = "Failed to create runtime env "
+	envGaveUp     = "runtime_env creation failed "
+	envReleased   = "to decrease reference for runtime env: "
+	envRemoved    = "Runtime env "
+	envRemovedEnd = " removed from env-level cache."
+)
+
+// maxEnvLogBytes is how much is read of one agent's log, from its start.
+const maxEnvLogBytes = 16 << 20
+
+// agentLine is the head of a line of a Python process of Ray: its time, level and place.
+var agentLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t\w+ [\w.]+:\d+ -- `)
+
+// envCache keeps what the logs tell.
+type envCache struct{ envs shared.Value[[]nodeEnvs] }
+
+// nodeEnvs are the changes that one node's agent logged, in order.
+type nodeEnvs struct {
+	node    rayid.Node
+	changes []envChange
+}
+
+// loggedRuntimeEnvs gives the runtime environments that the agents had at the moment asked for.
+func loggedRuntimeEnvs(r *request.Request) ([]*pyjson.Object, error) {
+	version := logfiles.HeadVersions(r.Session, maxEnvLogBytes, logfiles.RuntimeEnvAgent)
+	nodes, err := request.Kept[envCache](r).envs.GetFor(r.Context(), version, func(ctx context.Context) ([]nodeEnvs, error) {
+		return readRuntimeEnvs(r.With(ctx))
+	})
+	if err != nil {
+		return nil, err
+	}
+	var rows []*pyjson.Object
+	for _, n := range nodes {
+		rows = append(rows, n.at(r.At)...)
+	}
+	return rows, nil
+}
+
+func readRuntimeEnvs(r *request.Request) ([]nodeEnvs, error) {
+	zone, err := cluster.Zone(r)
+	if err != nil {
+		return nil, err
+	}
+	nodes := r.Session.Logs.Nodes()
+	read := make([]nodeEnvs, len(nodes))
+	g, ctx := errgroup.WithContext(r.Context())
+	g.SetLimit(logfiles.Readers)
+	for i, node := range nodes {
+		g.Go(func() error {
+			return guard.Do("the log of runtime environments of node "+node.String(), func() error {
+				text, err := logfiles.ReadHead(ctx, r.Session.Logs, logfiles.File{Node: node, Path: logfiles.RuntimeEnvAgent}, maxEnvLogBytes)
+				read[i] = nodeEnvs{node, parseEnvLog(text, zone)}
+				return err
+			})
+		})
+	}
+	return read, g.Wait()
+}
+
+// parseEnvLog takes from an agent's log what it tells of environments.
+func parseEnvLog(text []byte, zone *time.Location) []envChange {
+	var changes []envChange
+	failed := "" // the environment that was last said to have failed
+	var traceback strings.Builder
+	inTraceback := false
+	for line := range bytes.Lines(text) {
+		m := agentLine.FindSubmatch(line)
+		if m == nil {
+			if inTraceback {
+				traceback.Write(line)
+			}
+			continue
+		}
+		at, err := time.ParseInLocation("2006-01-02 15:04:05.000", string(m[1])+"."+string(m[2]), zone)
+		if err != nil {
+			continue
+		}
+		said := string(bytes.TrimRight(line[len(m[0]):], "\r\n"))
+		c := envChange{at: at.UnixNano()}
+		c.what, c.env = envSaid(said)
+		inTraceback = false
+		switch c.what {
+		case "":
+			continue
+		case envFailed:
+			failed, inTraceback = c.env, true
+			traceback.Reset()
+			continue
+		case envGaveUp:
+			c.env, c.failure = failed, traceback.String()
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// envSaid tells which of the known sentences a line has, and of which environment; "" for any other line.
+func envSaid(said string) (what, env string) {
+	if strings.HasPrefix(said, envGaveUp) {
+		return envGaveUp, ""
+	}
+	for _, what := range []string{envCreating, envCreated, envUsedAgain, envFailed, envReleased, envRemoved} {
+		_, rest, found := strings.Cut(said, what)
+		if !found || what == envRemoved && !strings.HasSuffix(said, envRemovedEnd) {
+			continue
+		}
+		var value json.RawMessage
+		if json.NewDecoder(strings.NewReader(rest)).Decode(&value) == nil {
+			return what, string(value)
+		}
+	}
+	return "", ""
+}
+
+// envState is an environment as its agent holds it.
+type envState struct {
+	asked, made int64 // Unix ns
+	done, ok    bool
+	references  int
+	failure     string
+}
+
+// at gives the environments that an agent had at a moment (0: the end), as rows of the State API.
+func (n nodeEnvs) at(at int64) []*pyjson.Object {
+	states := map[string]*envState{}
+	var order []string
+	for _, c := range n.changes {
+		if at != 0 && c.at > at {
+			break
+		}
+		s := states[c.env]
+		if s == nil {
+			s = &envState{}
+			states[c.env] = s
+			order = append(order, c.env)
+		}
+		switch c.what {
+		case envCreating:
+			s.asked = c.at
+		case envCreated:
+			s.made, s.done, s.ok, s.references = c.at, true, true, s.references+1
+		case envUsedAgain:
+			s.references++
+		case envReleased:
+			s.references--
+		case envGaveUp:
+			s.made, s.done, s.failure = c.at, true, c.failure
+		case envRemoved:
+			delete(states, c.env)
+			order = slices.DeleteFunc(order, func(env string) bool { return env == c.env })
+		}
+	}
+	var rows []*pyjson.Object
+	for _, env := range order {
+		if row := states[env].row(n.node, env); row != nil {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// row is nil for an environment that is still being made or whose beginning was not logged.
+func (s *envState) row(node rayid.Node, env string) *pyjson.Object {
+	parsed, err := pyjson.ParseObject([]byte(env))
+	if !s.done || err != nil {
+		return nil
+	}
+	return pyjson.Obj(
+		"runtime_env", parsed, "success", s.ok, "creation_time_ms", reply.NumberString(moment.Milliseconds(s.made-s.asked)), "node_id", node.String(),
+		"ref_cnt", reply.NumberString(max(s.references, 0)), "error", reply.Nullable(s.failure),
+	)
+}

@@ -1,0 +1,157 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// text is a row of the table "texts", the string table. The server's columns refer to it by row number, counted from 1.
+type text struct {
+	Text []byte `parquet:"text"`
+}
+
+// writerOptions are the options of all tables. With groupRows 0 the caller says where row groups end.
+func writerOptions(generation string, groupRows int64) []parquet.WriterOption {
+	options := []parquet.WriterOption{parquet.CreatedBy(application, "", ""), parquet.KeyValueMetadata(generationKey, generation)}
+	if groupRows > 0 {
+		options = append(options, parquet.MaxRowsPerRowGroup(groupRows))
+	}
+	return options
+}
+
+// builder makes the tables of one index, a file each.
+type builder struct {
+	dir        string
+	session    *session.Session
+	tables     *session.Tables
+	owner      owner
+	generation string
+	progress   func(rows int)
+	written    []string
+}
+
+func (b *builder) path(table string) string { return filepath.Join(b.dir, table) }
+
+func (b *builder) create(table string) (*os.File, error) {
+	b.written = append(b.written, table)
+	return os.Create(b.path(table))
+}
+
+// build makes all tables but meta.
+func (b *builder) build(ctx context.Context, shown []Job) error {
+	if _, err := exactJSON(b.tables.Warnings); err != nil {
+		return err
+	}
+	if err := b.small(shown); err != nil {
+		return err
+	}
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	for _, table := range []string{rowsTableName, tasksTable, taskEventsTable, profileTable} {
+		f, err := b.create(table)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	var g errgroup.Group
+	progress := func(rows int) {
+		if ctx.Err() == nil {
+			b.progress(rows)
+		}
+	}
+	g.Go(func() error {
+		return guard.Do("rows for the server", func() error { return writeRows(&cancellable{ctx, files[0]}, b.tables, b.generation, progress) })
+	})
+	g.Go(func() error {
+		return guard.Do("rows for analysis", func() error {
+			// Rows that are not in memory are read in their own order; any other order would read each group many times.
+			byJob := b.session.Tasks.InMemory()
+			w := newTaskWriter(b.owner, b.generation, byJob, &cancellable{ctx, files[1]}, &cancellable{ctx, files[2]}, &cancellable{ctx, files[3]})
+			return w.write(b.session.Tasks, progress)
+		})
+	})
+	return g.Wait()
+}
+
+// cancellable is a writer that fails when its context ends.
+type cancellable struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c *cancellable) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(p)
+}
+
+// small makes the tables that are small enough to be made in memory at once.
+func (b *builder) small(shown []Job) error {
+	rows := make([]text, len(b.tables.Strings))
+	for i := range rows {
+		rows[i].Text = b.tables.Strings[i]
+	}
+	if err := writeTable(b, textsTable, rows); err != nil {
+		return err
+	}
+	if err := writeTable(b, definitionsTable, b.tables.Definitions); err != nil {
+		return err
+	}
+	if err := writeTable(b, profilersTable, b.tables.Profilers); err != nil {
+		return err
+	}
+	if b.tables.Checkpoint != nil {
+		if err := writeTable(b, checkpointTable, []checkpoint{{b.tables.Checkpoint}}); err != nil {
+			return err
+		}
+	}
+	if err := writeEntities(b, actorsTable, b.tables.Actors, newActorRow); err != nil {
+		return err
+	}
+	if err := writeEntities(b, nodesTable, b.tables.Nodes, newNodeRow); err != nil {
+		return err
+	}
+	if err := b.jobTables(shown); err != nil {
+		return err
+	}
+	if err := writeEntities(b, workersTable, b.tables.Workers, newWorkerRow); err != nil {
+		return err
+	}
+	return writeEntities(b, groupsTable, b.tables.PlacementGroups, newGroupRow)
+}
+
+func writeEntities[E, R any](b *builder, table string, all []E, row func(entity, *E) R) error {
+	rows, err := entityRows(b.owner, all, row)
+	if err != nil {
+		return err
+	}
+	return writeTable(b, table, rows)
+}
+
+func writeTable[T any](b *builder, table string, rows []T) (err error) {
+	f, err := b.create(table)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	out := parquet.NewGenericWriter[T](f, writerOptions(b.generation, 0)...)
+	if _, err := out.Write(rows); err != nil {
+		return err
+	}
+	return out.Close()
+}

@@ -1,0 +1,132 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// serverTables are the tables that the server reads.
+var serverTables = []string{
+	metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, checkpointTable, actorsTable, nodesTable, jobsTable,
+	submissionsTable, workersTable, groupsTable,
+}
+
+// sources are what is listed of a session's index, asked for by a fingerprint.
+func (s *stored) sources(fingerprint string) session.Sources {
+	out := session.Sources{Fingerprint: fingerprint}
+	for o, err := range s.store.List(s.t.Context(), strings.TrimSuffix(s.key(metaTable), metaTable+".parquet"), blob.ListOptions{}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out.Index = append(out.Index, o)
+	}
+	return out
+}
+
+// TestChangedBytes: an index of which one byte was changed is refused or read, whichever byte it is. A panic would end the test, as it would
+// the server.
+func TestChangedBytes(t *testing.T) {
+	s := generated(t, 60)
+	loaded := s.load()
+	s.write(loaded)
+	for _, fingerprint := range []string{loaded.Fingerprint(), "of more"} {
+		sources := s.sources(fingerprint)
+		for _, table := range serverTables {
+			whole := s.read(s.key(table))
+			refused, step := 0, max(1, len(whole)/400)
+			for i := 0; i < len(whole); i += step {
+				damaged := bytes.Clone(whole)
+				damaged[i] += 1 << (i % 8)
+				o := s.opener()
+				o.Store = changed{s.store, s.key(table), damaged}
+				tables, err := o.Open(t.Context(), s.ref, sources, nil)
+				if tables == nil {
+					refused++
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for g := range tables.First {
+					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart, tasktable.AllParts} {
+						_, _ = tables.Source.Columns(g, part)
+					}
+				}
+			}
+			if refused == 0 && (table != checkpointTable && table != rowsTableName || fingerprint == "of more" && table == checkpointTable) {
+				t.Errorf("%s: whatever byte is changed, it is read", table)
+			}
+		}
+	}
+}
+
+// changed is a store one object of which has other bytes.
+type changed struct {
+	blob.Reader
+	key  string
+	body []byte
+}
+
+func (c changed) Get(ctx context.Context, key string, offset, n int64) (io.ReadCloser, error) {
+	if key != c.key {
+		return c.Reader.Get(ctx, key, offset, n)
+	}
+	return io.NopCloser(io.NewSectionReader(bytes.NewReader(c.body), offset, n)), nil
+}
+
+// TestRefusedIndexIsNamed: who looks at a session is told that its index was not used.
+func TestRefusedIndexIsNamed(t *testing.T) {
+	s := generated(t, 100)
+	s.write(s.load())
+	damaged := s.read(s.key(profilersTable))
+	s.put(s.key(profilersTable), append(damaged[:len(damaged)-5], "\x7fPAR1"...))
+	for _, what := range []string{"damaged", "a moment later"} {
+		loaded := s.loadAuto(s.opener())
+		if !slices.ContainsFunc(loaded.Warnings, func(w string) bool { return strings.Contains(w, s.key(profilersTable)) }) || loaded.Indexed() {
+			t.Errorf("%s: warnings %q, indexed %v", what, loaded.Warnings, loaded.Indexed())
+		}
+		if len(loaded.Damage()) > 0 {
+			t.Errorf("%s: events were read whole, and yet there is damage: %q", what, loaded.Damage())
+		}
+	}
+	s.write(s.loadAuto(s.opener()))
+	if loaded := s.loadAuto(s.opener()); !loaded.Indexed() || len(loaded.Warnings) > 0 {
+		t.Errorf("indexed anew: %v, %q", loaded.Indexed(), loaded.Warnings)
+	}
+}
+
+// TestIndexThatTakesTooMuchMemory: room is asked before tables are read.
+func TestIndexThatTakesTooMuchMemory(t *testing.T) {
+	s := generated(t, 100)
+	loaded := s.load()
+	s.write(loaded)
+	var most int64
+	tables, err := s.opener().Open(t.Context(), s.ref, s.sources(loaded.Fingerprint()), func(held int64) bool {
+		most = max(most, held)
+		return true
+	})
+	if tables == nil || err != nil || most < 100_000 || most > minBudget {
+		t.Fatalf("%d bytes asked for, %v", most, err)
+	}
+	// What the files claim counts, not what they have.
+	claims := &memoryBudget{mayHold: func(held int64) bool { return held < 1<<30 }}
+	if err := claims.take(1 << 31); err == nil {
+		t.Error("2 GiB are taken of 1")
+	}
+	if err := claims.take(-1); err == nil {
+		t.Error("a negative number of bytes is taken")
+	}
+	object := &storedTable{store: s.store, key: layout.IndexKey(layout.DefaultRoot, s.ref, textsTable), size: 1 << 40}
+	if _, err := object.open(t.Context(), claims); err == nil {
+		t.Error("an object of another size is read")
+	}
+}

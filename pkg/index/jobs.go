@@ -1,0 +1,58 @@
+package index
+
+import (
+	"slices"
+)
+
+// Job is a submission or a driver as the dashboard shows it at the session's end. Much of it is in no event.
+type Job struct {
+	ID           string // of the driver, in hex; "" if a submission had none
+	SubmissionID string // "" for a driver that nobody submitted
+	Entrypoint   string
+	Status       string // PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED
+	Message      string
+	Start, End   int64 // Unix nanoseconds; 0 if not known
+}
+
+// noRow stands in the column "row" of a row that is in no event: the server skips it.
+const noRow = "null"
+
+// showJobs gives drivers the states that the dashboard shows.
+func showJobs(rows []jobRow, shown []Job) {
+	for i := range rows {
+		if n := slices.IndexFunc(shown, func(j Job) bool { return j.ID == rows[i].JobID }); n >= 0 {
+			rows[i].State = shown[n].Status
+		}
+	}
+}
+
+// addSubmissions adds the submissions that the dashboard shows and that are in no event.
+func addSubmissions(o owner, rows []submissionRow, shown []Job) []submissionRow {
+	for _, j := range shown {
+		if j.SubmissionID == "" || slices.ContainsFunc(rows, func(r submissionRow) bool { return r.SubmissionID == j.SubmissionID }) {
+			continue
+		}
+		rows = append(rows, submissionRow{
+			entity: entity{o.Session, o.Cluster, o.Namespace, noRow}, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status,
+			Message: j.Message, StartTime: micros(j.Start), EndTime: micros(j.End),
+		})
+	}
+	return rows
+}
+
+// jobTables makes the tables of jobs and submissions.
+func (b *builder) jobTables(shown []Job) error {
+	jobs, err := entityRows(b.owner, b.tables.Jobs, newJobRow)
+	if err != nil {
+		return err
+	}
+	showJobs(jobs, shown)
+	if err := writeTable(b, jobsTable, jobs); err != nil {
+		return err
+	}
+	submissions, err := entityRows(b.owner, b.tables.Submissions, newSubmissionRow)
+	if err != nil {
+		return err
+	}
+	return writeTable(b, submissionsTable, addSubmissions(b.owner, submissions, shown))
+}

@@ -1,0 +1,97 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+func rowsIn[R any](t *testing.T, s *stored, table string) []R {
+	t.Helper()
+	data := s.read(s.key(table))
+	rows, err := parquet.Read[R](bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// TestJobsAreWhatTheDashboardShows: submissions are there though no event told of them, and drivers have the states that the dashboard shows.
+func TestJobsAreWhatTheDashboardShows(t *testing.T) {
+	r := recording.Open(t)
+	s := open(t, r.Store(), r.Session)
+	loaded := s.load()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	d := dashboard.New(dashboard.Options{Log: log})
+	writer := s.writer()
+	writer.Jobs = func(ctx context.Context, s *session.Session) (jobs []Job, err error) {
+		shown, err := d.JobsOf(ctx, s)
+		for _, j := range shown {
+			jobs = append(jobs, Job(j))
+		}
+		return jobs, err
+	}
+	if err := writer.Write(t.Context(), loaded, nil); err != nil {
+		t.Fatal(err)
+	}
+	submissions := rowsIn[submissionRow](t, s, submissionsTable)
+	for id, status := range map[string]string{"data-job-2": "SUCCEEDED", "fail-job-1": "FAILED"} {
+		n := slices.IndexFunc(submissions, func(r submissionRow) bool { return r.SubmissionID == id })
+		if n < 0 || submissions[n].Status != status || submissions[n].StartTime == 0 || submissions[n].EndTime == 0 || submissions[n].Session != r.Session.Name {
+			t.Errorf("%s, want %s: %+v", id, status, submissions)
+		}
+	}
+	found := false
+	for _, j := range rowsIn[jobRow](t, s, jobsTable) {
+		if j.SubmissionID == "fail-job-1" {
+			found = true
+			if j.State != "FAILED" {
+				t.Errorf("the driver of fail-job-1 is %s", j.State)
+			}
+		}
+	}
+	if !found {
+		t.Error("fail-job-1 has no driver")
+	}
+	again := s.loadAuto(s.opener())
+	if !again.Indexed() || len(again.Submissions) != len(loaded.Submissions) {
+		t.Errorf("indexed %v, %d submissions that events told of, want %d", again.Indexed(), len(again.Submissions), len(loaded.Submissions))
+	}
+}
+
+// TestDeathCausesHaveHexIDs: as all identifiers in the tables.
+func TestDeathCausesHaveHexIDs(t *testing.T) {
+	r := recording.Open(t)
+	s := open(t, r.Store(), r.Session)
+	s.write(s.load())
+	checked := 0
+	for _, a := range rowsIn[actorRow](t, s, actorsTable) {
+		if strings.Contains(a.DeathCause, "Id") {
+			checked++
+			if !strings.Contains(a.DeathCause, a.ActorID) && !strings.Contains(a.DeathCause, a.NodeID) {
+				t.Errorf("actor %s: %s", a.ActorID, a.DeathCause)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no cause of death names anything")
+	}
+	if got := hexIDs([]byte(`{"actorId": "AAECAwQFBgcICQoLDA0ODw==", "nodeId": "abcd", "errorMessage": "AAEC", "x": [{"jobId": "AQAAAA=="}]}`)); got !=
+		`{"actorId": "000102030405060708090a0b0c0d0e0f", "nodeId": "abcd", "errorMessage": "AAEC", "x": [{"jobId": "01000000"}]}` {
+		t.Error(got)
+	}
+	if got := hexIDs([]byte("{")); got != "{" {
+		t.Error(got)
+	}
+}

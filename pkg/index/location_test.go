@@ -1,0 +1,62 @@
+package index
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// indexKeys are the keys of all tables, wherever they are.
+func (s *stored) indexKeys() []string {
+	s.t.Helper()
+	var keys []string
+	for o, err := range s.store.List(s.t.Context(), "", blob.ListOptions{}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if strings.HasSuffix(o.Key, ".parquet") {
+			keys = append(keys, o.Key)
+		}
+	}
+	return keys
+}
+
+// TestIndexBelowTheSessionIsNotBelieved: whoever may store a session's events, as collectors may, cannot put an index in their place, be it
+// good, forged, or said to have settled.
+func TestIndexBelowTheSessionIsNotBelieved(t *testing.T) {
+	for _, version := range []layout.Version{layout.V16, layout.V17} {
+		dir := t.TempDir()
+		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 50, Version: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir, stats.Session)
+		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+		s.age(t, dir, 2*time.Hour)
+		before := s.load()
+		s.write(before)
+		keys := s.indexKeys()
+		if !s.loadAuto(s.opener()).Indexed() || len(keys) == 0 {
+			t.Fatalf("V%d: the index is not used", version)
+		}
+		prefix := layout.Prefix(layout.DefaultRoot, s.ref)
+		for _, key := range keys {
+			if strings.HasPrefix(key, prefix) {
+				t.Errorf("V%d: the server stores %s, below the session's prefix", version, key)
+			}
+			data := s.read(key)
+			if err := s.store.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			s.put(prefix+"index/"+key[strings.LastIndexByte(key, '/')+1:], data)
+		}
+		after := s.loadAuto(s.opener())
+		if after.Indexed() || after.Foreign != 0 || after.Fingerprint() != before.Fingerprint() || !after.LastStored().Equal(before.LastStored()) {
+			t.Errorf("V%d: indexed %v, %d foreign objects, stored last %s, want what it was before", version, after.Indexed(), after.Foreign, after.LastStored())
+		}
+	}
+}

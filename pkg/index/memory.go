@@ -1,0 +1,42 @@
+package index
+
+import (
+	"errors"
+	"math"
+	"sync"
+)
+
+// errTooLarge is an index that takes more memory than the server has for it. Its events are replayed, which takes less.
+var errTooLarge = errors.New("it takes more memory than there is; raise --session-cache-max-memory")
+
+// minBudget is what opening an index may take however little memory there is: for less, replaying events is not worth it.
+const minBudget = 32 << 20
+
+// memoryBudget counts the memory that opening an index takes. Files from outside say how much that is, so it is counted before it is
+// allocated. It is safe for concurrent use.
+type memoryBudget struct {
+	mayHold func(bytes int64) bool // see session.Options; nil: there is no bound
+
+	mu   sync.Mutex
+	held int64
+}
+
+func (b *memoryBudget) take(n int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n < 0 || n > math.MaxInt64-b.held {
+		return errTooLarge
+	}
+	b.held += n
+	if b.mayHold != nil && !b.mayHold(b.held) && b.held > minBudget {
+		return errTooLarge
+	}
+	return nil
+}
+
+// giveBack returns what was taken and is not needed any more.
+func (b *memoryBudget) giveBack(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= n
+}

@@ -1,0 +1,91 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// A session has settled when nothing more of it will be stored. An index that says so is used before the session's events are listed.
+
+// settledAfter is how long nothing must have been stored of a session for it to count as settled: by then its collectors have nothing left.
+const settledAfter = time.Hour
+
+func hasSettled(s *session.Session) bool {
+	last := s.LastStored()
+	return s.Ended && !last.IsZero() && time.Since(last) >= settledAfter
+}
+
+// mayMarkSettled says whether s has settled and was loaded from an index that may not say so.
+func mayMarkSettled(s *session.Session) bool { return s.Indexed() && s.Listed() && hasSettled(s) }
+
+// MarkSettled changes the index that a session was loaded from to say that the session has settled. store is where indexes are read. It says
+// whether the index was changed; a store that refuses is no error.
+func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.Session) (marked bool, err error) {
+	if !mayMarkSettled(s) {
+		return false, nil
+	}
+	err = guard.Do(s.Ref.String(), func() (err error) {
+		marked, err = markSettled(ctx, store, w.Store.Put, w.Root, s)
+		return err
+	})
+	if marked || err != nil || w.Cache == nil {
+		return marked, err
+	}
+	cached, err := w.Cache.open(false)
+	if cached == nil || err != nil {
+		return false, err
+	}
+	return markSettled(ctx, cached, w.Cache.put, w.Root, s)
+}
+
+// markSettled does so if the index is in store.
+func markSettled(ctx context.Context, store blob.Reader, put func(context.Context, string, io.ReadSeeker) error, root string, s *session.Session) (bool, error) {
+	key := layout.IndexKey(root, s.Ref, metaTable)
+	o, err := store.Stat(ctx, key)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	memory := &memoryBudget{}
+	table, m, err := (&storedTable{store: store, key: key, size: o.Size}).metadata(ctx, memory)
+	if errors.Is(err, errStale) {
+		return false, nil // the stored index is not the one that the session was loaded from
+	}
+	if err != nil {
+		return false, err
+	}
+	if m.Settled || m.Fingerprint != s.Fingerprint() {
+		return false, nil
+	}
+	sources, err := readSources(ctx, table, memory)
+	if err != nil {
+		return false, err
+	}
+	for i := range sources {
+		sources[i].owner = ownerOf(s)
+	}
+	m.Settled = true
+	meta, err := m.encode(sources)
+	if err != nil {
+		return false, err
+	}
+	switch err := put(ctx, key, bytes.NewReader(meta)); {
+	case isDenied(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("mark the index of session %s as settled: %w", s.Ref, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,260 @@
+package tablefile
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"unsafe"
+)
+
+// File is the footer of a table: what its columns are and where they lie.
+type File struct {
+	Rows    int
+	Columns []Column
+	Groups  []Group
+
+	metadata map[string]string
+}
+
+// Column is a column of every row group.
+type Column struct {
+	Name     string
+	kind     physicalType
+	width    int // bytes of each value of fixedType
+	required bool
+}
+
+// Group is a row group.
+type Group struct {
+	Rows   int
+	Chunks []Chunk // in the order of File's Columns
+}
+
+// Chunk is a column of a row group.
+type Chunk struct {
+	// From and To are where the chunk lies in the file.
+	From, To int64
+	// Plain is how many bytes its pages have uncompressed.
+	Plain int64
+
+	column *Column
+	rows   int
+	values int64
+	codec  codec
+}
+
+// physicalType is how Parquet stores the values of a column.
+type physicalType int64
+
+const (
+	booleanType physicalType = 0
+	int32Values physicalType = 1
+	int64Values physicalType = 2
+	bytesType   physicalType = 6
+	fixedType   physicalType = 7
+)
+
+type codec int64
+
+const (
+	uncompressed codec = 0
+	zstandard    codec = 6
+)
+
+const (
+	magic = "PAR1"
+	// TailBytes is the length of what follows the footer: the footer's length and the magic.
+	TailBytes = 4 + len(magic)
+	// maxFooter bounds a footer, in bytes. That of a session of ten million tasks has 3 MB.
+	maxFooter = 32 << 20
+)
+
+// FooterSize reads the size of the footer from the last bytes of a file of size bytes. The footer ends TailBytes before the file does.
+func FooterSize(tail []byte, size int64) (int64, error) {
+	if len(tail) < TailBytes || string(tail[len(tail)-len(magic):]) != magic {
+		return 0, malformed("not a Parquet file: its end is another")
+	}
+	n := int64(binary.LittleEndian.Uint32(tail[len(tail)-TailBytes:]))
+	if n > maxFooter || n > size-int64(TailBytes+len(magic)) {
+		return 0, malformed("a footer of %d bytes in a file of %d", n, size)
+	}
+	return n, nil
+}
+
+// Parse reads the footer of a file of size bytes. It calls take with the number of bytes before it allocates them, and ends with take's error.
+func Parse(footer []byte, size int64, take func(n int64) error) (*File, error) {
+	f := &File{metadata: make(map[string]string)}
+	c := &thriftReader{b: footer, take: take}
+	var rows int64
+	var root bool
+	c.structure(structType, func(id int16, kind byte) bool {
+		switch id {
+		case 2:
+			c.list(kind, func(kind byte) {
+				if !root {
+					root = true
+					c.skip(kind, 0)
+					return
+				}
+				f.column(c, kind)
+			})
+		case 3:
+			rows = c.integer(kind)
+		case 4:
+			c.list(kind, func(kind byte) { f.group(c, kind, size-int64(len(footer)+TailBytes)) })
+		case 5:
+			c.list(kind, func(kind byte) { f.keyValue(c, kind) })
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case c.refused != nil:
+		return nil, c.refused
+	case c.bad:
+		return nil, malformed("the footer cannot be read")
+	}
+	for i := range f.Groups {
+		g := &f.Groups[i]
+		if len(g.Chunks) != len(f.Columns) {
+			return nil, malformed("row group %d has %d columns, want %d", i, len(g.Chunks), len(f.Columns))
+		}
+		for n := range g.Chunks {
+			g.Chunks[n].column, g.Chunks[n].rows = &f.Columns[n], g.Rows
+		}
+		if f.Rows > math.MaxInt32-g.Rows {
+			return nil, malformed("too many rows")
+		}
+		f.Rows += g.Rows
+	}
+	if int64(f.Rows) != rows {
+		return nil, malformed("the row groups have %d rows, want %d", f.Rows, rows)
+	}
+	return f, nil
+}
+
+// Lookup gives the value of a key in the file's metadata.
+func (f *File) Lookup(key string) (value string, ok bool) {
+	value, ok = f.metadata[key]
+	return value, ok
+}
+
+// ColumnIndex gives the index of a column in Columns, -1 if there is none of the name.
+func (f *File) ColumnIndex(name string) int {
+	return slices.IndexFunc(f.Columns, func(c Column) bool { return c.Name == name })
+}
+
+func (f *File) column(c *thriftReader, kind byte) {
+	column := Column{kind: -1}
+	c.structure(kind, func(id int16, kind byte) bool {
+		switch id {
+		case 1:
+			column.kind = physicalType(c.integer(kind))
+		case 2:
+			column.width = int(int32(c.integer(kind)))
+		case 3:
+			column.required = c.integer(kind) == 0
+		case 4:
+			column.Name = string(c.binary(kind))
+		default:
+			return false
+		}
+		return true
+	})
+	if column.kind < 0 || column.Name == "" {
+		c.fail() // groups of columns have no type
+	}
+	if !c.reserve(int64(unsafe.Sizeof(column)) + int64(len(column.Name))) {
+		return
+	}
+	f.Columns = append(f.Columns, column)
+}
+
+// group reads a row group; columns lie before end.
+func (f *File) group(c *thriftReader, kind byte, end int64) {
+	g := Group{}
+	rows := int64(-1)
+	c.structure(kind, func(id int16, kind byte) bool {
+		switch id {
+		case 1:
+			c.list(kind, func(kind byte) { g.chunk(c, kind, end) })
+		case 3:
+			rows = c.integer(kind)
+		default:
+			return false
+		}
+		return true
+	})
+	if rows < 0 || rows > math.MaxInt32 || len(g.Chunks) == 0 {
+		c.fail()
+	}
+	if !c.reserve(int64(unsafe.Sizeof(g))) {
+		return
+	}
+	g.Rows = int(rows)
+	f.Groups = append(f.Groups, g)
+}
+
+func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
+	found := false
+	c.structure(kind, func(id int16, kind byte) bool {
+		if id == 3 && !found {
+			found = true
+			g.chunkMetadata(c, kind, end)
+			return true
+		}
+		return false
+	})
+	if !found {
+		c.fail()
+	}
+}
+
+func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
+	chunk := Chunk{From: -1, Plain: -1, values: -1, codec: -1}
+	compressed := int64(-1)
+	c.structure(kind, func(id int16, kind byte) bool {
+		switch id {
+		case 4:
+			chunk.codec = codec(c.integer(kind))
+		case 5:
+			chunk.values = c.integer(kind)
+		case 6:
+			chunk.Plain = c.integer(kind)
+		case 7:
+			compressed = c.integer(kind)
+		case 9:
+			chunk.From = c.integer(kind)
+		default:
+			return false
+		}
+		return true
+	})
+	if chunk.codec < 0 || chunk.values < 0 || chunk.Plain < 0 || compressed < 0 || chunk.From < 0 || chunk.From > end || compressed > end-chunk.From {
+		c.fail()
+	}
+	if !c.reserve(int64(unsafe.Sizeof(chunk))) {
+		return
+	}
+	chunk.To = chunk.From + compressed
+	g.Chunks = append(g.Chunks, chunk)
+}
+
+func (f *File) keyValue(c *thriftReader, kind byte) {
+	var key, value string
+	c.structure(kind, func(id int16, kind byte) bool {
+		switch id {
+		case 1:
+			key = string(c.binary(kind))
+		case 2:
+			value = string(c.binary(kind))
+		default:
+			return false
+		}
+		return true
+	})
+	if c.reserve(2*int64(len(key)+len(value)) + 64) {
+		f.metadata[key] = value
+	}
+}

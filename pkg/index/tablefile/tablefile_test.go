@@ -1,0 +1,243 @@
+package tablefile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// row has all kinds of columns that package index writes for the server.
+type row struct {
+	Packed  int32    `parquet:"packed,delta"`
+	Long    int64    `parquet:"long,delta"`
+	Plain   int32    `parquet:"plain"`
+	Size    int64    `parquet:"size"`
+	Flag    bool     `parquet:"flag"`
+	ID      [24]byte `parquet:"id"`
+	Text    []byte   `parquet:"text"`
+	JSON    string   `parquet:"json,zstd,json"`
+	Ignored string   `parquet:"ignored,dict,optional"`
+}
+
+func randomRows(n int) []row {
+	random := rand.New(rand.NewPCG(1, uint64(n)))
+	rows := make([]row, n)
+	for i := range rows {
+		r := &rows[i]
+		// Differences of all widths.
+		*r = row{
+			Packed: int32(random.Uint32() >> random.IntN(32)), Long: int64(random.Uint64() >> random.IntN(64)), Plain: int32(random.Uint32()),
+			Size: int64(random.Uint64()), Flag: random.IntN(2) == 1, JSON: "{}",
+		}
+		if i%1000 < 500 {
+			r.Packed, r.Long = 7, int64(i)
+		}
+		binary.LittleEndian.PutUint64(r.ID[8:], random.Uint64())
+		r.Text = bytes.Repeat([]byte{byte(i)}, random.IntN(40))
+		if i%3 == 0 {
+			r.JSON = string(bytes.Repeat([]byte(`{"a": 1}`), random.IntN(20)+1))
+		}
+	}
+	return rows
+}
+
+func written(t testing.TB, rows []row, groupRows int64) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := parquet.NewGenericWriter[row](&buf, parquet.KeyValueMetadata("generation", "g1"), parquet.MaxRowsPerRowGroup(groupRows))
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func anything(int64) error { return nil }
+
+func open(data []byte) (*File, error) {
+	n, err := FooterSize(data, int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	end := len(data) - TailBytes
+	return Parse(data[end-int(n):end], int64(len(data)), anything)
+}
+
+// readAll reads all columns that can be read. No more rows or bytes are read than most.
+func readAll(data []byte, most int64) ([]row, error) {
+	f, err := open(data)
+	if err != nil {
+		return nil, err
+	}
+	if int64(f.Rows) > most {
+		return nil, malformed("%d rows", f.Rows)
+	}
+	rows := make([]row, f.Rows)
+	first := 0
+	for g := range f.Groups {
+		for i := range f.Groups[g].Chunks {
+			c := &f.Groups[g].Chunks[i]
+			if c.Plain > most {
+				return nil, malformed("%d bytes", c.Plain)
+			}
+			if err := readColumn(c, data[c.From:c.To], rows[first:first+f.Groups[g].Rows]); err != nil {
+				return nil, err
+			}
+		}
+		first += f.Groups[g].Rows
+	}
+	return rows, nil
+}
+
+func readColumn(c *Chunk, data []byte, rows []row) error {
+	switch c.column.Name {
+	case "packed", "plain":
+		values, err := c.Int32s(data, nil)
+		for i, v := range values {
+			if c.column.Name == "packed" {
+				rows[i].Packed = v
+			} else {
+				rows[i].Plain = v
+			}
+		}
+		return err
+	case "long", "size":
+		values, err := c.Int64s(data, nil)
+		for i, v := range values {
+			if c.column.Name == "long" {
+				rows[i].Long = v
+			} else {
+				rows[i].Size = v
+			}
+		}
+		return err
+	case "flag":
+		values, err := c.Booleans(data, nil)
+		for i, v := range values {
+			rows[i].Flag = v
+		}
+		return err
+	case "id":
+		values, err := c.Fixed(data, 24, nil)
+		for i := range len(values) / 24 {
+			rows[i].ID = [24]byte(values[24*i:])
+		}
+		return err
+	case "text", "json":
+		n := 0
+		return c.Bytes(data, func(text []byte, ends []uint32) {
+			var from uint32
+			for _, end := range ends {
+				if c.column.Name == "text" {
+					rows[n].Text = bytes.Clone(text[from:end])
+				} else {
+					rows[n].JSON = string(text[from:end])
+				}
+				from = end
+				n++
+			}
+		})
+	}
+	return nil
+}
+
+// TestReadsWhatIsWritten compares with what the writer was given.
+func TestReadsWhatIsWritten(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 9, 128, 129, 5000} {
+		rows := randomRows(n)
+		data := written(t, rows, 1500)
+		got, err := readAll(data, 1<<30)
+		if err != nil {
+			t.Fatalf("%d rows: %v", n, err)
+		}
+		for i := range rows {
+			if rows[i].Text = bytes.Clone(rows[i].Text); len(rows[i].Text) == 0 {
+				rows[i].Text, got[i].Text = nil, nil
+			}
+		}
+		if !reflect.DeepEqual(got, rows) {
+			t.Errorf("%d rows: other values", n)
+		}
+		f, err := open(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if generation, ok := f.Lookup("generation"); !ok || generation != "g1" || n > 0 && len(f.Groups) != (n+1499)/1500 {
+			t.Errorf("%d rows: generation %q, %d groups", n, generation, len(f.Groups))
+		}
+	}
+}
+
+// TestDamageOfValuesShows: each page has a checksum, so damage anywhere before the footer is refused or does no harm.
+func TestDamageOfValuesShows(t *testing.T) {
+	rows := randomRows(300)
+	data := written(t, rows, 1000)
+	whole, err := readAll(data, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for i := range data {
+		damaged := bytes.Clone(data)
+		damaged[i] ^= 0x11
+		got, err := readAll(damaged, 1<<20)
+		if err != nil {
+			refused++
+			continue
+		}
+		if f, _ := open(data); i < int(f.Groups[0].Chunks[7].To) && !reflect.DeepEqual(got, whole) {
+			t.Errorf("byte %d: other values, and no error", i)
+		}
+	}
+	if refused < len(data)/2 {
+		t.Errorf("%d of %d damaged files are refused", refused, len(data))
+	}
+}
+
+// TestClaimsDoNotAllocate: a file that claims more rows or bytes than it has is refused by what it has.
+func TestClaimsDoNotAllocate(t *testing.T) {
+	for name, footer := range map[string][]byte{
+		"a list of 2^60 elements":   {0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f},
+		"a name of 2^60 bytes":      {0x38, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f},
+		"structs in structs":        bytes.Repeat([]byte{0xfc}, 1<<20),
+		"lists in lists":            bytes.Repeat([]byte{0xf9, 0x19}, 1<<20),
+		"many fields without value": bytes.Repeat([]byte{0x11}, 1<<20),
+	} {
+		if _, err := Parse(footer, 1<<40, anything); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	var header []byte
+	header = binary.AppendUvarint(header, 128)
+	header = binary.AppendUvarint(header, 4)
+	header = binary.AppendUvarint(header, 1<<40)
+	if _, _, err := appendDeltas[int32](nil, binary.AppendVarint(header, 0), 10, 32); err == nil {
+		t.Error("2^40 values where a page has 10")
+	}
+	full := errors.New("full")
+	if _, err := Parse([]byte{0x29, 0x3c, 0, 0x15, 0x02, 0x38, 0x01, 'a', 0, 0}, 100, func(int64) error { return full }); !errors.Is(err, full) {
+		t.Errorf("no room for a column: %v", err)
+	}
+	if _, err := FooterSize([]byte("\xff\xff\xff\xffPAR1"), 1<<40); err == nil {
+		t.Error("a footer of 4 GiB is accepted")
+	}
+}
+
+// FuzzFile: whatever the bytes, there are rows or there is an error.
+func FuzzFile(f *testing.F) {
+	for _, n := range []int{0, 3, 300} {
+		f.Add(written(f, randomRows(n), 200))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if rows, err := readAll(data, 1<<20); err == nil && len(rows) > 1<<20 {
+			t.Errorf("%d rows", len(rows))
+		}
+	})
+}

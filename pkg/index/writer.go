@@ -1,0 +1,136 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Writer stores indexes: in the sessions' own store or, where that does not allow it, in a folder.
+type Writer struct {
+	Store Putter
+	// Cache may be nil: then a refusal of Store is an error.
+	Cache *Cache
+	Root  string
+	Log   logrus.FieldLogger
+	// Jobs, if set, returns what the dashboard shows of a session's jobs, which is more than events have.
+	Jobs func(ctx context.Context, s *session.Session) ([]Job, error)
+
+	denied atomic.Bool
+}
+
+// Putter is the part of a store that a Writer needs.
+type Putter interface {
+	Put(ctx context.Context, key string, body io.ReadSeeker) error
+}
+
+// Write stores the index of a session, as it was when it was read. progress, if set, is called with numbers of rows written: two for each
+// attempt.
+//
+// Tables are made in temporary files. The generation in them changes with each index and meta is written last, so what is stored at any
+// instant is a complete index or none.
+func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(rows int)) error {
+	if progress == nil {
+		progress = func(int) {}
+	}
+	// A panic over damaged rows leaves no index, and nothing else.
+	if err := guard.Do(s.Ref.String(), func() error { return w.write(ctx, s, progress) }); err != nil {
+		return fmt.Errorf("index session %s: %w", s.Ref, err)
+	}
+	return nil
+}
+
+func (w *Writer) write(ctx context.Context, s *session.Session, progress func(rows int)) error {
+	dir, err := os.MkdirTemp("", "rayhistory-index-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b := &builder{dir: dir, session: s, tables: s.Tables(), generation: rand.Text(), progress: progress, owner: ownerOf(s)}
+	var shown []Job
+	if w.Jobs != nil {
+		if shown, err = w.Jobs(ctx, s); err != nil {
+			return fmt.Errorf("read what the dashboard shows of its jobs: %w", err)
+		}
+	}
+	if err := b.build(ctx, shown); err != nil {
+		return err
+	}
+	if err := s.Tasks.Err(); err != nil {
+		return err
+	}
+	m := newMetadata(b.tables, s.Fingerprint(), b.generation)
+	m.Settled = hasSettled(s)
+	for _, table := range b.written {
+		if m.Tables[table], err = w.putFile(ctx, layout.IndexKey(w.Root, s.Ref, table), b.path(table)); err != nil {
+			return err
+		}
+	}
+	sources := make([]source, len(b.tables.Objects))
+	for i, o := range b.tables.Objects {
+		sources[i] = source{b.owner, o.Key, o.Size, o.ETag}
+	}
+	meta, err := m.encode(sources)
+	if err != nil {
+		return err
+	}
+	if err := w.put(ctx, layout.IndexKey(w.Root, s.Ref, metaTable), bytes.NewReader(meta)); err != nil {
+		return err
+	}
+	if w.denied.Load() {
+		return w.Cache.trim(ctx, w.Root)
+	}
+	return nil
+}
+
+// putFile stores a file and gives its size.
+func (w *Writer) putFile(ctx context.Context, key, path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), w.put(ctx, key, f)
+}
+
+// put stores an object.
+func (w *Writer) put(ctx context.Context, key string, body io.ReadSeeker) error {
+	if !w.denied.Load() {
+		err := w.Store.Put(ctx, key, body)
+		switch {
+		case !isDenied(err):
+			return err
+		case w.Cache == nil:
+			return fmt.Errorf("%w; allow writing below %s/index/ or set --index-cache-dir", err, w.Root)
+		}
+		if !w.denied.Swap(true) {
+			w.Log.WithError(err).Warn("indexes may not be written to the store; they are kept in --index-cache-dir")
+		}
+		if _, err := body.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	return w.Cache.put(ctx, key, body)
+}
+
+// isDenied says that a store does not allow writing. A folder that is mounted read-only has an error of its own.
+func isDenied(err error) bool {
+	return errors.Is(err, blob.ErrPermission) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)
+}

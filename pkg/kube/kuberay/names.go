@@ -1,0 +1,22 @@
+// Package kuberay has the names that KubeRay gives to what it makes for a RayCluster.
+package kuberay
+
+// Labels of a RayCluster that KubeRay makes for a RayJob or RayService.
+const (
+	LabelOwnerKind = "ray.io/originated-from-crd"
+	LabelOwnerName = "ray.io/originated-from-cr-name"
+)
+
+// AuthSecretKey is the key of the token in a Secret of AuthSecretName.
+const AuthSecretKey = "auth_token"
+
+// AuthSecretName is the Secret in which KubeRay keeps the token of a RayCluster that names none: the cluster's name, cut from the front
+// to 50 characters, beginning with a letter.
+func AuthSecretName(clusterName string) string {
+	const maxLength = 50
+	name := clusterName[max(0, len(clusterName)-maxLength):]
+	if name == "" || 'a' <= name[0] && name[0] <= 'z' {
+		return name
+	}
+	return "r" + name[1:]
+}

@@ -1,0 +1,32 @@
+package layout
+
+import "time"
+
+// Names of a session's metadata, for MetadataKey.
+const (
+	Start = "start"
+	End   = "end"
+)
+
+// StartMetadata is session/start.json: what the head's collector knows of a session when it first sees it. The list of sessions is made
+// from it. Empty fields were not known.
+type StartMetadata struct {
+	// OwnerKind is RayCluster, RayJob or RayService: what the user created. OwnerName is its name (for a RayCluster, the cluster's).
+	OwnerKind string `json:"ownerKind,omitempty"`
+	OwnerName string `json:"ownerName,omitempty"`
+	// RayVersion is Ray's own, "2.60.0".
+	RayVersion string `json:"rayVersion,omitempty"`
+	// Start is when the head started (UTC).
+	Start time.Time `json:"start"`
+}
+
+// EndMetadata is session/end.json: the head's collector writes it once everything it had is stored. It says that the session is over.
+type EndMetadata struct {
+	// RayVersion and Start are repeated here for sessions where they were not known at the start.
+	RayVersion string    `json:"rayVersion,omitempty"`
+	Start      time.Time `json:"start"`
+	// End is when the session ended (UTC).
+	End time.Time `json:"end"`
+	// Nodes is how many nodes the session had in its life, dead ones included; 0 where that was not known.
+	Nodes int `json:"nodes,omitempty"`
+}

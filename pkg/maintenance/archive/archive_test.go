@@ -1,0 +1,299 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+
+func openStore(t *testing.T) *local.Store {
+	t.Helper()
+	s, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func put(t *testing.T, store blob.Store, key, body string) {
+	t.Helper()
+	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill stores a session with keys of every kind, and another one beside it.
+func fill(t *testing.T, store blob.Store, root string) {
+	t.Helper()
+	node := rayid.Node{1}
+	put(t, store, layout.MarkerKey(root, ref), "")
+	log := layout.LogKey(root, ref, node, "ünïcode/a b.log")
+	put(t, store, log, strings.Repeat("line\n", 4<<20))
+	put(t, store, layout.ChunkKey(log, 20<<20, layout.Plain), "more\n")
+	put(t, store, layout.LogKey(root, ref, node, "empty.out"), "")
+	put(t, store, layout.Prefix(root, ref)+"job_events/////Ag==/"+node.String()+"-2026-11-20-23", "{}\n")
+	put(t, store, layout.SnapshotKey(root, ref, "/nodes?view=summary"), "{}")
+	put(t, store, layout.MetadataKey(root, ref, layout.End), "{}")
+	put(t, store, layout.Prefix(root, ref)+"not of the layout", "kept all the same")
+	other := ref
+	other.Cluster = "other"
+	put(t, store, layout.MarkerKey(root, other), "")
+}
+
+func contents(t *testing.T, store blob.Store, root string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, prefix := range []string{layout.MarkerKey(root, ref), layout.Prefix(root, ref)} {
+		for o, err := range store.List(t.Context(), prefix, blob.ListOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := blob.Join(t.Context(), store, []blob.Object{o})
+			data, err := io.ReadAll(body)
+			if err = errors.Join(err, body.Close()); err != nil {
+				t.Fatal(err)
+			}
+			all[strings.TrimPrefix(o.Key, root)] = string(data)
+		}
+	}
+	return all
+}
+
+func export(t *testing.T, store blob.Store, root string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Export(t.Context(), store, root, ref, &b, &progress.Counter{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func options(store blob.Store, root string) Options {
+	return Options{Store: store, Root: root, MaxBytes: 1 << 30, Progress: &progress.Counter{}}
+}
+
+func TestRoundTripIsByteEqual(t *testing.T) {
+	from, to := openStore(t), openStore(t)
+	fill(t, from, "history/of/ray")
+	file := export(t, from, "history/of/ray")
+	for range 2 { // again changes nothing
+		got, err := Import(t.Context(), bytes.NewReader(file), options(to, "log"))
+		if err != nil || got.Session != ref {
+			t.Fatalf("%v, %v", got, err)
+		}
+		if !maps.Equal(contents(t, from, "history/of/ray"), contents(t, to, "log")) {
+			t.Fatal("what was imported is not what was exported")
+		}
+	}
+	put := blob.Store.Put
+	if err := put(to, t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("[]")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, os.ErrExist) {
+		t.Errorf("over other content: %v, want os.ErrExist", err)
+	}
+}
+
+// TestIndexesAreLeftOut: an archive holds none, and of one that does, as earlier versions wrote, it is not stored.
+func TestIndexesAreLeftOut(t *testing.T) {
+	from, to := openStore(t), openStore(t)
+	fill(t, from, "log")
+	old, now := layout.Prefix("log", ref)+"index/meta.parquet", layout.IndexKey("log", ref, "meta")
+	put(t, from, old, "PAR1")
+	put(t, from, now, "PAR1")
+	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
+	for name, file := range map[string]io.Reader{
+		"exported":   bytes.NewReader(export(t, from, "log")),
+		"of earlier": forge(t, func(*manifest) {}, entry{old, "PAR1", tar.TypeReg}, entry{now, "PAR1", tar.TypeReg}, marker),
+	} {
+		if _, err := Import(t.Context(), file, options(to, "log")); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, key := range []string{old, now} {
+			if _, err := to.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %s was stored: %v", name, key, err)
+			}
+		}
+	}
+}
+
+// TestExtractedIsALocalStore: what tar makes of an archive is what the local backend opens.
+func TestExtractedIsALocalStore(t *testing.T) {
+	from := openStore(t)
+	fill(t, from, "log")
+	z, err := zstd.NewReader(bytes.NewReader(export(t, from, "log")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := tar.NewReader(z)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := strings.LastIndexByte(h.Name, '/'); i >= 0 {
+			if err := root.MkdirAll(h.Name[:i], 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := root.WriteFile(h.Name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to, err := local.Open(root.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(contents(t, from, "log"), contents(t, to, "log")) {
+		t.Error("the folder does not hold what was exported")
+	}
+}
+
+func TestCutArchivesAreRefusedAndGoOn(t *testing.T) {
+	from, to := openStore(t), openStore(t)
+	fill(t, from, "log")
+	file := export(t, from, "log")
+	for _, n := range []int{0, 1, 100, len(file) / 2, len(file) - 1} {
+		if _, err := Import(t.Context(), bytes.NewReader(file[:n]), options(to, "log")); err == nil {
+			t.Errorf("the first %d of %d bytes are taken for an archive", n, len(file))
+		}
+		if _, err := to.Stat(t.Context(), layout.MarkerKey("log", ref)); n < len(file)-1 && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("after %d bytes the session shows: %v", n, err)
+		}
+	}
+	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); err != nil {
+		t.Error(err)
+	}
+}
+
+type entry struct {
+	name, body string
+	kind       byte
+}
+
+// forge makes an archive of entries, with a manifest changed by change.
+func forge(t *testing.T, change func(*manifest), entries ...entry) io.Reader {
+	t.Helper()
+	m := manifest{Format: format, Session: newSession(ref), Objects: len(entries)}
+	for _, e := range entries {
+		m.Bytes += int64(len(e.body))
+	}
+	change(&m)
+	data, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := tar.NewWriter(z)
+	for _, e := range append([]entry{{manifestName, string(data), tar.TypeReg}}, entries...) {
+		h := &tar.Header{Name: e.name, Size: int64(len(e.body)), Typeflag: e.kind, Mode: 0o644}
+		if e.kind == tar.TypeSymlink {
+			h.Linkname = "/etc/passwd"
+		}
+		if err := out.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(out, e.body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(out.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
+func TestForgedArchivesAreRefused(t *testing.T) {
+	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
+	good := entry{layout.MetadataKey("log", ref, layout.End), "{}", tar.TypeReg}
+	as := func(name string) entry { return entry{name, "x", tar.TypeReg} }
+	same := func(*manifest) {}
+	for name, tc := range map[string]struct {
+		change  func(*manifest)
+		entries []entry
+	}{
+		"a path out of the folder":   {same, []entry{as("../x"), marker}},
+		"an absolute path":           {same, []entry{as("/etc/passwd"), marker}},
+		"dots within":                {same, []entry{as(layout.Prefix("log", ref) + "logs/../../x"), marker}},
+		"another session":            {same, []entry{as("log/lab_default/session_other/logs/x"), marker}},
+		"another marker":             {same, []entry{as("log/metadir/lab_default/session_other"), marker}},
+		"a link":                     {same, []entry{{good.name, "", tar.TypeSymlink}, marker}},
+		"a folder":                   {same, []entry{{good.name + "/", "", tar.TypeDir}, marker}},
+		"a full marker":              {same, []entry{good, {marker.name, "x", tar.TypeReg}}},
+		"twice":                      {same, []entry{good, good, marker}},
+		"no marker":                  {same, []entry{good}},
+		"more objects than said":     {func(m *manifest) { m.Objects-- }, []entry{good, marker}},
+		"more bytes than said":       {func(m *manifest) { m.Bytes-- }, []entry{good, marker}},
+		"fewer objects than said":    {func(m *manifest) { m.Objects++ }, []entry{good, marker}},
+		"too large":                  {func(m *manifest) { m.Bytes = 1 << 40 }, []entry{good, marker}},
+		"a format of the future":     {func(m *manifest) { m.Format++ }, []entry{good, marker}},
+		"a layout of the future":     {func(m *manifest) { m.Session.Layout = "9" }, []entry{good, marker}},
+		"a cluster that is a path":   {func(m *manifest) { m.Session.Cluster = "../lab" }, []entry{good, marker}},
+		"a name that is no file's":   {same, []entry{as(".~tmp/x"), marker}},
+		"an owner that is no name":   {func(m *manifest) { m.Session.Layout, m.Session.OwnerKind = "1.7", "" }, []entry{marker}},
+		"a session that is no name":  {func(m *manifest) { m.Session.Name = "x" }, []entry{marker}},
+		"a manifest that is none":    {func(m *manifest) { *m = manifest{} }, []entry{marker}},
+		"an entry without a segment": {same, []entry{as("log//x"), marker}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := openStore(t)
+			if _, err := Import(t.Context(), forge(t, tc.change, tc.entries...), options(to, "log")); !errors.Is(err, ErrBad) {
+				t.Errorf("%v, want ErrBad", err)
+			}
+			if _, err := to.Stat(t.Context(), marker.name); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the session shows: %v", err)
+			}
+		})
+	}
+	if _, err := Import(t.Context(), forge(t, same, good, marker), options(openStore(t), "log")); err != nil {
+		t.Errorf("an archive that is good: %v", err)
+	}
+}
+
+// FuzzKey: a name that is taken for a key's is the one that the key has.
+func FuzzKey(f *testing.F) {
+	f.Add("log/a/.~/x")
+	f.Add("../x")
+	f.Fuzz(func(t *testing.T, name string) {
+		key, err := local.Key(name)
+		if err != nil {
+			return
+		}
+		if again, err := local.FileName(key); err != nil || again != name {
+			t.Errorf("%q is the key %q, whose name is %q, %v", name, key, again, err)
+		}
+	})
+}

@@ -1,0 +1,271 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Options of Import.
+type Options struct {
+	Store blob.Store
+	Root  string
+	// MaxBytes bounds the uncompressed bytes of all objects. If the manifest states more, nothing is stored.
+	MaxBytes int64
+	// TempDir is the folder for objects that are too large for memory; "" means the system's.
+	TempDir  string
+	Progress *progress.Counter
+}
+
+const (
+	inMemory = 8 << 20 // an object up to this size waits in memory
+	// maxWindow bounds the memory that decompression can ask for.
+	maxWindow = 64 << 20
+)
+
+// Result says what Import did.
+type Result struct {
+	Session layout.Session `json:"-"`
+	Stored  int            `json:"stored"` // objects, the session's marker among them
+	Bytes   int64          `json:"bytes"`  // of them
+	Kept    int            `json:"kept"`   // objects that were there with the same content
+}
+
+// Import stores the session of an archive. Objects that are stored already are compared and kept, so an interrupted import can be repeated.
+// If a key has other content, the error is os.ErrExist.
+//
+// Every entry must be a file whose name is a key of the manifest's session. No name may come twice, and all entries together must have the
+// size that the manifest states; otherwise the error is ErrBad. Then the session does not appear, because its marker is stored last. An
+// index, which archives of earlier versions have, is not stored.
+func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
+	z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return Result{}, err
+	}
+	defer z.Close()
+	i := importer{ctx: ctx, opts: opts, in: tar.NewReader(z), seen: make(map[string]bool)}
+	err = i.all()
+	i.result.Session = i.ref
+	return i.result, err
+}
+
+// all stores all entries.
+func (i *importer) all() error {
+	if err := i.manifest(); err != nil {
+		return err
+	}
+	for {
+		h, err := i.in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%w: after %d objects: %w", ErrBad, i.objects, err)
+		}
+		if err := i.object(h); err != nil {
+			return err
+		}
+	}
+	if i.objects != i.expected.Objects || i.bytes != i.expected.Bytes {
+		return fmt.Errorf("%w: it has %d objects of %d bytes, its manifest says %d of %d", ErrBad, i.objects, i.bytes, i.expected.Objects, i.expected.Bytes)
+	}
+	if i.marker == "" {
+		return fmt.Errorf("%w: the session's marker is not in it", ErrBad)
+	}
+	return i.store(i.marker, strings.NewReader(""), 0)
+}
+
+type importer struct {
+	ctx  context.Context
+	opts Options
+	in   *tar.Reader
+
+	expected manifest
+	ref      layout.Session
+	seen     map[string]bool // keys
+	objects  int
+	bytes    int64
+	marker   string // its key, once it was seen
+	result   Result
+}
+
+func (i *importer) manifest() error {
+	h, err := i.in.Next()
+	if err != nil {
+		return fmt.Errorf("%w: want a file made by `historyserver export`: %w", ErrBad, err)
+	}
+	if h.Name != manifestName || h.Size > maxManifest {
+		return fmt.Errorf("%w: want a file made by `historyserver export`: it begins with %.100q", ErrBad, h.Name)
+	}
+	data, err := io.ReadAll(i.in)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBad, err)
+	}
+	if err := json.Unmarshal(data, &i.expected); err != nil {
+		return fmt.Errorf("%w: its manifest: %w", ErrBad, err)
+	}
+	m := &i.expected
+	if m.Format != format {
+		return fmt.Errorf("%w: its format is %d, this version reads %d", ErrBad, m.Format, format)
+	}
+	if m.Bytes > i.opts.MaxBytes {
+		return fmt.Errorf("%w: it holds %d bytes, more than the %d that are allowed: raise --max-size if you trust it", ErrBad, m.Bytes, i.opts.MaxBytes)
+	}
+	if i.ref, err = m.Session.ref(); err != nil {
+		return fmt.Errorf("%w: the session it names: %w", ErrBad, err)
+	}
+	i.opts.Progress.Expect(m.Objects, m.Bytes)
+	return nil
+}
+
+// object stores one entry.
+func (i *importer) object(h *tar.Header) error {
+	key, err := local.Key(h.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBad, err)
+	}
+	left := i.expected.Bytes - i.bytes
+	i.objects++
+	i.bytes += h.Size
+	switch {
+	case h.Typeflag != tar.TypeReg:
+		return fmt.Errorf("%w: %.300q is not a file", ErrBad, h.Name)
+	case i.seen[key]:
+		return fmt.Errorf("%w: %.300q is in it twice", ErrBad, h.Name)
+	case h.Size < 0 || h.Size > left || i.objects > i.expected.Objects:
+		return fmt.Errorf("%w: it holds more than its manifest says", ErrBad)
+	}
+	i.seen[key] = true
+	target := i.opts.Root + strings.TrimPrefix(key, layout.DefaultRoot)
+	if key == layout.MarkerKey(layout.DefaultRoot, i.ref) {
+		if h.Size != 0 {
+			return fmt.Errorf("%w: its marker is not empty", ErrBad)
+		}
+		i.marker = target
+		i.opts.Progress.Did(1, 0)
+		return nil
+	}
+	if derived(layout.DefaultRoot, i.ref, key) {
+		i.opts.Progress.Did(1, h.Size)
+		return nil
+	}
+	if !strings.HasPrefix(key, layout.Prefix(layout.DefaultRoot, i.ref)) {
+		return fmt.Errorf("%w: %.300q is not of its session", ErrBad, h.Name)
+	}
+	body, err := i.body(h.Size)
+	if err != nil {
+		return fmt.Errorf("read %.300q: %w", h.Name, err)
+	}
+	defer body.close()
+	if err := i.store(target, body, h.Size); err != nil {
+		return err
+	}
+	i.opts.Progress.Did(1, h.Size)
+	return nil
+}
+
+// waiting is an object that was read and not stored yet.
+type waiting struct {
+	io.ReadSeeker
+	file *os.File // nil for one in memory
+}
+
+func (w waiting) close() {
+	if w.file != nil {
+		_ = w.file.Close()
+	}
+}
+
+// body copies the entry so that it can be read several times, as stores require.
+func (i *importer) body(size int64) (waiting, error) {
+	if size <= inMemory {
+		data := make([]byte, size)
+		_, err := io.ReadFull(i.in, data)
+		return waiting{ReadSeeker: bytes.NewReader(data)}, err
+	}
+	file, err := os.CreateTemp(i.opts.TempDir, "historyserver-import-")
+	if err != nil {
+		return waiting{}, fmt.Errorf("%w: set TMPDIR to a folder with %d bytes free", err, size)
+	}
+	w := waiting{ReadSeeker: file, file: file}
+	if err = os.Remove(file.Name()); err == nil { // the open file stays
+		_, err = io.CopyN(file, i.in, size)
+	}
+	if err != nil {
+		w.close()
+		return waiting{}, err
+	}
+	return w, nil
+}
+
+// store creates an object. It is no error if the object exists with the same content.
+func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
+	err := i.opts.Store.Create(i.ctx, key, body)
+	if err == nil {
+		i.result.Stored++
+		i.result.Bytes += size
+	}
+	if !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	same, compareErr := i.same(key, body, size)
+	if compareErr != nil {
+		return fmt.Errorf("compare with what is stored: %w", compareErr)
+	}
+	if !same {
+		return fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with `historyserver rm`", err)
+	}
+	i.result.Kept++
+	return nil
+}
+
+func (i *importer) same(key string, body io.ReadSeeker, size int64) (bool, error) {
+	o, err := i.opts.Store.Stat(i.ctx, key)
+	if err != nil || o.Size != size {
+		return false, err
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	stored, err := i.opts.Store.Get(i.ctx, key, 0, -1)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = stored.Close() }()
+	return equal(stored, body)
+}
+
+// equal says whether two readers have the same content.
+func equal(a, b io.Reader) (bool, error) {
+	const block = 64 << 10
+	left, right := make([]byte, block), make([]byte, block)
+	for {
+		n, err := io.ReadFull(a, left)
+		m, bErr := io.ReadFull(b, right)
+		if !bytes.Equal(left[:n], right[:m]) {
+			return false, nil
+		}
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		switch {
+		case err != nil && !ended:
+			return false, err
+		case bErr != nil && !errors.Is(bErr, io.EOF) && !errors.Is(bErr, io.ErrUnexpectedEOF):
+			return false, bErr
+		case ended:
+			return true, nil
+		}
+	}
+}

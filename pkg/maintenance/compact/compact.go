@@ -1,0 +1,171 @@
+// Package compact joins the chunks of streams into one object each.
+//
+// A hundred nodes leave 144,000 chunks a day, and each costs a reader one request. Joining is safe while readers and other compactors work,
+// and can be interrupted at any point: The joined object replaces the first chunk in one step. Readers take each byte from one chunk, even
+// where chunks overlap. Later chunks are deleted only after the joined object was read back and holds their bytes. A reader that listed a
+// chunk which is gone finds its bytes in the joined object.
+package compact
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
+)
+
+// Options of Session.
+type Options struct {
+	Store blob.Store
+	Root  string
+	// Quiet is the time without writes after which a session without an end marker may have ended; see Candidates.
+	Quiet    time.Duration
+	Progress *progress.Counter
+}
+
+// settled is how long after the end of an hour its events count as complete: they come late if a node was cut off. An even later event
+// becomes a chunk of its own.
+const settled = time.Hour
+
+// abandoned is the time without writes after which a session without an end marker counts as ended, because its head was lost.
+const abandoned = 24 * time.Hour
+
+// concurrency is how many streams are joined at a time.
+const concurrency = 4
+
+// Result says what was compacted.
+type Result struct {
+	Joined  int   `json:"joined"`  // streams
+	Removed int   `json:"removed"` // chunks
+	Bytes   int64 `json:"bytes"`   // of the joined objects, as stored
+	// OldIndex is the number of removed index tables that an earlier version had stored among the session's objects.
+	OldIndex int `json:"oldIndex,omitempty"`
+	// Left has the reason for each stream that was not joined: it is damaged, or another command changed it.
+	Left []string `json:"left,omitempty"`
+}
+
+// errLeft says that a stream stays as it is.
+var errLeft = errors.New("left as it is")
+
+// Candidates returns the streams of a session that have chunks to join: all streams of an ended session, and those hours of a running one
+// that are over. A session without an end marker that was not written for longer than quiet may be either. Nothing of it is joined until it
+// counts as abandoned: joining writes objects, and the time of the last write is the only sign of when such a session ended.
+func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inventory.Stream {
+	silent := now.Sub(s.LastWrite)
+	over := s.Ended || silent > abandoned
+	if !over && silent > quiet {
+		return nil
+	}
+	var found []*inventory.Stream
+	for _, stream := range s.Streams {
+		if len(stream.Chunks) > 1 && (over || closed(stream, now)) {
+			found = append(found, stream)
+		}
+	}
+	return found
+}
+
+// closed says whether an hour of a running session is over. It is false if chunks are compressed: their collector learns from the chunks'
+// sizes how much it has stored.
+func closed(stream *inventory.Stream, now time.Time) bool {
+	if stream.Kind == layout.Log || now.Before(stream.Hour.Add(time.Hour+settled)) {
+		return false
+	}
+	for _, c := range stream.Chunks {
+		if c.Compression != layout.Plain {
+			return false
+		}
+	}
+	return true
+}
+
+// Session joins the chunks of a session's candidates, and removes an index that is stored where no version reads it any more. lease.ErrBusy
+// says that another command works on the session.
+func Session(ctx context.Context, ref layout.Session, opts Options) (result Result, err error) {
+	s, err := inventory.List(ctx, opts.Store, opts.Root, ref)
+	if err != nil || (len(Candidates(s, opts.Quiet, time.Now())) == 0 && len(s.Of(layout.OldIndex)) == 0) {
+		return result, err
+	}
+	err = lease.Do(ctx, opts.Store, opts.Root, ref, func(ctx context.Context) error {
+		// Another compactor may have changed the session until now.
+		if s, err = inventory.List(ctx, opts.Store, opts.Root, ref); err != nil {
+			return err
+		}
+		return result.compact(ctx, opts, s)
+	})
+	return result, err
+}
+
+// compact works on a session whose lease is held.
+func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session) error {
+	for _, o := range s.Of(layout.OldIndex) {
+		if err := opts.Store.Delete(ctx, o.Key); err != nil {
+			return fmt.Errorf("remove an old index: %w", err)
+		}
+		r.OldIndex++
+	}
+	candidates := Candidates(s, opts.Quiet, time.Now())
+	if err := keepEnd(ctx, opts, s); err != nil || len(candidates) == 0 {
+		return err
+	}
+	for _, stream := range candidates {
+		opts.Progress.Expect(len(stream.Chunks), stream.Bytes())
+	}
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(concurrency)
+	for _, stream := range candidates {
+		g.Go(func() error {
+			j := joining{ctx: ctx, store: opts.Store, stream: &stream.Stream}
+			err := j.join()
+			mu.Lock()
+			defer mu.Unlock()
+			opts.Progress.Did(len(stream.Chunks), stream.Bytes())
+			return r.add(&j, err)
+		})
+	}
+	return g.Wait()
+}
+
+// add counts one joining. Only errors of the store end the compaction of the others.
+func (r *Result) add(j *joining, err error) error {
+	r.Removed += j.removed
+	switch {
+	case errors.Is(err, errLeft) || errors.Is(err, chunks.ErrDamaged) || chunks.Changed(err):
+		r.Left = append(r.Left, fmt.Sprintf("%s: %v", j.stream.Key, err))
+	case err != nil:
+		return fmt.Errorf("join the chunks of %s: %w", j.stream.Key, err)
+	default:
+		r.Joined++
+		r.Bytes += j.size
+	}
+	return nil
+}
+
+// keepEnd stores when an abandoned session ended, before its objects are written again.
+func keepEnd(ctx context.Context, opts Options, s *inventory.Session) error {
+	if s.Ended || time.Since(s.LastWrite) <= abandoned {
+		return nil
+	}
+	metadata, err := json.Marshal(layout.EndMetadata{End: s.LastWrite.UTC()})
+	if err != nil {
+		return err
+	}
+	err = opts.Store.Create(ctx, layout.MetadataKey(opts.Root, s.Ref, layout.End), bytes.NewReader(metadata))
+	if errors.Is(err, os.ErrExist) {
+		err = nil
+	}
+	return err
+}

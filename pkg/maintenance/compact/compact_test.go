@@ -1,0 +1,386 @@
+package compact
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+var (
+	ref  = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	node = rayid.Node{1}
+	hour = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+)
+
+// faulty is a store whose operations fail from the one that is due on; those that were begun before are done.
+type faulty struct {
+	blob.Store
+	mu   sync.Mutex
+	left int // operations until then; negative: never
+}
+
+var errFault = errors.New("a fault of the test")
+
+func (f *faulty) due() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left == 0 {
+		return errFault
+	}
+	f.left--
+	return nil
+}
+
+func (f *faulty) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if err := f.due(); err != nil {
+		return nil, err
+	}
+	return f.Store.Get(ctx, key, offset, length)
+}
+
+func (f *faulty) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	if err := f.due(); err != nil {
+		return err
+	}
+	return f.Store.Put(ctx, key, body)
+}
+
+func (f *faulty) Delete(ctx context.Context, key string) error {
+	if err := f.due(); err != nil {
+		return err
+	}
+	return f.Store.Delete(ctx, key)
+}
+
+type piece struct {
+	offset int64
+	c      layout.Compression
+	text   string
+}
+
+func newStore(t *testing.T) (*local.Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, dir
+}
+
+func create(t *testing.T, store blob.Store, key string, body []byte) {
+	t.Helper()
+	if err := store.Create(t.Context(), key, bytes.NewReader(body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fill(t *testing.T, store blob.Store, whole string, log bool, pieces []piece) {
+	t.Helper()
+	for i, p := range pieces {
+		key := layout.ChunkKey(whole, p.offset, p.c)
+		if log {
+			key = layout.LogChunkKey(whole, p.offset, p.c)
+		}
+		if i > 0 && p.offset == 0 && p.c == layout.Plain {
+			key = layout.SpelledChunkKey(whole, 0, p.c)
+		}
+		create(t, store, key, layouttest.Pack(t, p.text, p.c))
+	}
+}
+
+func end(t *testing.T, store blob.Store) {
+	t.Helper()
+	create(t, store, layout.MetadataKey("log", ref, layout.End), []byte("{}"))
+}
+
+func options(store blob.Store) Options {
+	return Options{Store: store, Root: "log", Quiet: time.Hour, Progress: &progress.Counter{}}
+}
+
+// listing gives the log set of what is stored now.
+func listing(t *testing.T, store blob.Store) *sessionlogs.Set {
+	t.Helper()
+	logs := sessionlogs.New(store)
+	for object, err := range store.List(t.Context(), layout.Prefix("log", ref), blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := layout.ParseObject("log", ref, object.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Kind == layout.Metadata {
+			continue
+		}
+		if o.Kind != layout.Log { // events are read by the same rules
+			o.Kind, o.Path = layout.Log, "events"
+		}
+		logs.Add(o, object)
+	}
+	return logs
+}
+
+func read(t *testing.T, logs *sessionlogs.Set, path string) string {
+	t.Helper()
+	f, err := logs.Open(t.Context(), node, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := f.ReadRange(t.Context(), 0, f.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func keys(t *testing.T, store blob.Store, prefix string) (all []string) {
+	t.Helper()
+	for o, err := range store.List(t.Context(), prefix, blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, o.Key)
+	}
+	return all
+}
+
+const plain, gz, zst = layout.Plain, layout.Gzip, layout.Zstd
+
+var arrangements = map[string]struct {
+	pieces []piece
+	want   string
+	events layout.Compression // of the joined events
+}{
+	"plain":                     {[]piece{{0, plain, "one\n"}, {4, plain, "two\n"}, {8, plain, "three\n"}}, "one\ntwo\nthree\n", plain},
+	"zstd":                      {[]piece{{0, zst, "one\n"}, {4, zst, "two\n"}, {8, zst, "three\n"}}, "one\ntwo\nthree\n", zst},
+	"gzip":                      {[]piece{{0, gz, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n", gz},
+	"mixed":                     {[]piece{{0, zst, "one\n"}, {4, plain, "two\n"}, {8, gz, "three\n"}}, "one\ntwo\nthree\n", plain},
+	"overlapping":               {[]piece{{0, plain, "one\n"}, {2, plain, "e\ntwo\n"}, {4, plain, "two\nthree\n"}}, "one\ntwo\nthree\n", plain},
+	"overlapping and zstd":      {[]piece{{0, zst, "one\n"}, {1, zst, "ne\ntwo\n"}}, "one\ntwo\n", plain},
+	"empty first":               {[]piece{{0, plain, ""}, {0, plain, "one\n"}, {4, plain, "two\n"}}, "one\ntwo\n", plain},
+	"joined, chunks left":       {[]piece{{0, plain, "one\ntwo\n"}, {4, plain, "two\n"}}, "one\ntwo\n", plain},
+	"joined, more came":         {[]piece{{0, plain, "one\ntwo\n"}, {8, plain, "three\n"}}, "one\ntwo\nthree\n", plain},
+	"joined of mixed, not gone": {[]piece{{0, plain, "one\ntwo\n"}, {0, zst, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n", plain},
+}
+
+// TestReadersSeeAllBytesWhateverFails cuts compaction short at every operation, lets it go on, and reads in between by listings of
+// then and of before.
+func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
+	for name, tc := range arrangements {
+		for kind, whole := range map[string]string{
+			"log":    layout.LogKey("log", ref, node, "raylet.out"),
+			"events": layout.NodeEventsKey("log", ref, node, hour),
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				want, path := tc.events, "events"
+				if kind == "log" {
+					want, path = plain, "raylet.out"
+				}
+				store, dir := newStore(t)
+				fill(t, store, whole, kind == "log", tc.pieces)
+				end(t, store)
+				before := listing(t, store)
+				for left := range 100 {
+					_, err := Session(t.Context(), ref, options(&faulty{Store: store, left: left}))
+					if got := read(t, listing(t, store), path); got != tc.want {
+						t.Fatalf("cut short after %d operations, readers see %q, want %q", left, got, tc.want)
+					}
+					if kind == "log" || want == plain {
+						if got := read(t, before, path); got != tc.want {
+							t.Fatalf("cut short after %d operations, who listed before sees %q, want %q", left, got, tc.want)
+						}
+					}
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, errFault) {
+						t.Fatal(err)
+					}
+					if err := os.RemoveAll(filepath.Join(dir, "log", "compaction")); err != nil { // its lease ran out
+						t.Fatal(err)
+					}
+				}
+				left := keys(t, store, whole)
+				if key := (&chunks.Stream{Key: whole, Kind: map[string]layout.Kind{"log": layout.Log, "events": layout.NodeEvents}[kind]}).FirstKey(want); len(left) != 1 || left[0] != key {
+					t.Errorf("left is %q, want %s", left, key)
+				}
+			})
+		}
+	}
+}
+
+func TestDamagedWholesAreLeft(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pieces []piece
+		spoil  string
+		kept   int
+	}{
+		"a gap":       {[]piece{{0, plain, "one\n"}, {9, plain, "two\n"}}, "", 2},
+		"a conflict":  {[]piece{{0, plain, "one\n"}, {2, plain, "XXtwo\n"}}, "", 2},
+		"a bad frame": {[]piece{{0, plain, "one\n"}, {4, zst, "two\n"}}, layout.LogChunkKey(layout.LogKey("log", ref, node, "a"), 4, zst), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, _ := newStore(t)
+			fill(t, store, layout.LogKey("log", ref, node, "a"), true, tc.pieces)
+			end(t, store)
+			if tc.spoil != "" {
+				if err := store.Put(t.Context(), tc.spoil, strings.NewReader("no frame")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			result, err := Session(t.Context(), ref, options(store))
+			if err != nil || len(result.Left) != 1 || result.Joined != 0 {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if left := keys(t, store, layout.LogKey("log", ref, node, "a")); len(left) != tc.kept {
+				t.Errorf("left is %q", left)
+			}
+		})
+	}
+}
+
+func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
+	store, _ := newStore(t)
+	now := time.Now().UTC().Truncate(time.Hour)
+	pieces := []piece{{0, plain, "one\n"}, {4, plain, "two\n"}}
+	log, open, last := layout.LogKey("log", ref, node, "a"), layout.NodeEventsKey("log", ref, node, now), layout.NodeEventsKey("log", ref, node, now.Add(-time.Hour))
+	over, packed := layout.NodeEventsKey("log", ref, node, now.Add(-5*time.Hour)), layout.NodeEventsKey("log", ref, node, now.Add(-6*time.Hour))
+	for _, whole := range []string{log, open, last, over} {
+		fill(t, store, whole, whole == log, pieces)
+	}
+	fill(t, store, packed, false, []piece{{0, zst, "one\n"}, {4, zst, "two\n"}})
+	result, err := Session(t.Context(), ref, options(store))
+	if err != nil || result.Joined != 1 || result.Removed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if got := keys(t, store, over); len(got) != 1 || got[0] != over {
+		t.Errorf("the hour that is over: %q", got)
+	}
+	for _, whole := range []string{log, open, last, packed} {
+		if got := keys(t, store, whole); len(got) != 2 {
+			t.Errorf("%q was touched", got)
+		}
+	}
+}
+
+func TestOneCompactorAtATime(t *testing.T) {
+	store, dir := newStore(t)
+	fill(t, store, layout.LogKey("log", ref, node, "a"), true, arrangements["plain"].pieces)
+	end(t, store)
+	err := lease.Do(t.Context(), store, "log", ref, func(context.Context) error {
+		if _, err := Session(t.Context(), ref, options(store)); !errors.Is(err, lease.ErrBusy) {
+			t.Errorf("beside another: %v", err)
+		}
+		past := time.Now().Add(-2 * lease.Timeout)
+		if err := os.Chtimes(filepath.Join(dir, lease.Key("log", ref)), past, past); err != nil {
+			t.Fatal(err)
+		}
+		if result, err := Session(t.Context(), ref, options(store)); err != nil || result.Joined != 1 {
+			t.Errorf("after a lease that ran out: %+v, %v", result, err)
+		}
+		return nil
+	})
+	if !errors.Is(err, lease.ErrLost) {
+		t.Errorf("who lost its lease is told %v", err)
+	}
+}
+
+func TestManyCompactorsAtOnce(t *testing.T) {
+	store, _ := newStore(t)
+	var want strings.Builder
+	var pieces []piece
+	for i := range 50 {
+		line := fmt.Sprintf("line %d\n", i)
+		pieces = append(pieces, piece{int64(want.Len()), plain, line})
+		want.WriteString(line)
+	}
+	fill(t, store, layout.LogKey("log", ref, node, "a"), true, pieces)
+	end(t, store)
+	before := listing(t, store)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if _, err := Session(t.Context(), ref, options(store)); err != nil && !errors.Is(err, lease.ErrBusy) {
+				t.Error(err)
+			}
+		})
+	}
+	for range 20 {
+		if got := read(t, before, "a"); got != want.String() {
+			t.Errorf("a reader sees %q", got)
+		}
+	}
+	group.Wait()
+	if got := read(t, listing(t, store), "a"); got != want.String() {
+		t.Errorf("readers see %q", got)
+	}
+}
+
+// TestWithoutEndMarker: a session whose head was lost is joined once it surely is over, and its end stays what it was.
+func TestWithoutEndMarker(t *testing.T) {
+	for silent, joined := range map[time.Duration]int{2 * time.Hour: 0, 48 * time.Hour: 1} {
+		store, dir := newStore(t)
+		whole := layout.NodeEventsKey("log", ref, node, hour)
+		fill(t, store, whole, false, arrangements["plain"].pieces)
+		last := time.Now().Add(-silent).Truncate(time.Second)
+		for _, key := range keys(t, store, whole) {
+			if err := os.Chtimes(filepath.Join(dir, key), last, last); err != nil {
+				t.Fatal(err)
+			}
+		}
+		result, err := Session(t.Context(), ref, options(store))
+		if err != nil || result.Joined != joined {
+			t.Errorf("silent for %s: %+v, %v", silent, result, err)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, layout.MetadataKey("log", ref, layout.End)))
+		var facts layout.EndMetadata
+		if joined > 0 && (err != nil || json.Unmarshal(data, &facts) != nil || !facts.End.Equal(last)) {
+			t.Errorf("the end is %s, %v, want %s", data, err, last)
+		}
+	}
+}
+
+// TestOldIndexGoes: tables that an earlier version put among the session's objects are removed, those that count stay.
+func TestOldIndexGoes(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, now := layout.Prefix("log", ref)+"index/meta.parquet", layout.IndexKey("log", ref, "meta")
+	for _, key := range []string{old, now, layout.MetadataKey("log", ref, layout.End)} {
+		if err := store.Create(t.Context(), key, strings.NewReader("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result, err := Session(t.Context(), ref, Options{Store: store, Root: "log", Progress: &progress.Counter{}})
+	if err != nil || result.OldIndex != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := store.Stat(t.Context(), old); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the old index: %v", err)
+	}
+	if _, err := store.Stat(t.Context(), now); err != nil {
+		t.Errorf("the index: %v", err)
+	}
+}

@@ -1,0 +1,113 @@
+// Package indexing writes the indexes of stored sessions.
+package indexing
+
+import (
+	"context"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Places says where indexes are stored: in the store, or on disk if the store refuses them.
+type Places struct {
+	Store blob.Store
+	Root  string
+	// CacheDir is the folder on disk; "" for none. CacheBytes bounds it.
+	CacheDir   string
+	CacheBytes int64
+	Log        logrus.FieldLogger
+}
+
+// Open returns the reader and the writer of indexes.
+func (p Places) Open() (*index.Opener, *index.Writer) {
+	var cache *index.Cache
+	if p.CacheDir != "" {
+		cache = index.NewCache(p.CacheDir, p.CacheBytes)
+	}
+	return &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log},
+		&index.Writer{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log)}
+}
+
+// jobs returns the function that lists a session's jobs as the dashboard shows them.
+func jobs(log logrus.FieldLogger) func(context.Context, *session.Session) ([]index.Job, error) {
+	d := dashboard.New(dashboard.Options{Log: log})
+	return func(ctx context.Context, s *session.Session) ([]index.Job, error) {
+		shown, err := d.JobsOf(ctx, s)
+		jobs := make([]index.Job, len(shown))
+		for i, j := range shown {
+			jobs[i] = index.Job(j)
+		}
+		return jobs, err
+	}
+}
+
+// Options of Session.
+type Options struct {
+	Store  blob.Store
+	Root   string
+	Opener *index.Opener
+	Writer *index.Writer
+	// Force writes the index even if the stored one is up to date.
+	Force bool
+	// Quiet is the time without writes after which a session without an end marker counts as ended.
+	Quiet time.Duration
+	// MaxMemory bounds the rows in memory, in bytes. Larger sessions are read in several passes.
+	MaxMemory int64
+	// Follow shows how far reading and writing are, until stop is called.
+	Follow func(verb string, counter *progress.Counter) (stop func())
+}
+
+// What Session did.
+const (
+	Written  = "written"
+	UpToDate = "up to date"
+	Running  = "running" // nothing: the session has not ended
+)
+
+// Result is what was done with one session.
+type Result struct {
+	Index    string `json:"index"`    // Written, UpToDate or Running
+	Attempts int    `json:"attempts"` // task attempts of the session
+}
+
+// Session writes the index of a session that has ended, if it has none that is up to date.
+func Session(ctx context.Context, ref layout.Session, opts Options) (Result, error) {
+	s, err := load(ctx, ref, opts)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Index: Written, Attempts: s.Tasks.Len()}
+	switch {
+	case s.Indexed():
+		result.Index = UpToDate
+		_, err = opts.Writer.MarkSettled(ctx, opts.Store, s)
+	case !s.Ended && time.Since(s.LastStored()) < opts.Quiet:
+		result.Index = Running
+	default:
+		var rows progress.Counter
+		rows.Expect(2*s.Tasks.Len(), 0)
+		stop := opts.Follow("writing", &rows)
+		err = opts.Writer.Write(ctx, s, func(n int) { rows.Did(n, 0) })
+		stop()
+	}
+	return result, err
+}
+
+func load(ctx context.Context, ref layout.Session, opts Options) (*session.Session, error) {
+	var read progress.Counter
+	defer opts.Follow("reading", &read)()
+	options := session.Options{
+		Progress: &read, Log: opts.Writer.Log, MayHold: func(held int64) bool { return held <= opts.MaxMemory },
+	}
+	if !opts.Force {
+		options.Index = opts.Opener
+	}
+	return session.Load(ctx, opts.Store, opts.Root, ref, options)
+}

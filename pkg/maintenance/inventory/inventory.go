@@ -1,0 +1,152 @@
+// Package inventory lists the stored objects of a session, for commands that verify, compact, copy, export and remove it.
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Stream is a log, or an hour of events, metrics or hardware figures.
+type Stream struct {
+	chunks.Stream
+	Path string    // of a log, below its node's logs folder
+	Hour time.Time // of any other stream, in UTC
+}
+
+// Object is a stored object that is no chunk: a snapshot, metadata or a table of the index.
+type Object struct {
+	Object blob.Object
+	Parsed layout.Object
+}
+
+// Session lists the stored objects of one session.
+type Session struct {
+	Ref     layout.Session
+	Streams []*Stream     // in order of their keys
+	Others  []Object      // snapshots, metadata and tables of the index
+	Foreign []blob.Object // objects whose keys the layout does not know
+	// LastWrite is when the newest object was stored. Objects of the index do not count.
+	LastWrite time.Time
+	// Ended says that session/end.json is stored.
+	Ended bool
+}
+
+// List lists the objects of a session.
+func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
+	s := &Session{Ref: ref}
+	streams := make(map[string]*Stream)
+	for _, prefix := range []string{layout.Prefix(root, ref), layout.IndexPrefix(root, ref)} {
+		for object, err := range store.List(ctx, prefix, blob.ListOptions{}) {
+			if err != nil {
+				return nil, fmt.Errorf("list session %s: %w", ref, err)
+			}
+			s.add(root, streams, object)
+		}
+	}
+	for _, stream := range s.Streams {
+		stream.Sort()
+	}
+	slices.SortFunc(s.Streams, func(a, b *Stream) int { return cmp.Compare(a.Key, b.Key) })
+	return s, nil
+}
+
+func (s *Session) add(root string, streams map[string]*Stream, object blob.Object) {
+	o, err := layout.ParseObject(root, s.Ref, object.Key)
+	if err != nil {
+		s.Foreign = append(s.Foreign, object)
+		return
+	}
+	if o.Kind != layout.Index && o.Kind != layout.OldIndex && object.ModTime.After(s.LastWrite) {
+		s.LastWrite = object.ModTime
+	}
+	switch o.Kind {
+	case layout.NodeEvents, layout.JobEvents, layout.Log, layout.Series, layout.Metrics:
+		stream := streams[o.Stream]
+		if stream == nil {
+			stream = &Stream{Stream: chunks.Stream{Key: o.Stream, Kind: o.Kind}, Path: o.Path, Hour: o.Hour}
+			streams[o.Stream] = stream
+			s.Streams = append(s.Streams, stream)
+		}
+		stream.Add(o, object)
+	default:
+		s.Others = append(s.Others, Object{Object: object, Parsed: o})
+		s.Ended = s.Ended || object.Key == layout.MetadataKey(root, s.Ref, layout.End)
+	}
+}
+
+// Of returns the objects of one kind, which must not be a kind that is stored in chunks.
+func (s *Session) Of(kind layout.Kind) (objects []blob.Object) {
+	for _, o := range s.Others {
+		if o.Parsed.Kind == kind {
+			objects = append(objects, o.Object)
+		}
+	}
+	return objects
+}
+
+// Objects returns all objects of the session except its marker, sorted by key.
+func (s *Session) Objects() []blob.Object {
+	objects := slices.Clone(s.Foreign)
+	for _, stream := range s.Streams {
+		for _, c := range stream.Chunks {
+			objects = append(objects, c.Object)
+		}
+	}
+	for _, o := range s.Others {
+		objects = append(objects, o.Object)
+	}
+	slices.SortFunc(objects, func(a, b blob.Object) int { return cmp.Compare(a.Key, b.Key) })
+	return objects
+}
+
+// Usage says how much is stored of one kind.
+type Usage struct {
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+	// Streams is the number of objects that would be left after compaction.
+	Streams int `json:"wholes"`
+}
+
+func (u *Usage) add(objects int, bytes int64) {
+	u.Objects += objects
+	u.Bytes += bytes
+	u.Streams++
+}
+
+// Usage returns how much is stored of each kind. The names are: events, logs, series, metrics, grafana, snapshots, facts, index, foreign.
+func (s *Session) Usage() map[string]Usage {
+	usage := make(map[string]*Usage)
+	of := func(name string) *Usage {
+		if usage[name] == nil {
+			usage[name] = new(Usage)
+		}
+		return usage[name]
+	}
+	for _, stream := range s.Streams {
+		of(kindNames[stream.Kind]).add(len(stream.Chunks), stream.Bytes())
+	}
+	for _, o := range s.Others {
+		of(kindNames[o.Parsed.Kind]).add(1, o.Object.Size)
+	}
+	for _, o := range s.Foreign {
+		of("foreign").add(1, o.Size)
+	}
+	out := make(map[string]Usage, len(usage))
+	for name, u := range usage {
+		out[name] = *u
+	}
+	return out
+}
+
+var kindNames = map[layout.Kind]string{
+	layout.NodeEvents: "events", layout.JobEvents: "events", layout.Log: "logs", layout.Series: "series",
+	layout.Metrics: "metrics", layout.GrafanaDashboard: "grafana",
+	layout.Snapshot: "snapshots", layout.Metadata: "facts", layout.Index: "index", layout.OldIndex: "index",
+}

@@ -1,0 +1,60 @@
+// Package retention removes sessions that are no longer wanted.
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
+)
+
+// Due says whether a session ended and was last written longer than age ago. A session whose objects are not listed yet is not due.
+func Due(e catalog.Entry, age time.Duration, now time.Time) bool {
+	limit := now.Add(-age)
+	return e.Described && !e.Running && e.End.Before(limit) && e.LastWrite.Before(limit)
+}
+
+// ErrWritten says that a session is not removed because it was written after the limit.
+var ErrWritten = errors.New("it was written just now")
+
+// concurrency is how many objects are deleted at a time.
+const concurrency = 16
+
+// Remove deletes all objects of a session. If one was stored after limit, nothing is deleted and the error is ErrWritten. The marker is
+// deleted last, so an interrupted removal still appears in the list and can continue.
+func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session, limit time.Time, p *progress.Counter) error {
+	return lease.Do(ctx, store, root, ref, func(ctx context.Context) error {
+		s, err := inventory.List(ctx, store, root, ref)
+		if err != nil {
+			return err
+		}
+		if s.LastWrite.After(limit) {
+			return fmt.Errorf("%w, at %s: it may run again", ErrWritten, s.LastWrite.UTC().Format(time.DateTime))
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(concurrency)
+		for _, o := range s.Objects() {
+			p.Expect(1, o.Size)
+			g.Go(func() error {
+				if err := context.Cause(gctx); err != nil {
+					return err
+				}
+				defer p.Did(1, o.Size)
+				return store.Delete(gctx, o.Key)
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		return store.Delete(ctx, layout.MarkerKey(root, ref))
+	})
+}

@@ -1,0 +1,69 @@
+package retention
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+func TestDue(t *testing.T) {
+	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	old, young := now.Add(-48*time.Hour), now.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		entry catalog.Entry
+		want  bool
+	}{
+		"old":                    {catalog.Entry{Described: true, End: old, LastWrite: old}, true},
+		"young":                  {catalog.Entry{Described: true, End: young, LastWrite: young}, false},
+		"running":                {catalog.Entry{Described: true, Running: true, LastWrite: old}, false},
+		"written after its end":  {catalog.Entry{Described: true, End: old, LastWrite: young}, false},
+		"not looked at":          {catalog.Entry{End: old, LastWrite: old}, false},
+		"old facts, running now": {catalog.Entry{Described: true, Running: true, End: old, LastWrite: old}, false},
+	} {
+		if got := Due(tc.entry, 24*time.Hour, now); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestRemove(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
+	other := ref
+	other.Name = "session_12"
+	for _, s := range []layout.Session{ref, other} {
+		for _, key := range []string{layout.MarkerKey("log", s), layout.MetadataKey("log", s, layout.End), layout.Prefix("log", s) + "foreign",
+			layout.IndexKey("log", s, "meta"), layout.Prefix("log", s) + "index/meta.parquet"} {
+			if err := store.Create(t.Context(), key, strings.NewReader("")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var p progress.Counter
+	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(-time.Hour), &p); !errors.Is(err, ErrWritten) {
+		t.Errorf("a session that was written after the limit: %v", err)
+	}
+	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &p); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, o.Key)
+	}
+	if len(left) != 5 {
+		t.Errorf("left is %q, want what is of %s", left, other)
+	}
+}

@@ -1,0 +1,147 @@
+// Package transfer copies sessions between stores, and between layouts.
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+)
+
+// Place says where a session is stored.
+type Place struct {
+	Store blob.Store
+	Root  string
+	Ref   layout.Session
+}
+
+// Result says what was copied.
+type Result struct {
+	Copied int   `json:"copied"` // objects
+	Bytes  int64 `json:"bytes"`  // of them
+	// Kept counts objects that the target already had, from an earlier copy or from compaction there.
+	Kept int `json:"kept"`
+	// Skipped are the keys of objects that the target's layout does not support.
+	Skipped []string `json:"skipped,omitempty"`
+}
+
+// concurrency is how many objects are copied at a time.
+const concurrency = 8
+
+// Copy copies a session. Objects that the target has in the same size are not copied again, so an interrupted copy can continue, and a
+// second copy of a running session adds what is new. If the sizes differ, the larger object stays: only compaction changes chunks, and it
+// makes them larger. The marker is stored last, so a session appears when it is complete.
+func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, error) {
+	var result Result
+	s, err := inventory.List(ctx, from.Store, from.Root, from.Ref)
+	if err != nil {
+		return result, err
+	}
+	stored := make(map[string]int64)
+	for _, prefix := range []string{layout.Prefix(to.Root, to.Ref), layout.IndexPrefix(to.Root, to.Ref)} {
+		for o, err := range to.Store.List(ctx, prefix, blob.ListOptions{}) {
+			if err != nil {
+				return result, fmt.Errorf("list the target: %w", err)
+			}
+			stored[o.Key] = o.Size
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(concurrency)
+	for _, o := range s.Objects() {
+		key, ok := rename(from, to, o.Key)
+		if !ok {
+			result.Skipped = append(result.Skipped, o.Key)
+			continue
+		}
+		p.Expect(1, o.Size)
+		if size, ok := stored[key]; ok && size >= o.Size && !(derived(to, key) && size != o.Size) {
+			result.Kept++
+			p.Did(1, o.Size)
+			continue
+		}
+		result.Copied++
+		result.Bytes += o.Size
+		_, replace := stored[key]
+		g.Go(func() error {
+			if err := copyObject(gctx, from.Store, o, to.Store, key, replace); err != nil {
+				return fmt.Errorf("copy %s: %w", o.Key, err)
+			}
+			p.Did(1, o.Size)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return result, err
+	}
+	err = to.Store.Create(ctx, layout.MarkerKey(to.Root, to.Ref), strings.NewReader(""))
+	if errors.Is(err, os.ErrExist) {
+		err = nil
+	}
+	return result, err
+}
+
+// derived says whether an object was made from others. Then the larger one need not be the newer one.
+func derived(at Place, key string) bool {
+	o, err := layout.ParseObject(at.Root, at.Ref, key)
+	return err == nil && o.Kind == layout.Index
+}
+
+func copyObject(ctx context.Context, from blob.Reader, o blob.Object, to blob.Store, key string, replace bool) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	body := blob.Join(ctx, from, []blob.Object{o})
+	store := to.Create
+	if replace {
+		store = to.Put
+	}
+	err := store(ctx, key, body)
+	if errors.Is(err, os.ErrExist) {
+		err = nil // another copy was faster
+	}
+	return errors.Join(err, body.Close())
+}
+
+// rename returns the key of an object at the target, and false if the target's layout has none.
+func rename(from, to Place, key string) (string, bool) {
+	rest := strings.TrimPrefix(key, layout.Prefix(from.Root, from.Ref))
+	prefix := layout.Prefix(to.Root, to.Ref)
+	o, err := layout.ParseObject(from.Root, from.Ref, key)
+	switch {
+	case o.Kind == layout.OldIndex:
+		return "", false // nothing reads it
+	case from.Ref.Version == to.Ref.Version && o.Kind == layout.Index:
+		return layout.IndexPrefix(to.Root, to.Ref) + o.Path, true
+	case from.Ref.Version == to.Ref.Version:
+		return prefix + rest, true
+	case err != nil:
+		return "", false
+	}
+	switch o.Kind {
+	case layout.Log:
+		// What follows the stream's key says which chunk it is.
+		return layout.LogKey(to.Root, to.Ref, o.Node, o.Path) + strings.TrimPrefix(key, o.Stream), true
+	case layout.NodeEvents, layout.JobEvents:
+		file := key[strings.LastIndexByte(key, '/')+1:]
+		folder := "node_events/"
+		if o.Kind == layout.JobEvents {
+			folder = "job_events/" + layout.JobFolder(to.Ref.Version, o.Job) + "/"
+		}
+		if to.Ref.Version == layout.V17 {
+			folder = o.Node.String() + "/" + folder
+		}
+		return prefix + folder + file, true
+	case layout.Index:
+		return "", false // its fingerprint contains keys that differ at the target
+	}
+	return prefix + rest, true
+}

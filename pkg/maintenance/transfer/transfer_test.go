@@ -1,0 +1,165 @@
+package transfer
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const name = "session_2026-11-20_23-19-45_581717_22125"
+
+var (
+	v16 = layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	v17 = layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster", Name: name}
+)
+
+func openStore(t *testing.T, dir string) *local.Store {
+	t.Helper()
+	s, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// parsed tells of every object what it is, without its key.
+func parsed(t *testing.T, at Place) map[layout.Object]string {
+	t.Helper()
+	all := make(map[layout.Object]string)
+	for o, err := range at.Store.List(t.Context(), layout.Prefix(at.Root, at.Ref), blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := layout.ParseObject(at.Root, at.Ref, o.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := blob.Join(t.Context(), at.Store, []blob.Object{o})
+		data, err := io.ReadAll(body)
+		if err = errors.Join(err, body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		k.Stream = k.Stream[strings.LastIndexByte(k.Stream, '/')+1:]
+		all[k] = string(data)
+	}
+	return all
+}
+
+// TestRecordedBucketsInBothLayouts copies what KubeRay stored there and back, cut short again and again.
+func TestRecordedBucketsInBothLayouts(t *testing.T) {
+	for bucket, tc := range map[string]struct{ from, other layout.Session }{
+		"kuberay-1.6": {v16, v17},
+		"kuberay-1.7": {v17, v16},
+	} {
+		t.Run(bucket, func(t *testing.T) {
+			from := Place{openStore(t, recording.Open(t).Bucket(bucket)), "log", tc.from}
+			target := openStore(t, t.TempDir())
+			other := Place{target, "moved", tc.other}
+			unreliable := other
+			copied, runs := 0, 0
+			for {
+				runs++
+				unreliable.Store = blobtest.CutShort(target, 100)
+				var p progress.Counter
+				result, err := Copy(t.Context(), from, unreliable, &p)
+				copied = result.Kept + result.Copied
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, blobtest.ErrCut) || runs > 20 {
+					t.Fatal(err)
+				}
+				if _, err := target.Stat(t.Context(), layout.MarkerKey("moved", tc.other)); !errors.Is(err, os.ErrNotExist) {
+					t.Fatalf("the session shows before it is whole: %v", err)
+				}
+			}
+			if runs < 3 {
+				t.Errorf("it took %d runs, want some that were cut short", runs)
+			}
+			want := parsed(t, from)
+			if got := parsed(t, other); len(want) == 0 || len(got) != copied || !maps.Equal(got, want) {
+				t.Errorf("%d objects in the other layout, %d copied, want the %d of the first", len(got), copied, len(want))
+			}
+			back := Place{openStore(t, t.TempDir()), "log", tc.from}
+			if _, err := Copy(t.Context(), other, back, &progress.Counter{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := parsed(t, back); !maps.Equal(got, want) {
+				t.Error("what came back is not what went")
+			}
+			result, err := Copy(t.Context(), other, back, &progress.Counter{})
+			if err != nil || result.Copied != 0 || result.Kept != copied {
+				t.Errorf("copied again: %+v, %v", result, err)
+			}
+		})
+	}
+}
+
+func TestJoinedObjectsAreFollowed(t *testing.T) {
+	from, to := Place{openStore(t, t.TempDir()), "log", v16}, Place{openStore(t, t.TempDir()), "log", v16}
+	prefix := layout.Prefix("log", v16)
+	for place, objects := range map[Place]map[string]string{
+		from: {"logs/grown": "one two", "logs/joined-there": "one", "foreign": "x"},
+		to:   {"logs/grown": "one", "logs/joined-there": "one two"},
+	} {
+		for key, body := range objects {
+			if err := place.Store.Put(t.Context(), prefix+key, strings.NewReader(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	result, err := Copy(t.Context(), from, to, &progress.Counter{})
+	if err != nil || result.Copied != 2 || result.Kept != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	var sizes []int64
+	for o, err := range to.Store.List(t.Context(), prefix, blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, o.Size)
+	}
+	if !slices.Equal(sizes, []int64{1, 7, 7}) {
+		t.Errorf("sizes are %d", sizes)
+	}
+}
+
+// TestIndexes: an index goes with its session where keys stay what they are; one among the session's objects stays behind.
+func TestIndexes(t *testing.T) {
+	from := Place{openStore(t, t.TempDir()), "log", v16}
+	old := layout.Prefix("log", v16) + "index/meta.parquet"
+	for _, key := range []string{old, layout.IndexKey("log", v16, "meta")} {
+		if err := from.Store.Put(t.Context(), key, strings.NewReader("PAR1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ref := range []layout.Session{v16, v17} {
+		to := Place{openStore(t, t.TempDir()), "moved", ref}
+		copied := 1
+		if ref == v17 {
+			copied = 0
+		}
+		for range 2 { // the second time it is there
+			result, err := Copy(t.Context(), from, to, &progress.Counter{})
+			if err != nil || result.Copied+result.Kept != copied || !slices.Contains(result.Skipped, old) {
+				t.Errorf("to version %d: %+v, %v", ref.Version, result, err)
+			}
+		}
+		_, err := to.Store.Stat(t.Context(), layout.IndexKey("moved", ref, "meta"))
+		if copied == 1 != (err == nil) {
+			t.Errorf("to version %d: %v", ref.Version, err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// Package upkeep removes and compacts stored sessions in the background of a server.
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/maintenance/compact"
+	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
+)
+
+// Options of an Upkeep. Without Compact and Retention it does nothing.
+type Options struct {
+	Store    blob.Store
+	Root     string
+	Sessions func() []catalog.Entry
+	Log      logrus.FieldLogger
+	// Compact joins the chunks of ended sessions, and of running sessions' closed hours.
+	Compact bool
+	// Retention is the time from a session's end to its removal; 0 keeps all sessions.
+	Retention time.Duration
+	// Interval is the time between two rounds.
+	Interval time.Duration
+	// Quiet is the time without writes after which a session without an end marker may have ended.
+	Quiet time.Duration
+}
+
+// Upkeep works through all sessions in rounds.
+type Upkeep struct {
+	opts Options
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// Start begins the rounds, which go on until Close. The first comes after one interval, when the sessions are known.
+func Start(opts Options) *Upkeep {
+	ctx, stop := context.WithCancel(context.Background())
+	u := &Upkeep{opts: opts, stop: stop}
+	if !opts.Compact && opts.Retention == 0 {
+		return u
+	}
+	u.done.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(opts.Interval):
+				u.round(ctx, time.Now())
+			}
+		}
+	})
+	return u
+}
+
+// Close ends the rounds.
+func (u *Upkeep) Close() {
+	u.stop()
+	u.done.Wait()
+}
+
+// round works on every session once. After an error the session is tried again in the next round.
+func (u *Upkeep) round(ctx context.Context, now time.Time) {
+	for _, e := range u.opts.Sessions() {
+		if ctx.Err() != nil {
+			return
+		}
+		log := u.opts.Log.WithField("session", e.Ref.String())
+		done, err := u.session(ctx, log, e, now)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, lease.ErrBusy):
+			log.WithError(err).Debug("another server works on the session")
+		case err != nil:
+			log.WithError(err).Warn("cannot remove or compact a session; the next round tries again")
+		case done != "":
+			log.Info(done)
+		}
+	}
+}
+
+// session removes or compacts a session, and says what was done.
+func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time) (string, error) {
+	o := &u.opts
+	if o.Retention > 0 && retention.Due(e, o.Retention, now) {
+		err := retention.Remove(ctx, o.Store, o.Root, e.Ref, now.Add(-o.Retention), &progress.Counter{})
+		return "removed a session that ended at " + human.Time(e.End), err
+	}
+	if !o.Compact || !e.Described {
+		return "", nil
+	}
+	result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.Store, Root: o.Root, Quiet: o.Quiet, Progress: &progress.Counter{}})
+	for _, left := range result.Left {
+		log.Warn("not compacted: " + left)
+	}
+	if result.Joined == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("compacted %s, removed %s", human.Count(result.Joined, "file"), human.Count(result.Removed, "chunk")), err
+}

@@ -1,0 +1,54 @@
+package upkeep
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// TestUpkeep: a round joins what it may, and removes what ended long ago and is not written.
+func TestUpkeep(t *testing.T) {
+	dir := t.TempDir()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	now := time.Now()
+	var entries []catalog.Entry
+	for cluster, age := range map[string]time.Duration{"old": 800 * time.Hour, "young": time.Hour} {
+		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: "session_1"}
+		log := layout.Prefix("log", ref) + "logs/" + strings.Repeat("0", 56) + "/a"
+		for key, body := range map[string]string{
+			layout.MarkerKey("log", ref): "", layout.MetadataKey("log", ref, layout.End): "{}", log: "one\n", layout.ChunkKey(log, 4, layout.Plain): "two\n",
+		} {
+			if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(filepath.Join(dir, key), now.Add(-age), now.Add(-age)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: now.Add(-age), LastWrite: now.Add(-age)})
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	u := Upkeep{opts: Options{
+		Store: store, Root: "log", Sessions: func() []catalog.Entry { return entries }, Log: log, Compact: true, Retention: 720 * time.Hour, Quiet: 10 * time.Minute,
+	}}
+	u.round(t.Context(), now)
+	stored, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true, Registerer: prometheus.NewRegistry()}).Look(t.Context())
+	if err != nil || len(stored) != 1 || stored[0].Ref.Cluster != "young" || stored[0].Objects != 2 || stored[0].Bytes != 10 {
+		t.Errorf("left is %+v, %v", stored, err)
+	}
+}

@@ -1,0 +1,127 @@
+// Package verify reads all objects of a session and reports the damaged ones.
+package verify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+)
+
+// Damage is one error that was found.
+type Damage struct {
+	Key  string `json:"key"`
+	What string `json:"what"`
+}
+
+// Report is the result of verifying a session.
+type Report struct {
+	Objects int      `json:"objects"`
+	Bytes   int64    `json:"bytes"` // as stored
+	Damage  []Damage `json:"damage"`
+}
+
+// concurrency is how many streams are read at a time.
+const concurrency = 8
+
+// Session reads all objects of a session. Errors are the store's; damage is in the report.
+func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *progress.Counter) (Report, error) {
+	v := &verifier{store: store, p: p, report: Report{Damage: []Damage{}}}
+	for _, o := range s.Foreign {
+		v.damaged(o.Key, "is not a key of the layout: nothing reads it")
+	}
+	objects := s.Objects()
+	v.report.Objects = len(objects)
+	for _, o := range objects {
+		v.report.Bytes += o.Size
+		p.Expect(1, o.Size)
+	}
+	for _, o := range s.Foreign {
+		p.Did(1, o.Size)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(concurrency)
+	for _, stream := range s.Streams {
+		g.Go(func() error { return v.stream(ctx, &stream.Stream) })
+	}
+	for _, o := range s.Others {
+		g.Go(func() error { return v.object(ctx, o) })
+	}
+	err := g.Wait()
+	slices.SortFunc(v.report.Damage, func(a, b Damage) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.What, b.What)) })
+	return v.report, err
+}
+
+type verifier struct {
+	store blob.Reader
+	p     *progress.Counter
+
+	mu     sync.Mutex
+	report Report
+}
+
+func (v *verifier) damaged(key, format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.report.Damage = append(v.report.Damage, Damage{key, fmt.Sprintf(format, args...)})
+}
+
+func (v *verifier) stream(ctx context.Context, stream *chunks.Stream) error {
+	r := &tolerant{verifier: v, Reader: chunks.NewReader(ctx, v.store, stream, chunks.Options{
+		Exact: true, OnChunk: func(c chunks.Chunk) { v.p.Did(1, c.Object.Size) },
+	})}
+	defer r.Close()
+	if stream.Kind == layout.Log {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	return checkLines(r, func(format string, args ...any) { v.damaged(stream.Key, format, args...) })
+}
+
+// maxObject bounds the memory for one object, in bytes. Of a larger object only the size is checked.
+const maxObject = 256 << 20
+
+func (v *verifier) object(ctx context.Context, o inventory.Object) error {
+	defer v.p.Did(1, o.Object.Size)
+	body := blob.Join(ctx, v.store, []blob.Object{o.Object})
+	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(body, maxObject))
+	if err == nil {
+		_, err = io.Copy(io.Discard, body)
+	}
+	switch {
+	case chunks.Changed(err) || errors.Is(err, io.ErrUnexpectedEOF):
+		v.damaged(o.Object.Key, "cannot be read as it was listed (%v): verify again", err)
+		return nil
+	case err != nil:
+		return err
+	case len(data) == maxObject:
+		return nil
+	}
+	switch text := bytes.TrimSpace(data); {
+	case o.Parsed.Kind == layout.Index:
+		const magic = "PAR1" // at both ends of a Parquet file
+		if len(data) < 2*len(magic) || !bytes.HasPrefix(data, []byte(magic)) || !bytes.HasSuffix(data, []byte(magic)) {
+			v.damaged(o.Object.Key, "is not a Parquet file: write the index again with `historyserver index --force`")
+		}
+	case o.Parsed.Kind == layout.OldIndex: // nothing reads it
+	case o.Parsed.Kind == layout.Metadata || (len(text) > 0 && (text[0] == '{' || text[0] == '[')):
+		if !json.Valid(data) {
+			v.damaged(o.Object.Key, "is not whole JSON")
+		}
+	}
+	return nil
+}

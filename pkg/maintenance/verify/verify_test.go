@@ -1,0 +1,78 @@
+package verify
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+func TestDamageIsTold(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
+	node := rayid.Node{1}
+	events := layout.NodeEventsKey("log", ref, node, time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC))
+	log := layout.LogKey("log", ref, node, "a")
+	frame := func(text string) string { return string(layouttest.Pack(t, text, layout.Zstd)) }
+	type objects map[string]string
+	for name, tc := range map[string]struct {
+		objects objects
+		want    string // a part of what is told; "" for nothing
+	}{
+		"whole lines":      {objects{events: "{}\n{}\n"}, ""},
+		"whole frames":     {objects{events + ".zst": frame("{}\n"), layout.ChunkKey(events, 3, layout.Zstd): frame("{}\n")}, ""},
+		"an array":         {objects{events: "[{},\n{}]"}, ""},
+		"overlaps":         {objects{events: "{}\n{}\n", layout.ChunkKey(events, 3, layout.Plain): "{}\n"}, ""},
+		"a log":            {objects{log: "{", layout.ChunkKey(log, 1, layout.Plain): "x"}, ""},
+		"a cut line":       {objects{events: "{}\n{\"a"}, `line 2 is cut: "{\"a"`},
+		"a line of noise":  {objects{events: "{}\nx\n{}\n"}, "line 2 is not JSON"},
+		"a cut array":      {objects{events: "[{},{"}, "after 1 events"},
+		"a gap":            {objects{events: "{}\n", layout.ChunkKey(events, 6, layout.Plain): "{}\n"}, "bytes 3 to 5 are missing"},
+		"a gap of a log":   {objects{layout.ChunkKey(log, 2, layout.Plain): "x"}, "bytes 0 to 1 are missing"},
+		"a cut frame":      {objects{events + ".zst": frame("{}\n")[:9]}, "is damaged at byte 0"},
+		"no frame":         {objects{events + ".gz": "{}\n"}, "is damaged"},
+		"a foreign key":    {objects{layout.Prefix("log", ref) + "x": ""}, "not a key of the layout"},
+		"a cut snapshot":   {objects{layout.SnapshotKey("log", ref, "/nodes"): "{"}, "not whole JSON"},
+		"a text snapshot":  {objects{layout.SnapshotKey("log", ref, "/timezone"): "UTC"}, ""},
+		"facts of nothing": {objects{layout.MetadataKey("log", ref, layout.End): ""}, "not whole JSON"},
+		"a cut index":      {objects{layout.IndexKey("log", ref, "meta"): "PAR1"}, "not a Parquet file"},
+		"an old index":     {objects{layout.Prefix("log", ref) + "index/meta.parquet": "{"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := local.Open(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = store.Close() }()
+			for key, body := range tc.objects {
+				if err := store.Create(t.Context(), key, bytes.NewReader([]byte(body))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := inventory.List(t.Context(), store, "log", ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p progress.Counter
+			report, err := Session(t.Context(), store, s, &p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case tc.want == "" && len(report.Damage) > 0:
+				t.Errorf("tells of %q", report.Damage)
+			case tc.want != "" && (len(report.Damage) != 1 || !strings.Contains(report.Damage[0].What, tc.want)):
+				t.Errorf("tells of %q, want %q", report.Damage, tc.want)
+			}
+			if done, total := p.ObjectsDone.Load(), p.ObjectsTotal.Load(); done != total || report.Objects != len(tc.objects) {
+				t.Errorf("%d of %d objects done, %d reported", done, total, report.Objects)
+			}
+		})
+	}
+}

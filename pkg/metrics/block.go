@@ -1,0 +1,236 @@
+package metrics
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+// block is one node's hour of metrics in memory: for each series the values that changed, and at which read of its target. A series that
+// is not exposed any more has the value that Prometheus calls a stale marker.
+type block struct {
+	targets []blockTarget
+	series  []uint32 // numbers of the dictionary, ascending
+	first   []uint32 // the changes of series i are [first[i], first[i+1])
+	at      []uint16 // index of a change's read among its target's
+	values  []float64
+}
+
+// blockTarget is a target's reads, in order of time.
+type blockTarget struct {
+	id    uint32 // of the dictionary
+	times []int64
+}
+
+// staleMarker is the value of a series that is not exposed any more.
+var staleMarker = math.Float64frombits(value.StaleNaN)
+
+// maxReads bounds the reads of one target in an hour: one every 55 ms.
+const maxReads = math.MaxUint16
+
+func (b *block) target(id uint32) *blockTarget {
+	for i := range b.targets {
+		if b.targets[i].id == id {
+			return &b.targets[i]
+		}
+	}
+	return nil
+}
+
+// changes gives the changes of a series: which reads had a new value, and these. There are none if the block has no such series.
+func (b *block) changes(series uint32) (at []uint16, values []float64) {
+	i, found := slices.BinarySearch(b.series, series)
+	if !found {
+		return nil, nil
+	}
+	from, to := b.first[i], b.first[i+1]
+	return b.at[from:to], b.values[from:to]
+}
+
+// bytes is what the block takes in memory.
+func (b *block) bytes() int64 {
+	n := int64(len(b.series))*8 + int64(len(b.at))*10 + 256
+	for _, t := range b.targets {
+		n += int64(len(t.times)) * 8
+	}
+	return n
+}
+
+var errTooManyReads = errors.New("more reads of a target than an hour can have")
+
+// builder makes a block of what it is told of an hour.
+type builder struct {
+	names *dictionary
+	wants func(name string) bool
+	left  *allowance // of changes
+
+	err     error // why the rest is not taken
+	table   []builderTable
+	targets []blockTarget
+	series  []builderSeries
+	place   map[uint32]int // of a series in these, by its number
+	changes []change
+}
+
+// builderTable is a target of the table that is read: which of the block's it is, and whether a read was told since the table began.
+type builderTable struct {
+	labels []samples.Label
+	target int
+	read   bool
+}
+
+type builderSeries struct {
+	number uint32
+	target int
+	up     bool
+	value  float64
+	last   int // its last change, -1 if there is none
+}
+
+type change struct {
+	series int
+	at     uint16
+	value  float64
+}
+
+func newBuilder(names *dictionary, wants func(string) bool, left *allowance) *builder {
+	return &builder{names: names, wants: wants, left: left, place: make(map[uint32]int)}
+}
+
+// Start implements samples.Visitor.
+func (b *builder) Start(targets [][]samples.Label) {
+	b.table = b.table[:0]
+	for _, labels := range targets {
+		id := b.names.target(labels)
+		place := slices.IndexFunc(b.targets, func(t blockTarget) bool { return t.id == id })
+		if place < 0 {
+			place = len(b.targets)
+			b.targets = append(b.targets, blockTarget{id: id})
+		}
+		b.table = append(b.table, builderTable{labels: labels, target: place})
+	}
+}
+
+// Wants implements samples.Visitor.
+func (b *builder) Wants(name string) bool { return b.err == nil && b.wants(name) }
+
+// Metric implements samples.Visitor.
+func (b *builder) Metric(m samples.Metric) { b.names.describe(m) }
+
+// Series implements samples.Visitor.
+func (b *builder) Series(target int, name string, labels []samples.Label) int {
+	t := b.table[target]
+	number, err := b.names.add(b.targets[t.target].id, t.labels, name, labels)
+	if err != nil {
+		b.err = err
+		return -1
+	}
+	place, known := b.place[number]
+	if !known {
+		place = len(b.series)
+		b.place[number] = place
+		b.series = append(b.series, builderSeries{number: number, target: t.target, up: name == samples.Up, last: -1})
+	}
+	if b.series[place].target != t.target {
+		return -1 // two targets with series of the same labels: those of the first count
+	}
+	return place
+}
+
+// Read implements samples.Visitor.
+func (b *builder) Read(r *samples.Read) {
+	if b.err != nil {
+		return
+	}
+	table := &b.table[r.Target]
+	times := b.targets[table.target].times
+	switch {
+	case len(times) == maxReads:
+		b.err = errTooManyReads
+		return
+	case len(times) == 0 || r.Time > times[len(times)-1]:
+		times = append(times, r.Time)
+		b.targets[table.target].times = times
+	}
+	// A clock that was set back, or a second writer: what changed counts from the last read on.
+	at := uint16(len(times) - 1)
+	for i, place := range r.Series {
+		b.change(place, at, r.Values[i])
+	}
+	for _, place := range r.Gone {
+		b.end(place, at)
+	}
+	if r.Failed || !table.read {
+		told := make(map[int]bool, len(r.Series))
+		for _, place := range r.Series {
+			told[place] = true
+		}
+		for place, s := range b.series {
+			if s.target == table.target && !told[place] && (!r.Failed || !s.up) {
+				b.end(place, at)
+			}
+		}
+	}
+	table.read = true
+}
+
+// end says that a series is not exposed any more.
+func (b *builder) end(place int, at uint16) {
+	if s := b.series[place]; s.last >= 0 && !value.IsStaleNaN(s.value) {
+		b.change(place, at, staleMarker)
+	}
+}
+
+func (b *builder) change(place int, at uint16, v float64) {
+	s := &b.series[place]
+	switch {
+	case s.last >= 0 && math.Float64bits(s.value) == math.Float64bits(v):
+		return
+	case s.last >= 0 && b.changes[s.last].at == at:
+		b.changes[s.last].value = v
+	case !b.left.take():
+		b.err = errTooManySamples
+		return
+	default:
+		s.last = len(b.changes)
+		b.changes = append(b.changes, change{place, at, v})
+	}
+	s.value = v
+}
+
+// block gives what was built.
+func (b *builder) block() (*block, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	order := make([]int, len(b.series)) // places, by number
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(b.series[i].number, b.series[j].number) })
+	out := &block{
+		targets: b.targets, series: make([]uint32, len(order)), first: make([]uint32, len(order)+1),
+		at: make([]uint16, len(b.changes)), values: make([]float64, len(b.changes)),
+	}
+	count := make([]uint32, len(order)) // of each place's changes, then where the next goes
+	for _, c := range b.changes {
+		count[c.series]++
+	}
+	next := uint32(0)
+	for i, place := range order {
+		out.series[i], out.first[i] = b.series[place].number, next
+		next, count[place] = next+count[place], next
+	}
+	out.first[len(order)] = next
+	for _, c := range b.changes {
+		i := count[c.series]
+		out.at[i], out.values[i] = c.at, c.value
+		count[c.series]++
+	}
+	return out, nil
+}

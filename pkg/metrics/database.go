@@ -1,0 +1,290 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+// ErrTooMuch is a query for more series or samples than may be in memory.
+var ErrTooMuch = errors.New("the query reads more metrics than fit in memory: ask for fewer series or a shorter time, or raise --max-metrics-memory")
+
+var errTooManySamples = fmt.Errorf("too many samples: %w", ErrTooMuch)
+
+// Database is the metrics of one session, for queries. It keeps in memory what it read, if that fits. Safe for concurrent use.
+type Database struct {
+	store chunks.Store
+	list  func(context.Context) ([]Hour, error)
+	// fresh is how long a listing counts; 0 is for ever.
+	fresh    time.Duration
+	maxBytes int64
+	names    *dictionary
+
+	listing sync.Mutex
+	listed  time.Time
+	hours   []Hour
+
+	mu     sync.Mutex
+	blocks map[hourKey]*loaded
+	bytes  int64 // of all blocks
+	large  bool  // they do not fit
+}
+
+type hourKey struct {
+	node  rayid.Node
+	start int64
+}
+
+// loaded is an hour in memory, as it was when so many bytes of it were stored.
+type loaded struct {
+	stored  int64
+	done    chan struct{}
+	block   *block
+	damaged []error
+	err     error
+}
+
+// NewDatabase makes the database of a session whose hours list gives. It is asked again when fresh has passed; 0 is for a session that is
+// over. maxBytes is the memory for what was read.
+func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error), fresh time.Duration, maxBytes int64) *Database {
+	return &Database{
+		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4), blocks: make(map[hourKey]*loaded),
+	}
+}
+
+// Bytes is the memory it takes between queries.
+func (d *Database) Bytes() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.bytes + d.names.size()
+}
+
+// Hours lists what is stored, in order of time.
+func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
+	d.listing.Lock()
+	defer d.listing.Unlock()
+	if !d.listed.IsZero() && (d.fresh == 0 || time.Since(d.listed) < d.fresh) {
+		return d.hours, nil
+	}
+	hours, err := d.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.hours, d.listed = hours, time.Now()
+	return hours, nil
+}
+
+// Series gives the series that match and have samples between mint and maxt (Unix milliseconds), in no order, and what of them could not
+// be read. An error is ErrTooMuch, the store's or the context's.
+func (d *Database) Series(ctx context.Context, mint, maxt int64, matchers ...*labels.Matcher) (found []*Series, damaged []error, err error) {
+	blocks, damaged, err := d.load(ctx, mint, maxt, func(name string) bool { return matchesName(matchers, name) })
+	if err != nil {
+		return nil, damaged, err
+	}
+	for _, number := range d.names.find(matchers) {
+		if s := d.series(number, blocks, mint, maxt); s != nil {
+			found = append(found, s)
+		}
+	}
+	return found, damaged, nil
+}
+
+// Metrics gives what targets say of their metrics, by name, as far as hours were read.
+func (d *Database) Metrics() map[string]samples.Metric {
+	d.names.mu.RLock()
+	defer d.names.mu.RUnlock()
+	metrics := make(map[string]samples.Metric, len(d.names.metrics))
+	for name, m := range d.names.metrics {
+		metrics[name] = m
+	}
+	return metrics
+}
+
+// hourBlock is a block and which hour of which node it is.
+type hourBlock struct {
+	Hour
+	block *block
+}
+
+// series gathers a series from the blocks, which are in order of node and time. nil: there is nothing of it.
+func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *Series {
+	of := d.names.of(number)
+	s := &Series{labels: of.labels}
+	exposed := false
+	for i, b := range blocks {
+		if i > 0 && b.Node != blocks[i-1].Node {
+			exposed = false
+		}
+		target := b.block.target(of.target)
+		if target == nil || len(target.times) == 0 {
+			continue
+		}
+		p := part{times: target.times}
+		p.at, p.values = b.block.changes(number)
+		// An hour begins with all that is exposed.
+		p.ended = exposed && (len(p.at) == 0 || p.at[0] != 0)
+		if len(p.at) == 0 && !p.ended {
+			continue
+		}
+		exposed = len(p.at) > 0 && !value.IsStaleNaN(p.values[len(p.values)-1])
+		if p.times[0] <= maxt && p.times[len(p.times)-1] >= mint {
+			s.parts = append(s.parts, p)
+		}
+	}
+	if len(s.parts) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(s.parts, func(a, b part) int { return cmp.Compare(a.times[0], b.times[0]) })
+	return s
+}
+
+// load gives the blocks of the hours that may have samples in a time, in order of node and time: all of each if that fits, else only
+// the series whose names are wanted.
+func (d *Database) load(ctx context.Context, mint, maxt int64, wants func(string) bool) (blocks []hourBlock, damaged []error, err error) {
+	all, err := d.Hours(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, h := range all {
+		// The one before tells whether a series ended in between.
+		if h.Start.UnixMilli() <= maxt && h.Start.Add(2*time.Hour).UnixMilli() > mint {
+			blocks = append(blocks, hourBlock{Hour: h})
+		}
+	}
+	d.expect(blocks)
+	slices.SortStableFunc(blocks, func(a, b hourBlock) int {
+		return cmp.Or(slices.Compare(a.Node[:], b.Node[:]), a.Start.Compare(b.Start))
+	})
+	parts := make([]loaded, len(blocks))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	left := newAllowance(d.maxBytes / changeBytes)
+	for i := range blocks {
+		group.Go(func() error {
+			parts[i] = d.hour(groupCtx, blocks[i].Hour, wants, left)
+			return parts[i].err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, nil, err
+	}
+	for i := range blocks {
+		blocks[i].block = parts[i].block
+		damaged = append(damaged, parts[i].damaged...)
+	}
+	return blocks, damaged, nil
+}
+
+// expect sees at once that hours will not fit, so that nothing is read to be kept for a while.
+func (d *Database) expect(hours []hourBlock) {
+	var stored int64
+	for _, h := range hours {
+		stored += h.Bytes
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.large && stored*blockBytes > d.maxBytes {
+		d.large, d.bytes = true, 0
+		clear(d.blocks)
+	}
+}
+
+// blockBytes is what a stored byte takes in a block, about: compressed text of a busy node becomes values of 10 bytes.
+const blockBytes = 6
+
+// changeBytes is what a change takes while its block is built.
+const changeBytes = 40
+
+// hour gives one hour, from memory if it is there.
+func (d *Database) hour(ctx context.Context, h Hour, wants func(string) bool, left *allowance) loaded {
+	key := hourKey{h.Node, h.Start.Unix()}
+	d.mu.Lock()
+	known := d.blocks[key]
+	switch {
+	case known != nil && known.stored == h.Bytes:
+		d.mu.Unlock()
+		select {
+		case <-known.done:
+		case <-ctx.Done():
+			return loaded{err: context.Cause(ctx)}
+		}
+		if known.err == nil {
+			return *known
+		}
+		return d.read(ctx, h, wants, left) // whoever read it gave up, or it does not fit
+	case d.large:
+		d.mu.Unlock()
+		return d.read(ctx, h, wants, left)
+	}
+	if known != nil {
+		d.forget(key, known)
+	}
+	mine := &loaded{stored: h.Bytes, done: make(chan struct{})}
+	d.blocks[key] = mine
+	d.mu.Unlock()
+
+	whole := newAllowance(d.maxBytes / changeBytes / 4)
+	read := d.read(ctx, h, func(string) bool { return true }, whole)
+	mine.block, mine.damaged, mine.err = read.block, read.damaged, read.err
+	close(mine.done)
+	d.mu.Lock()
+	if d.blocks[key] == mine {
+		if mine.err != nil {
+			delete(d.blocks, key)
+		} else {
+			d.bytes += mine.block.bytes()
+		}
+	}
+	if d.bytes > d.maxBytes || errors.Is(mine.err, ErrTooMuch) {
+		d.large, d.bytes = true, 0
+		clear(d.blocks)
+	}
+	d.mu.Unlock()
+	if errors.Is(mine.err, ErrTooMuch) {
+		return d.read(ctx, h, wants, left)
+	}
+	return *mine
+}
+
+// forget drops an hour. Called with d.mu held.
+func (d *Database) forget(key hourKey, l *loaded) {
+	delete(d.blocks, key)
+	select {
+	case <-l.done:
+		if l.err == nil {
+			d.bytes -= l.block.bytes()
+		}
+	default: // whoever reads it finds that it is not wanted any more
+	}
+}
+
+// read reads the series of an hour whose names are wanted.
+func (d *Database) read(ctx context.Context, h Hour, wants func(string) bool, left *allowance) (l loaded) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.err = fmt.Errorf("read metrics of %s at %s: panic: %v", h.Node, h.Start.Format(time.RFC3339), p)
+		}
+	}()
+	b := newBuilder(d.names, wants, left)
+	err := h.Visit(ctx, d.store, b, func(key string, err error) { l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err)) })
+	if err == nil {
+		l.block, err = b.block()
+	}
+	if err != nil {
+		l.err = fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format(time.RFC3339), err)
+	}
+	return l
+}

@@ -1,0 +1,229 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+func (b *bucket) database(fresh time.Duration, maxBytes int64) *Database {
+	return NewDatabase(b.store, func(ctx context.Context) ([]Hour, error) {
+		return List(ctx, b.store, "log", ref)
+	}, fresh, maxBytes)
+}
+
+// spelled is a sample as a text, with its time in seconds.
+func spelled(t int64, v float64) string {
+	if value.IsStaleNaN(v) {
+		return fmt.Sprintf("%g ends", float64(t)/1000)
+	}
+	return fmt.Sprintf("%g %v", float64(t)/1000, v)
+}
+
+func read1(series *Series, mint, maxt int64) (got []string) {
+	for it := series.Iterator(mint, maxt); it.Next() == chunkenc.ValFloat; {
+		t, v := it.At()
+		got = append(got, spelled(t, v))
+	}
+	return got
+}
+
+func named(t *testing.T, name string) *labels.Matcher {
+	t.Helper()
+	return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)
+}
+
+// random stores hours of two nodes, in which series come and go, reads fail and collectors restart, and gives the samples that a
+// Prometheus would have of them, stale markers too, by series.
+func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
+	t.Helper()
+	want := make(map[string][]string)
+	begin := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	for _, node := range []rayid.Node{{0xaa}, {0xbb}} {
+		exposed := make(map[string]bool)
+		for hour := range 4 {
+			if hour == 2 && r.IntN(3) == 0 {
+				continue // nothing was stored, and so nothing says that a series ended
+			}
+			at := begin.Add(time.Duration(hour) * time.Hour)
+			var reads []func(*samples.Encoder)
+			target := 0 // of the table, in the read under way
+			for range 40 {
+				at = at.Add(time.Duration(1000+r.IntN(60_000)) * time.Millisecond)
+				seconds := at.UnixMilli()
+				key := func(name string) string {
+					return labels.FromStrings(model.MetricNameLabel, name, "instance", node.String()[:2], "job", "ray").String()
+				}
+				now := map[string]float64{samples.Up: 1}
+				switch {
+				case r.IntN(15) == 0:
+					now[samples.Up] = 0
+					reads = append(reads, func(e *samples.Encoder) { e.Fail(target, time.UnixMilli(seconds)) })
+				default:
+					for i := range 6 {
+						if r.IntN(4) > 0 {
+							now[fmt.Sprintf("ray_%d", i)] = []float64{0, 1, math.Inf(1), math.NaN(), 0.1}[r.IntN(5)]
+						}
+					}
+					restart := r.IntN(15) == 0 && len(reads) > 0
+					reads = append(reads, func(e *samples.Encoder) {
+						if restart {
+							target = 1
+							e.Start([][]samples.Label{{{Name: "job", Value: "x"}}, {{Name: "instance", Value: node.String()[:2]}, {Name: "job", Value: "ray"}}})
+						}
+						e.Begin(target, time.UnixMilli(seconds))
+						for name, v := range now {
+							if name != samples.Up && !e.Sample([]byte(name), v) {
+								e.Add([]byte(name), name, nil, v)
+							}
+						}
+						e.End()
+					})
+				}
+				for name := range exposed {
+					if _, still := now[name]; !still {
+						want[key(name)] = append(want[key(name)], spelled(seconds, staleMarker))
+						delete(exposed, name)
+					}
+				}
+				for name, v := range now {
+					want[key(name)] = append(want[key(name)], spelled(seconds, v))
+					exposed[name] = true
+				}
+			}
+			b.hour(node, begin.Add(time.Duration(hour)*time.Hour), reads...)
+		}
+	}
+	return want
+}
+
+// TestSeries: series read from blocks in memory, and from those read for a query alone, have the samples that a Prometheus would have.
+func TestSeries(t *testing.T) {
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		b := newBucket(t)
+		want := random(t, b, r)
+		for name, d := range map[string]*Database{"kept": b.database(0, 64<<20), "not kept": b.database(0, 16<<10)} {
+			for range 2 {
+				got := make(map[string][]string)
+				for i := range 6 {
+					found, damaged, err := d.Series(t.Context(), 0, math.MaxInt64, named(t, fmt.Sprintf("ray_%d", i)))
+					if err != nil || len(damaged) > 0 {
+						t.Fatal(name, err, damaged)
+					}
+					for _, s := range found {
+						got[s.Labels().String()] = read1(s, 0, math.MaxInt64)
+						seeks(t, s, r)
+					}
+				}
+				found, _, err := d.Series(t.Context(), 0, math.MaxInt64, named(t, samples.Up))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, s := range found {
+					got[s.Labels().String()] = read1(s, 0, math.MaxInt64)
+				}
+				if len(got) != len(want) {
+					t.Fatalf("seed %d, %s: %d series, want %d", seed, name, len(got), len(want))
+				}
+				for series, samples := range want {
+					if !slices.Equal(got[series], samples) {
+						t.Fatalf("seed %d, %s: %s has\n%q, want\n%q", seed, name, series, got[series], samples)
+					}
+				}
+			}
+			if d.large != (name == "not kept") {
+				t.Errorf("%s: %d bytes are kept", name, d.Bytes())
+			}
+		}
+	}
+}
+
+// seeks: however one gets to a time, the sample there is the same.
+func seeks(t *testing.T, s *Series, r *rand.Rand) {
+	t.Helper()
+	type sample struct {
+		t int64
+		v uint64
+	}
+	var all []sample
+	for it := s.Iterator(0, math.MaxInt64); it.Next() == chunkenc.ValFloat; {
+		at, v := it.At()
+		all = append(all, sample{at, math.Float64bits(v)})
+	}
+	for range 20 {
+		from := r.IntN(len(all))
+		mint, maxt := all[from].t, all[from+r.IntN(len(all)-from)].t
+		it := s.Iterator(mint, maxt)
+		at := from - 1
+		for range 30 {
+			var kind chunkenc.ValueType
+			if r.IntN(2) == 0 {
+				kind = it.Next()
+				at++
+			} else {
+				to := mint + r.Int64N(maxt-mint+2)
+				kind = it.Seek(to)
+				for at = max(at, from); at < len(all) && all[at].t < to; at++ {
+				}
+			}
+			if at >= len(all) || all[at].t > maxt {
+				if kind != chunkenc.ValNone {
+					t.Fatalf("goes on after the end")
+				}
+				break
+			}
+			if got, v := it.At(); kind != chunkenc.ValFloat || got != all[at].t || math.Float64bits(v) != all[at].v || it.AtT() != got {
+				t.Fatalf("at %d is %d %v, want %v", at, got, v, all[at])
+			}
+		}
+	}
+}
+
+// TestDatabases: those used longest ago are forgotten when the others do not fit; a session that ended is read anew.
+func TestDatabases(t *testing.T) {
+	b := newBucket(t)
+	random(t, b, rand.New(rand.NewPCG(1, 1)))
+	d := NewDatabases(b.store, "log", 8<<20, nil)
+	of := func(i int) layout.Session {
+		s := ref
+		if i > 0 {
+			s.Name += fmt.Sprint(i) // of which nothing is stored
+		}
+		return s
+	}
+	read := func(kept *Database) {
+		t.Helper()
+		if _, _, err := kept.Series(t.Context(), 0, math.MaxInt64, named(t, samples.Up)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := d.Of(of(0), false)
+	read(first)
+	if d.Of(of(1), false); d.Of(of(0), false) != first || d.Bytes() == 0 {
+		t.Error("a session that fits was forgotten")
+	}
+	if d.Of(of(0), true) == first {
+		t.Error("a session that runs is taken for one that ended")
+	}
+	running := d.Of(of(0), true)
+	read(running)
+	d.maxBytes = running.Bytes() // as if less were allowed: only the one used last fits beside another
+	d.Of(of(1), false)
+	if d.Of(of(0), true) != running || d.Of(of(0), false) == first {
+		t.Error("not the one used longest ago was forgotten")
+	}
+}

@@ -1,0 +1,95 @@
+package metrics
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// refresh is how old the listing of a running session may be.
+const refresh = 15 * time.Second
+
+// Databases keeps the databases of the sessions asked for last, within a bound of memory. Safe for concurrent use.
+type Databases struct {
+	store    blob.Reader
+	root     string
+	maxBytes int64
+
+	mu   sync.Mutex
+	open map[databaseKey]*list.Element
+	used *list.List // of *keptDatabase, the last used first
+}
+
+// databaseKey: a session that ended is another one than while it ran, for it is listed no more.
+type databaseKey struct {
+	ref     layout.Session
+	running bool
+}
+
+type keptDatabase struct {
+	key databaseKey
+	*Database
+}
+
+// NewDatabases makes databases of the sessions under a root of a store. What is kept of all of them takes maxBytes at most, beside that
+// of the one used last, which takes as much by itself.
+func NewDatabases(store blob.Reader, root string, maxBytes int64, registerer prometheus.Registerer) *Databases {
+	d := &Databases{store: store, root: root, maxBytes: maxBytes / 2, open: make(map[databaseKey]*list.Element), used: list.New()}
+	if registerer != nil {
+		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "historyserver_metrics_memory_bytes", Help: "Memory of the sessions' metrics that are kept for queries.",
+		}, func() float64 { return float64(d.Bytes()) }))
+	}
+	return d
+}
+
+// Of gives the database of a session, and forgets those used longest ago.
+func (d *Databases) Of(ref layout.Session, running bool) *Database {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := databaseKey{ref, running}
+	if e := d.open[key]; e != nil {
+		d.used.MoveToFront(e)
+	} else {
+		var fresh time.Duration
+		if running {
+			fresh = refresh
+		}
+		hours := func(ctx context.Context) ([]Hour, error) { return List(ctx, d.store, d.root, ref) }
+		d.open[key] = d.used.PushFront(&keptDatabase{key, NewDatabase(d.store, hours, fresh, d.maxBytes)})
+	}
+	d.forget()
+	return d.used.Front().Value.(*keptDatabase).Database
+}
+
+// forget drops the databases used longest ago until the others fit. Called with d.mu held.
+func (d *Databases) forget() {
+	var bytes int64
+	for e := d.used.Front(); e != nil; {
+		next := e.Next()
+		k := e.Value.(*keptDatabase)
+		if e != d.used.Front() {
+			if bytes += k.Bytes(); bytes > d.maxBytes {
+				d.used.Remove(e)
+				delete(d.open, k.key)
+			}
+		}
+		e = next
+	}
+}
+
+// Bytes is the memory of what is kept.
+func (d *Databases) Bytes() (bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for e := d.used.Front(); e != nil; e = e.Next() {
+		bytes += e.Value.(*keptDatabase).Bytes()
+	}
+	return bytes
+}

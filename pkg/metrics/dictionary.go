@@ -1,0 +1,153 @@
+package metrics
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+// dictionary numbers the series and the targets of a session, which are the same from hour to hour. Safe for concurrent use.
+type dictionary struct {
+	maxBytes int64
+
+	mu      sync.RWMutex
+	bytes   int64
+	numbers map[labels.Labels]uint32
+	series  []numbered
+	named   map[string][]uint32 // series by name
+	targets map[string]uint32   // by the labels, spelled
+	metrics map[string]samples.Metric
+}
+
+type numbered struct {
+	labels labels.Labels
+	target uint32
+}
+
+const (
+	// numberedBytes is about what a series takes beside its labels, targetBytes a target.
+	numberedBytes = 120
+	targetBytes   = 100
+)
+
+var errTooManySeries = fmt.Errorf("too many series: %w", ErrTooMuch)
+
+func newDictionary(maxBytes int64) *dictionary {
+	return &dictionary{
+		maxBytes: maxBytes, numbers: make(map[labels.Labels]uint32), named: make(map[string][]uint32), targets: make(map[string]uint32),
+		metrics: make(map[string]samples.Metric),
+	}
+}
+
+// target numbers a target.
+func (d *dictionary) target(of []samples.Label) uint32 {
+	var s strings.Builder
+	for _, l := range of {
+		s.WriteString(l.Name)
+		s.WriteByte(0xff)
+		s.WriteString(l.Value)
+		s.WriteByte(0xff)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id, known := d.targets[s.String()]
+	if !known {
+		id = uint32(len(d.targets))
+		d.targets[s.String()] = id
+		d.bytes += int64(s.Len()) + targetBytes
+	}
+	return id
+}
+
+// add numbers a series of a target. It is an error if there is no room for it.
+func (d *dictionary) add(target uint32, of []samples.Label, name string, own []samples.Label) (uint32, error) {
+	all := make([]labels.Label, 0, 1+len(of)+len(own))
+	all = append(all, labels.Label{Name: model.MetricNameLabel, Value: name})
+	for _, l := range merge(of, own) {
+		all = append(all, labels.Label{Name: l.Name, Value: l.Value})
+	}
+	slices.SortStableFunc(all, func(a, b labels.Label) int { return strings.Compare(a.Name, b.Name) })
+	all = slices.CompactFunc(all, func(a, b labels.Label) bool { return a.Name == b.Name })
+	spelled := labels.New(all...)
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	number, known := d.numbers[spelled]
+	if known {
+		return number, nil
+	}
+	size := int64(spelled.ByteSize()) + numberedBytes
+	if d.bytes+size > d.maxBytes {
+		return 0, errTooManySeries
+	}
+	d.bytes += size
+	number = uint32(len(d.series))
+	d.numbers[spelled] = number
+	d.series = append(d.series, numbered{spelled, target})
+	d.named[name] = append(d.named[name], number)
+	return number, nil
+}
+
+// describe keeps what was told first of a metric.
+func (d *dictionary) describe(m samples.Metric) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if size := int64(len(m.Name)+len(m.Type)+len(m.Help)) + targetBytes; d.metrics[m.Name].Name == "" && d.bytes+size <= d.maxBytes {
+		d.metrics[m.Name] = m
+		d.bytes += size
+	}
+}
+
+// find gives the numbers of the series that match, in no order.
+func (d *dictionary) find(matchers []*labels.Matcher) []uint32 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	var found []uint32
+	for name, numbers := range d.named {
+		if !matchesName(matchers, name) {
+			continue
+		}
+		for _, n := range numbers {
+			if matches(matchers, d.series[n].labels) {
+				found = append(found, n)
+			}
+		}
+	}
+	return found
+}
+
+func (d *dictionary) of(number uint32) numbered {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.series[number]
+}
+
+func (d *dictionary) size() int64 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.bytes
+}
+
+func matchesName(matchers []*labels.Matcher, name string) bool {
+	for _, m := range matchers {
+		if m.Name == model.MetricNameLabel && !m.Matches(name) {
+			return false
+		}
+	}
+	return true
+}
+
+func matches(matchers []*labels.Matcher, l labels.Labels) bool {
+	for _, m := range matchers {
+		if m.Name != model.MetricNameLabel && !m.Matches(l.Get(m.Name)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,111 @@
+// Package metrics reads the metrics that a session's collectors stored.
+package metrics
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+// Hour is what is stored of one node's metrics of one hour.
+type Hour struct {
+	Node   rayid.Node
+	Start  time.Time
+	Bytes  int64 // as stored
+	stream *chunks.Stream
+}
+
+// List lists a session's metrics in a store, in order of time, and nothing else of the session.
+func List(ctx context.Context, store blob.Lister, root string, ref layout.Session) ([]Hour, error) {
+	var hours []Hour
+	places := make(map[string]int) // of streams in hours
+	for object, err := range store.List(ctx, layout.MetricsPrefix(root, ref), blob.ListOptions{}) {
+		if err != nil {
+			return nil, fmt.Errorf("list metrics of session %s: %w", ref, err)
+		}
+		o, err := layout.ParseObject(root, ref, object.Key)
+		if err != nil || o.Kind != layout.Metrics {
+			continue
+		}
+		place, known := places[o.Stream]
+		if !known {
+			place = len(hours)
+			places[o.Stream] = place
+			hours = append(hours, Hour{Node: o.Node, Start: o.Hour, stream: &chunks.Stream{Key: o.Stream, Kind: o.Kind}})
+		}
+		hours[place].stream.Add(o, object)
+		hours[place].Bytes += object.Size
+	}
+	for _, h := range hours {
+		h.stream.Sort()
+	}
+	slices.SortFunc(hours, func(a, b Hour) int {
+		return cmp.Or(a.Start.Compare(b.Start), bytes.Compare(a.Node[:], b.Node[:]))
+	})
+	return hours, nil
+}
+
+// maxLine bounds one line: the series of a table of samples.MaxSeries would be longer, but none that a collector writes by default.
+const maxLine = 64 << 20
+
+// Visit tells v what is stored of an hour. What is damaged is left out and reported to damaged, in order. An error is of the store or the
+// context.
+func (h Hour) Visit(ctx context.Context, store chunks.Store, v samples.Visitor, damaged func(key string, err error)) error {
+	r := chunks.NewReader(ctx, store, h.stream, chunks.Options{Exact: true})
+	defer r.Close()
+	in := bufio.NewReaderSize(r, 256<<10)
+	d := samples.NewDecoder(v)
+	reported := "" // the last chunk of which a bad line was reported: one each is enough
+	bad := func(err error) {
+		if key := r.Key(); key != reported {
+			reported = key
+			damaged(key, err)
+		}
+	}
+	var long []byte // the beginning of a line that the buffer cannot hold
+	for {
+		line, err := in.ReadSlice('\n')
+		if gap, isGap := errors.AsType[*chunks.Gap](err); isGap {
+			d.Lost()
+			damaged(gap.Key, errors.New(gap.What()))
+			long = nil
+			continue // without the line that was cut
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			if len(long) <= maxLine {
+				long = append(long, line...)
+			}
+			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(long) > 0 {
+			line, long = append(long, line...), nil
+		}
+		switch {
+		case len(line) > maxLine:
+			d.Lost()
+			bad(fmt.Errorf("%w: a line of more than %d bytes", chunks.ErrDamaged, maxLine))
+		case len(line) > 0:
+			if err := d.Line(line); err != nil {
+				bad(err)
+			}
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}

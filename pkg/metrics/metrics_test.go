@@ -1,0 +1,120 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+
+// bucket stores hours of metrics.
+type bucket struct {
+	t     *testing.T
+	store *local.Store
+}
+
+func newBucket(t *testing.T) *bucket {
+	t.Helper()
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bucket{t, store}
+}
+
+// hour stores the reads of an hour, a chunk each.
+func (b *bucket) hour(node rayid.Node, hour time.Time, reads ...func(e *samples.Encoder)) (keys []string) {
+	b.t.Helper()
+	var e samples.Encoder
+	e.Start([][]samples.Label{{{Name: "instance", Value: node.String()[:2]}, {Name: "job", Value: "ray"}}})
+	writer, err := zstd.NewWriter(nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var offset int64
+	for _, read := range reads {
+		read(&e)
+		lines := e.Lines()
+		key := layout.ChunkKey(layout.MetricsKey("log", ref, node, hour), offset, layout.Zstd)
+		if err := b.store.Create(b.t.Context(), key, bytes.NewReader(writer.EncodeAll(lines, nil))); err != nil {
+			b.t.Fatal(err)
+		}
+		offset += int64(len(lines))
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func read(at time.Time, values map[string]float64) func(e *samples.Encoder) {
+	return func(e *samples.Encoder) {
+		e.Begin(0, at)
+		for _, name := range []string{"ray_a", "ray_b"} {
+			if v, ok := values[name]; ok && !e.Sample([]byte(name), v) {
+				e.Add([]byte(name), name, []samples.Label{{Name: "job", Value: "x\"\\\n"}, {Name: "empty", Value: ""}}, v)
+			}
+		}
+		e.End()
+	}
+}
+
+func (b *bucket) export() (text string, damaged []string) {
+	b.t.Helper()
+	hours, err := List(b.t.Context(), b.store, "log", ref)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = WriteOpenMetrics(b.t.Context(), &out, b.store, hours, func(key string, err error) {
+		damaged = append(damaged, fmt.Sprint(key[strings.LastIndexByte(key, '/')+1:], ": ", err))
+	}, func(Hour) {})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out.String(), damaged
+}
+
+func TestOpenMetrics(t *testing.T) {
+	b := newBucket(t)
+	one, two := rayid.Node{0xaa}, rayid.Node{0xbb}
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	at := hour.Add(1500 * time.Millisecond)
+	b.hour(one, hour, read(at, map[string]float64{"ray_a": 1, "ray_b": math.NaN()}), read(at.Add(15*time.Second), map[string]float64{"ray_a": 1, "ray_b": math.Inf(-1)}))
+	b.hour(two, hour, read(at, map[string]float64{"ray_a": 0.1}))
+	keys := b.hour(one, hour.Add(time.Hour), read(at.Add(time.Hour), map[string]float64{"ray_a": 7}),
+		read(at.Add(time.Hour+15*time.Second), map[string]float64{"ray_a": 8}), read(at.Add(time.Hour+30*time.Second), map[string]float64{"ray_b": 9}))
+	seconds := func(t time.Time) string { return fmt.Sprintf("%.3f", float64(t.UnixMilli())/1000) }
+	line := func(name, instance, value string, t time.Time) string {
+		if name == "up" {
+			return fmt.Sprintf("up{instance=%q,job=\"ray\"} %s %s\n", instance, value, seconds(t))
+		}
+		return fmt.Sprintf(`%s{instance=%q,job="ray",exported_job="x\"\\\n"} %s %s`+"\n", name, instance, value, seconds(t))
+	}
+	first := line("up", "aa", "1", at) + line("ray_a", "aa", "1", at) + line("ray_b", "aa", "NaN", at) +
+		line("up", "aa", "1", at.Add(15*time.Second)) + line("ray_a", "aa", "1", at.Add(15*time.Second)) + line("ray_b", "aa", "-Inf", at.Add(15*time.Second)) +
+		line("up", "bb", "1", at) + line("ray_a", "bb", "0.1", at)
+	later := at.Add(time.Hour)
+	begin := line("up", "aa", "1", later) + line("ray_a", "aa", "7", later)
+	rest := line("up", "aa", "1", later.Add(15*time.Second)) + line("ray_a", "aa", "8", later.Add(15*time.Second)) +
+		line("up", "aa", "1", later.Add(30*time.Second)) + line("ray_b", "aa", "9", later.Add(30*time.Second))
+	if text, damaged := b.export(); text != first+begin+rest+"# EOF\n" || len(damaged) > 0 {
+		t.Errorf("damaged %q, got\n%s", damaged, text)
+	}
+
+	if err := b.store.Delete(t.Context(), keys[1]); err != nil {
+		t.Fatal(err)
+	}
+	if text, damaged := b.export(); text != first+begin+"# EOF\n" || len(damaged) != 2 || !strings.Contains(damaged[0], "missing") {
+		t.Errorf("without a chunk: damaged %q, got\n%s", damaged, text)
+	}
+}

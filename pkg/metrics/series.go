@@ -1,0 +1,129 @@
+package metrics
+
+import (
+	"sort"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// Series is one series of a session, in blocks that are in memory.
+type Series struct {
+	labels labels.Labels
+	parts  []part // in order of time
+}
+
+// part is what a block has of a series: times of the reads, and at which of these there was a new value.
+type part struct {
+	times  []int64
+	at     []uint16
+	values []float64
+	// ended: the series was exposed in the block before, and is no more at the first of these reads.
+	ended bool
+}
+
+// Labels gives its labels.
+func (s *Series) Labels() labels.Labels { return s.labels }
+
+// Iterator gives its samples from mint to maxt (Unix milliseconds, inclusive). Where it ends there is a stale marker.
+func (s *Series) Iterator(mint, maxt int64) chunkenc.Iterator {
+	return &iterator[int64]{parts: s.parts, last: mint - 1, maxt: maxt}
+}
+
+// iterator implements chunkenc.Iterator. Its type parameter is int64 always: go vet takes a Seek(int64) for a misspelt io.Seeker.
+type iterator[millis int64] struct {
+	parts []part
+	part  int
+	read  int   // next in the part
+	next  int   // change of the part that comes next
+	last  int64 // time of the sample before
+	maxt  int64
+	time  int64
+	value float64
+}
+
+// Next implements chunkenc.Iterator.
+func (i *iterator[millis]) Next() chunkenc.ValueType {
+	for i.part < len(i.parts) {
+		p := &i.parts[i.part]
+		for i.read < len(p.times) {
+			if i.step(p) {
+				if i.time > i.maxt {
+					i.part = len(i.parts)
+					return chunkenc.ValNone
+				}
+				i.last = i.time
+				return chunkenc.ValFloat
+			}
+		}
+		i.part, i.read, i.next = i.part+1, 0, 0
+	}
+	return chunkenc.ValNone
+}
+
+// step goes to the next read that has a sample, or over those that have none; false: this was none.
+func (i *iterator[millis]) step(p *part) bool {
+	changed := i.next < len(p.at) && int(p.at[i.next]) == i.read
+	switch {
+	case changed:
+		i.value = p.values[i.next]
+		i.next++
+	case i.next == 0 && i.read == 0 && p.ended:
+		i.value = staleMarker
+	case i.next == 0 || value.IsStaleNaN(i.value):
+		// It is not exposed until the next change.
+		if i.next == len(p.at) {
+			i.read = len(p.times)
+		} else {
+			i.read = int(p.at[i.next])
+		}
+		return false
+	}
+	i.time = p.times[i.read]
+	i.read++
+	return i.time > i.last
+}
+
+// Seek implements chunkenc.Iterator.
+func (i *iterator[millis]) Seek(t millis) chunkenc.ValueType {
+	if i.time >= int64(t) && i.time == i.last {
+		return chunkenc.ValFloat // it is there
+	}
+	for ; i.part < len(i.parts); i.part, i.read, i.next = i.part+1, 0, 0 {
+		p := &i.parts[i.part]
+		if len(p.times) == 0 || p.times[len(p.times)-1] < int64(t) {
+			continue
+		}
+		i.read = max(i.read, sort.Search(len(p.times), func(n int) bool { return p.times[n] >= int64(t) }))
+		i.next = sort.Search(len(p.at), func(n int) bool { return int(p.at[n]) >= i.read })
+		if i.next > 0 {
+			i.value = p.values[i.next-1]
+		}
+		break
+	}
+	return i.Next()
+}
+
+// At implements chunkenc.Iterator.
+func (i *iterator[millis]) At() (int64, float64) { return i.time, i.value }
+
+// AtT implements chunkenc.Iterator.
+func (i *iterator[millis]) AtT() int64 { return i.time }
+
+// AtST implements chunkenc.Iterator: Ray's exporters tell no start times.
+func (*iterator[millis]) AtST() int64 { return 0 }
+
+// AtHistogram implements chunkenc.Iterator: there are no native histograms.
+func (*iterator[millis]) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
+	return 0, nil
+}
+
+// AtFloatHistogram implements chunkenc.Iterator: there are no native histograms.
+func (*iterator[millis]) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	return 0, nil
+}
+
+// Err implements chunkenc.Iterator.
+func (*iterator[millis]) Err() error { return nil }

@@ -1,0 +1,380 @@
+package promapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/rayhistory/historyserver/pkg/metrics"
+)
+
+// Options of an API. Each has a limit of its own because each kind of query runs into another one.
+type Options struct {
+	// MaxSamples is how many samples one query may have in memory, at some 16 bytes each.
+	MaxSamples int
+	// Timeout is how long one query may take.
+	Timeout time.Duration
+	// Concurrent is how many queries are answered at once; others wait for at most Wait, then they are refused.
+	Concurrent int
+	Wait       time.Duration
+	// Version is what status/buildinfo says of the server.
+	Version string
+}
+
+// Session is a session whose metrics are asked for.
+type Session struct {
+	Name string
+	// Start and End are when it ran; zero is not known.
+	Start, End time.Time
+	// Open gives its metrics.
+	Open func() *metrics.Database
+}
+
+// ran says whether a session may have samples between mint and maxt (Unix milliseconds).
+func (s Session) ran(mint, maxt int64) bool {
+	return (s.Start.IsZero() || s.Start.UnixMilli() <= maxt) && (s.End.IsZero() || s.End.Add(lookback).UnixMilli() >= mint)
+}
+
+// Scope is what a request asks: sessions, and the moment up to which they are seen. That is also what a query that names no time is for.
+type Scope struct {
+	Sessions []Session
+	Until    time.Time
+}
+
+// API answers the routes. Safe for concurrent use.
+type API struct {
+	opts   Options
+	engine *promql.Engine
+	parser parser.Parser
+	slots  chan struct{}
+}
+
+const (
+	// lookback is how long a sample counts where no newer one is, as Prometheus has it by default.
+	lookback = 5 * time.Minute
+	// maxPoints bounds the steps of a range query, as Prometheus does.
+	maxPoints = 11_000
+	// maxForm bounds a request's form. Queries are parsed into trees, which functions that call themselves walk.
+	maxForm = 256 << 10
+)
+
+// New makes an API.
+func New(opts Options) *API {
+	p := parser.NewParser(parser.Options{})
+	return &API{
+		opts: opts, parser: p, slots: make(chan struct{}, opts.Concurrent),
+		engine: promql.NewEngine(promql.EngineOpts{
+			MaxSamples: opts.MaxSamples, Timeout: opts.Timeout, LookbackDelta: lookback, Parser: p,
+			EnableAtModifier: true, EnableNegativeOffset: true,
+			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		}),
+	}
+}
+
+// Answer answers a request for a path below /api/v1/, such as query or label/job/values.
+func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope Scope) {
+	answer := a.route(path)
+	if answer == nil {
+		writeError(w, &apiError{http.StatusNotFound, "not_found", fmt.Errorf("no /api/v1/%s here: query, query_range, series, labels, label/{name}/values, metadata and status/buildinfo are", path)})
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		writeError(w, asAPIError(badData("form", err)))
+		return
+	}
+	ctx, done, err := a.start(r)
+	if err != nil {
+		writeError(w, asAPIError(err))
+		return
+	}
+	defer done()
+	q := &request{api: a, form: r.Form, scope: scope, queryable: queryable{scope.Sessions, scope.Until.UnixMilli()}}
+	result, err := answer(ctx, q)
+	if err != nil {
+		writeError(w, asAPIError(err))
+		return
+	}
+	writeResult(w, result)
+	if result.close != nil {
+		result.close()
+	}
+}
+
+// start waits for a slot and bounds the time.
+func (a *API) start(r *http.Request) (context.Context, func(), error) {
+	timeout := a.opts.Timeout
+	if asked := r.Form.Get("timeout"); asked != "" {
+		d, err := parseDuration(asked)
+		if err != nil || d <= 0 {
+			return nil, nil, badData("timeout", err)
+		}
+		timeout = min(timeout, d)
+	}
+	wait := time.NewTimer(a.opts.Wait)
+	defer wait.Stop()
+	select {
+	case a.slots <- struct{}{}:
+	case <-wait.C:
+		return nil, nil, &apiError{http.StatusServiceUnavailable, "unavailable", errors.New("too many queries are being answered: try again in some seconds")}
+	case <-r.Context().Done():
+		return nil, nil, context.Cause(r.Context())
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	return ctx, func() { cancel(); <-a.slots }, nil
+}
+
+type answerer func(context.Context, *request) (*result, error)
+
+func (a *API) route(path string) answerer {
+	switch path {
+	case "query":
+		return instant
+	case "query_range":
+		return queryRange
+	case "series":
+		return seriesOf
+	case "labels":
+		return labelNames
+	case "metadata":
+		return metadata
+	case "status/buildinfo":
+		return buildInfo
+	}
+	if name, isLabel := strings.CutPrefix(path, "label/"); isLabel {
+		if name, isLabel = strings.CutSuffix(name, "/values"); isLabel {
+			return func(ctx context.Context, q *request) (*result, error) { return labelValues(ctx, q, name) }
+		}
+	}
+	return nil
+}
+
+// request is a request under way.
+type request struct {
+	api       *API
+	form      map[string][]string
+	scope     Scope
+	queryable queryable
+}
+
+// result is an answer: a value of the engine, or one that is encoded as JSON. close is called when it is written.
+type result struct {
+	value    parser.Value
+	data     any
+	query    string
+	warnings annotations.Annotations
+	close    func()
+}
+
+func (q *request) get(name string) string {
+	if values := q.form[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+func (q *request) time(name string, otherwise time.Time) (time.Time, error) {
+	text := q.get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	t, err := parseTime(text)
+	if err != nil {
+		return t, badData(name, err)
+	}
+	return t, nil
+}
+
+func instant(ctx context.Context, q *request) (*result, error) {
+	at, err := q.time("time", q.scope.Until)
+	if err != nil {
+		return nil, err
+	}
+	query, err := q.api.engine.NewInstantQuery(ctx, q.queryable, nil, q.get("query"), at)
+	return q.run(ctx, query, err)
+}
+
+func queryRange(ctx context.Context, q *request) (*result, error) {
+	start, startErr := q.time("start", time.Time{})
+	end, endErr := q.time("end", time.Time{})
+	if err := errors.Join(startErr, endErr); err != nil {
+		return nil, err
+	}
+	step, err := parseDuration(q.get("step"))
+	switch {
+	case err != nil || step <= 0:
+		return nil, badData("step", errors.Join(err, errors.New("it has to be above 0")))
+	case q.get("start") == "" || q.get("end") == "":
+		return nil, badData("start", errors.New("a range needs start and end"))
+	case end.Before(start):
+		return nil, badData("end", errors.New("it is before start"))
+	case end.Sub(start)/step > maxPoints:
+		return nil, badData("step", fmt.Errorf("more than %d points of a series: make the step longer", maxPoints))
+	}
+	query, err := q.api.engine.NewRangeQuery(ctx, q.queryable, nil, q.get("query"), start, end, step)
+	return q.run(ctx, query, err)
+}
+
+func (q *request) run(ctx context.Context, query promql.Query, err error) (*result, error) {
+	if err != nil {
+		return nil, badData("query", err)
+	}
+	got := query.Exec(ctx)
+	if got.Err != nil {
+		query.Close()
+		return nil, got.Err
+	}
+	return &result{value: got.Value, query: q.get("query"), warnings: got.Warnings, close: query.Close}, nil
+}
+
+// selection is what series, labels and label values are asked for: a time and matchers.
+func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Matcher, err error) {
+	start, startErr := q.time("start", time.UnixMilli(0))
+	end, endErr := q.time("end", q.scope.Until)
+	if err := errors.Join(startErr, endErr); err != nil {
+		return nil, nil, err
+	}
+	if matchers, err = q.api.parser.ParseMetricSelectors(q.form["match[]"]); err != nil {
+		return nil, nil, badData("match[]", err)
+	}
+	if len(matchers) == 0 {
+		matchers = [][]*labels.Matcher{nil}
+	}
+	querier, err = q.queryable.Querier(start.UnixMilli(), end.UnixMilli())
+	return querier, matchers, err
+}
+
+// cut shortens a list to the limit asked for; 0 is none.
+func cut[T any](q *request, list []T, warnings *annotations.Annotations) ([]T, error) {
+	text := q.get("limit")
+	if text == "" {
+		return list, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 0 {
+		return nil, badData("limit", errors.New("it has to be a number, 0 or above"))
+	}
+	if limit > 0 && len(list) > limit {
+		warnings.Add(errors.New("results truncated due to limit"))
+		list = list[:limit]
+	}
+	return list, nil
+}
+
+func seriesOf(ctx context.Context, q *request) (*result, error) {
+	if len(q.form["match[]"]) == 0 {
+		return nil, badData("match[]", errors.New("name the series that are asked for"))
+	}
+	querier, matchers, err := q.selection()
+	if err != nil {
+		return nil, err
+	}
+	found := []labels.Labels{}
+	var warnings annotations.Annotations
+	for _, m := range matchers {
+		set := querier.Select(ctx, false, nil, m...)
+		for set.Next() {
+			found = append(found, set.At().Labels())
+		}
+		if set.Err() != nil {
+			return nil, set.Err()
+		}
+		warnings.Merge(set.Warnings())
+	}
+	slices.SortFunc(found, labels.Compare)
+	found = slices.CompactFunc(found, func(a, b labels.Labels) bool { return labels.Equal(a, b) })
+	found, err = cut(q, found, &warnings)
+	return &result{data: found, warnings: warnings}, err
+}
+
+func labelNames(ctx context.Context, q *request) (*result, error) {
+	return q.gather(func(querier storage.Querier, m []*labels.Matcher) ([]string, annotations.Annotations, error) {
+		return querier.LabelNames(ctx, nil, m...)
+	})
+}
+
+func labelValues(ctx context.Context, q *request, name string) (*result, error) {
+	if escaped := strings.HasPrefix(name, "U__"); escaped {
+		name = model.UnescapeName(name, model.ValueEncodingEscaping)
+	}
+	if !model.UTF8Validation.IsValidLabelName(name) {
+		return nil, badData("name", fmt.Errorf("%q is no label name", name))
+	}
+	return q.gather(func(querier storage.Querier, m []*labels.Matcher) ([]string, annotations.Annotations, error) {
+		return querier.LabelValues(ctx, name, nil, m...)
+	})
+}
+
+// gather collects what list gives for each of the selectors asked for.
+func (q *request) gather(list func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations, error)) (*result, error) {
+	querier, matchers, err := q.selection()
+	if err != nil {
+		return nil, err
+	}
+	all := []string{}
+	var warnings annotations.Annotations
+	for _, m := range matchers {
+		found, more, err := list(querier, m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+		warnings.Merge(more)
+	}
+	slices.Sort(all)
+	all, err = cut(q, slices.Compact(all), &warnings)
+	return &result{data: all, warnings: warnings}, err
+}
+
+// described is what metadata says of a metric.
+type described struct {
+	Type string `json:"type"`
+	Help string `json:"help"`
+	Unit string `json:"unit"`
+}
+
+func metadata(ctx context.Context, q *request) (*result, error) {
+	asked := q.get("metric")
+	metrics := make(map[string][]described)
+	for _, s := range q.scope.Sessions {
+		// What targets say of their metrics is read with their series.
+		never := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "")
+		database := s.Open()
+		if _, _, err := database.Series(ctx, 0, q.scope.Until.UnixMilli(), never); err != nil {
+			return nil, err
+		}
+		for name, m := range database.Metrics() {
+			d := described{Type: m.Type, Help: m.Help}
+			if d.Type == "" {
+				d.Type = "unknown"
+			}
+			if (asked == "" || asked == name) && !slices.Contains(metrics[name], d) {
+				metrics[name] = append(metrics[name], d)
+			}
+		}
+	}
+	return &result{data: metrics}, nil
+}
+
+func buildInfo(_ context.Context, q *request) (*result, error) {
+	// Grafana asks for the version to know what the API can do: it is the engine's that counts.
+	return &result{data: map[string]string{
+		"version": engineVersion, "revision": q.api.opts.Version, "branch": "", "buildUser": "", "buildDate": "", "goVersion": "",
+		"application": "Ray History Server",
+	}}, nil
+}
+
+// engineVersion is the release of Prometheus that has this version of its engine: module 0.314 is Prometheus 3.14.
+const engineVersion = "3.14.0"

@@ -1,0 +1,246 @@
+package promapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+// begin is when the stored sessions' first hour begins.
+var begin = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+
+// stored stores a session's metrics: two nodes, read every 15 s for ten minutes, with a counter, a gauge that ends after five, a histogram
+// and odd values.
+func stored(t testing.TB, name string) Session {
+	t.Helper()
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	for _, node := range []rayid.Node{{0xaa}, {0xbb}} {
+		var e samples.Encoder
+		e.Start([][]samples.Label{{{Name: "instance", Value: node.String()[:2]}, {Name: "job", Value: "ray"}}})
+		for i := range 41 {
+			e.Begin(0, begin.Add(time.Duration(i)*15*time.Second))
+			e.Metric(samples.Metric{Name: "ray_tasks", Type: "gauge", Help: "Tasks"})
+			add := func(value float64, name string, labels ...samples.Label) {
+				labels = append(labels, samples.Label{Name: "SessionName", Value: ref.Name})
+				if spelling := fmt.Append(nil, name, labels); !e.Sample(spelling, value) {
+					e.Add(spelling, name, labels, value)
+				}
+			}
+			if i < 20 {
+				add(float64(i%5), "ray_tasks", samples.Label{Name: "State", Value: "RUNNING"})
+			}
+			add(float64(i*30), "ray_bytes_total")
+			for j, le := range []string{"0.1", "1", "+Inf"} {
+				add(float64(i*j), "ray_seconds_bucket", samples.Label{Name: "le", Value: le})
+			}
+			add(math.NaN(), "ray_odd", samples.Label{Name: "kind", Value: `a"b\`})
+			e.End()
+		}
+		key := layout.ChunkKey(layout.MetricsKey("log", ref, node, begin), 0, layout.Plain)
+		if err := store.Create(t.Context(), key, bytes.NewReader(e.Lines())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	database := metrics.NewDatabase(store, func(ctx context.Context) ([]metrics.Hour, error) {
+		return metrics.List(ctx, store, "log", ref)
+	}, 0, 64<<20)
+	return Session{Name: name, Start: begin, End: begin.Add(10 * time.Minute), Open: func() *metrics.Database { return database }}
+}
+
+func newAPI(opts Options) *API {
+	if opts.MaxSamples == 0 {
+		opts.MaxSamples = 1_000_000
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = time.Minute
+	}
+	if opts.Concurrent == 0 {
+		opts.Concurrent, opts.Wait = 2, time.Second
+	}
+	return New(opts)
+}
+
+func (a *API) ask(t testing.TB, scope Scope, method, path string, form url.Values) (int, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "/?"+form.Encode(), nil)
+	if method == http.MethodPost {
+		r = httptest.NewRequestWithContext(t.Context(), method, "/", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	w := httptest.NewRecorder()
+	a.Answer(w, r, path, scope)
+	return w.Code, w.Body.String()
+}
+
+const oneSession, otherSession = "session_2026-11-20_20-00-00_000000_1", "session_2026-11-20_20-00-00_000000_2"
+
+func TestAnswers(t *testing.T) {
+	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	at := func(d time.Duration) string { return fmt.Sprint(begin.Add(d).Unix()) }
+	api := newAPI(Options{})
+	for _, test := range []struct {
+		path, query, want string
+	}{
+		{"query", "query=sum(ray_tasks)&time=" + at(75*time.Second), `{"resultType":"vector","result":[{"metric":{},"value":[` + at(75*time.Second) + `,"0"]}]}`},
+		{"query", "query=sum(ray_tasks)&time=" + at(60*time.Second), `{"resultType":"vector","result":[{"metric":{},"value":[` + at(60*time.Second) + `,"8"]}]}`},
+		// It ended between 285 and 300 s.
+		{"query", "query=sum(ray_tasks)&time=" + at(299*time.Second), `{"resultType":"vector","result":[{"metric":{},"value":[` + at(299*time.Second) + `,"8"]}]}`},
+		{"query", "query=sum(ray_tasks)&time=" + at(300*time.Second), `{"resultType":"vector","result":[]}`},
+		// What was read last counts for five minutes.
+		{"query", "query=count(up)&time=" + at(899*time.Second), `{"resultType":"vector","result":[{"metric":{},"value":[` + at(899*time.Second) + `,"2"]}]}`},
+		{"query", "query=count(up)&time=" + at(901*time.Second), `{"resultType":"vector","result":[]}`},
+		{"query", `query=rate(ray_bytes_total{instance="aa"}[1m])&time=` + at(120*time.Second),
+			`{"resultType":"vector","result":[{"metric":{"SessionName":"` + oneSession + `","instance":"aa","job":"ray"},"value":[` + at(120*time.Second) + `,"1.9999999999999998"]}]}`}, // as Prometheus computes it
+		{"query", `query=ray_odd{instance="aa"}&time=` + at(60500 * time.Millisecond)[:10] + ".5",
+			`{"resultType":"vector","result":[{"metric":{"SessionName":"` + oneSession + `","__name__":"ray_odd","instance":"aa","job":"ray","kind":"a\"b\\"},"value":[` + at(60*time.Second) + `.500,"NaN"]}]}`},
+		{"query", "query=histogram_quantile(0.5,sum by (le) (rate(ray_seconds_bucket[2m])))&time=" + at(300*time.Second),
+			`{"resultType":"vector","result":[{"metric":{},"value":[` + at(300*time.Second) + `,"1"]}]}`},
+		{"query", "query=1e-9", `{"resultType":"scalar","result":[` + at(time.Hour) + `,"1e-09"]}`},
+		{"query", `query="a\"b"`, `{"resultType":"string","result":[` + at(time.Hour) + `,"a\"b"]}`},
+		{"query_range", "query=sum(ray_tasks)&step=60&start=" + at(240*time.Second) + "&end=" + at(360*time.Second),
+			`{"resultType":"matrix","result":[{"metric":{},"values":[[` + at(240*time.Second) + `,"2"]]}]}`},
+		{"query_range", "query=vector(1)&step=1m&start=" + begin.Format(time.RFC3339) + "&end=" + at(time.Minute),
+			`{"resultType":"matrix","result":[{"metric":{},"values":[[` + at(0) + `,"1"],[` + at(time.Minute) + `,"1"]]}]}`},
+		{"labels", "", `["SessionName","State","__name__","instance","job","kind","le"]`},
+		{"labels", "match[]=up", `["__name__","instance","job"]`},
+		{"labels", "limit=1", `["SessionName"]`},
+		{"label/instance/values", "", `["aa","bb"]`},
+		{"label/__name__/values", "match[]={le!=\"\"}&match[]=up", `["ray_seconds_bucket","up"]`},
+		{"label/State/values", "start=" + at(30*time.Minute), `[]`},
+		{"series", "match[]=up&match[]={instance=\"aa\",__name__=~\"u.\"}",
+			`[{"__name__":"up","instance":"aa","job":"ray"},{"__name__":"up","instance":"bb","job":"ray"}]`},
+		{"metadata", "metric=ray_tasks", `{"ray_tasks":[{"type":"gauge","help":"Tasks","unit":""}]}`},
+	} {
+		form, err := url.ParseQuery(strings.ReplaceAll(test.query, "+", "%2B"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			status, body := api.ask(t, one, method, test.path, form)
+			var answer struct {
+				Status string
+				Data   json.RawMessage
+			}
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK || answer.Status != "success" || string(answer.Data) != test.want {
+				t.Errorf("%s %s?%s: %d %s\nwant %s (%v)", method, test.path, test.query, status, body, test.want, err)
+			}
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	at := fmt.Sprint(begin.Unix())
+	api := newAPI(Options{MaxSamples: 50})
+	for query, want := range map[string]string{
+		"query?query=sum(":                              `400 bad_data invalid parameter "query"`,
+		"query?":                                        `400 bad_data invalid parameter "query"`,
+		"query?query=up&time=x":                         `400 bad_data invalid parameter "time"`,
+		"query?query=up&time=NaN":                       `400 bad_data`,
+		"query?query=up&timeout=-1":                     `400 bad_data`,
+		"query_range?query=up&start=1&end=2&step=0":     `400 bad_data invalid parameter "step"`,
+		"query_range?query=up&end=2&step=1":             `400 bad_data invalid parameter "start"`,
+		"query_range?query=up&start=3&end=2&step=1":     `400 bad_data invalid parameter "end"`,
+		"query_range?query=up&start=1&end=20000&step=1": `400 bad_data invalid parameter "step": more than 11000 points`,
+		"query?query=ray_seconds_bucket[10m]&time=" + fmt.Sprint(begin.Add(10*time.Minute).Unix()): `422 execution`,
+		"query?query=up%2Bon()ray_tasks&time=" + at:                                                `422 execution`,
+		"series?":              `400 bad_data invalid parameter "match[]"`,
+		"series?match[]={":     `400 bad_data invalid parameter "match[]"`,
+		"labels?limit=x":       `400 bad_data invalid parameter "limit"`,
+		"label/%FF/values?":    `400 bad_data`,
+		"admin/tsdb/snapshot?": `404 not_found`,
+		"query?query=" + strings.Repeat("(", 300_000): `400 bad_data`,
+		"query?query=" + strings.Repeat("(", 60_000):  `400 bad_data`,
+	} {
+		path, form, _ := strings.Cut(query, "?")
+		path, err := url.PathUnescape(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err := url.ParseQuery(form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, body := api.ask(t, one, http.MethodPost, path, values)
+		var answer struct{ Status, ErrorType, Error string }
+		_ = json.Unmarshal([]byte(body), &answer)
+		if got := fmt.Sprint(status, " ", answer.ErrorType, " ", answer.Error); answer.Status != "error" || !strings.HasPrefix(got, want) {
+			t.Errorf("%.80s: %.200s, want %s", query, got, want)
+		}
+	}
+}
+
+// TestSessionsOfACluster: all sessions are asked together, and told apart by SessionName.
+func TestSessionsOfACluster(t *testing.T) {
+	both := Scope{[]Session{stored(t, oneSession), stored(t, otherSession)}, begin.Add(time.Hour)}
+	at := fmt.Sprint(begin.Add(time.Minute).Unix())
+	api := newAPI(Options{})
+	for query, want := range map[string]string{
+		"count by (SessionName) (up)":                                `[{"metric":{"SessionName":"` + oneSession + `"},"value":[` + at + `,"2"]},{"metric":{"SessionName":"` + otherSession + `"},"value":[` + at + `,"2"]}]`,
+		`sum(ray_tasks{SessionName="` + oneSession + `"})`:           `[{"metric":{},"value":[` + at + `,"8"]}]`,
+		`count({SessionName="` + otherSession + `",__name__="up"})`:  `[{"metric":{},"value":[` + at + `,"2"]}]`,
+		`count({SessionName!="` + otherSession + `",__name__="up"})`: `[{"metric":{},"value":[` + at + `,"2"]}]`,
+	} {
+		status, body := api.ask(t, both, http.MethodGet, "query", url.Values{"query": {query}, "time": {at}})
+		if status != http.StatusOK || !strings.Contains(body, `"result":`+want+"}") {
+			t.Errorf("%s: %d %s\nwant %s", query, status, body, want)
+		}
+	}
+}
+
+// TestMoment: nothing that came after a moment is seen from it, however one asks.
+func TestMoment(t *testing.T) {
+	moment := begin.Add(100 * time.Second)
+	scope := Scope{[]Session{stored(t, oneSession)}, moment}
+	api := newAPI(Options{})
+	later := fmt.Sprint(begin.Add(20 * time.Minute).Unix())
+	for query, want := range map[string]string{
+		"query=max_over_time(ray_bytes_total[1h])":                 `"180"`,
+		"query=max_over_time(ray_bytes_total[1h])&time=" + later:   `"180"`,
+		"query=max_over_time(ray_bytes_total[1h] @ " + later + ")": `"180"`,
+		"query=max_over_time(ray_bytes_total[1h] offset -30m)":     `"180"`,
+	} {
+		form, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, body := api.ask(t, scope, http.MethodGet, "query", form)
+		if status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s, want %s", query, status, body, want)
+		}
+	}
+}
+
+// TestBusy: a query that finds no slot in time is refused, and asked to come back.
+func TestBusy(t *testing.T) {
+	api := newAPI(Options{Concurrent: 1, Wait: 50 * time.Millisecond})
+	api.slots <- struct{}{}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query=1", nil)
+	w := httptest.NewRecorder()
+	api.Answer(w, r, "query", Scope{Until: begin})
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	<-api.slots
+	if status, body := api.ask(t, Scope{Until: begin}, http.MethodGet, "query", url.Values{"query": {"1"}}); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+}

@@ -1,0 +1,116 @@
+package promapi
+
+import (
+	"bufio"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// encoder writes an answer as Prometheus does. Errors of the connection come back from the last Flush.
+type encoder struct {
+	w   *bufio.Writer
+	buf []byte
+}
+
+// maxTold bounds the warnings and the infos of an answer, as Prometheus does.
+const maxTold = 10
+
+func writeResult(w http.ResponseWriter, r *result) {
+	w.Header().Set("Content-Type", "application/json")
+	e := &encoder{w: bufio.NewWriterSize(w, 64<<10)}
+	e.text(`{"status":"success","data":`)
+	if r.value != nil {
+		e.value(r.value)
+	} else {
+		e.json(r.data)
+	}
+	warnings, infos := r.warnings.AsStrings(r.query, maxTold, maxTold)
+	if len(warnings) > 0 {
+		e.text(`,"warnings":`)
+		e.json(warnings)
+	}
+	if len(infos) > 0 {
+		e.text(`,"infos":`)
+		e.json(infos)
+	}
+	e.text("}\n")
+	_ = e.w.Flush() // whoever asked is gone if this is an error
+}
+
+func (e *encoder) text(s string) { _, _ = e.w.WriteString(s) }
+
+func (e *encoder) json(v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		data = []byte("null") // cannot happen: strings, maps and lists always marshal
+	}
+	_, _ = e.w.Write(data)
+}
+
+func (e *encoder) value(v parser.Value) {
+	e.text(`{"resultType":"` + string(v.Type()) + `","result":`)
+	switch v := v.(type) {
+	case promql.Matrix:
+		e.list(len(v), func(i int) {
+			e.metric(v[i].Metric)
+			e.text(`,"values":`)
+			e.list(len(v[i].Floats), func(j int) { e.point(v[i].Floats[j].T, v[i].Floats[j].F) })
+			e.text("}")
+		})
+	case promql.Vector:
+		e.list(len(v), func(i int) {
+			e.metric(v[i].Metric)
+			e.text(`,"value":`)
+			e.point(v[i].T, v[i].F)
+			e.text("}")
+		})
+	case promql.Scalar:
+		e.point(v.T, v.V)
+	case promql.String:
+		e.buf = append(appendTime(append(e.buf[:0], '['), v.T), ',')
+		_, _ = e.w.Write(e.buf)
+		e.json(v.V)
+		e.text("]")
+	}
+	e.text("}")
+}
+
+func (e *encoder) list(n int, item func(int)) {
+	e.text("[")
+	for i := range n {
+		if i > 0 {
+			e.text(",")
+		}
+		item(i)
+	}
+	e.text("]")
+}
+
+func (e *encoder) metric(l labels.Labels) {
+	e.text(`{"metric":`)
+	e.json(l)
+}
+
+func (e *encoder) point(t int64, v float64) {
+	e.buf = append(appendTime(append(e.buf[:0], '['), t), `,"`...)
+	format := byte('f')
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	e.buf = append(strconv.AppendFloat(e.buf, v, format, -1, 64), `"]`...)
+	_, _ = e.w.Write(e.buf)
+}
+
+// appendTime appends Unix milliseconds as seconds.
+func appendTime(to []byte, t int64) []byte {
+	if t%1000 == 0 {
+		return strconv.AppendInt(to, t/1000, 10)
+	}
+	return strconv.AppendFloat(to, float64(t)/1000, 'f', 3, 64)
+}

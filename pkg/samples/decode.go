@@ -1,0 +1,319 @@
+package samples
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Visitor receives the content of a stream.
+type Visitor interface {
+	// Start begins a new table with these targets. The slices must not be changed.
+	Start(targets [][]Label)
+	// Wants says whether to decode series of this name; others are skipped.
+	Wants(name string) bool
+	// Series is called once for each series of a target in each table. It returns the number that stands for the series in Read; below 0
+	// the series is skipped. The slice must not be kept or changed.
+	Series(target int, name string, labels []Label) int
+	// Metric gives a target's type and help of a metric.
+	Metric(m Metric)
+	// Read gives one read. It and its slices must not be kept.
+	Read(r *Read)
+}
+
+// Read is one read of a target, with the series that the Visitor wants.
+type Read struct {
+	Target int
+	Time   int64 // Unix milliseconds
+	// Failed: the target did not answer; all its series but Up are gone.
+	Failed bool
+	// Series are the numbers of those with a new value, and of all that the target has in its first read of a table; Values are these.
+	Series []int
+	Values []float64
+	// Gone are the numbers of series that the target no longer has.
+	Gone []int
+}
+
+// Up is the name of a series that every target has: 1 if the target was read, 0 if that failed. It is not stored.
+const Up = "up"
+
+// maxTargets and MaxSeries bound a table. A stream beyond them is damaged.
+const (
+	maxTargets = 64
+	MaxSeries  = 1 << 20
+)
+
+// ErrUntrusted is a line that cannot be understood because lines before it are missing or damaged.
+var ErrUntrusted = errors.New("lines before it are missing or damaged")
+
+// Decoder reads the lines of one stream, in order.
+type Decoder struct {
+	visitor Visitor
+	trusted bool
+	series  int // in the table
+	targets []source
+
+	// Of the current line:
+	name   string
+	wants  bool
+	found  []found
+	out    Read
+	labels []Label
+}
+
+// source is a target and its wanted series, by ID.
+type source struct {
+	up      int     // number of the series Up, below 0 if it is not wanted
+	upValue float64 // its value; -1 before the first read
+	last    int64
+	wanted  []wanted
+}
+
+type wanted struct {
+	id     int
+	number int
+}
+
+// found is a changed value that is wanted: its place among the values, and the place of its series among the wanted ones.
+type found struct{ place, wanted int }
+
+// NewDecoder gives a decoder of one stream.
+func NewDecoder(v Visitor) *Decoder { return &Decoder{visitor: v} }
+
+// Lost says that bytes before the next line are missing.
+func (d *Decoder) Lost() { d.trusted = false }
+
+// Line reads one line. After an error it returns ErrUntrusted for each line until a new table begins.
+func (d *Decoder) Line(line []byte) error {
+	in := scanner{data: line}
+	key := in.firstKey()
+	if in.err == nil && key != "start" && !d.trusted {
+		return ErrUntrusted
+	}
+	switch key {
+	case "start":
+		d.start(&in)
+	case "metrics":
+		d.metrics(&in)
+	case "from":
+		d.define(&in)
+	case "t":
+		d.read(&in)
+	default:
+		in.fail("unknown kind of line")
+	}
+	if in.err != nil {
+		d.trusted = false
+		return fmt.Errorf("line of metrics, byte %d: %w", in.at, in.err)
+	}
+	return nil
+}
+
+// start reads `1,"targets":[{"instance":"…"}…]}`.
+func (d *Decoder) start(in *scanner) {
+	if version := in.integer(); version != 1 {
+		in.fail("a newer form than this program reads")
+		return
+	}
+	d.series, d.targets = 0, d.targets[:0]
+	var targets [][]Label
+	in.key("targets")
+	in.open('[')
+	for in.more(']') {
+		if len(targets) == maxTargets {
+			in.fail("too many targets")
+			return
+		}
+		var labels []Label
+		in.open('{')
+		for in.more('}') {
+			name := in.text()
+			in.open(':')
+			labels = append(labels, Label{name, in.text()})
+		}
+		targets = append(targets, labels)
+	}
+	in.end()
+	if in.err != nil {
+		return
+	}
+	d.trusted = true
+	d.visitor.Start(targets)
+	wantsUp := d.visitor.Wants(Up)
+	for i := range targets {
+		t := source{up: -1, upValue: -1, last: math.MinInt64}
+		if wantsUp {
+			t.up = d.visitor.Series(i, Up, nil)
+		}
+		d.targets = append(d.targets, t)
+	}
+}
+
+// metrics reads `[["name","type","help"]…]}`.
+func (d *Decoder) metrics(in *scanner) {
+	in.open('[')
+	for in.more(']') {
+		in.open('[')
+		var m Metric
+		for i := 0; in.more(']'); i++ {
+			switch word := in.text(); i {
+			case 0:
+				m.Name = word
+			case 1:
+				m.Type = word
+			case 2:
+				m.Help = word
+			}
+		}
+		if in.err == nil {
+			d.visitor.Metric(m)
+		}
+	}
+	in.end()
+}
+
+// define reads `120,"target":0,"series":[["name","label","value"…]…]}`.
+func (d *Decoder) define(in *scanner) {
+	from := in.integer()
+	target, t := d.targetOf(in)
+	in.key("series")
+	if in.err != nil {
+		return
+	}
+	if from > d.series {
+		in.err = ErrUntrusted
+		return
+	}
+	id := from
+	in.open('[')
+	for ; in.more(']'); id++ {
+		if id == MaxSeries {
+			in.fail("too many series")
+			return
+		}
+		in.open('[')
+		// Series of one name follow each other, and a table may have thousands that nobody wants.
+		if name := in.string(); string(name) != d.name {
+			d.name = string(name)
+			d.wants = d.visitor.Wants(d.name)
+		}
+		if id < d.series || !d.wants {
+			in.skipArray()
+			continue
+		}
+		d.labels = d.labels[:0]
+		for in.more(']') {
+			label := in.text()
+			in.open(',')
+			d.labels = append(d.labels, Label{label, in.text()})
+		}
+		if in.err != nil {
+			return
+		}
+		if number := d.visitor.Series(target, d.name, d.labels); number >= 0 {
+			t.wanted = append(t.wanted, wanted{id: id, number: number})
+		}
+	}
+	in.end()
+	d.series = max(d.series, id)
+}
+
+// targetOf reads `,"target":0`.
+func (d *Decoder) targetOf(in *scanner) (int, *source) {
+	in.key("target")
+	n := in.integer()
+	if in.err == nil && n >= len(d.targets) {
+		in.fail("no such target")
+	}
+	if in.err != nil {
+		return 0, &source{}
+	}
+	return n, &d.targets[n]
+}
+
+// read reads `1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}` and `1764000000123,"target":0,"failed":1}`.
+func (d *Decoder) read(in *scanner) {
+	at := int64(in.integer())
+	target, t := d.targetOf(in)
+	if in.err != nil || at <= t.last {
+		return
+	}
+	t.last = at
+	r := &d.out
+	*r = Read{Target: target, Time: at, Series: r.Series[:0], Values: r.Values[:0], Gone: r.Gone[:0]}
+	up := 1.0
+	if in.optionalKey("failed") {
+		in.integer()
+		r.Failed, up = true, 0
+	} else {
+		in.key("i")
+		count := d.changed(in, t)
+		in.key("v")
+		d.update(in, t, count)
+		if in.optionalKey("gone") {
+			d.leave(in, t)
+		}
+	}
+	in.end()
+	if in.err != nil {
+		return
+	}
+	if t.up >= 0 && t.upValue != up {
+		t.upValue = up
+		r.Series, r.Values = append(r.Series, t.up), append(r.Values, up)
+	}
+	d.visitor.Read(r)
+}
+
+// changed reads the list of the series that changed, and finds the wanted ones.
+func (d *Decoder) changed(in *scanner, t *source) (count int) {
+	d.found = d.found[:0]
+	next, id := 0, -1
+	in.open('[')
+	for ; in.more(']'); count++ {
+		id += in.integer() + 1
+		for next < len(t.wanted) && t.wanted[next].id < id {
+			next++
+		}
+		if next < len(t.wanted) && t.wanted[next].id == id {
+			d.found = append(d.found, found{place: count, wanted: next})
+		}
+	}
+	if id >= d.series {
+		in.err = ErrUntrusted
+	}
+	return count
+}
+
+// update reads the list of new values.
+func (d *Decoder) update(in *scanner, t *source, count int) {
+	in.open('[')
+	place, next := 0, 0
+	for ; in.more(']'); place++ {
+		if next == len(d.found) || d.found[next].place != place {
+			in.skipValue()
+			continue
+		}
+		d.out.Series = append(d.out.Series, t.wanted[d.found[next].wanted].number)
+		d.out.Values = append(d.out.Values, in.value())
+		next++
+	}
+	if in.err == nil && place != count {
+		in.fail("not as many values as series")
+	}
+}
+
+// leave reads the list of series that are gone.
+func (d *Decoder) leave(in *scanner, t *source) {
+	next, id := 0, -1
+	in.open('[')
+	for in.more(']') {
+		id += in.integer() + 1
+		for next < len(t.wanted) && t.wanted[next].id < id {
+			next++
+		}
+		if next < len(t.wanted) && t.wanted[next].id == id {
+			d.out.Gone = append(d.out.Gone, t.wanted[next].number)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package samples
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// history is what a visitor was told, a text a value.
+type history struct {
+	want   func(string) bool
+	names  []string
+	values []string
+	kinds  map[string]Metric
+
+	targets [][]Label
+	present Present
+}
+
+func (h *history) Start(targets [][]Label) {
+	h.targets = targets
+	h.present.Start(len(targets))
+}
+
+func (h *history) Wants(name string) bool { return h.want == nil || h.want(name) }
+
+func (h *history) Series(target int, name string, labels []Label) int {
+	h.names = append(h.names, fmt.Sprintf("%v %s%v", h.targets[target], name, labels))
+	h.present.Add(target, len(h.names)-1)
+	return len(h.names) - 1
+}
+
+func (h *history) Metric(m Metric) {
+	if h.kinds == nil {
+		h.kinds = make(map[string]Metric)
+	}
+	h.kinds[m.Name] = m
+}
+
+func (h *history) Read(r *Read) {
+	for n, value := range h.present.Read(r) {
+		h.told(r.Time, n, value)
+	}
+}
+
+func (h *history) told(t int64, n int, value float64) {
+	h.values = append(h.values, fmt.Sprintf("%d %s %x", t, h.names[n], math.Float64bits(value)))
+}
+
+func decode(t testing.TB, h *history, lines []byte) {
+	t.Helper()
+	d := NewDecoder(h)
+	for line := range bytes.Lines(lines) {
+		if !json.Valid(line) {
+			t.Errorf("not JSON: %.200s", line)
+		}
+		if err := d.Line(line); err != nil {
+			t.Fatalf("%v: %.200s", err, line)
+		}
+	}
+}
+
+var odd = []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 1e15, 1e21, -1e-320, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.NaN(), 1 << 53, 123456789012345678}
+
+// TestReadsComeBackEqual encodes random reads of three targets, with series that come, go and return, failed reads and restarts, and
+// decodes them.
+func TestReadsComeBackEqual(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	spell := func(i int) (name string, labels []Label) {
+		labels = []Label{{"le", fmt.Sprint(i)}, {"odd", "a\"b\\c\nd\u2028<" + strings.Repeat("x", i%5)}}
+		return fmt.Sprintf("ray_%d", i%7), labels[:1+i%2]
+	}
+	var e Encoder
+	var lines []byte
+	want := &history{}
+	targets := [][]Label{{{"instance", "a:1"}}, {{"instance", "b:2"}, {"job", "ray"}}, nil}
+	e.Start(targets)
+	at := time.UnixMilli(1764000000000)
+	for range 300 {
+		at = at.Add(time.Duration(1+r.IntN(20_000)) * time.Millisecond)
+		n := r.IntN(len(targets))
+		name := func(series string) string { return fmt.Sprintf("%v %s", targets[n], series) }
+		tell := func(series string, v float64) {
+			want.values = append(want.values, fmt.Sprintf("%d %s %x", at.UnixMilli(), name(series), math.Float64bits(v)))
+		}
+		switch r.IntN(20) {
+		case 0:
+			e.Start(targets)
+			continue
+		case 1:
+			e.Fail(n, at)
+			tell("up[]", 0)
+		default:
+			e.Begin(n, at)
+			tell("up[]", 1)
+			for _, i := range r.Perm(40)[:r.IntN(40)] {
+				series, labels := spell(i)
+				v := odd[r.IntN(len(odd))]
+				if spelling := fmt.Append(nil, series, labels); !e.Sample(spelling, v) {
+					e.Add(spelling, series, labels, v)
+				}
+				e.Sample(fmt.Append(nil, series, labels), v+1) // told twice: the first counts
+				tell(fmt.Sprintf("%s%v", series, labels), v)
+			}
+			e.End()
+		}
+		lines = append(lines, e.Lines()...)
+	}
+	got := &history{}
+	decode(t, got, lines)
+	slices.Sort(got.values)
+	slices.Sort(want.values)
+	if !slices.Equal(got.values, want.values) {
+		t.Errorf("%d values came back, of %d", len(got.values), len(want.values))
+	}
+	if all, present := e.Series(); present > all || all == 0 {
+		t.Errorf("%d series, %d present", all, present)
+	}
+
+	some := &history{want: func(name string) bool { return name == "ray_3" }}
+	decode(t, some, lines)
+	var wantSome []string
+	for _, v := range want.values {
+		if strings.Contains(v, " ray_3[") {
+			wantSome = append(wantSome, v)
+		}
+	}
+	slices.Sort(some.values)
+	if len(wantSome) == 0 || !slices.Equal(some.values, wantSome) {
+		t.Errorf("of one name: %d values, want %d", len(some.values), len(wantSome))
+	}
+}
+
+func TestMetricsAreToldOnce(t *testing.T) {
+	var e Encoder
+	e.Start([][]Label{nil})
+	for i := range 2 {
+		e.Begin(0, time.UnixMilli(int64(i+1)))
+		e.Metric(Metric{"ray_tasks", "gauge", "how many\ntasks"})
+		e.Metric(Metric{"ray_tasks", "counter", ""})
+		e.End()
+	}
+	lines := bytes.Clone(e.Lines())
+	h := &history{}
+	decode(t, h, lines)
+	if want := (Metric{"ray_tasks", "gauge", "how many\ntasks"}); h.kinds["ray_tasks"] != want || bytes.Count(lines, []byte("ray_tasks")) != 1 {
+		t.Errorf("got %+v from %s", h.kinds, lines)
+	}
+}
+
+// TestLinesTwiceOrLost: lines that are stored twice change nothing; after lines that are missing nothing is told until the next start.
+func TestLinesTwiceOrLost(t *testing.T) {
+	var e Encoder
+	var lines []string
+	for i := range 20 {
+		if i == 0 || i == 15 {
+			e.Start([][]Label{nil})
+		}
+		e.Begin(0, time.UnixMilli(int64(i+1)))
+		for j := range 1 + i/3 {
+			if spelling := fmt.Append(nil, j); !e.Sample(spelling, float64(i)) {
+				e.Add(spelling, "ray_x", []Label{{"j", fmt.Sprint(j)}}, float64(i))
+			}
+		}
+		e.End()
+		for line := range strings.Lines(string(e.Lines())) {
+			lines = append(lines, line)
+		}
+	}
+	tell := func(lines []string, lost int) (values []string, untrusted int) {
+		h := &history{}
+		d := NewDecoder(h)
+		for i, line := range lines {
+			if i == lost {
+				d.Lost()
+				continue
+			}
+			if err := d.Line([]byte(line)); errors.Is(err, ErrUntrusted) {
+				untrusted++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return h.values, untrusted
+	}
+	want, _ := tell(lines, -1)
+	for i := 1; i < len(lines); i++ {
+		if strings.HasPrefix(lines[i], `{"start"`) {
+			continue
+		}
+		twice := slices.Concat(lines[:i+1], lines[max(1, i-2):i+1], lines[i+1:])
+		if strings.Contains(strings.Join(lines[max(1, i-2):i+1], ""), `"start"`) {
+			continue
+		}
+		if got, untrusted := tell(twice, -1); untrusted > 0 || !slices.Equal(got, want) {
+			t.Errorf("lines up to %d twice: %d values of %d", i, len(got), len(want))
+		}
+		got, untrusted := tell(lines, i)
+		if untrusted == 0 && i < len(lines)-1 && !strings.HasPrefix(lines[i+1], `{"start"`) {
+			t.Errorf("line %d is missing and nobody says so", i)
+		}
+		for _, v := range got {
+			if !slices.Contains(want, v) {
+				t.Errorf("line %d is missing: made up %s", i, v)
+			}
+		}
+	}
+}
+
+func TestDamagedLines(t *testing.T) {
+	for _, line := range []string{
+		``, `{`, `{}`, `null`, `{"x":1}`, `{"start":2,"targets":[]}`, `{"start":1}`, `{"start":1,"targets":[{"a":"b"}`, `{"start":1,"targets":[]} x`,
+		`{"from":0,"target":0,"series":[["a"]]}`, `{"from":2,"target":0,"series":[["a"]]}`, `{"from":0,"target":7,"series":[["a"]]}`,
+		`{"from":0,"target":0,"series":[["a","b"]]}`, `{"from":0,"target":0,"series":[["a]]}`, `{"from":99999999999999999999,"target":0,"series":[]}`,
+		`{"t":1,"target":0,"i":[5],"v":[1]}`, `{"t":1,"target":0,"i":[0],"v":[]}`, `{"t":1,"target":0,"i":[0],"v":[1,2]}`, `{"t":1,"target":0,"i":[0],"v":["x"]}`,
+		`{"t":1,"target":0,"i":[0],"v":[{}]}`, `{"t":1,"target":0,"i":[-1],"v":[1]}`, `{"metrics":[["a","b"}`,
+	} {
+		h := &history{}
+		d := NewDecoder(h)
+		if err := d.Line([]byte(`{"start":1,"targets":[{"instance":"a"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(line, `"from":0`) {
+			if err := d.Line([]byte(`{"from":0,"target":0,"series":[["ray_x"]]}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Line([]byte(line)); err == nil && line != `{"from":0,"target":0,"series":[["a"]]}` {
+			t.Errorf("%s: no error", line)
+		} else if err != nil && !errors.Is(d.Line([]byte(`{"t":9,"target":0,"i":[],"v":[]}`)), ErrUntrusted) {
+			t.Errorf("%s: what follows is trusted", line)
+		}
+		if len(h.values) > 0 {
+			t.Errorf("%s: told %q", line, h.values)
+		}
+	}
+}
+
+func FuzzDecoder(f *testing.F) {
+	data, err := os.ReadFile("testdata/stream.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"start":1,"targets":[{}]}` + "\n" + `{"from":0,"target":0,"series":[["a","b","\\u0000"]]}` + "\n" + `{"t":1,"target":0,"i":[0],"v":["NaN"],"gone":[0]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h := &history{}
+		d := NewDecoder(h)
+		for line := range bytes.Lines(data) {
+			told := len(h.values)
+			if err := d.Line(line); err != nil && len(h.values) != told {
+				t.Errorf("told something of a line that is refused: %v", err)
+			}
+		}
+	})
+}

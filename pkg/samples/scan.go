@@ -1,0 +1,210 @@
+package samples
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+)
+
+// scanner reads one line: JSON, with its keys in the order in which an Encoder writes them. After an error it reads nothing more.
+type scanner struct {
+	data []byte
+	at   int
+	// inside says that an array or object was opened and nothing of it was read yet.
+	inside bool
+	err    error
+}
+
+func (s *scanner) fail(what string) {
+	if s.err == nil {
+		s.err = errors.New(what)
+	}
+	s.at = len(s.data)
+}
+
+// peek gives the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	if s.at < len(s.data) {
+		return s.data[s.at]
+	}
+	return 0
+}
+
+// open reads one byte.
+func (s *scanner) open(c byte) {
+	if s.peek() != c {
+		s.fail("want " + string(rune(c)))
+		return
+	}
+	s.at++
+	s.inside = c == '[' || c == '{'
+}
+
+// more says whether an array or object that was opened has a further element, and reads the comma before it or the closing byte.
+func (s *scanner) more(closing byte) bool {
+	first := s.inside
+	s.inside = false
+	switch c := s.peek(); {
+	case s.err != nil:
+		return false
+	case c == closing:
+		s.at++
+		return false
+	case first:
+		return true
+	case c == ',':
+		s.at++
+		return true
+	}
+	s.fail("want , or " + string(rune(closing)))
+	return false
+}
+
+// firstKey reads the line's first key, which says what the line is.
+func (s *scanner) firstKey() string {
+	s.open('{')
+	s.inside = false
+	key := s.text()
+	s.open(':')
+	return key
+}
+
+// key reads `,"name":`.
+func (s *scanner) key(name string) {
+	if !s.optionalKey(name) {
+		s.fail("want " + name)
+	}
+}
+
+func (s *scanner) optionalKey(name string) bool {
+	rest := s.data[s.at:]
+	if n := len(name); len(rest) >= n+4 && rest[0] == ',' && rest[1] == '"' && string(rest[2:n+2]) == name && rest[n+2] == '"' && rest[n+3] == ':' {
+		s.at += n + 4
+		return true
+	}
+	return false
+}
+
+// end reads the end of the line.
+func (s *scanner) end() {
+	s.open('}')
+	if s.err == nil && s.at != len(s.data) && string(s.data[s.at:]) != "\n" {
+		s.fail("want the end of the line")
+	}
+}
+
+// integer reads a number from 0 to some 9e15.
+func (s *scanner) integer() int {
+	n, from := 0, s.at
+	for ; s.at < len(s.data); s.at++ {
+		c := s.data[s.at] - '0'
+		if c > 9 {
+			break
+		}
+		if n > 1e15 {
+			s.fail("number too large")
+			return 0
+		}
+		n = n*10 + int(c)
+	}
+	if s.at == from {
+		s.fail("want a number")
+	}
+	return n
+}
+
+// text reads a string.
+func (s *scanner) text() string { return string(s.string()) }
+
+// string is text without a copy, where the string has no escapes.
+func (s *scanner) string() []byte {
+	if s.peek() != '"' {
+		s.fail("want a string")
+		return nil
+	}
+	s.inside = false
+	end := s.stringEnd()
+	if end < 0 {
+		s.fail("string without an end")
+		return nil
+	}
+	spelled := s.data[s.at : end+1]
+	s.at = end + 1
+	if bytes.IndexByte(spelled, '\\') < 0 {
+		return spelled[1 : len(spelled)-1]
+	}
+	var text string
+	if err := json.Unmarshal(spelled, &text); err != nil {
+		s.fail(err.Error())
+	}
+	return []byte(text)
+}
+
+// stringEnd finds the quotation mark that ends the string at the one that begins it; -1 is none.
+func (s *scanner) stringEnd() int {
+	for i := s.at + 1; i < len(s.data); i++ {
+		n := bytes.IndexByte(s.data[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		i += n
+		escapes := 0
+		for s.data[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// skipArray reads to the end of an array of strings of which one was read.
+func (s *scanner) skipArray() {
+	for s.err == nil {
+		switch s.peek() {
+		case ']':
+			s.at++
+			return
+		case ',':
+			s.at++
+		case '"':
+			if s.at = s.stringEnd() + 1; s.at == 0 {
+				s.fail("string without an end")
+			}
+		default:
+			s.fail("want a string")
+		}
+	}
+}
+
+// skipValue reads past a value.
+func (s *scanner) skipValue() {
+	for ; s.at < len(s.data); s.at++ {
+		if c := s.data[s.at]; c == ',' || c == ']' {
+			return
+		}
+	}
+}
+
+// value reads a number, or one of the strings that stand for what JSON lacks.
+func (s *scanner) value() float64 {
+	from := s.at
+	s.skipValue()
+	switch word := s.data[from:s.at]; {
+	case string(word) == `"NaN"`:
+		return math.NaN()
+	case string(word) == `"+Inf"`:
+		return math.Inf(1)
+	case string(word) == `"-Inf"`:
+		return math.Inf(-1)
+	default:
+		v, err := strconv.ParseFloat(string(word), 64)
+		if err != nil {
+			s.fail("want a number")
+		}
+		return v
+	}
+}

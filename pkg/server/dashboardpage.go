@@ -1,0 +1,136 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// dashboardWait is how long the dashboard's page waits for a load before a page with its progress is shown instead.
+const dashboardWait = 1500 * time.Millisecond
+
+// dashboard answers with the Ray Dashboard's page for the session of the path. Without a session in the path it answers with the list of
+// sessions, because the choice of a cookie in one tab must not change what another tab shows. Only pages of Ray's proxying dashboard use
+// the cookie, since they have no other way to their session.
+func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
+	c, err := choose(r)
+	if errors.Is(err, errNoChoice) || !c.byPath && !proxiedByRay(r.Request) {
+		return s.homepage(w, r)
+	}
+	if err != nil {
+		return err
+	}
+	if target := tidyAddress(r.Request, c); target != "" {
+		browser.Redirect(w, http.StatusFound, target)
+		return nil
+	}
+	cluster, live, err := s.sessions.running(r.Context(), c.selector)
+	if err != nil {
+		return err
+	}
+	if live && c.at == 0 {
+		// The page is this server's; only data is the running cluster's.
+		return s.dashboardPage(w, r, c.byPath, liveEntry(cluster), session.Unfinished{})
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), min(dashboardWait, s.opts.LoadWait), errWaited)
+	defer cancel()
+	e, loaded, release, err := s.load(ctx, c)
+	if err != nil {
+		if s.problemOf(err).Status != http.StatusServiceUnavailable || !wantsPage(r.Request) || e.Ref.Name == "" {
+			return err
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		s.loadingPage(w, r, e, "")
+		return nil
+	}
+	var unfinished session.Unfinished
+	if !e.Running {
+		unfinished = loaded.Unfinished()
+	}
+	release()
+	return s.dashboardPage(w, r, c.byPath, e, unfinished)
+}
+
+// tidyAddress is where a page's address should lead instead, relative; "" if it is right as it is.
+func tidyAddress(r *http.Request, c choice) string {
+	query := r.URL.Query()
+	switch {
+	case c.byPath && !strings.HasSuffix(r.URL.Path, "/"):
+		// The page's requests are relative to it. The target is relative too: a proxy may have cut a prefix off.
+		target := browser.Relative(path.Base(r.URL.EscapedPath())) + "/"
+		if r.URL.RawQuery != "" {
+			target += "?" + r.URL.RawQuery
+		}
+		return target
+	case query.Has("dashboard") && query.Get("dashboard") == "":
+		// The list's form sends it where the version is left to the server: addresses are shared, and better short.
+		query.Del("dashboard")
+		return strings.TrimSuffix("./?"+query.Encode(), "?")
+	}
+	return ""
+}
+
+// dashboardPage serves a frontend's index.html: of the version that the user chose, else of the nearest to the session's. The version in the
+// cookie was chosen together with the session in the cookies, not for sessions chosen by path.
+func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e catalog.Entry, u session.Unfinished) error {
+	version := r.URL.Query().Get("dashboard")
+	if chosen := cookie(r, cookieDashboard); version == "" && !byPath && s.frontends.has(chosen) {
+		version = chosen
+	}
+	if version == "" {
+		version = s.frontends.nearest(e.RayVersion)
+	}
+	f, _, err := s.frontends.open(version, "index.html")
+	if version == "" || err != nil {
+		return s.missingFrontend(cmp.Or(version, e.RayVersion))
+	}
+	defer func() { _ = f.Close() }()
+	w.Header().Set("Cache-Control", "no-store")
+	return s.withBar(w, r, f, e, u)
+}
+
+// missingFrontend says that there is no frontend to show. It is 404, so that the proxying dashboard of Ray shows its own.
+func (s *Server) missingFrontend(version string) *problem {
+	version = cmp.Or(version, "2.60.0")
+	p := &problem{
+		Status: http.StatusNotFound, Title: "The Ray Dashboard's pages are missing",
+		Detail: "No folder with builds of the Ray Dashboard's frontend is configured.",
+		Advice: fmt.Sprintf("Run `make dashboard RAY_VERSION=%s` and point --dashboard-dir to the folder that holds v%s. The APIs work without it.", version, version),
+	}
+	if s.opts.DashboardDir != "" {
+		p.Detail = fmt.Sprintf("The folder %s holds no build of the Ray Dashboard's frontend for Ray %s.", s.opts.DashboardDir, version)
+	}
+	return p
+}
+
+// file serves a file of the frontend: anything but its first page.
+func (s *Server) file(w http.ResponseWriter, r *request) error {
+	name := r.params[paramPath]
+	f, info, err := s.frontends.open("", name)
+	if err != nil || name == "index.html" {
+		if err == nil {
+			_ = f.Close()
+		}
+		if answered, err := s.tryLive(w, r); answered || err != nil {
+			return err
+		}
+		return noRoute(r.Request, http.StatusNotFound)
+	}
+	defer func() { _ = f.Close() }()
+	if strings.HasPrefix(name, "static/") {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	} else {
+		w.Header().Set("Cache-Control", "public, max-age=3600")
+	}
+	http.ServeContent(w, r.Request, info.Name(), info.ModTime(), f)
+	return nil
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// What an ended session answers is asked for once; errors, logs and what still runs every time.
+func TestRevalidate(t *testing.T) {
+	answers := map[string]int{"/api/things": http.StatusOK, "/api/broken": http.StatusInternalServerError, "/api/v0/logs/file": http.StatusOK}
+	f := start(t, func(o *Options, _ *gatedStore) {
+		for path, status := range answers {
+			o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: path, Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+				w.WriteHeader(status)
+				_, _ = w.Write([]byte("answer"))
+			}})
+		}
+	})
+	first := f.ask(t, http.MethodGet, lab+name+"/api/things?limit=1")
+	tag := first.header.Get("ETag")
+	if first.status != http.StatusOK || tag == "" || first.body != "answer" {
+		t.Fatalf("%d %v %s", first.status, first.header, first.body)
+	}
+	for _, tc := range []struct {
+		path, have string
+		status     int
+	}{
+		{lab + name + "/api/things?limit=1", tag, http.StatusNotModified},
+		{lab + name + "/api/things?limit=1", `"other", ` + tag, http.StatusNotModified},
+		{lab + name + "/api/things?limit=2", tag, http.StatusOK},
+		{lab + name + "/at/1795220001000/api/things?limit=1", tag, http.StatusOK},
+		{lab + name + "/api/things?limit=1", "", http.StatusOK},
+	} {
+		if got := f.ask(t, http.MethodGet, tc.path, "If-None-Match: "+tc.have); got.status != tc.status || (got.body != "") != (tc.status == http.StatusOK) {
+			t.Errorf("%s with %s: %d %s", tc.path, tc.have, got.status, got.body)
+		}
+	}
+	for _, path := range []string{lab + name + "/api/broken", lab + name + "/api/v0/logs/file", lab + old + "/api/things"} {
+		if got := f.ask(t, http.MethodGet, path); got.header.Get("ETag") != "" {
+			t.Errorf("%s: %d may be kept, as %s", path, got.status, got.header.Get("ETag"))
+		}
+	}
+}
+
+// TestRevalidateByWhatItDependsOn: an answer that is another for the moment of the page, for a browser, with other settings or with more
+// of a log stored is not taken for the one that the client has.
+func TestRevalidateByWhatItDependsOn(t *testing.T) {
+	things := func(settings string) func(o *Options, _ *gatedStore) {
+		return func(o *Options, _ *gatedStore) {
+			o.Settings = settings
+			o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/things", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+				_, _ = w.Write([]byte("answer"))
+			}})
+		}
+	}
+	f := start(t, things("a"))
+	here := cookies("default", "lab", name)
+	tags := map[string]string{}
+	for what, headers := range map[string][]string{
+		"the end": {here}, "of a page": {"Referer: http://x" + lab + name + "/"}, "of a page at a moment": {"Referer: http://x" + lab + name + "/at/2026-11-20T23:20:00Z/"},
+		"for a browser": {here, "User-Agent: Mozilla/5.0"},
+	} {
+		got := f.ask(t, http.MethodGet, "/api/things", headers...)
+		if tags[what] = got.header.Get("ETag"); got.status != http.StatusOK || tags[what] == "" {
+			t.Fatalf("%s: %d %s %v", what, got.status, got.body, got.header)
+		}
+	}
+	tags["other settings"] = start(t, things("b")).ask(t, http.MethodGet, "/api/things", here).header.Get("ETag")
+	tags["more of a log"] = start(t, func(o *Options, store *gatedStore) {
+		things("a")(o, store)
+		put(t, store, layout.LogChunkKey(layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, "raylet.out"), 0, layout.Plain), "x")
+	}).ask(t, http.MethodGet, "/api/things", here).header.Get("ETag")
+	byTag := map[string]string{}
+	for what, tag := range tags {
+		if other, taken := byTag[tag]; taken && what != "for a browser" && what != "of a page" && other != "for a browser" && other != "of a page" {
+			t.Errorf("%s and %s are taken for the same", what, other)
+		}
+		byTag[tag] = what
+	}
+	if tags["for a browser"] == tags["the end"] {
+		t.Error("what a browser is shown and what a tool is are taken for the same")
+	}
+}
+
+// TestBusy: an answer that finds no memory says when to ask again.
+func TestBusy(t *testing.T) {
+	memory := budget.New(budget.Options{Bytes: 1 << 20, Wait: time.Millisecond})
+	f := start(t, func(o *Options, _ *gatedStore) { o.Memory = memory })
+	if got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a"); got.status != http.StatusOK {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	release, err := memory.Reserve(t.Context(), budget.Answer, memory.Size(budget.Answer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a")
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || got.header.Get("ETag") != "" || !strings.Contains(got.body, "busy with other answers") {
+		t.Errorf("%d %v %s", got.status, got.header, got.body)
+	}
+	release()
+	for range 20 { // each gives back what it took
+		if got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a"); got.status != http.StatusOK {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
+}

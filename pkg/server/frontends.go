@@ -1,0 +1,127 @@
+package server
+
+import (
+	"cmp"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// frontends are the builds of the Ray Dashboard's frontend in a folder: each is a folder v{Ray version} with an index.html, as in the Ray
+// wheel below ray/dashboard/client/build.
+type frontends struct {
+	dir string // "": there are none
+
+	mu      sync.Mutex
+	scanned time.Time
+	found   []string // versions, newest first
+}
+
+// scanInterval is how long the folder's listing is kept: builds may be added while the server runs.
+const scanInterval = 5 * time.Second
+
+// versions lists the versions that there are builds of, newest first. A folder that does not exist has none.
+func (f *frontends) versions() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dir == "" || time.Since(f.scanned) < scanInterval {
+		return f.found
+	}
+	f.scanned, f.found = time.Now(), nil
+	entries, _ := os.ReadDir(f.dir)
+	for _, e := range entries {
+		version, ok := strings.CutPrefix(e.Name(), "v")
+		if !ok {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(f.dir, e.Name(), "index.html")); err == nil {
+			f.found = append(f.found, version)
+		}
+	}
+	slices.SortFunc(f.found, func(x, y string) int {
+		return cmp.Or(slices.Compare(numbers(y), numbers(x)), strings.Compare(y, x))
+	})
+	return f.found
+}
+
+func (f *frontends) has(version string) bool { return slices.Contains(f.versions(), version) }
+
+// nearest picks the build for a session of a Ray version: that version's own, else the one that differs least, of two as near the newer.
+// Without a version it is the newest. "" says that there are no builds.
+func (f *frontends) nearest(version string) string {
+	best := ""
+	for _, v := range f.versions() {
+		if v == version {
+			return v
+		}
+		if best == "" || (version != "" && slices.Compare(distance(v, version), distance(best, version)) < 0) {
+			best = v
+		}
+	}
+	return best
+}
+
+// distance compares versions number by number.
+func distance(a, b string) []int {
+	x, y := numbers(a), numbers(b)
+	d := make([]int, len(x))
+	for i := range x {
+		d[i] = max(x[i]-y[i], y[i]-x[i])
+	}
+	return d
+}
+
+// numbers are a version's major, minor and patch; what does not parse is 0. "3.0.0rc1" is 3.0.0.
+func numbers(version string) []int {
+	n := make([]int, 3)
+	for i, part := range strings.SplitN(version, ".", len(n)) {
+		digits := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' })
+		if digits >= 0 {
+			part = part[:digits]
+		}
+		n[i], _ = strconv.Atoi(part)
+	}
+	return n
+}
+
+// open finds a file of a build, or of any build if version is "": names below static/ hold a hash of the content, so a page may take its
+// files from any build that has them. A folder below the build's own stands for its index.html.
+func (f *frontends) open(version, name string) (*os.File, fs.FileInfo, error) {
+	for _, v := range f.versions() {
+		if version != "" && v != version {
+			continue
+		}
+		for _, path := range []string{name, filepath.Join(name, "index.html")} {
+			file, info, err := openFile(filepath.Join(f.dir, "v"+v), path)
+			if err == nil {
+				return file, info, nil
+			}
+			if filepath.Clean(name) == "." {
+				break
+			}
+		}
+	}
+	return nil, nil, fs.ErrNotExist
+}
+
+// openFile opens a file below dir; a folder is an error.
+func openFile(dir, name string) (*os.File, fs.FileInfo, error) {
+	file, err := os.OpenInRoot(dir, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
+)
+
+// loadStatus is how far a session's load is, as JSON.
+type loadStatus struct {
+	State        sessioncache.State `json:"state"`
+	BytesDone    int64              `json:"bytes_done"`
+	BytesTotal   int64              `json:"bytes_total"`
+	ObjectsDone  int64              `json:"objects_done"`
+	ObjectsTotal int64              `json:"objects_total"`
+	Seconds      float64            `json:"seconds"`
+	Error        string             `json:"error,omitempty"`
+}
+
+func loadStatusOf(st sessioncache.Status) loadStatus {
+	p := loadStatus{
+		State: st.State, BytesDone: st.Progress.BytesDone, BytesTotal: st.Progress.BytesTotal,
+		ObjectsDone: st.Progress.ObjectsDone, ObjectsTotal: st.Progress.ObjectsTotal, Seconds: st.Elapsed.Seconds(),
+	}
+	if st.Err != nil {
+		p.Error = "its events cannot be read; the server's log says why"
+	}
+	return p
+}
+
+// loadingProblem says that a session needs longer to load than a request may wait.
+func loadingProblem(st sessioncache.Status) *problem {
+	return &problem{
+		Status: http.StatusServiceUnavailable, RetryAfter: 5,
+		Title:  "The session is being loaded",
+		Detail: fmt.Sprintf("The session is being loaded: %d of %d bytes of events are read.", st.Progress.BytesDone, st.Progress.BytesTotal),
+		Advice: "Ask again in a few seconds; the load goes on.",
+		Data:   loadStatusOf(st),
+	}
+}
+
+// sessionStatus answers with the progress of the chosen session's load, and begins the load if needed.
+func (s *Server) sessionStatus(w http.ResponseWriter, r *request) error {
+	c, err := choose(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
+	defer cancel()
+	e, err := s.sessions.find(ctx, c.selector)
+	if err != nil {
+		return err
+	}
+	s.opts.Sessions.Begin(e.Ref)
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, http.StatusOK, loadStatusOf(s.opts.Sessions.Status(e.Ref)))
+	return nil
+}
+
+// loadingPage shows the progress of a load and then goes to the dashboard at target, which is relative; "" is the page itself. Without
+// scripts the page reloads itself.
+func (s *Server) loadingPage(w http.ResponseWriter, r *request, e catalog.Entry, target string) {
+	st := loadStatusOf(s.opts.Sessions.Status(e.Ref))
+	s.page(w, http.StatusOK, web.Loading{
+		Base: base(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: target,
+		State: string(st.State), BytesDone: st.BytesDone, BytesTotal: st.BytesTotal,
+	})
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/promapi"
+)
+
+// TestPromQL: Prometheus's API is answered below a session, by its cookies, at a moment and below its cluster.
+func TestPromQL(t *testing.T) {
+	begin := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	f := start(t, func(o *Options, store *gatedStore) {
+		for _, session := range []string{old, name} {
+			g := metricsgen.Session{
+				Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: session}, Begin: begin, Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 50, Hours: 1,
+			}
+			if _, err := g.Store(t.Context(), store, root); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.Metrics = metrics.NewDatabases(store, root, 64<<20, o.Registerer)
+		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
+	})
+	cookies := "Cookie: " + cookieNamespace + "=default; " + cookieCluster + "=lab; " + cookieSession + "=" + name
+	for path, want := range map[string]string{
+		lab + name + "/api/v1/query?query=count_over_time(up[1h])":                                         `"26"]`, // to 23:25
+		lab + name + "/at/2026-11-20T23:22:30Z/api/v1/query?query=count_over_time(up[1h])":                 `"23"]`,
+		lab + name + "/at/2026-11-20T23:22:30Z/api/v1/query?query=count_over_time(up[1h])&time=1795218000": `"23"]`,
+		lab + name + "/api/v1/status/buildinfo":                                                            `"application":"Ray History Server"`,
+		lab + name + "/api/v1/label/SessionName/values":                                                    `"data":["` + name + `"]`,
+		"/namespaces/default/clusters/lab/api/v1/label/SessionName/values":                                 `"data":["` + old + `","` + name + `"]`,
+		"/api/v1/query?query=count_over_time(up[1h])":                                                      `"26"]`,
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			got := f.ask(t, method, path, asProgram, cookies)
+			if got.status != http.StatusOK || !strings.Contains(got.body, want) {
+				t.Errorf("%s %s: %d %.300s, want %s", method, path, got.status, got.body, want)
+			}
+		}
+	}
+	for path, want := range map[string]int{
+		"/namespaces/default/clusters/other/api/v1/query?query=up": http.StatusGone,
+		lab + "session_2020/api/v1/query?query=up":                 http.StatusGone,
+		lab + name + "/api/v1/query?query=up(":                     http.StatusBadRequest,
+		lab + name + "/api/v1/admin/tsdb/snapshot":                 http.StatusNotFound,
+	} {
+		if got := f.ask(t, http.MethodGet, path, asProgram); got.status != want {
+			t.Errorf("%s: %d %.300s, want %d", path, got.status, got.body, want)
+		}
+	}
+}

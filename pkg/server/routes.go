@@ -1,0 +1,149 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/emicklei/go-restful/v3"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Path parameters that choose a session. The dashboard's routes use none of these names.
+const (
+	paramNamespace = "session_namespace"
+	paramCluster   = "session_cluster"
+	paramKind      = "session_kind"
+	paramSession   = "session_name"
+	paramAt        = "session_at"
+	paramPath      = "file_path"
+)
+
+// Prefixes that choose a session by path.
+const (
+	clusterPrefix = "/namespaces/{" + paramNamespace + "}/clusters/{" + paramCluster + "}"
+	sessionPrefix = clusterPrefix + "/sessions/{" + paramSession + "}"
+	atPrefix      = sessionPrefix + "/at/{" + paramAt + "}"
+)
+
+// Route is a method and the template of the paths it is answered for, such as /nodes/{node_id}.
+type Route struct{ Method, Path string }
+
+// Routes lists all routes.
+func (s *Server) Routes() []Route {
+	var routes []Route
+	for _, ws := range s.router.RegisteredWebServices() {
+		for _, r := range ws.Routes() {
+			routes = append(routes, Route{r.Method, r.Path})
+		}
+	}
+	return routes
+}
+
+// request is a request whose route was found.
+type request struct {
+	*http.Request
+	params map[string]string // the variable parts of the path
+}
+
+// handler answers a request. An error is answered by fail, and returned only if nothing was written.
+type handler func(http.ResponseWriter, *request) error
+
+func (s *Server) newRouter() *restful.Container {
+	router := restful.NewContainer()
+	router.DoNotRecover(true) // the middleware does, and does not show the stack to the client
+	router.ServiceErrorHandler(func(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
+		for name, values := range e.Header {
+			resp.Header()[name] = values
+		}
+		s.fail(resp.ResponseWriter, req.Request, noRoute(req.Request, e.Code))
+	})
+	router.Filter(recordRoute)
+	router.Filter(s.authorize)
+	for _, prefix := range []string{"", sessionPrefix, atPrefix} {
+		// Answers do not depend on Accept: without this, an Accept that is not a wildcard gets 406.
+		ws := new(restful.WebService).Path(prefix).Produces("*/*").Consumes("*/*")
+		s.addDashboard(ws)
+		if prefix == "" {
+			s.addOwn(ws)
+		}
+		router.Add(ws)
+	}
+	return router
+}
+
+func (s *Server) add(ws *restful.WebService, method, path string, h handler) {
+	ws.Route(ws.Method(method).Path(path).To(func(req *restful.Request, resp *restful.Response) {
+		if err := h(resp.ResponseWriter, &request{req.Request, req.PathParameters()}); err != nil {
+			s.fail(resp.ResponseWriter, req.Request, err)
+		}
+	}))
+}
+
+// get adds a route for GET and HEAD.
+func (s *Server) get(ws *restful.WebService, path string, h handler) {
+	s.add(ws, http.MethodGet, path, h)
+	s.add(ws, http.MethodHead, path, h)
+}
+
+// addDashboard adds what a Ray dashboard answers. All of it is about one session.
+func (s *Server) addDashboard(ws *restful.WebService) {
+	hasHead := make(map[string]bool)
+	for _, route := range s.opts.Routes {
+		hasHead[route.Path] = hasHead[route.Path] || route.Method == http.MethodHead
+	}
+	for _, route := range s.opts.Routes {
+		s.add(ws, route.Method, route.Path, s.answer(route))
+		// aiohttp, which Ray's dashboard is built with, answers HEAD wherever it answers GET.
+		if route.Method == http.MethodGet && !hasHead[route.Path] {
+			s.add(ws, http.MethodHead, route.Path, s.answer(route))
+		}
+	}
+	s.get(ws, "/", s.dashboard)
+	s.get(ws, "/session_status", s.sessionStatus)
+	s.get(ws, "/session_activity", s.activity)
+	s.addPromQL(ws, "", s.sessionPromQL)
+	s.get(ws, "/{"+paramPath+":*}", s.file)
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		s.add(ws, method, "/{"+paramPath+":*}", s.write)
+	}
+}
+
+// addOwn adds what only the history server has.
+func (s *Server) addOwn(ws *restful.WebService) {
+	s.get(ws, "/homepage", s.homepage)
+	s.get(ws, "/homepage/assets/{"+paramPath+"}", s.asset)
+	s.get(ws, "/clusters", s.clusters)
+	s.get(ws, clusterPrefix, s.clusterWithoutSession)
+	s.get(ws, clusterPrefix+"/sessions", s.clusterWithoutSession)
+	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
+	const enter = "/enter_cluster/{" + paramNamespace + "}"
+	s.get(ws, enter+"/{"+paramCluster+"}", s.enter)
+	s.get(ws, enter+"/{"+paramCluster+"}/{"+paramSession+"}", s.enter)
+	s.get(ws, enter+"/{"+paramKind+"}/{"+paramCluster+"}/{"+paramSession+"}", s.enter)
+	s.get(ws, "/healthz", s.healthy)
+	s.get(ws, "/livez", s.healthy)
+	s.get(ws, "/readyz", s.ready)
+	metrics := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{DisableCompression: true})
+	s.get(ws, "/metrics", func(w http.ResponseWriter, r *request) error {
+		metrics.ServeHTTP(w, r.Request)
+		return nil
+	})
+}
+
+// recordRoute is a filter that records which route took the request.
+func recordRoute(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
+	if req.SelectedRoute() != nil {
+		recorderOf(req.Request).route = req.SelectedRoutePath()
+	}
+	chain.ProcessFilter(req, resp)
+}
+
+// authorize is a filter that refuses, before any handler runs, requests about a namespace that the caller may not see.
+func (s *Server) authorize(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
+	if ns, ok := req.PathParameters()[paramNamespace]; ok {
+		if err := s.opts.Access.Allowed(req.Request.Context(), ns); err != nil {
+			s.fail(resp.ResponseWriter, req.Request, err)
+			return
+		}
+	}
+	chain.ProcessFilter(req, resp)
+}

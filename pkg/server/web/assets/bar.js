@@ -1,0 +1,292 @@
+// The bar of a stored session. The dashboard's requests are relative to the page, so the slider only changes the segment at/{time} of the
+// page's address: the dashboard's next requests are answered as of that moment.
+customElements.define("ray-history-bar", class extends HTMLElement {
+  connectedCallback() {
+    const given = this.dataset;
+    this.root = new URL(given.base, location.href);
+    this.session = new URL(given.path, this.root);
+    this.from = Number(given.start);
+    this.to = Number(given.end) || Date.now();
+    this.at = this.atOfAddress();
+    this.draw();
+    this.show();
+    document.body.style.paddingBottom = "40px";
+    // The dashboard's switch between light and dark changes style sheets in the head.
+    new MutationObserver(() => this.matchTheme()).observe(document.head, { childList: true, subtree: true, characterData: true });
+    this.matchTheme();
+    addEventListener("popstate", () => { this.at = this.atOfAddress(); this.show(); });
+    if (this.at !== null || sessionStorage.rayHistoryReplay) this.open(true);
+    this.listWarnings();
+    this.listLostNodes();
+    this.watchTables();
+    this.watchRemoval();
+  }
+
+  matchTheme() {
+    const [r, g, b] = (getComputedStyle(document.body).backgroundColor.match(/\d+/g) || [255, 255, 255]).map(Number);
+    const opaque = !/, 0\)$/.test(getComputedStyle(document.body).backgroundColor);
+    this.toggleAttribute("data-dark", opaque && r + g + b < 384);
+  }
+
+  atOfAddress() {
+    const segment = location.pathname.match(/\/sessions\/[^/]+\/at\/([^/]+)\//);
+    if (!segment) return null;
+    const text = decodeURIComponent(segment[1]);
+    const ms = /^\d+$/.test(text) ? Number(text) : Date.parse(text);
+    return Number.isFinite(ms) ? ms : null;
+  }
+
+  draw() {
+    const shadow = this.attachShadow({ mode: "open" });
+    shadow.append(document.getElementById("ray-history-bar-style").content.cloneNode(true));
+    const make = (tag, attributes = {}, ...children) => {
+      const e = document.createElement(tag);
+      for (const [name, value] of Object.entries(attributes)) name === "onclick" || name === "oninput" ? e[name] = value : e.setAttribute(name, value);
+      e.append(...children);
+      return e;
+    };
+    const { cluster, namespace, session, start, end, unfinished } = this.dataset;
+    const when = end > 0 ? "ended " + stamp(Number(end)) : start > 0 ? "running since " + stamp(Number(start)) : "";
+    const left = end > 0 && unfinished ? "; unfinished when it ended: " + unfinished : "";
+    const began = start > 0 ? ", began " + stamp(Number(start)) : "";
+    this.replayButton = make("button", { type: "button", "aria-expanded": "false", onclick: () => this.open(!this.hasAttribute("data-open")) }, "Replay");
+    this.shareButton = make("button", { type: "button", title: "Copy a link to this page of this session", onclick: () => this.share() }, "Copy link");
+    this.playButton = make("button", { type: "button", onclick: () => this.play(!this.timer) }, "Play");
+    this.slider = make("input", { type: "range", min: 0, step: 1, "aria-label": "Moment of the session", oninput: () => this.preview() });
+    this.slider.onchange = () => this.move(this.chosen());
+    this.slider.addEventListener("keydown", event => this.key(event));
+    // Held keys only move the slider: the dashboard is asked once, when they are released.
+    this.slider.addEventListener("keyup", () => { if (this.pressed) { this.pressed = false; this.move(this.chosen()); } });
+    this.axis = make("div", { class: "axis", "aria-hidden": "true" });
+    this.track = make("div", { class: "track" }, this.slider, this.axis);
+    this.time = make("span", { class: "time" });
+    this.backButton = make("button", { type: "button", onclick: () => this.step(-1) }, "◀");
+    this.onButton = make("button", { type: "button", onclick: () => this.step(1) }, "▶");
+    this.cut = make("span", { class: "cut", role: "status", hidden: "" });
+    this.removed = make("span", { class: "cut", role: "alert", hidden: "" }, "This session is no longer stored. The page shows what it had loaded.");
+    this.warnings = make("details", { class: "menu warnings", hidden: "" });
+    this.lostNodes = make("details", { class: "menu", hidden: "" });
+    shadow.append(
+      make("div", { class: "replay", role: "group", "aria-label": "Replay" },
+        this.backButton, this.playButton, this.onButton, this.track, this.time, make("button", { type: "button", onclick: () => { this.play(false); this.move(null); } }, "To the end")),
+      make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
+        make("span", { class: "what", title: `${cluster} in ${namespace}, ${session}` },
+          make("span", { class: "wide" }, "Stored session of "), make("b", {}, cluster), make("span", { class: "faint" }, " in " + namespace)),
+        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.warnings, this.lostNodes, this.replayButton, this.shareButton,
+        make("a", { href: new URL("homepage", this.root).href }, "All sessions")));
+  }
+
+  // watchRemoval shows when the session was removed from the store: the dashboard itself goes on showing what it has.
+  watchRemoval() {
+    new PerformanceObserver(requests => {
+      for (const { initiatorType, name, responseStatus } of requests.getEntries()) {
+        if (!/^(fetch|xmlhttprequest)$/.test(initiatorType) || new URL(name).origin !== location.origin) continue;
+        if (responseStatus === 410 || responseStatus === 200) this.removed.hidden = responseStatus !== 410;
+      }
+    }).observe({ type: "resource", buffered: true });
+  }
+
+  // listWarnings shows the warnings about the session: the dashboard does not show those of its lists.
+  async listWarnings() {
+    const list = (await this.ask("api/v0/jobs?limit=1"))?.data.result.warnings || [];
+    this.fill(this.warnings, list.length === 1 ? "1 warning" : `${list.length} warnings`, list.map(warning => {
+      const line = document.createElement("span");
+      line.textContent = warning;
+      return line;
+    }));
+  }
+
+  // listLostNodes links to the logs of dead nodes: the dashboard's Logs page offers only living nodes.
+  async listLostNodes() {
+    const nodes = (await this.ask("nodes?view=summary"))?.data.summary || [];
+    const lost = nodes.filter(node => node.raylet.state === "DEAD");
+    this.fill(this.lostNodes, `Logs of dead nodes (${lost.length})`, lost.map(({ ip, raylet }) => {
+      const link = document.createElement("a");
+      link.href = "#/logs/?nodeId=" + encodeURIComponent(raylet.nodeId);
+      link.title = raylet.stateMessage || "";
+      link.textContent = `${ip} (${raylet.nodeId.slice(0, 8)})`;
+      link.onclick = () => { this.lostNodes.open = false; };
+      return link;
+    }));
+  }
+
+  // ask gives an answer about the session once it is loaded; null if there is none.
+  async ask(path) {
+    for (;;) {
+      const answer = await fetch(new URL(path, this.session));
+      if (answer.ok) return answer.json();
+      if (answer.status !== 503) return null;
+      await new Promise(loaded => setTimeout(loaded, 1000 * (Number(answer.headers.get("Retry-After")) || 5)));
+    }
+  }
+
+  // fill makes a menu of items. Without items it stays hidden.
+  fill(menu, title, items) {
+    if (!items.length) return;
+    const summary = document.createElement("summary"), list = document.createElement("div");
+    summary.textContent = title;
+    list.append(...items);
+    menu.append(summary, list);
+    menu.hidden = false;
+  }
+
+  async open(open) {
+    this.toggleAttribute("data-open", open);
+    this.replayButton.setAttribute("aria-expanded", String(open));
+    document.body.style.paddingBottom = open ? "117px" : "40px";
+    if (!open) this.play(false);
+    if (open) sessionStorage.rayHistoryReplay = "1"; else delete sessionStorage.rayHistoryReplay;
+    if (!open || this.histogram) return;
+    this.histogram = true;
+    try {
+      const answer = await fetch(new URL("session_activity", this.session));
+      if (!answer.ok) throw new Error(answer.statusText);
+      const activity = await answer.json();
+      if (activity.to > activity.from) { this.from = activity.from; this.to = activity.to; }
+      this.plot(activity);
+    } catch (error) {
+      this.histogram = false; // opening the slider again tries again
+    }
+    this.show();
+  }
+
+  plot({ running, failed }) {
+    if (!running || !running.length) return;
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", `0 0 ${running.length} 100`);
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("aria-hidden", "true");
+    const most = Math.max(1, ...running), worst = Math.max(1, ...failed);
+    const bars = (name, counts, height) => counts.forEach((count, i) => {
+      if (!count) return;
+      const rect = document.createElementNS(svg.namespaceURI, "rect"), h = Math.max(4, height(count));
+      for (const [k, v] of Object.entries({ class: name, x: i, y: 100 - h, width: 1, height: h })) rect.setAttribute(k, v);
+      svg.append(rect);
+    });
+    bars("running", running, count => 100 * count / most);
+    bars("failed", failed, count => 50 * count / worst);
+    this.track.prepend(svg);
+    this.track.title = `Running task attempts (at most ${most} at once) and, in red, failed ones`;
+  }
+
+  // watchTables shows when a table of tasks is cut: the dashboard asks for a number of rows and does not say that there are more.
+  watchTables() {
+    const counted = new Map();
+    addEventListener("hashchange", () => { this.cut.hidden = true; });
+    new PerformanceObserver(async list => {
+      const asked = list.getEntries().map(entry => new URL(entry.name)).filter(url => /\/api\/v0\/tasks$/.test(url.pathname) && Number(url.searchParams.get("limit")) > 1).pop();
+      if (!asked) return;
+      const page = location.hash, limit = Number(asked.searchParams.get("limit"));
+      asked.searchParams.set("limit", "1");
+      if (!counted.has(asked.href)) counted.set(asked.href, this.ask(asked.href));
+      const all = (await counted.get(asked.href))?.data?.result?.num_filtered || 0;
+      if (location.hash !== page) return;
+      this.cut.hidden = all <= limit;
+      this.cut.textContent = `${limit.toLocaleString("en")} of ${all.toLocaleString("en")} tasks in the table`;
+      this.cut.title = "The dashboard asks for no more rows. Use `ray list tasks --filter …` to find the others, and `ray summary tasks` to count all.";
+    }).observe({ type: "resource", buffered: true });
+  }
+
+  chosen() { return Math.round(this.from + Number(this.slider.value)); }
+
+  preview() {
+    this.time.textContent = this.chosen() >= this.to ? "at the end" : stamp(this.chosen(), true);
+    this.slider.setAttribute("aria-valuetext", this.time.textContent);
+  }
+
+  show() {
+    const life = Math.max(1, this.to - this.from), at = this.at === null ? this.to : Math.min(Math.max(this.at, this.from), this.to);
+    this.slider.max = Math.round(life);
+    this.slider.value = Math.round(at - this.from);
+    this.time.textContent = this.at === null ? "at the end" : stamp(at, true);
+    this.slider.setAttribute("aria-valuetext", this.time.textContent);
+    this.shareButton.textContent = "Copy link";
+    for (const [button, name] of [[this.backButton, "One step back"], [this.onButton, "One step on"]]) {
+      button.setAttribute("aria-label", name);
+      button.title = `${name} (${span(this.stride())})`;
+    }
+    this.mark(life);
+  }
+
+  // mark writes round times below the slider.
+  mark(life) {
+    const every = roundStep(life / Math.max(2, Math.floor((this.track.clientWidth || 900) / 110)));
+    const marks = [];
+    for (let t = Math.ceil(this.from / every) * every; t <= this.to; t += every) {
+      const mark = document.createElement("span"), iso = new Date(t).toISOString();
+      mark.textContent = every >= 86400000 ? iso.slice(5, 10) : life >= 86400000 ? iso.slice(5, 16).replace("T", " ") : every >= 60000 ? iso.slice(11, 16) : iso.slice(11, 19);
+      mark.style.left = 100 * (t - this.from) / life + "%";
+      marks.push(mark);
+    }
+    this.axis.replaceChildren(...marks);
+  }
+
+  // stride is one step: a round time, about a sixtieth of the session's life.
+  stride() { return roundStep((this.to - this.from) / 60); }
+
+  // key moves the slider by one step, or by ten with Page Up and Page Down. A browser's own step would be a millisecond.
+  key(event) {
+    const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10, Home: -Infinity, End: Infinity }[event.key];
+    if (steps === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const max = Number(this.slider.max);
+    this.slider.value = Math.min(max, Math.max(0, Number(this.slider.value) + steps * this.stride()));
+    this.pressed = true;
+    this.preview();
+  }
+
+  // move shows the session as of a moment; null is its end. The page stays: its timers ask again, and the events make it refresh at once
+  // where it refreshes on focus.
+  move(at) {
+    if (at !== null && at >= this.to) at = null;
+    this.at = at;
+    const target = new URL((at === null ? "" : `at/${at}/`), this.session);
+    history.replaceState(history.state, "", target.pathname + location.search + location.hash);
+    dispatchEvent(new Event("focus"));
+    document.dispatchEvent(new Event("visibilitychange"));
+    this.show();
+  }
+
+  step(direction) {
+    const now = this.at === null ? this.to : this.at, next = Math.round(now + direction * this.stride());
+    if (next >= this.to) this.play(false);
+    this.move(Math.max(next, Math.round(this.from)));
+  }
+
+  play(on) {
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.playButton.textContent = on ? "Pause" : "Play";
+    if (!on) return;
+    if (this.at === null) this.move(Math.round(this.from));
+    // The dashboard asks for new data every four seconds.
+    this.timer = setInterval(() => this.step(1), 4000);
+  }
+
+  async share() {
+    const link = new URL((this.at === null ? "" : `at/${this.at}/`), this.session).href + location.hash;
+    try {
+      await navigator.clipboard.writeText(link);
+      this.shareButton.textContent = "Copied";
+    } catch (error) {
+      prompt("The link to this page of this session:", link); // no clipboard without HTTPS
+    }
+  }
+});
+
+// roundStep is the smallest round time that is at least ms: people read 5 s or 2 min better than 3.7 s.
+function roundStep(ms) {
+  const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
+  const round = [100, 200, 500, ...[1, 2, 5, 10, 15, 30].map(n => n * second), ...[1, 2, 5, 10, 15, 30].map(n => n * minute), ...[1, 2, 3, 6, 12].map(n => n * hour), day, 2 * day, 7 * day, 14 * day];
+  return round.find(step => step >= ms) || Math.ceil(ms / (28 * day)) * 28 * day;
+}
+
+function span(ms) {
+  for (const [unit, name] of [[86400000, "d"], [3600000, "h"], [60000, "min"]]) if (ms >= unit) return ms / unit + " " + name;
+  return ms / 1000 + " s";
+}
+
+function stamp(ms, exact) {
+  const text = new Date(ms).toISOString().replace("T", " ");
+  return exact ? text.slice(0, 22) + " UTC" : text.slice(0, 19) + " UTC";
+}

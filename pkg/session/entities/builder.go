@@ -1,0 +1,219 @@
+package entities
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Kind is a kind of entity: anything but tasks that events are about.
+type Kind uint8
+
+const (
+	KindActor Kind = iota
+	KindNode
+	KindJob
+	KindSubmission
+	KindWorker
+	KindPlacementGroup
+)
+
+// Update is the content of one event about an entity. Only the row of its Kind is set.
+type Update struct {
+	Kind    Kind
+	Time    int64  // of the event, Unix nanoseconds
+	Hash    uint64 // of its text, to decide between two contradicting events
+	Defines bool   // the event is a definition; otherwise it has transitions
+
+	Actor      Actor
+	Node       Node
+	Job        Job
+	Submission Submission
+	Worker     Worker
+	Group      PlacementGroup
+}
+
+// entity is a row while events come in.
+type entity[E any] struct {
+	row     E
+	defined defined
+}
+
+// defined identifies the event that a row's definition came from.
+type defined struct {
+	Time int64  // Unix nanoseconds
+	Hash uint64 // of its text; 0 while there is none
+}
+
+// newer reports whether a definition replaces the row's current one: the latest counts.
+func (e *entity[E]) newer(u *Update) bool {
+	if e.defined.Hash != 0 && cmp.Or(cmp.Compare(u.Time, e.defined.Time), cmp.Compare(u.Hash, e.defined.Hash)) <= 0 {
+		return false
+	}
+	e.defined = defined{u.Time, u.Hash}
+	return true
+}
+
+// table is a small table while events come in.
+type table[ID comparable, E any] map[ID]*entity[E]
+
+// moment identifies a transition: nothing enters the same state twice at the same nanosecond.
+type moment struct {
+	state string
+	time  int64
+}
+
+func compareMoments(a, b moment) int {
+	return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.state, b.state))
+}
+
+// mergeTransitions adds the transitions in more that all does not have, in order of time. It does not change all, which sets made earlier read.
+func mergeTransitions[T any](all, more []T, of func(T) moment) []T {
+	for i := range more {
+		at, known := slices.BinarySearchFunc(all, of(more[i]), func(t T, m moment) int { return compareMoments(of(t), m) })
+		if !known {
+			all = slices.Concat(all[:at], more[i:i+1], all[at:])
+		}
+	}
+	return all
+}
+
+// Builder collects the entities while events come in. It is safe for concurrent use.
+type Builder struct {
+	mu          sync.Mutex
+	actors      table[rayid.Actor, Actor]
+	nodes       table[rayid.Node, Node]
+	jobs        table[rayid.Job, Job]
+	submissions table[string, Submission]
+	workers     table[rayid.Worker, Worker]
+	groups      table[rayid.PlacementGroup, PlacementGroup]
+	bytes       int64 // estimate of the memory of all rows
+}
+
+func (t *Builder) MemoryBytes() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes
+}
+
+func NewBuilder() *Builder {
+	return &Builder{
+		actors: make(table[rayid.Actor, Actor]), nodes: make(table[rayid.Node, Node]), jobs: make(table[rayid.Job, Job]),
+		submissions: make(table[string, Submission]), workers: make(table[rayid.Worker, Worker]), groups: make(table[rayid.PlacementGroup, PlacementGroup]),
+	}
+}
+
+// MergeEntity merges an event.
+func (t *Builder) MergeEntity(u *Update) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch u.Kind {
+	case KindActor:
+		mergeRow(&t.bytes, t.actors, u.Actor.ID, u, u.Actor, func(a *Actor) *[]ActorTransition { return &a.Transitions }, ActorTransition.moment)
+	case KindNode:
+		mergeRow(&t.bytes, t.nodes, u.Node.ID, u, u.Node, func(n *Node) *[]NodeTransition { return &n.Transitions }, NodeTransition.moment)
+	case KindJob:
+		mergeRow(&t.bytes, t.jobs, u.Job.ID, u, u.Job, func(j *Job) *[]JobTransition { return &j.Transitions }, JobTransition.moment)
+	case KindSubmission:
+		mergeRow(&t.bytes, t.submissions, u.Submission.ID, u, u.Submission, func(s *Submission) *[]SubmissionTransition { return &s.Transitions },
+			SubmissionTransition.moment)
+	case KindWorker:
+		// A worker's job comes with its transitions, everything else with its definition.
+		if e := t.workers[u.Worker.ID]; e != nil && u.Worker.Job.Nil() {
+			u.Worker.Job = e.row.Job
+		}
+		e := mergeRow(&t.bytes, t.workers, u.Worker.ID, u, u.Worker, func(w *Worker) *[]WorkerTransition { return &w.Transitions }, WorkerTransition.moment)
+		e.row.Job = u.Worker.Job
+	case KindPlacementGroup:
+		mergeRow(&t.bytes, t.groups, u.Group.ID, u, u.Group, func(g *PlacementGroup) *[]PlacementGroupTransition { return &g.Transitions },
+			PlacementGroupTransition.moment)
+	}
+}
+
+// mergeRow merges row, the content of an event, into the row of id.
+func mergeRow[ID comparable, E, T any, P interface {
+	*E
+	MemoryBytes() int64
+}](bytes *int64, t table[ID, E], id ID, u *Update, row E, transitions func(*E) *[]T, of func(T) moment) *entity[E] {
+	e, known := t[id]
+	if !known {
+		e = &entity[E]{}
+		t[id] = e
+	}
+	before := len(*transitions(&e.row))
+	merged := mergeTransitions(*transitions(&e.row), *transitions(&row), of)
+	if defined := u.Defines && e.newer(u); defined || !known || len(merged) > before {
+		*bytes += P(&row).MemoryBytes() // an upper bound: some of it may be known already
+		if defined || !known {
+			e.row = row
+		}
+	}
+	*transitions(&e.row) = merged
+	return e
+}
+
+func (t ActorTransition) moment() moment          { return moment{t.State, t.Time} }
+func (t NodeTransition) moment() moment           { return moment{t.State + t.SubState, t.Time} }
+func (t JobTransition) moment() moment            { return moment{t.State, t.Time} }
+func (t SubmissionTransition) moment() moment     { return moment{t.State, t.Time} }
+func (t WorkerTransition) moment() moment         { return moment{t.State, t.Time} }
+func (t PlacementGroupTransition) moment() moment { return moment{t.State + t.SchedulingState, t.Time} }
+
+// rows returns the rows in order, and which definition each has.
+func rows[ID comparable, E any](t table[ID, E], compare func(a, b *E) int) (all []E, which []defined) {
+	sorted := slices.SortedFunc(maps.Values(t), func(a, b *entity[E]) int { return compare(&a.row, &b.row) })
+	all, which = make([]E, len(sorted)), make([]defined, len(sorted))
+	for i, e := range sorted {
+		all[i], which[i] = e.row, e.defined
+	}
+	return all, which
+}
+
+// restoreRows puts back the result of rows.
+func restoreRows[ID comparable, E any, P interface {
+	*E
+	MemoryBytes() int64
+}](bytes *int64, t table[ID, E], all []E, which []defined, id func(*E) ID) {
+	*bytes += rowsBytes[E, P](all)
+	for i := range all {
+		t[id(&all[i])] = &entity[E]{all[i], which[i]}
+	}
+}
+
+// Set returns the rows as they are now, and their definitions.
+func (t *Builder) Set() (s Set, which Definitions) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.Actors, which.Actors = rows(t.actors, func(a, b *Actor) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.Nodes, which.Nodes = rows(t.nodes, func(a, b *Node) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.Jobs, which.Jobs = rows(t.jobs, func(a, b *Job) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.Submissions, which.Submissions = rows(t.submissions, func(a, b *Submission) int { return cmp.Compare(a.ID, b.ID) })
+	s.Workers, which.Workers = rows(t.workers, func(a, b *Worker) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.PlacementGroups, which.PlacementGroups = rows(t.groups, func(a, b *PlacementGroup) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return s, which
+}
+
+// Definitions identify the definition of every row, in the order of the rows.
+type Definitions struct {
+	Actors, Nodes, Jobs, Submissions, Workers, PlacementGroups []defined
+}
+
+// Restore puts back the result of Set. It returns false if rows and definitions do not match.
+func (t *Builder) Restore(from *Set, which *Definitions) bool {
+	if len(from.Actors) != len(which.Actors) || len(from.Nodes) != len(which.Nodes) || len(from.Jobs) != len(which.Jobs) ||
+		len(from.Submissions) != len(which.Submissions) || len(from.Workers) != len(which.Workers) ||
+		len(from.PlacementGroups) != len(which.PlacementGroups) {
+		return false
+	}
+	restoreRows(&t.bytes, t.actors, from.Actors, which.Actors, func(a *Actor) rayid.Actor { return a.ID })
+	restoreRows(&t.bytes, t.nodes, from.Nodes, which.Nodes, func(n *Node) rayid.Node { return n.ID })
+	restoreRows(&t.bytes, t.jobs, from.Jobs, which.Jobs, func(j *Job) rayid.Job { return j.ID })
+	restoreRows(&t.bytes, t.submissions, from.Submissions, which.Submissions, func(s *Submission) string { return s.ID })
+	restoreRows(&t.bytes, t.workers, from.Workers, which.Workers, func(w *Worker) rayid.Worker { return w.ID })
+	restoreRows(&t.bytes, t.groups, from.PlacementGroups, which.PlacementGroups, func(g *PlacementGroup) rayid.PlacementGroup { return g.ID })
+	return true
+}

@@ -1,0 +1,126 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// FuzzEvent: no input makes the decoder panic, and every event that is JSON says the same as when encoding/json has read and written it,
+// with keys in another order and strings spelled in another way.
+func FuzzEvent(f *testing.F) {
+	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
+		kinds := map[string]int{}
+		for _, e := range recording.OpenNamed(f, name).Events() {
+			kind := e[strings.Index(e, `"eventType"`):][:40]
+			if kinds[kind]++; kinds[kind] <= 3 {
+				f.Add([]byte(e))
+			}
+		}
+	}
+	f.Add([]byte(`{"taskLifecycleEvent":{"taskId":"AAAA","stateTransitions":[{"state":99,"timestamp":null},{"state":"NEW"}],"rayErrorInfo":null}}`))
+	f.Add([]byte(`{"taskProfileEvents":{"profileEvents":{"events":[{"extraData":"[[[[","startTime":1e99}]},"taskId":"////////////////////////////////"}}`))
+	f.Fuzz(func(t *testing.T, event []byte) {
+		got, bad := decodeOne(event)
+		canonical, ok := rewritten(event)
+		if !ok {
+			return
+		}
+		if bad {
+			t.Fatalf("refused, but it is JSON: %s", event)
+		}
+		want, bad := decodeOne(canonical)
+		if bad {
+			t.Fatalf("refused as rewritten: %s", canonical)
+		}
+		if got != want {
+			t.Errorf("event     %s\nrewritten %s\n got %s\nwant %s", event, canonical, got, want)
+		}
+	})
+}
+
+// decodeOne decodes one event and dumps the tables it makes.
+func decodeOne(event []byte) (text string, bad bool) {
+	tables, entities := tasktable.NewBuilder(), entities.NewBuilder()
+	d := eventjson.NewDecoder(tablesSink{tables, entities}, tables.Strings, tables.States, testSession.Name)
+	_, err := d.Decode(event)
+	s := &Session{Tasks: tables.Freeze()}
+	s.Set, _ = entities.Set()
+	return dump(s), err != nil
+}
+
+// rewritten is a JSON object as encoding/json writes what it read of it; not ok if it is none, or has what the two may read differently:
+// a key twice, or more nesting than events have.
+func rewritten(event []byte) (out []byte, ok bool) {
+	if !json.Valid(event) || bytes.IndexByte(event, 0) >= 0 || len(event) > 1<<20 {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(event))
+	d.UseNumber()
+	if !distinctKeys(d, 0) {
+		return nil, false
+	}
+	var v map[string]any
+	d = json.NewDecoder(bytes.NewReader(event))
+	d.UseNumber()
+	if d.Decode(&v) != nil || v == nil {
+		return nil, false
+	}
+	out, err := json.Marshal(v)
+	return out, err == nil
+}
+
+// distinctKeys reads a value and says whether no object in it has a key twice, or two spellings of one field.
+func distinctKeys(d *json.Decoder, depth int) bool {
+	token, err := d.Token()
+	if err != nil || depth > 128 {
+		return false
+	}
+	delim, ok := token.(json.Delim)
+	if !ok {
+		return true
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if delim == '{' {
+			key, err := d.Token()
+			if err != nil {
+				return false
+			}
+			name := snakeCaseOf(key.(string))
+			// A field of one type of event may have the name of another's: actorFunc and taskFunc.
+			name = strings.NewReplacer("actor_func", "task_func", "actor_task_name", "task_name").Replace(name)
+			if strings.HasSuffix(name, "_event") || strings.HasSuffix(name, "_events") || strings.HasSuffix(name, "_function_descriptor") {
+				name = "payload"
+			}
+			if seen[name] {
+				return false
+			}
+			seen[name] = true
+		}
+		if !distinctKeys(d, depth+1) {
+			return false
+		}
+	}
+	_, err = d.Token()
+	return err == nil
+}
+
+func snakeCaseOf(name string) string {
+	var out strings.Builder
+	for _, r := range name {
+		if r < unicode.MaxASCII && unicode.IsUpper(r) {
+			out.WriteRune('_')
+			r = unicode.ToLower(r)
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}

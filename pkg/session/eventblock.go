@@ -1,0 +1,112 @@
+package session
+
+import (
+	"bytes"
+)
+
+// block is the part of a stream that is in memory.
+type block struct {
+	data []byte // not replayed yet
+	last bool   // the stream, or the part before a gap, ends here
+	// lines: one event per line. Otherwise the events are elements of an array, with line breaks anywhere. known: lines is decided.
+	lines, known bool
+	// lost: it is not known where the next event begins, after damage or because the work item may begin within an event.
+	lost bool
+	// strict: the search for the next event accepts only text that is certainly the beginning of one, see startsEvent.
+	strict bool
+	// left is the number of bytes before the work item's end. Events that begin after it belong to the next item.
+	left int64
+	over bool // the item's end was reached
+}
+
+func (b *block) drop(n int) {
+	b.data = b.data[n:]
+	b.left -= int64(n)
+}
+
+// separators counts the bytes before the next event: white space, and an array's brackets and commas. KubeRay appends arrays to arrays.
+func (b *block) separators() int {
+	for i, ch := range b.data {
+		switch ch {
+		case ' ', '\t', '\r', '\n':
+		case '[', ']', ',':
+			b.known = true
+		default:
+			b.lines, b.known = b.lines || !b.known, true
+			return i
+		}
+	}
+	return len(b.data)
+}
+
+// next returns the text to decode the next event from: its line, or all data. complete says that reading more would not make it longer.
+func (b *block) next() (text []byte, complete bool) {
+	if b.lines {
+		if n := bytes.IndexByte(b.data, '\n'); n >= 0 {
+			return b.data[:n], true
+		}
+	}
+	return b.data, false
+}
+
+// How most events begin: Ray's order of fields, and KubeRay's, which is alphabetical. The text cannot appear inside a string, where its quotes
+// would be escaped, and no object inside an event begins with an event ID.
+var (
+	eventStart  = []byte(`{"event`)
+	eventStarts = [][]byte{[]byte(`{"eventId"`), []byte(`{"event_id"`)}
+)
+
+const longestStart = len(`{"event_id"`)
+
+// startsEvent reports whether data certainly begins with an event. enough is false if data is too short to tell.
+func startsEvent(data []byte) (starts, enough bool) {
+	for _, s := range eventStarts {
+		if bytes.HasPrefix(data, s) {
+			return true, true
+		}
+	}
+	return false, len(data) >= longestStart
+}
+
+// indexEvent returns the index of the first text that is certainly the beginning of an event; -1 if there is none.
+func indexEvent(data []byte) int {
+	for from := 0; ; {
+		i := bytes.Index(data[from:], eventStart)
+		if i < 0 {
+			return -1
+		}
+		from += i
+		if starts, _ := startsEvent(data[from:]); starts {
+			return from
+		}
+		from++
+	}
+}
+
+// recover skips to the next place where an event may begin, and reports whether there is one.
+func (b *block) recover() bool {
+	i := -1
+	if !b.strict {
+		i = bytes.IndexByte(b.data, '\n')
+	}
+	if b.strict || !b.lines {
+		before := b.data
+		if i >= 0 {
+			before = before[:i]
+		}
+		if n := indexEvent(before); n >= 0 {
+			i = n
+		}
+	}
+	if i < 0 {
+		keep := min(len(b.data), longestStart-1) // the start may be cut
+		if b.last {
+			keep = 0
+		}
+		b.drop(len(b.data) - keep)
+		return false
+	}
+	b.drop(i)
+	b.lost = false
+	return true
+}

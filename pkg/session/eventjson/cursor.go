@@ -1,0 +1,377 @@
+package eventjson
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// cursor walks over one JSON text without allocating. Its methods return no errors: text that is not JSON, or ends too early, sets bad, and then
+// every later step does nothing. So callers check once at the end. A value of another type than expected reads as absent.
+//
+// It accepts all JSON and refuses most other text; of numbers and words it checks only the characters.
+type cursor struct {
+	b   []byte
+	i   int
+	key []byte // set by next: the key as written, not unescaped (no key of an event has escapes)
+
+	first bool // the next key or element is the first of its object or list
+	none  bool // a null was entered: it has no key or element
+	whole bool // the text ends where b does
+	bad   bool
+	short bool // bad because the text ended
+}
+
+func (c *cursor) fail() {
+	c.bad = true
+	if c.i >= len(c.b) {
+		c.short = true
+	}
+}
+
+// peek skips white space and returns the next byte; 0 at the end.
+func (c *cursor) peek() byte {
+	for c.i < len(c.b) {
+		switch ch := c.b[c.i]; ch {
+		case ' ', '\n', '\t', '\r':
+			c.i++
+		default:
+			return ch
+		}
+	}
+	return 0
+}
+
+// enter steps into the object or list that the byte open begins, and reports whether there is one. Any other value reads as an empty one.
+func (c *cursor) enter(open byte) bool {
+	if c.bad {
+		return false
+	}
+	if c.peek() == open {
+		c.i++
+		c.first = true
+		return true
+	}
+	c.skip()
+	c.none = true
+	return false
+}
+
+// object steps into an object, for next to walk over its keys.
+func (c *cursor) object() bool { return c.enter('{') }
+
+// list steps into a list, for more to walk over its elements.
+func (c *cursor) list() bool { return c.enter('[') }
+
+// more moves to the next element of a list; false after the last. The element must be read or skipped.
+func (c *cursor) more() bool { return c.step(']') }
+
+// next moves to the next key of an object, which is then in c.key; false after the last. The value must be read or skipped.
+func (c *cursor) next() bool {
+	if !c.step('}') {
+		return false
+	}
+	if c.peek() != '"' {
+		c.fail()
+		return false
+	}
+	c.key = c.rawString()
+	if c.peek() != ':' {
+		c.fail()
+		return false
+	}
+	c.i++
+	return !c.bad
+}
+
+func (c *cursor) step(end byte) bool {
+	if c.bad {
+		return false
+	}
+	if c.none {
+		c.none = false
+		return false
+	}
+	ch := c.peek()
+	switch {
+	case ch == end:
+		c.i++
+		c.first = false
+		return false
+	case c.first:
+		c.first = false
+		return true
+	case ch == ',':
+		c.i++
+		return true
+	}
+	c.fail()
+	return false
+}
+
+// rawString reads a string and returns the bytes between its quotes, not unescaped; nil if the value is no string.
+func (c *cursor) rawString() []byte {
+	if c.bad {
+		return nil
+	}
+	if c.peek() != '"' {
+		c.skip()
+		return nil
+	}
+	start := c.i + 1
+	end := quote(c.b, start)
+	if end < 0 {
+		c.i = len(c.b)
+		c.fail()
+		return nil
+	}
+	c.i = end + 1
+	return c.b[start:end]
+}
+
+// quote finds the quote that ends a string whose first byte is at i; -1 if there is none. Strings of events are short, so it looks at eight
+// bytes at a time, which is faster here than bytes.IndexByte.
+func quote(b []byte, i int) int {
+	const (
+		ones    = 0x0101010101010101
+		tops    = 0x8080808080808080
+		quotes  = '"' * ones
+		escapes = '\\' * ones
+	)
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		q, e := w^quotes, w^escapes
+		// The lowest top bit set is that of the first byte that is 0, so of the first quote or backslash.
+		found := ((q-ones)&^q | (e-ones)&^e) & tops
+		if found == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(found) / 8
+		if b[i] == '"' {
+			return i
+		}
+		i += 2 // the backslash and what it escapes
+	}
+	for ; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return -1
+}
+
+// scalar reads a number, a word, or the content of a string: protobuf's JSON writes 64-bit numbers as strings. null reads as nil.
+func (c *cursor) scalar() []byte {
+	if c.bad {
+		return nil
+	}
+	switch c.peek() {
+	case '"':
+		return c.rawString()
+	case '{', '[':
+		c.skipNested()
+		return nil
+	}
+	s := c.word()
+	if string(s) == "null" {
+		return nil
+	}
+	return s
+}
+
+func (c *cursor) word() []byte {
+	start := c.i
+	for c.i < len(c.b) && wordByte[c.b[c.i]] {
+		c.i++
+	}
+	// A number that ends where b ends may be cut.
+	if c.i == start || c.i == len(c.b) && !c.whole {
+		c.fail()
+		return nil
+	}
+	return c.b[start:c.i]
+}
+
+var wordByte = func() (t [256]bool) {
+	for _, ch := range []byte("0123456789+-.eEaflnrstu") {
+		t[ch] = true
+	}
+	return t
+}()
+
+// integer reads an integer, written as a number or as a string; 0 if the value is neither.
+func (c *cursor) integer() int64 {
+	s := c.scalar()
+	neg := len(s) > 0 && s[0] == '-'
+	if neg {
+		s = s[1:]
+	}
+	var n uint64
+	for _, ch := range s {
+		if ch < '0' || ch > '9' || n > (1<<63-1-9)/10 {
+			return wholeFloat(s, neg)
+		}
+		n = n*10 + uint64(ch-'0')
+	}
+	if neg {
+		return -int64(n)
+	}
+	return int64(n)
+}
+
+// boolean reads true or false.
+func (c *cursor) boolean() bool { return string(c.scalar()) == "true" }
+
+// value skips a value and returns its text; nil for null.
+func (c *cursor) value() []byte {
+	c.peek()
+	start := c.i
+	c.skip()
+	if c.bad || c.b[start] == 'n' {
+		return nil
+	}
+	return c.b[start:c.i]
+}
+
+const maxDepth = 256 // of values that skip accepts; events nest less than ten deep
+
+// skip passes over a value of any kind.
+func (c *cursor) skip() {
+	if c.bad {
+		return
+	}
+	switch c.peek() {
+	case '"':
+		c.rawString()
+	case '{', '[':
+		c.skipNested()
+	default:
+		c.word()
+	}
+}
+
+func (c *cursor) skipNested() {
+	var isList [maxDepth / 64]uint64
+	depth := 0
+	for c.i < len(c.b) {
+		switch ch := c.b[c.i]; ch {
+		case '"':
+			c.rawString()
+			if c.bad {
+				return
+			}
+			continue
+		case '{', '[':
+			if depth == maxDepth {
+				c.bad = true
+				return
+			}
+			bit := uint64(1) << (depth % 64)
+			isList[depth/64] &^= bit
+			if ch == '[' {
+				isList[depth/64] |= bit
+			}
+			depth++
+		case '}', ']':
+			depth--
+			if (isList[depth/64]>>(depth%64)&1 == 1) != (ch == ']') {
+				c.bad = true
+				return
+			}
+			if depth == 0 {
+				c.i++
+				c.first = false
+				return
+			}
+		}
+		c.i++
+	}
+	c.fail()
+}
+
+// unquote unescapes a raw string. It returns raw itself if there are no escapes, otherwise it uses buf. Invalid UTF-8 and lone surrogates become
+// U+FFFD; an unknown escape becomes its letter.
+func unquote(raw, buf []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return raw
+	}
+	buf = buf[:0]
+	for i := 0; i < len(raw); {
+		ch := raw[i]
+		switch {
+		case ch == '\\' && i+1 < len(raw):
+			var r rune
+			r, i = unescape(raw, i+1)
+			buf = utf8.AppendRune(buf, r)
+		case ch < utf8.RuneSelf:
+			buf = append(buf, ch)
+			i++
+		default:
+			r, n := utf8.DecodeRune(raw[i:])
+			buf = utf8.AppendRune(buf, r)
+			i += n
+		}
+	}
+	return buf
+}
+
+// unescape reads the escape whose letter is raw[i] and returns the index after it.
+func unescape(raw []byte, i int) (rune, int) {
+	switch raw[i] {
+	case 'n':
+		return '\n', i + 1
+	case 't':
+		return '\t', i + 1
+	case 'r':
+		return '\r', i + 1
+	case 'b':
+		return '\b', i + 1
+	case 'f':
+		return '\f', i + 1
+	case 'u':
+		r, ok := hexRune(raw[i+1:])
+		if !ok {
+			return utf8.RuneError, i + 1
+		}
+		i += 5
+		if utf16.IsSurrogate(r) {
+			if i+1 < len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
+				if low, ok := hexRune(raw[i+2:]); ok {
+					if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
+						return both, i + 6
+					}
+				}
+			}
+			return utf8.RuneError, i
+		}
+		return r, i
+	}
+	r, n := utf8.DecodeRune(raw[i:])
+	return r, i + n
+}
+
+func hexRune(s []byte) (r rune, ok bool) {
+	if len(s) < 4 {
+		return 0, false
+	}
+	for _, ch := range s[:4] {
+		r <<= 4
+		switch {
+		case '0' <= ch && ch <= '9':
+			r |= rune(ch - '0')
+		case 'a' <= ch && ch <= 'f':
+			r |= rune(ch - 'a' + 10)
+		case 'A' <= ch && ch <= 'F':
+			r |= rune(ch - 'A' + 10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}

@@ -1,0 +1,245 @@
+package eventjson
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// Sink receives decoded events. The updates are valid only during the call.
+type Sink interface {
+	MergeTask(u *TaskUpdate)
+	MergeEntity(u *entities.Update)
+}
+
+// Decoder decodes events and passes them to a sink as updates. Each replaying goroutine has its own. From event to event it keeps only buffers
+// and the IDs of strings it has seen.
+type Decoder struct {
+	sink        Sink
+	strings     *stringtable.Table
+	states      *taskstate.Registry
+	sessionName []byte // events of other sessions are counted and skipped
+
+	update  TaskUpdate
+	scratch entities.Update
+	buf     []byte // of unquote
+	build   []byte // for strings that are composed
+
+	definitionRead Definition // that update refers to
+
+	// IDs of interned strings, by how events write them.
+	texts       textCache // strings, by the bytes between their quotes
+	binaries    textCache // identifiers, likewise; Ray's nil is 0
+	anyBinaries textCache // identifiers whose nil is kept
+	functions   textCache // func_or_class_name, by the whole function descriptor
+	extras      textCache // extra data of profile events, without the task's ID
+	resources   jsonTexts
+	labels      jsonTexts
+	fallbacks   jsonTexts
+
+	Counts      Counts
+	First, Last int64 // the first and the last time in the events, Unix nanoseconds
+}
+
+// Counts counts events by result.
+type Counts struct {
+	Events   int64 // read
+	Foreign  int64 // of another session
+	Damaged  int64 // without the ID of their subject
+	Unknown  int64 // of a type this version does not know
+	BadTimes int64 // invalid timestamps, not events
+}
+
+func (c *Counts) Add(d Counts) {
+	c.Events += d.Events
+	c.Foreign += d.Foreign
+	c.Damaged += d.Damaged
+	c.Unknown += d.Unknown
+	c.BadTimes += d.BadTimes
+}
+
+// NewDecoder makes a decoder of a session's events. IDs of strings and states are those of the sink's tables.
+func NewDecoder(to Sink, strings *stringtable.Table, states *taskstate.Registry, sessionName string) *Decoder {
+	return &Decoder{
+		sink: to, strings: strings, states: states, sessionName: []byte(sessionName),
+		texts: make(textCache), binaries: make(textCache), anyBinaries: make(textCache), functions: make(textCache), extras: make(textCache),
+		resources: jsonTexts{make(textCache), appendNumbers},
+		labels:    jsonTexts{make(textCache), appendStrings},
+		fallbacks: jsonTexts{make(textCache), appendSnakeCase},
+	}
+}
+
+// textCache maps strings, as events write them, to their IDs.
+type textCache map[string]stringtable.ID
+
+const maxTextCache = 1 << 13
+
+// put adds a string. When there are too many, it first removes all others: sessions whose strings hardly repeat gain nothing from a cache.
+func (c textCache) put(raw []byte, id stringtable.ID) stringtable.ID {
+	if len(c) >= maxTextCache {
+		clear(c)
+	}
+	if len(raw) <= 4096 {
+		c[string(raw)] = id
+	}
+	return id
+}
+
+// subject is what an event is about.
+type subject uint8
+
+const (
+	noSubject subject = iota // of a type that this version does not know
+	ofTask
+	ofEntity
+	ofNobody     // profile events between tasks, under Ray's nil task ID; Ray shows them nowhere
+	unidentified // the ID of the subject is missing
+)
+
+// Why an event could not be read.
+var (
+	errSyntax = errors.New("not JSON")
+	ErrCut    = errors.New("the text ends within the event")
+)
+
+// Decode decodes the event that text begins with and passes it to the sink. n is the event's length in bytes. After an error (errSyntax or
+// ErrCut) nothing was passed on.
+func (d *Decoder) Decode(text []byte) (n int, err error) {
+	c := cursor{b: text, bad: len(text) == 0 || text[0] != '{'}
+	switch d.read(&c); {
+	case c.short:
+		return 0, ErrCut
+	case c.bad:
+		return 0, errSyntax
+	}
+	return c.i, nil
+}
+
+func (d *Decoder) read(c *cursor) {
+	about := noSubject
+	var session, at []byte
+	first, last, badTimes := d.First, d.Last, d.Counts.BadTimes
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "timestamp":
+			at = c.scalar()
+		case "sessionName", "session_name":
+			session = c.rawString()
+		case "taskDefinitionEvent", "task_definition_event":
+			about = d.taskDefinition(c)
+		case "actorTaskDefinitionEvent", "actor_task_definition_event":
+			about = d.actorTaskDefinition(c)
+		case "taskLifecycleEvent", "task_lifecycle_event":
+			about = d.taskLifecycle(c)
+		case "taskProfileEvents", "task_profile_events":
+			about = d.taskProfile(c)
+		case "eventId", "event_id", "sourceType", "source_type", "eventType", "event_type", "severity", "message", "nodeId", "node_id":
+			c.skip()
+		default:
+			if of, ok := d.entity(c); ok {
+				about = of
+			}
+		}
+	}
+	foreign := len(session) > 0 && !bytes.Equal(session, d.sessionName)
+	if c.bad || foreign {
+		d.First, d.Last, d.Counts.BadTimes = first, last, badTimes
+	}
+	if c.bad {
+		return
+	}
+	d.Counts.Events++
+	if foreign {
+		d.Counts.Foreign++
+		return
+	}
+	d.merge(about, at)
+}
+
+// merge passes the decoded update to the sink.
+func (d *Decoder) merge(about subject, at []byte) {
+	switch about {
+	case noSubject:
+		d.Counts.Unknown++
+	case ofNobody:
+	case unidentified:
+		d.Counts.Damaged++
+	case ofTask:
+		if d.update.Flags&HasPaused != 0 {
+			d.update.Time = d.time(at)
+		}
+		d.sink.MergeTask(&d.update)
+	case ofEntity:
+		d.scratch.Time = d.time(at)
+		d.sink.MergeEntity(&d.scratch)
+	}
+}
+
+// time parses a timestamp and includes it in First and Last. An invalid or absurd one is counted and returns 0.
+func (d *Decoder) time(raw []byte) int64 {
+	if len(raw) == 0 {
+		return 0
+	}
+	ns, ok := parseTime(raw)
+	if !ok {
+		d.Counts.BadTimes++
+		return 0
+	}
+	if d.First == 0 || ns < d.First {
+		d.First = ns
+	}
+	d.Last = max(d.Last, ns)
+	return ns
+}
+
+// unquote unescapes a raw string. The result is valid until the next call.
+func (d *Decoder) unquote(raw []byte) []byte {
+	s := unquote(raw, d.buf)
+	if cap(s) > cap(d.buf) && len(s) != len(raw) {
+		d.buf = s
+	}
+	return s
+}
+
+// text interns a string.
+func (d *Decoder) text(raw []byte) stringtable.ID {
+	if len(raw) == 0 {
+		return 0
+	}
+	if id, ok := d.texts[string(raw)]; ok {
+		return id
+	}
+	return d.texts.put(raw, d.strings.Intern(d.unquote(raw)))
+}
+
+// internID interns an identifier in binary; 0 if it is absent or Ray's nil.
+func internID[T rayid.ID](d *Decoder, raw []byte, bytesOf func(*T) []byte) stringtable.ID {
+	if len(raw) == 0 {
+		return 0
+	}
+	if id, ok := d.binaries[string(raw)]; ok {
+		return id
+	}
+	parsed := idOf[T](raw)
+	var id stringtable.ID
+	if b := bytesOf(&parsed); !isNilID(b) {
+		id = d.strings.Intern(b)
+	}
+	return d.binaries.put(raw, id)
+}
+
+func isNilID(b []byte) bool { return allAre(b, 0) || allAre(b, 0xff) }
+
+func allAre(b []byte, v byte) bool {
+	for _, c := range b {
+		if c != v {
+			return false
+		}
+	}
+	return true
+}

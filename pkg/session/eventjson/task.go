@@ -1,0 +1,415 @@
+package eventjson
+
+import (
+	"bytes"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+)
+
+func actorBytes(id *rayid.Actor) []byte          { return id[:] }
+func nodeBytes(id *rayid.Node) []byte            { return id[:] }
+func workerBytes(id *rayid.Worker) []byte        { return id[:] }
+func groupBytes(id *rayid.PlacementGroup) []byte { return id[:] }
+
+// task completes the reading of a task's event. Without a task or job ID the event is damaged (task_event_storage.py skips it, too).
+func (d *Decoder) task(raw []byte, attempt int64) subject {
+	id, ok := taskIDOf(raw)
+	if !ok || id == nilTask {
+		return unidentified
+	}
+	d.update.ID, d.update.Attempt = id, int32(max(0, min(attempt, 1<<31-1)))
+	return ofTask
+}
+
+var nilTask = rayid.Task(bytes.Repeat([]byte{0xff}, rayid.TaskSize))
+
+// taskDefinition reads a TaskDefinitionEvent (ray_event_converter.py: _convert_task_definition_event).
+func (d *Decoder) taskDefinition(c *cursor) subject { return d.definition(c, 0) }
+
+// actorTaskDefinition reads an ActorTaskDefinitionEvent, which has no field for the task's type.
+func (d *Decoder) actorTaskDefinition(c *cursor) subject {
+	return d.definition(c, d.text(actorTask))
+}
+
+func (d *Decoder) definition(c *cursor, kind stringtable.ID) subject {
+	d.update.reset()
+	d.definitionRead = Definition{Kind: kind}
+	def := &d.definitionRead
+	var id, actor []byte
+	var attempt int64
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "taskId", "task_id":
+			id = c.rawString()
+		case "taskAttempt", "task_attempt":
+			attempt = c.integer()
+		case "taskType", "task_type":
+			def.Kind = d.enum(c, taskTypes)
+		case "language":
+			def.Language = d.enum(c, languages)
+		case "taskFunc", "task_func", "actorFunc", "actor_func":
+			def.Function = d.function(c.value())
+		case "taskName", "task_name", "actorTaskName", "actor_task_name":
+			def.Name = d.text(c.rawString())
+		case "requiredResources", "required_resources":
+			def.Resources = d.json(&d.resources, c.value())
+		case "jobId", "job_id":
+			d.update.Job = idOf[rayid.Job](c.rawString())
+		case "actorId", "actor_id":
+			actor = c.rawString()
+		case "parentTaskId", "parent_task_id":
+			d.update.Parent = d.anyBinary(c.rawString()) // that of a driver's tasks is Ray's nil, and is shown
+		case "placementGroupId", "placement_group_id":
+			def.Group = internID(d, c.rawString(), groupBytes)
+		case "serializedRuntimeEnv", "serialized_runtime_env":
+			def.RuntimeEnv = d.text(c.rawString())
+		case "callSite", "call_site":
+			raw := c.rawString()
+			def.CallSite, def.HasCallSite = d.text(raw), raw != nil
+		case "labelSelector", "label_selector":
+			def.Labels = d.json(&d.labels, c.value())
+		case "fallbackStrategy", "fallback_strategy":
+			def.Fallback = d.json(&d.fallbacks, c.value())
+		default:
+			c.skip()
+		}
+	}
+	if c.bad {
+		return unidentified
+	}
+	about := d.task(id, attempt)
+	d.update.Actor = internID(d, actor, actorBytes)
+	if d.update.Actor == 0 && about == ofTask && def.Kind == d.text(creationTask) {
+		creates := d.update.ID.Actor()
+		d.update.Actor = d.strings.Intern(creates[:])
+	}
+	d.update.Definition = def
+	return about
+}
+
+// Types of tasks, the names of ray.rpc.TaskType.
+const (
+	TypeNormal        = "NORMAL_TASK"
+	TypeActorCreation = "ACTOR_CREATION_TASK"
+	TypeActor         = "ACTOR_TASK"
+	TypeDriver        = "DRIVER_TASK"
+)
+
+// Values of ray.rpc.TaskType and ray.rpc.Language by number.
+var (
+	taskTypes    = [][]byte{[]byte(TypeNormal), creationTask, actorTask, []byte(TypeDriver)}
+	creationTask = []byte(TypeActorCreation)
+	actorTask    = []byte(TypeActor)
+	languages    = [][]byte{[]byte("PYTHON"), []byte("JAVA"), []byte("CPP")}
+)
+
+// enum reads the value of an enumeration: its name, or the number that protobuf's JSON writes for values without a known name.
+func (d *Decoder) enum(c *cursor, names [][]byte) stringtable.ID {
+	raw := c.scalar()
+	if n := digits(raw); len(raw) > 0 && len(raw) < 9 && n >= 0 && n < len(names) {
+		raw = names[n]
+	}
+	return d.text(raw)
+}
+
+// function interns the name in a FunctionDescriptor (_call_string in ray_event_converter.py): "Class.method" or "function". Python's names
+// are cut to the part after their last dot.
+func (d *Decoder) function(raw []byte) stringtable.ID {
+	if len(raw) == 0 {
+		return 0
+	}
+	if id, ok := d.functions[string(raw)]; ok {
+		return id
+	}
+	c := cursor{b: raw, whole: true}
+	d.build = d.build[:0]
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "pythonFunctionDescriptor", "python_function_descriptor":
+			class, function := d.functionNames(&c)
+			d.joinFunction(afterDot(class), afterDot(function))
+		case "javaFunctionDescriptor", "java_function_descriptor":
+			d.joinFunction(d.functionNames(&c))
+		case "cppFunctionDescriptor", "cpp_function_descriptor":
+			_, function := d.functionNames(&c)
+			d.joinFunction(nil, function)
+		default:
+			c.skip()
+		}
+	}
+	return d.functions.put(raw, d.strings.Intern(d.build))
+}
+
+// joinFunction leaves the function's full name in d.build.
+func (d *Decoder) joinFunction(class, function []byte) {
+	d.build = d.build[:0]
+	if len(class) > 0 {
+		d.build = append(append(d.build, class...), '.')
+	}
+	d.build = append(d.build, function...)
+}
+
+func (d *Decoder) functionNames(c *cursor) (class, function []byte) {
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "className", "class_name":
+			class = unquote(c.rawString(), nil)
+		case "functionName", "function_name":
+			function = unquote(c.rawString(), nil)
+		default:
+			c.skip()
+		}
+	}
+	return class, function
+}
+
+// afterDot returns the part of a name after its last dot.
+func afterDot(name []byte) []byte { return name[bytes.LastIndexByte(name, '.')+1:] }
+
+// taskLifecycle reads a TaskLifecycleEvent (_convert_task_lifecycle_event).
+func (d *Decoder) taskLifecycle(c *cursor) subject {
+	u := &d.update
+	u.reset()
+	var id []byte
+	var attempt int64
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "taskId", "task_id":
+			id = c.rawString()
+		case "taskAttempt", "task_attempt":
+			attempt = c.integer()
+		case "stateTransitions", "state_transitions":
+			for c.list(); c.more(); {
+				d.taskTransition(c)
+			}
+		case "rayErrorInfo", "ray_error_info":
+			d.errorInfo(c)
+		case "nodeId", "node_id":
+			u.Node = internID(d, c.rawString(), nodeBytes)
+		case "workerId", "worker_id":
+			u.Worker = internID(d, c.rawString(), workerBytes)
+		case "workerPid", "worker_pid":
+			u.PID = int32(c.integer())
+		case "jobId", "job_id":
+			u.Job = idOf[rayid.Job](c.rawString())
+		case "isDebuggerPaused", "is_debugger_paused":
+			switch string(c.scalar()) {
+			case "true":
+				u.Flags |= HasPaused | IsPaused
+			case "false":
+				u.Flags |= HasPaused
+			}
+		case "actorReprName", "actor_repr_name":
+			u.ReprName = d.text(c.rawString())
+		case "taskLogInfo", "task_log_info":
+			d.logInfo(c)
+		default:
+			c.skip()
+		}
+	}
+	if c.bad {
+		return unidentified
+	}
+	return d.task(id, attempt)
+}
+
+func (d *Decoder) taskTransition(c *cursor) {
+	var tr Transition
+	var at []byte
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "state":
+			tr.State = d.states.Parse(d.unquote(c.scalar()))
+		case "timestamp":
+			at = c.scalar()
+		default:
+			c.skip()
+		}
+	}
+	tr.Time = d.time(at)
+	d.update.Transitions = append(d.update.Transitions, tr)
+}
+
+// errorInfo reads a RayErrorInfo, of which the State API shows the type and the message without terminal colours.
+func (d *Decoder) errorInfo(c *cursor) {
+	u := &d.update
+	u.HasError = c.object()
+	u.ErrorType = d.text([]byte("WORKER_DIED")) // number 0, which not every writer of protobuf's JSON writes
+	for c.next() {
+		switch string(c.key) {
+		case "errorType", "error_type":
+			u.ErrorType = d.text(c.scalar())
+		case "errorMessage", "error_message":
+			u.ErrorText = appendWithoutColours(u.ErrorText[:0], d.unquote(c.rawString()))
+		default:
+			c.skip()
+		}
+	}
+}
+
+// appendWithoutColours drops what lies between an escape character and the next m (remove_ansi_escape_codes in ray/util/state/common.py).
+func appendWithoutColours(b, s []byte) []byte {
+	for {
+		i := bytes.IndexByte(s, 0x1b)
+		if i < 0 {
+			return append(b, s...)
+		}
+		n := bytes.IndexByte(s[i:], 'm')
+		if n < 0 {
+			return append(b, s...)
+		}
+		b, s = append(b, s[:i]...), s[i+n+1:]
+	}
+}
+
+// logInfo reads a TaskLogInfo.
+func (d *Decoder) logInfo(c *cursor) {
+	u := &d.update
+	if c.object() {
+		u.Flags |= HasLogInfo
+	}
+	for c.next() {
+		if c.peek() == 'n' {
+			c.skip() // not set
+			continue
+		}
+		switch string(c.key) {
+		case "stdoutFile", "stdout_file":
+			u.StdoutFile = d.text(c.rawString())
+		case "stderrFile", "stderr_file":
+			u.StderrFile = d.text(c.rawString())
+		case "stdoutStart", "stdout_start":
+			u.StdoutStart = c.integer()
+			u.Flags |= HasStdoutStart
+		case "stdoutEnd", "stdout_end":
+			u.StdoutEnd = c.integer()
+			u.Flags |= HasStdoutEnd
+		case "stderrStart", "stderr_start":
+			u.StderrStart = c.integer()
+			u.Flags |= HasStderrStart
+		case "stderrEnd", "stderr_end":
+			u.StderrEnd = c.integer()
+			u.Flags |= HasStderrEnd
+		default:
+			c.skip()
+		}
+	}
+	u.dropUnsetOffsets()
+}
+
+// dropUnsetOffsets removes values that are not set: Ray before 2.58 sends files and starts in one event and ends in another, and writes the
+// missing values as empty strings and 0.
+func (u *TaskUpdate) dropUnsetOffsets() {
+	if u.StdoutFile != 0 && u.StdoutEnd != 0 || u.StderrFile != 0 && u.StderrEnd != 0 {
+		return
+	}
+	for _, o := range [...]struct {
+		offset int64
+		told   TaskFlags
+	}{
+		{u.StdoutStart, HasStdoutStart}, {u.StdoutEnd, HasStdoutEnd}, {u.StderrStart, HasStderrStart}, {u.StderrEnd, HasStderrEnd},
+	} {
+		if o.offset == 0 {
+			u.Flags &^= o.told
+		}
+	}
+}
+
+// taskProfile reads a TaskProfileEvents.
+func (d *Decoder) taskProfile(c *cursor) subject {
+	u := &d.update
+	u.reset()
+	var id, unread []byte
+	var attempt int64
+	var by Profiler
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "taskId", "task_id":
+			id = c.rawString()
+		case "attemptNumber", "attempt_number":
+			attempt = c.integer()
+		case "jobId", "job_id":
+			u.Job = idOf[rayid.Job](c.rawString())
+		case "profileEvents", "profile_events":
+			// Extra data may contain the task's ID, so the events are read after it.
+			by, unread = d.profileEvents(c, d.task(id, 0) == ofTask)
+		default:
+			c.skip()
+		}
+	}
+	if c.bad {
+		return unidentified
+	}
+	about := d.task(id, attempt)
+	if none := idOf[rayid.Task](id); about == unidentified && len(id) > 0 && allAre(none[:], 0xff) {
+		return ofNobody
+	}
+	if about != ofTask || by == (Profiler{}) {
+		return about
+	}
+	u.Profiler = by
+	if len(unread) > 0 {
+		d.profileList(&cursor{b: unread, whole: true})
+	}
+	return about
+}
+
+// profileEvents reads a ProfileEvents. It reads its list of events only if asked to; otherwise it returns the list's text.
+func (d *Decoder) profileEvents(c *cursor, now bool) (by Profiler, unread []byte) {
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "componentType", "component_type":
+			by.Kind = d.text(c.rawString())
+		case "componentId", "component_id":
+			by.ID = d.anyBinary(c.rawString())
+		case "nodeIpAddress", "node_ip_address":
+			by.IP = d.text(c.rawString())
+		case "events":
+			if now {
+				d.profileList(c)
+			} else {
+				unread = c.value()
+			}
+		default:
+			c.skip()
+		}
+	}
+	return by, unread
+}
+
+func (d *Decoder) profileList(c *cursor) {
+	for c.list(); c.more(); {
+		d.profileEvent(c)
+	}
+}
+
+func (d *Decoder) profileEvent(c *cursor) {
+	var e ProfileEvent
+	c.object()
+	for c.next() {
+		switch string(c.key) {
+		case "startTime", "start_time":
+			e.Start = c.integer()
+		case "endTime", "end_time":
+			e.End = c.integer()
+		case "eventName", "event_name":
+			e.Name = d.text(c.rawString())
+		case "extraData", "extra_data":
+			e.Extra = d.extraData(c.rawString())
+		default:
+			c.skip()
+		}
+	}
+	if c.bad {
+		return
+	}
+	d.update.Profile = append(d.update.Profile, e)
+}

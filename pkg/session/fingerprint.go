@@ -1,0 +1,62 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Fingerprint identifies the stored objects that the session was read from.
+func (s *Session) Fingerprint() string { return s.fingerprint }
+
+// sourceHash computes the fingerprint of a session's sources while its objects are listed in order.
+//
+// Of logs it covers the names only, which Table.DeriveLogs uses. So compacting logs does not change the fingerprint.
+type sourceHash struct {
+	hash hash.Hash
+	log  string // the log listed last
+	buf  []byte
+}
+
+func newSourceHash() *sourceHash { return &sourceHash{hash: sha256.New()} }
+
+func (h *sourceHash) add(o layout.Object, b blob.Object) {
+	h.buf = h.buf[:0]
+	switch o.Kind {
+	case layout.Index, layout.OldIndex, layout.Series, layout.Metrics, layout.GrafanaDashboard:
+		return
+	case layout.Log:
+		if o.Stream == h.log {
+			return
+		}
+		h.log = o.Stream
+		h.buf = append(h.buf, o.Stream...)
+	default:
+		h.buf = append(h.buf, b.Key...)
+		h.buf = binary.AppendVarint(append(h.buf, 0), b.Size)
+		h.buf = append(h.buf, b.ETag...)
+	}
+	h.hash.Write(append(h.buf, 0))
+}
+
+func (h *sourceHash) sum() string { return hex.EncodeToString(h.hash.Sum(nil)) }
+
+// currentFingerprint lists the session and computes the fingerprint of what is stored now.
+func currentFingerprint(ctx context.Context, store blob.Reader, root string, ref layout.Session) (string, error) {
+	hash := newSourceHash()
+	for object, err := range store.List(ctx, layout.Prefix(root, ref), blob.ListOptions{}) {
+		if err != nil {
+			return "", fmt.Errorf("list session %s: %w", ref, err)
+		}
+		if o, err := layout.ParseObject(root, ref, object.Key); err == nil {
+			hash.add(o, object)
+		}
+	}
+	return hash.sum(), nil
+}

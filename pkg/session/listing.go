@@ -1,0 +1,123 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+	"github.com/rayhistory/historyserver/pkg/session/snapshots"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// listing is what can be learned of a session from the names of its objects.
+type listing struct {
+	events    []*chunks.Stream // the largest first
+	logs      *sessionlogs.Set
+	snapshots *snapshots.Set
+	ended     bool // session/end.json is there
+	foreign   int  // objects that do not belong to the layout
+	sources   Sources
+	version   listingVersion
+	bytes     int64 // memory that the names of events' objects take
+}
+
+// listingVersion changes when anything is stored.
+type listingVersion struct {
+	objects int
+	bytes   int64
+	last    time.Time // when the newest object was written
+}
+
+func (v *listingVersion) add(o blob.Object) {
+	v.objects++
+	v.bytes += o.Size
+	if o.ModTime.After(v.last) {
+		v.last = o.ModTime
+	}
+}
+
+// listSession lists the session's objects.
+func listSession(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts *Options) (*listing, error) {
+	return sortObjects(store, root, ref, store.List(ctx, layout.Prefix(root, ref), blob.ListOptions{}), opts)
+}
+
+// sortObjects sorts listed objects into events, logs and snapshots.
+func sortObjects(store blob.Reader, root string, ref layout.Session, objects iter.Seq2[blob.Object, error], opts *Options) (*listing, error) {
+	found := &listing{logs: sessionlogs.New(store), snapshots: snapshots.New(store, snapshots.Options{Memory: opts.Memory, Grew: opts.Grew})}
+	streams := make(map[string]*chunks.Stream)
+	hash := newSourceHash()
+	for object, err := range bounded(objects, found, opts.MayHold) {
+		if err != nil {
+			return nil, fmt.Errorf("list session %s: %w", ref, err)
+		}
+		o, err := layout.ParseObject(root, ref, object.Key)
+		if err != nil {
+			found.foreign++
+			found.version.add(object)
+			continue
+		}
+		hash.add(o, object)
+		if o.Kind != layout.OldIndex {
+			found.version.add(object)
+		}
+		switch o.Kind {
+		case layout.NodeEvents, layout.JobEvents:
+			stream := streams[o.Stream]
+			if stream == nil {
+				stream = &chunks.Stream{Key: o.Stream, Kind: o.Kind}
+				streams[o.Stream] = stream
+				found.events = append(found.events, stream)
+			}
+			stream.Add(o, object)
+			found.bytes += int64(2*unsafe.Sizeof(chunks.Chunk{})) + int64(len(object.Key)+len(object.ETag)) // twice, because lists grow by doubling
+			opts.Progress.ObjectsTotal.Add(1)
+			opts.Progress.BytesTotal.Add(object.Size)
+		case layout.Log:
+			found.logs.Add(o, object)
+		case layout.Snapshot, layout.Series:
+			found.snapshots.Add(o, object)
+		case layout.Metadata:
+			found.ended = found.ended || object.Key == layout.MetadataKey(root, ref, layout.End)
+		}
+	}
+	found.sources.Fingerprint = hash.sum()
+	for _, stream := range found.events {
+		stream.Sort()
+	}
+	// The largest first: a large stream begun last would keep one reader busy after all others are done.
+	slices.SortFunc(found.events, func(a, b *chunks.Stream) int {
+		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(a.Key, b.Key))
+	})
+	return found, nil
+}
+
+// listingStep is how many objects are listed between two checks of the memory they take.
+const listingStep = 10_000
+
+// bounded ends a listing with an error when its result takes more memory than the load may hold.
+func bounded(objects iter.Seq2[blob.Object, error], found *listing, mayHold func(held int64) bool) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		n := 0
+		for object, err := range objects {
+			if n++; err == nil && n%listingStep == 0 {
+				err = tasktable.CheckBudget(mayHold, found.memory())
+			}
+			if !yield(object, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// memory is about how many bytes the listing holds.
+func (l *listing) memory() int64 {
+	return l.bytes + l.logs.MemoryBytes() + l.snapshots.MemoryBytes()
+}

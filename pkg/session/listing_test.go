@@ -1,0 +1,62 @@
+package session
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// actorLines are events that define so many actors, each with so many bytes of name.
+func actorLines(n, name int) string {
+	var b strings.Builder
+	for i := range n {
+		var id rayid.Actor
+		binary.BigEndian.PutUint32(id[:], uint32(i+1))
+		fmt.Fprintf(&b, `{"eventId": "AA==", "sessionName": %q, "timestamp": "2026-11-20T23:19:48Z", "eventType": "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent": {"actorId": %q, "name": %q}}`+"\n",
+			testSession.Name, base64.StdEncoding.EncodeToString(id[:]), strings.Repeat("n", name))
+	}
+	return b.String()
+}
+
+// TestEntitiesCount: rows of small tables are charged while they are read, and afterwards. What cannot be divided and has no room ends the
+// load with what is to be done.
+func TestEntitiesCount(t *testing.T) {
+	const actors, name = 2000, 40_000
+	b := newBucket()
+	b.objects[testWhole] = []byte(actorLines(actors, name))
+	var most int64
+	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: func(held int64) bool {
+		most = max(most, held)
+		return true
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Actors) != actors || s.MemoryBytes() < actors*name || most < actors*name {
+		t.Errorf("%d actors, %d bytes, at most %d while loading; want %d", len(s.Actors), s.MemoryBytes(), most, actors*name)
+	}
+	_, err = Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: func(held int64) bool { return held < 70<<20 }})
+	if !errors.Is(err, tasktable.ErrOverBudget) || !strings.Contains(err.Error(), "--session-cache-max-memory") {
+		t.Errorf("no room for actors: %v", err)
+	}
+}
+
+// TestListingCounts: names of objects are charged while they are listed.
+func TestListingCounts(t *testing.T) {
+	b := newBucket()
+	for i := range 6*listingStep + 1 {
+		path := fmt.Sprintf("%s%d.out", strings.Repeat(strings.Repeat("n", 100)+"/", 8), i)
+		b.objects[layout.LogChunkKey(layout.LogKey(layout.DefaultRoot, testSession, testNode, path), 0, layout.Plain)] = nil
+	}
+	_, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: func(held int64) bool { return held < 70<<20 }})
+	if !errors.Is(err, tasktable.ErrOverBudget) {
+		t.Errorf("no room for names: %v", err)
+	}
+}

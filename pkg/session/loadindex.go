@@ -1,0 +1,179 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// loadIndex loads a listed session from its index. It returns nil if no index can be used.
+func (s *source) loadIndex(ctx context.Context, ref layout.Session, found *listing) (*Session, error) {
+	if s.opts.Index == nil {
+		return nil, nil
+	}
+	tables, err := s.openIndex(ctx, ref, found.sources)
+	if err != nil || tables == nil {
+		return nil, err
+	}
+	if tables.Fingerprint != found.sources.Fingerprint {
+		return s.loadCheckpoint(ctx, ref, found, tables)
+	}
+	return s.indexedSession(ctx, ref, found, tables)
+}
+
+// openIndex returns the tables of an index; nil if no index can be used.
+func (s *source) openIndex(ctx context.Context, ref layout.Session, sources Sources) (*Tables, error) {
+	tables, err := s.opts.Index.Open(ctx, ref, sources, s.opts.MayHold)
+	s.refused = nil
+	if errors.Is(err, tasktable.ErrDamaged) {
+		s.refused = err
+		return nil, nil
+	}
+	return tables, err
+}
+
+// indexedSession makes a session of an index's tables; nil if they are damaged.
+func (s *source) indexedSession(ctx context.Context, ref layout.Session, found *listing, tables *Tables) (*Session, error) {
+	out, err := s.fromTables(ctx, ref, found, tables)
+	if errors.Is(err, tasktable.ErrDamaged) {
+		s.rejectIndex(ref, found.sources.Fingerprint, err)
+		return nil, nil
+	}
+	return out, err
+}
+
+// fromTables makes a session of an index.
+func (s *source) fromTables(ctx context.Context, ref layout.Session, found *listing, from *Tables) (*Session, error) {
+	tables, err := from.Builder()
+	if err != nil {
+		return nil, err
+	}
+	out := &Session{
+		Ref: ref, Set: from.Set, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended,
+		Start: from.Start, End: from.End, Warnings: from.Warnings, damage: min(max(0, from.Damage), len(from.Warnings)),
+		source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
+	}
+	out.fixed = out.Set.MemoryBytes() + found.bytes
+	ends, err := out.ends(ctx, tables.Strings)
+	if err != nil {
+		return nil, err
+	}
+	out.Tasks = tables.FreezePaged(&from.Stored, ends, func(reason error) { s.opts.Index.Reject(ref, out.fingerprint, reason) })
+	s.version, s.indexed = found.version, true
+	return out, nil
+}
+
+// rejectIndex reports that the tables of an index turned out to be damaged.
+func (s *source) rejectIndex(ref layout.Session, fingerprint string, reason error) {
+	s.refused = reason
+	s.opts.Index.Reject(ref, fingerprint, reason)
+}
+
+// refuseIndex adds the reason why the index was not used to the session's warnings.
+func (s *source) refuseIndex(out *Session) {
+	if s.refused != nil {
+		out.Warnings, out.refused = append(slices.Clone(out.Warnings), fmt.Sprintf("the session's index was not used, its events were replayed: %v", s.refused)), 1
+	}
+}
+
+// The events of a session may be a hundred thousand objects, which take a hundred requests to list. An index that was made after the session
+// settled is therefore trusted at first: only the folders besides those of events are listed. Verify lists the rest later.
+
+// loadSettled makes a session of such an index, whose objects are stored. It returns nil if the index was made before the session settled.
+func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []blob.Object) (*Session, error) {
+	if len(stored) == 0 {
+		return nil, nil
+	}
+	tables, err := s.openIndex(ctx, ref, Sources{Index: stored})
+	if tables == nil || err != nil {
+		return nil, err
+	}
+	found, err := sortObjects(s.store, s.root, ref, besideEvents(ctx, s.store, layout.Prefix(s.root, ref)), &s.opts)
+	if err != nil || !found.ended {
+		return nil, err
+	}
+	s.equip(found)
+	found.sources.Fingerprint = tables.Fingerprint
+	out, err := s.indexedSession(ctx, ref, found, tables)
+	s.unlisted = out != nil
+	return out, err
+}
+
+// listIndex lists the objects of the session's index.
+func (s *source) listIndex(ctx context.Context, ref layout.Session) (stored []blob.Object, err error) {
+	if s.opts.Index == nil {
+		return nil, nil
+	}
+	for o, err := range s.store.List(ctx, layout.IndexPrefix(s.root, ref), blob.ListOptions{}) {
+		if err != nil {
+			return nil, fmt.Errorf("list the index: %w", err)
+		}
+		stored = append(stored, o)
+	}
+	return stored, nil
+}
+
+// besideEvents lists a session's objects without the events.
+func besideEvents(ctx context.Context, store blob.Reader, prefix string) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		for o, err := range store.List(ctx, prefix, blob.ListOptions{Delimited: true}) {
+			if err != nil || !o.Prefix {
+				if !yield(o, err) {
+					return
+				}
+				continue
+			}
+			below := store.List(ctx, o.Key, blob.ListOptions{})
+			switch folder := path.Base(o.Key); {
+			case folder == "node_events" || folder == "job_events":
+				continue
+			case isNode(folder):
+				below = besideEvents(ctx, store, o.Key) // the newer layout's folder of a node
+			}
+			for object, err := range below {
+				if !yield(object, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func isNode(folder string) bool {
+	_, err := rayid.Parse[rayid.Node](folder)
+	return err == nil
+}
+
+// Listed reports whether all sources of the session were listed when it was loaded. If not, a settled index was trusted, see Verify.
+func (s *Session) Listed() bool { return !s.source.unlisted }
+
+// LastStored is when the newest of the session's objects was stored; zero after a refresh found more.
+func (s *Session) LastStored() time.Time { return s.stored }
+
+// Verify lists the sources of the session's index, if Load did not. If they have changed, the session becomes Broken and its index is
+// rejected.
+func (s *Session) Verify(ctx context.Context) error {
+	if !s.source.unlisted {
+		return nil
+	}
+	fingerprint, err := currentFingerprint(ctx, s.source.store, s.source.root, s.Ref)
+	if err != nil {
+		return fmt.Errorf("verify the index of session %s: %w", s.Ref, err)
+	}
+	if fingerprint != s.fingerprint {
+		s.Tasks.Invalidate(fmt.Errorf("%w: it was not made of what is stored now", tasktable.ErrDamaged))
+	}
+	return nil
+}
+
+// Indexed says that the tables come from an index.
+func (s *Session) Indexed() bool { return s.source.indexed }

@@ -1,0 +1,154 @@
+package sessionlogs
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// bomb is so many bytes without a line end, compressed to some thousandths of them.
+func bomb(t *testing.T, size int64) string {
+	t.Helper()
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := make([]byte, 1<<20)
+	for n := int64(0); n < size; n += int64(len(zeros)) {
+		if _, err := z.Write(zeros); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// stored adds an object as it is to a log.
+func stored(t *testing.T, set *Set, store *memstore.Store, path string, offset int64, c layout.Compression, body string) {
+	t.Helper()
+	key := layout.LogChunkKey(layout.LogKey("log", logSession, logNode, path), offset, c)
+	store.Objects[key] = []byte(body)
+	o, err := layout.ParseObject("log", logSession, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Add(o, blob.Object{Key: key, Size: int64(len(body))})
+}
+
+// TestBombs: however much a chunk of a log decodes to, and wherever the next one says that it begins, the tail takes little memory and
+// no more is read of a chunk than one may have.
+func TestBombs(t *testing.T) {
+	zeros := bomb(t, 4*maxChunkBytes)
+	for name, offset := range map[string]int64{"alone": 0, "before a gap": 1 << 40, "before the last offset there is": math.MaxInt64} {
+		t.Run(name, func(t *testing.T) {
+			set, store := logOf(t, "raylet.out")
+			stored(t, set, store, "raylet.out", 0, layout.Zstd, zeros)
+			if offset > 0 {
+				stored(t, set, store, "raylet.out", offset, layout.Zstd, "")
+				stored(t, set, store, "raylet.out", offset-1, layout.Plain, "x\ny\n")
+			}
+			var written byteCounter
+			used := memstore.Allocated(func() {
+				f := open(t, set, "raylet.out")
+				start, err := f.TailStart(t.Context(), f.Size(), 10)
+				if err != nil || start != 0 {
+					t.Errorf("the tail begins at %d, %v", start, err)
+				}
+				if err := f.WriteRange(t.Context(), &written, start, f.Size()); err != nil {
+					t.Error(err)
+				}
+			})
+			if used > 32<<20 {
+				t.Errorf("%d bytes were allocated", used)
+			}
+			if written > maxChunkBytes+8 {
+				t.Errorf("%d bytes were read of a chunk, want at most %d", written, maxChunkBytes)
+			}
+		})
+	}
+}
+
+// TestWideWindow: a chunk that asks for a larger window than any collector uses is refused before it is allocated.
+func TestWideWindow(t *testing.T) {
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b, zstd.WithWindowSize(512<<20), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	set, store := logOf(t, "raylet.out")
+	stored(t, set, store, "raylet.out", 0, layout.Zstd, b.String())
+	stored(t, set, store, "raylet.out", 1<<20, layout.Plain, "x")
+	used := memstore.Allocated(func() {
+		if err := open(t, set, "raylet.out").WriteRange(t.Context(), io.Discard, 0, 10); err == nil {
+			t.Error("it was read")
+		}
+	})
+	if used > 16<<20 {
+		t.Errorf("%d bytes were allocated", used)
+	}
+}
+
+// TestTailOfChunks: where lines begin does not depend on how they are stored; a compressed chunk may end before the next one begins.
+func TestTailOfChunks(t *testing.T) {
+	const first, last = "one\ntwo\nthree\n", "four\nfive"
+	for _, compression := range []layout.Compression{layout.Plain, layout.Gzip, layout.Zstd} {
+		for _, gap := range []int64{0, 100} {
+			set, _ := logOf(t, "raylet.out", testChunk{0, first, compression}, testChunk{int64(len(first)) + gap, last, compression})
+			f := open(t, set, "raylet.out")
+			for n, want := range []string{"", "five", last, "three\n" + last, "two\nthree\n" + last, first + last, first + last} {
+				start, err := f.TailStart(t.Context(), f.Size(), n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := readRange(t, f, start, f.Size()); got != want {
+					t.Errorf("compression %d, gap %d: the last %d lines are %q, want %q", compression, gap, n, got, want)
+				}
+			}
+			start, err := f.TailStart(t.Context(), int64(len("one\ntwo\n")), 1)
+			if err != nil || start != 4 {
+				t.Errorf("the line before 8 begins at %d, %v", start, err)
+			}
+		}
+	}
+}
+
+// TestLogReaderLeaves: who has left does not wait for a decoder.
+func TestLogReaderLeaves(t *testing.T) {
+	for range cap(decoders) {
+		decoders <- struct{}{}
+	}
+	defer func() {
+		for range cap(decoders) {
+			<-decoders
+		}
+	}()
+	set, _ := logOf(t, "raylet.out", testChunk{0, strings.Repeat("x", 100), layout.Zstd})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := set.Open(ctx, logNode, "raylet.out"); err == nil {
+		t.Error("it was read")
+	}
+}

@@ -1,0 +1,162 @@
+package sessionlogs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// File reads one stored log by ranges of its uncompressed bytes, whatever chunks it is stored in.
+//
+// Chunks may overlap (two writers, an interrupted compaction): every byte is read from one of them. Bytes that no chunk holds are skipped;
+// the others keep the offsets that they had in the file.
+type File struct {
+	store    blob.Reader
+	stream   string // the key that its chunks share
+	segments []segment
+}
+
+// segment is the bytes [start, end) of a log, all taken from one chunk.
+type segment struct {
+	start, end int64
+	chunk      chunk
+}
+
+const (
+	// maxChunkBytes bounds the uncompressed size of one compressed chunk: collectors cut at 8 MiB. Bytes beyond it are not read.
+	maxChunkBytes = 64 << 20
+	// maxOffset bounds where a chunk may begin, so that sums of offsets and sizes cannot overflow.
+	maxOffset = 1 << 60
+)
+
+// index decides which chunk every byte is taken from. A compressed chunk holds the bytes up to the next one's, if it does not end before:
+// how many it has shows when it is read.
+func (f *File) index(ctx context.Context, chunks []chunk) error {
+	var covered int64
+	for i, c := range chunks {
+		if c.offset > maxOffset || c.size > maxOffset {
+			continue
+		}
+		end := c.offset + c.size
+		if c.compression != layout.Plain {
+			next := nextOffset(chunks[i+1:], c.offset)
+			if next > c.offset+maxChunkBytes {
+				next = c.offset + maxChunkBytes
+			}
+			if next < 0 {
+				n, err := f.uncompressedSize(ctx, c)
+				if err != nil {
+					return err
+				}
+				next = c.offset + n
+			}
+			end = next
+		}
+		if start := max(covered, c.offset); start < end {
+			f.segments = append(f.segments, segment{start: start, end: end, chunk: c})
+			covered = end
+		}
+	}
+	return nil
+}
+
+// nextOffset is the first offset in chunks past offset, or -1: a compressed chunk ends where the next one starts.
+func nextOffset(chunks []chunk, offset int64) int64 {
+	for _, c := range chunks {
+		if c.offset > offset {
+			return c.offset
+		}
+	}
+	return -1
+}
+
+func (f *File) uncompressedSize(ctx context.Context, c chunk) (int64, error) {
+	var n byteCounter
+	err := f.copySegment(ctx, &n, c, 0, maxChunkBytes)
+	return int64(n), err
+}
+
+type byteCounter int64
+
+func (n *byteCounter) Write(p []byte) (int, error) {
+	*n += byteCounter(len(p))
+	return len(p), nil
+}
+
+// Size is the length of the log in bytes, as it was on the node's disk.
+func (f *File) Size() int64 {
+	if len(f.segments) == 0 {
+		return 0
+	}
+	return f.segments[len(f.segments)-1].end
+}
+
+// WriteRange copies the bytes [start, end) to w, reading no others where chunks are plain; end is cut at the log's size.
+func (f *File) WriteRange(ctx context.Context, w io.Writer, start, end int64) error {
+	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end > start })
+	for ; i < len(f.segments) && f.segments[i].start < end; i++ {
+		s := f.segments[i]
+		from, to := max(start, s.start), min(end, s.end)
+		if err := f.copySegment(ctx, w, s.chunk, from-s.chunk.offset, to-from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decoders bounds how many compressed chunks are read at a time: each takes a window of up to 8 MiB.
+var decoders = make(chan struct{}, 16)
+
+// copySegment copies n uncompressed bytes of a chunk from offset.
+func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n int64) error {
+	if c.compression != layout.Plain {
+		select {
+		case decoders <- struct{}{}:
+			defer func() { <-decoders }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	object := blob.Object{Key: f.key(c), Size: c.size}
+	in := &chunks.Stream{Key: f.stream, Kind: layout.Log, Chunks: []chunks.Chunk{{Object: object, Offset: c.offset, Compression: c.compression}}}
+	start := c.offset + offset
+	r := chunks.NewReader(ctx, f.store, in, chunks.Options{From: start, To: start + n})
+	defer r.Close()
+	if _, err := io.Copy(w, r); err != nil {
+		return fmt.Errorf("read a log: %w", err)
+	}
+	return nil
+}
+
+// ReadRange returns the bytes [start, end), cut at the log's size.
+func (f *File) ReadRange(ctx context.Context, start, end int64) ([]byte, error) {
+	var b bytes.Buffer
+	err := f.WriteRange(ctx, &b, start, end)
+	return b.Bytes(), err
+}
+
+func (f *File) key(c chunk) string {
+	if c.key != "" {
+		return c.key
+	}
+	return layout.LogChunkKey(f.stream, c.offset, c.compression)
+}
+
+// StoredBy is how many bytes from the log's start had been stored by a moment (Unix nanoseconds): those were written before it. More may
+// have been written: collectors store at intervals, and a copied bucket has the times of the copy.
+func (f *File) StoredBy(at int64) int64 {
+	var end int64
+	for _, s := range f.segments {
+		if s.chunk.stored == 0 || s.chunk.stored > at {
+			break
+		}
+		end = s.end
+	}
+	return end
+}

@@ -1,0 +1,50 @@
+package sessionlogs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Refresh returns the log with the chunks stored since f was opened, or f itself if there are none.
+func (f *File) Refresh(ctx context.Context) (*File, error) {
+	if f.stream == "" {
+		return f, nil // the zero File
+	}
+	var chunks []chunk
+	known := map[string]bool{}
+	for _, s := range f.segments {
+		if key := f.key(s.chunk); !known[key] {
+			known[key] = true
+			chunks = append(chunks, s.chunk)
+		}
+	}
+	grown := false
+	after := blob.ListOptions{StartAfter: layout.SpelledChunkKey(f.stream, f.Size()-1, layout.Plain)}
+	for object, err := range f.store.List(ctx, f.stream, after) {
+		if err != nil {
+			return nil, fmt.Errorf("look for more of log %q: %w", f.stream, err)
+		}
+		stream, offset, compression, _ := layout.ParseChunk(object.Key)
+		if stream != f.stream || known[object.Key] || offset < f.Size() {
+			continue
+		}
+		c := chunk{offset: offset, size: object.Size, compression: compression}
+		if object.Key != layout.LogChunkKey(f.stream, offset, compression) {
+			c.key = object.Key
+		}
+		chunks, grown = append(chunks, c), true
+	}
+	if !grown {
+		return f, nil
+	}
+	slices.SortFunc(chunks, compareChunks)
+	next := &File{store: f.store, stream: f.stream}
+	if err := next.index(ctx, chunks); err != nil {
+		return nil, fmt.Errorf("look for more of log %q: %w", f.stream, err)
+	}
+	return next, nil
+}

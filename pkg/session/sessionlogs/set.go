@@ -1,0 +1,177 @@
+package sessionlogs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Set lists the stored log files by node. It is safe for concurrent use.
+type Set struct {
+	store blob.Reader
+
+	mu    sync.RWMutex
+	nodes map[rayid.Node]*nodeLogs
+	bytes int64 // estimate of the memory held
+	// contents changes with the chunks there are: it is the sum of their hashes, which does not depend on the order in which they are added.
+	contents uint64
+}
+
+// nodeLogs are the logs of one node.
+type nodeLogs struct {
+	files  map[string]*stream // path below the node's logs folder → its chunks
+	sorted []string           // the paths, sorted; nil after one was added
+}
+
+// stream is one log file.
+type stream struct {
+	key    string
+	chunks []chunk // in the order of compareChunks
+}
+
+// chunk is one stored object of a log. It is smaller than a chunks.Chunk, for a session may have a hundred thousand.
+type chunk struct {
+	offset      int64 // of the chunk's first byte in the stream, uncompressed
+	size        int64 // bytes as stored
+	compression layout.Compression
+	stored      int64  // when the store says that it was written, Unix ns; 0 if it does not
+	key         string // only where it differs from the key that layout builds of the rest
+}
+
+// New makes an empty set whose files are read from store.
+func New(store blob.Reader) *Set {
+	return &Set{store: store, nodes: make(map[rayid.Node]*nodeLogs)}
+}
+
+// Add adds one stored object of a log. An object that was added before is replaced.
+func (l *Set) Add(o layout.Object, b blob.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	logs := l.nodes[o.Node]
+	if logs == nil {
+		logs = &nodeLogs{files: make(map[string]*stream)}
+		l.nodes[o.Node] = logs
+	}
+	w := logs.files[o.Path]
+	if w == nil {
+		w = &stream{key: o.Stream}
+		logs.files[o.Path], logs.sorted = w, nil
+		l.bytes += int64(len(o.Path)+len(o.Stream)) + 160
+	}
+	c := chunk{offset: o.Offset, size: b.Size, compression: o.Compression}
+	if !b.ModTime.IsZero() {
+		c.stored = b.ModTime.UnixNano()
+	}
+	if b.Key != layout.LogChunkKey(w.key, o.Offset, o.Compression) {
+		c.key = b.Key
+	}
+	i, found := slices.BinarySearchFunc(w.chunks, c, compareChunks)
+	if found {
+		l.contents += chunkHash(b.Key, c.size) - chunkHash(b.Key, w.chunks[i].size)
+		w.chunks[i] = c
+		return
+	}
+	l.contents += chunkHash(b.Key, c.size)
+	w.chunks = slices.Insert(w.chunks, i, c)
+	l.bytes += 64 + int64(len(c.key))
+}
+
+func chunkHash(key string, size int64) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %s", size, key)
+	return h.Sum64()
+}
+
+// Contents changes with the chunks there are.
+func (l *Set) Contents() uint64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.contents
+}
+
+// Version changes whenever a log does; with head above 0 only until it has so many bytes. A log that is not there has one too.
+func (l *Set) Version(node rayid.Node, path string, head int64) string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	logs := l.nodes[node]
+	if logs == nil || logs.files[path] == nil {
+		return "-"
+	}
+	chunks := logs.files[path].chunks
+	var n uint64
+	for i, c := range chunks {
+		if head > 0 && i > 0 && c.offset >= head {
+			return fmt.Sprintf("%x.", n)
+		}
+		n += chunkHash(c.key, c.offset^c.size<<20)
+	}
+	return fmt.Sprintf("%x", n)
+}
+
+// compareChunks orders by offset. Of several chunks at one offset, which an interrupted compaction leaves, plain ones come first, because
+// their length is known.
+func compareChunks(a, b chunk) int {
+	return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.compression, b.compression), cmp.Compare(a.key, b.key))
+}
+
+// Nodes lists the nodes that left logs, in order of their IDs.
+func (l *Set) Nodes() []rayid.Node {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(l.nodes), func(a, b rayid.Node) int { return slices.Compare(a[:], b[:]) })
+}
+
+// Paths lists the log files of a node, as paths below its logs folder, sorted; none if the node is unknown. The list must not be changed.
+func (l *Set) Paths(node rayid.Node) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	logs := l.nodes[node]
+	if logs == nil {
+		return nil
+	}
+	if logs.sorted == nil {
+		logs.sorted = slices.Sorted(maps.Keys(logs.files))
+	}
+	return logs.sorted
+}
+
+// MemoryBytes estimates the memory the set holds.
+func (l *Set) MemoryBytes() int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.bytes
+}
+
+// Open gives one log file as it was listed. An unknown node or path is os.ErrNotExist.
+//
+// Where the last chunk is compressed it is read to learn the file's size.
+func (l *Set) Open(ctx context.Context, node rayid.Node, path string) (*File, error) {
+	l.mu.RLock()
+	var w *stream
+	if logs := l.nodes[node]; logs != nil {
+		w = logs.files[path]
+	}
+	var key string
+	var chunks []chunk
+	if w != nil {
+		key, chunks = w.key, slices.Clone(w.chunks)
+	}
+	l.mu.RUnlock()
+	if w == nil {
+		return nil, fmt.Errorf("open log %q of node %s: %w", path, node, os.ErrNotExist)
+	}
+	f := &File{store: l.store, stream: key}
+	if err := f.index(ctx, chunks); err != nil {
+		return nil, fmt.Errorf("open log %q of node %s: %w", path, node, err)
+	}
+	return f, nil
+}

@@ -1,0 +1,180 @@
+package sessionlogs
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+var (
+	logSession = layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	logNode    = rayid.Node{0x11, 27: 0x58}
+)
+
+// testChunk is a part of a log: text from offset on.
+type testChunk struct {
+	offset      int64
+	text        string
+	compression layout.Compression
+}
+
+// logOf stores chunks as one log, in the order they come.
+func logOf(t *testing.T, path string, chunks ...testChunk) (*Set, *memstore.Store) {
+	t.Helper()
+	store := memstore.New()
+	set := New(store)
+	for _, c := range chunks {
+		key := layout.LogChunkKey(layout.LogKey("log", logSession, logNode, path), c.offset, c.compression)
+		store.Objects[key] = layouttest.Pack(t, c.text, c.compression)
+		o, err := layout.ParseObject("log", logSession, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Add(o, blob.Object{Key: key, Size: int64(len(store.Objects[key]))})
+	}
+	return set, store
+}
+
+func open(t *testing.T, set *Set, path string) *File {
+	t.Helper()
+	f, err := set.Open(t.Context(), logNode, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func readRange(t *testing.T, f *File, start, end int64) string {
+	t.Helper()
+	b, err := f.ReadRange(t.Context(), start, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestLogOfChunks(t *testing.T) {
+	const whole = "one\ntwo\nthree\nfour\nfive\n"
+	for name, chunks := range map[string][]testChunk{
+		"one":             {{0, whole, layout.Plain}},
+		"three":           {{0, "one\ntwo\n", layout.Plain}, {8, "three\n", layout.Plain}, {14, "four\nfive\n", layout.Plain}},
+		"not in order":    {{14, "four\nfive\n", layout.Plain}, {0, "one\ntwo\n", layout.Plain}, {8, "three\n", layout.Plain}},
+		"gzip":            {{0, "one\ntwo\n", layout.Gzip}, {8, "three\nfour\nfive\n", layout.Gzip}},
+		"zstd":            {{0, whole, layout.Zstd}},
+		"mixed":           {{0, "one\ntwo\n", layout.Zstd}, {8, "three\n", layout.Plain}, {14, "four\nfive\n", layout.Gzip}},
+		"two writers":     {{0, "one\ntwo\nthr", layout.Plain}, {8, "three\nfour\nfive\n", layout.Plain}},
+		"compacted":       {{0, whole, layout.Plain}, {8, "three\n", layout.Plain}, {14, "four\nfive\n", layout.Plain}},
+		"compacted, gzip": {{0, whole, layout.Plain}, {0, "one\ntwo\n", layout.Gzip}, {8, "three\nfour\nfive\n", layout.Gzip}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, _ := logOf(t, "raylet.out", chunks...)
+			f := open(t, set, "raylet.out")
+			if f.Size() != int64(len(whole)) {
+				t.Errorf("size %d, want %d", f.Size(), len(whole))
+			}
+			for start := range int64(len(whole)) {
+				for end := start; end <= int64(len(whole)); end++ {
+					if got := readRange(t, f, start, end); got != whole[start:end] {
+						t.Fatalf("[%d, %d) is %q, want %q", start, end, got, whole[start:end])
+					}
+				}
+			}
+			for n := range 7 {
+				start, err := f.TailStart(t.Context(), f.Size(), n)
+				lines := strings.SplitAfter(whole, "\n")
+				if want := strings.Join(lines[max(0, 5-n):], ""); err != nil || whole[start:] != want {
+					t.Errorf("last %d lines: %q, %v, want %q", n, whole[start:], err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLogWithGap(t *testing.T) {
+	set, _ := logOf(t, "a.log", testChunk{0, "one\n", layout.Plain}, testChunk{50, "two\n", layout.Plain}, testChunk{104, "three\n", layout.Plain})
+	f := open(t, set, "a.log")
+	if got := readRange(t, f, 0, f.Size()); got != "one\ntwo\nthree\n" || f.Size() != 110 {
+		t.Errorf("%q of %d bytes", got, f.Size())
+	}
+	if got := readRange(t, f, 104, 110); got != "three\n" {
+		t.Errorf("the bytes after a gap keep their offsets: got %q", got)
+	}
+	for n, want := range map[int]string{1: "three\n", 2: "two\nthree\n", 3: "one\ntwo\nthree\n", 4: "one\ntwo\nthree\n"} {
+		start, err := f.TailStart(t.Context(), f.Size(), n)
+		if got := readRange(t, f, start, f.Size()); err != nil || got != want {
+			t.Errorf("last %d lines: %q, %v, want %q", n, got, err, want)
+		}
+	}
+}
+
+func TestTailWithoutLineEnd(t *testing.T) {
+	set, _ := logOf(t, "a.log", testChunk{0, "one\ntwo", layout.Plain})
+	f := open(t, set, "a.log")
+	for n, want := range map[int]int64{1: 4, 2: 0} {
+		if start, err := f.TailStart(t.Context(), f.Size(), n); err != nil || start != want {
+			t.Errorf("last %d lines start at %d, %v, want %d", n, start, err, want)
+		}
+	}
+}
+
+// TestTailReadsLittle: a tail of a large log costs what the tail is long.
+func TestTailReadsLittle(t *testing.T) {
+	const chunkLines, chunks = 40_000, 8
+	var parts []testChunk
+	line := strings.Repeat("x", 99) + "\n"
+	for i := range chunks {
+		parts = append(parts, testChunk{int64(i * chunkLines * len(line)), strings.Repeat(line, chunkLines), layout.Plain})
+	}
+	set, store := logOf(t, "big.log", parts...)
+	f := open(t, set, "big.log")
+	start, err := f.TailStart(t.Context(), f.Size(), 1000)
+	if want := f.Size() - 1000*int64(len(line)); err != nil || start != want {
+		t.Fatalf("start %d, %v, want %d", start, err, want)
+	}
+	if limit := 4 * 1000 * int64(len(line)); store.Read.Load() > limit {
+		t.Errorf("read %d bytes of %d, want at most %d", store.Read.Load(), f.Size(), limit)
+	}
+}
+
+func TestLogSetNames(t *testing.T) {
+	set, _ := logOf(t, "serve/replica.log", testChunk{0, "x\n", layout.Plain}, testChunk{2, "y\n", layout.Plain})
+	if nodes := set.Nodes(); !slices.Equal(nodes, []rayid.Node{logNode}) {
+		t.Errorf("nodes %v", nodes)
+	}
+	if paths := set.Paths(logNode); !slices.Equal(paths, []string{"serve/replica.log"}) {
+		t.Errorf("paths %v", paths)
+	}
+	if set.Paths(rayid.Node{1}) != nil {
+		t.Error("an unknown node has paths")
+	}
+	for _, path := range []string{"serve", "nope", "", "../x"} {
+		if _, err := set.Open(t.Context(), logNode, path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("open %q: %v", path, err)
+		}
+	}
+}
+
+// TestBrokenChunk: what cannot be decompressed is an error that names the object.
+func TestBrokenChunk(t *testing.T) {
+	set, store := logOf(t, "a.log", testChunk{0, "one\n", layout.Gzip}, testChunk{4, "two\n", layout.Plain})
+	for key := range store.Objects {
+		if strings.HasSuffix(key, ".gz") {
+			store.Objects[key] = []byte("not gzip")
+		}
+	}
+	f := open(t, set, "a.log")
+	if _, err := f.ReadRange(t.Context(), 0, 4); err == nil || !strings.Contains(err.Error(), "a.log.@") {
+		t.Errorf("error %v", err)
+	}
+	if got := readRange(t, f, 4, 8); got != "two\n" {
+		t.Errorf("the chunk after it: %q", got)
+	}
+}

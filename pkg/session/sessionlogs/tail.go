@@ -1,0 +1,66 @@
+package sessionlogs
+
+import (
+	"context"
+	"io"
+	"sort"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Of a plain chunk tailBlock bytes are read at first when looking backwards for line ends, then more, up to maxTailBlock.
+const (
+	tailBlock    = 64 << 10
+	maxTailBlock = 1 << 20
+)
+
+// TailStart is the offset at which the last n lines before end begin. It looks at the log backwards, so a tail of a large log costs what
+// the tail is long, or one chunk where that is compressed. A last line without a line end counts as a line.
+func (f *File) TailStart(ctx context.Context, end int64, n int) (int64, error) {
+	end = min(end, f.Size())
+	if n <= 0 {
+		return end, nil
+	}
+	lines := lineEnds{wanted: n}
+	block := int64(tailBlock)
+	for pos := end; pos > 0; {
+		start, compressed := f.blockStart(pos, block)
+		found, err := int64(0), error(nil)
+		if compressed {
+			found, err = lines.inStream(func(w io.Writer) error { return f.WriteRange(ctx, w, start, pos) })
+		} else {
+			var buf []byte
+			if buf, err = f.ReadRange(ctx, start, pos); err == nil {
+				found = lines.in(buf)
+			}
+			block = min(block*2, maxTailBlock)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if found >= 0 {
+			return start + found + 1, nil
+		}
+		pos = start
+	}
+	return 0, nil
+}
+
+// blockStart is where the block of bytes that ends at pos should start, and whether it is of a compressed chunk, which is looked at from
+// its start. A block never spans chunks or a gap, so that offsets within it are offsets in the file.
+func (f *File) blockStart(pos, block int64) (start int64, compressed bool) {
+	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end >= pos })
+	if i == len(f.segments) {
+		return max(0, pos-block), false // past the end
+	}
+	s := f.segments[i]
+	switch {
+	case pos <= s.start && i == 0:
+		return 0, false
+	case pos <= s.start: // a gap
+		return f.segments[i-1].end, false
+	case s.chunk.compression != layout.Plain:
+		return s.start, true
+	}
+	return max(s.start, pos-block), false
+}

@@ -1,0 +1,220 @@
+package snapshots
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// seriesSet lists the stored hardware figures: a stream an hour, read like a log.
+type seriesSet struct {
+	hours  *sessionlogs.Set // all under the nil node, by seriesPath
+	memory *budget.Budget   // for reading them
+
+	mu   sync.Mutex
+	held []*seriesHour // the one used last is the last
+}
+
+// seriesHour is one hour that was read.
+type seriesHour struct {
+	path    string
+	samples shared.Value[hourSamples]
+}
+
+// hourSamples are an hour's figures in the order they are stored.
+type hourSamples struct {
+	samples []layout.Sample
+	read    int64 // bytes of the hour that they were made of, to the end of a line
+	bytes   int64 // of memory
+}
+
+const (
+	// maxHoursHeld is how many hours are held: a moment shows the hour it is in and the one before, and people look at several.
+	maxHoursHeld = 6
+	// maxSeriesBytes bounds the memory of one hour's samples, the first that are stored: they take some 250 bytes a node and half minute.
+	maxSeriesBytes = 32 << 20
+	maxSeriesLine  = 64 << 10
+)
+
+func seriesPath(hour time.Time) string { return hour.UTC().Format("2006-01-02-15") }
+
+func (s *seriesSet) add(o layout.Object, b blob.Object) {
+	o.Path = seriesPath(o.Hour)
+	s.hours.Add(o, b)
+}
+
+// SamplesAt gives the last hardware figures of every node before a moment (Unix nanoseconds), by the node's ID in hex, none that are
+// older than an hour and what the hour before it has. Nothing stored is an empty map.
+func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample, error) {
+	last := make(map[string]layout.Sample)
+	t := time.Unix(0, at)
+	for _, hour := range []time.Time{t.Add(-time.Hour), t} {
+		samples, err := s.series.hour(ctx, seriesPath(hour))
+		if err != nil {
+			return nil, err
+		}
+		for _, sample := range samples {
+			if sample.Time <= at/int64(time.Millisecond) && sample.Time >= last[sample.Node].Time {
+				last[sample.Node] = sample
+			}
+		}
+	}
+	return last, nil
+}
+
+// hour reads one hour's samples, or gives those that were read before with what was stored since. Lines that cannot be read are left out.
+func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, error) {
+	f, err := s.hours.Open(ctx, rayid.Node{}, path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read hardware figures: %w", err)
+	}
+	h := s.hold(path)
+	got, err := h.samples.GetFor(ctx, strconv.FormatInt(f.Size(), 10), func(ctx context.Context) (hourSamples, error) {
+		before, _ := h.samples.Loaded()
+		return s.read(ctx, f, before)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read hardware figures: %w", err)
+	}
+	return got.samples, nil
+}
+
+// hold gives the entry of an hour and drops the one that was unused for longest if there are too many.
+func (s *seriesSet) hold(path string) *seriesHour {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := &seriesHour{path: path}
+	if i := slices.IndexFunc(s.held, func(h *seriesHour) bool { return h.path == path }); i >= 0 {
+		h = s.held[i]
+		s.held = slices.Delete(s.held, i, i+1)
+	}
+	s.held = append(s.held, h)
+	if len(s.held) > maxHoursHeld {
+		s.held = slices.Delete(s.held, 0, 1)
+	}
+	return h
+}
+
+// read adds to what was read of an hour before.
+func (s *seriesSet) read(ctx context.Context, f *sessionlogs.File, out hourSamples) (hourSamples, error) {
+	if out.read > f.Size() {
+		out = hourSamples{} // the hour was replaced: read it from its start
+	}
+	// Samples in memory take no more than twice their text.
+	part, most := budget.Parse, 3*min(f.Size()-out.read, maxSeriesBytes)
+	if most > usualBytes {
+		part = budget.LargeParse
+	}
+	release, err := s.memory.Reserve(ctx, part, min(most, s.memory.Size(part)))
+	if err != nil {
+		return out, err
+	}
+	defer release()
+	lines := &lineWriter{most: maxSeriesLine}
+	start, most := out.read, min(out.bytes+most, maxSeriesBytes)
+	out.samples = slices.Clip(out.samples) // so that appending later does not write into samples that others read
+	lines.line = func(line []byte, end int64) error {
+		out.read = start + end
+		var sample layout.Sample
+		if json.Unmarshal(line, &sample) == nil && sample.Node != "" {
+			out.samples = append(out.samples, sample)
+			out.bytes += sampleBytes + int64(len(sample.Node)) + int64(len(sample.GPUs))*int64(unsafe.Sizeof(layout.GPUSample{}))
+		}
+		if out.bytes > most {
+			return errEnough
+		}
+		return nil
+	}
+	if err := f.WriteRange(ctx, lines, out.read, f.Size()); err != nil && !errors.Is(err, errEnough) {
+		return out, err
+	}
+	return out, nil
+}
+
+// sampleBytes is what a sample takes, the slice that grows included.
+const sampleBytes = int64(unsafe.Sizeof(layout.Sample{})) * 5 / 4
+
+var errEnough = errors.New("enough was read")
+
+// lineWriter calls line for every line written to it, and skips lines longer than most.
+type lineWriter struct {
+	most int
+	line func(line []byte, end int64) error // end is the offset after the line
+	rest []byte
+	long bool
+	pos  int64
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		part := p
+		if i >= 0 {
+			part = p[:i+1]
+		}
+		p = p[len(part):]
+		w.pos += int64(len(part))
+		if w.long = w.long || len(w.rest)+len(part) > w.most; w.long {
+			w.rest = w.rest[:0]
+		} else {
+			w.rest = append(w.rest, part...)
+		}
+		if i < 0 {
+			break
+		}
+		if !w.long {
+			if err := w.line(w.rest, w.pos); err != nil {
+				return 0, err
+			}
+		}
+		w.rest, w.long = w.rest[:0], false
+	}
+	return n, nil
+}
+
+// adopt takes over the hours that a former set of the same session holds.
+func (s *seriesSet) adopt(former *seriesSet) {
+	former.mu.Lock()
+	held := slices.Clone(former.held)
+	former.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = held
+}
+
+func (s *seriesSet) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = nil
+}
+
+// memoryBytes estimates what the hours held take.
+func (s *seriesSet) memoryBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n int64
+	for _, h := range s.held {
+		samples, _ := h.samples.Loaded()
+		n += samples.bytes
+	}
+	return n
+}

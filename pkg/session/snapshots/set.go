@@ -1,0 +1,178 @@
+package snapshots
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// Set lists the stored snapshots by URL and time, and the series. It is safe for concurrent use.
+type Set struct {
+	store  blob.Reader
+	opts   Options
+	series seriesSet
+
+	mu    sync.Mutex
+	byURL map[string][]*Snapshot // URL as canonicalURL spells it → versions in order of time
+	// held is a queue of the snapshots whose values are in memory, the longest unused first.
+	held      []*Snapshot
+	heldBytes int64
+	nameBytes int64
+	refused   []string // sentences about snapshots that are not shown, at most maxRefused
+}
+
+// Snapshot is one saved answer: the body of a dashboard's answer with status 200.
+type Snapshot struct {
+	url string // path and query, without a slash at the path's end
+	// Taken is when the answer was given, Unix nanoseconds; 0 for the first of a URL, whose key does not tell.
+	Taken int64
+
+	key  string
+	etag string
+	size int64
+
+	parsed shared.Value[parsedSnapshot]
+	bytes  int64 // that the parsed value takes, while it is held; guarded by the set's mutex
+}
+
+// parsedSnapshot is what parsing a snapshot gave: a value of so many bytes, or why there is none.
+type parsedSnapshot struct {
+	value     any
+	bytes     int64
+	malformed error
+}
+
+// ErrMalformed is a snapshot that is not what a dashboard answers.
+var ErrMalformed = errors.New("malformed snapshot")
+
+const (
+	// maxSnapshotBytes bounds one snapshot's body. The collector does not store larger ones.
+	maxSnapshotBytes = 64 << 20
+	// maxHeldBytes bounds the memory of a session's parsed snapshots; one that takes more is held alone.
+	maxHeldBytes = 64 << 20
+	// usualBytes is what reading and parsing a snapshot of the usual size takes at most. One that takes more is read again when no other
+	// large one is being read.
+	usualBytes = 4 << 20
+	// maxParsedBytes bounds reading and parsing one where no budget does.
+	maxParsedBytes = 1 << 30
+	maxRefused     = 10
+)
+
+// Options of a Set.
+type Options struct {
+	// Memory bounds the memory of reading snapshots and series; nil means no bound.
+	Memory *budget.Budget
+	// Grew, if set, is called when the set holds much more than before.
+	Grew func()
+}
+
+// New makes an empty set whose bodies are read from store.
+func New(store blob.Reader, opts Options) *Set {
+	return &Set{
+		store: store, opts: opts, byURL: make(map[string][]*Snapshot), series: seriesSet{hours: sessionlogs.New(store), memory: opts.Memory},
+	}
+}
+
+// canonicalURL is the form of a URL that stored names keep: they spell a slash as two underscores and drop one at the path's end.
+func canonicalURL(url string) string {
+	p, query, hasQuery := strings.Cut(url, "?")
+	p = strings.TrimRight(strings.ReplaceAll(p, "__", "/"), "/")
+	if hasQuery {
+		return p + "?" + query
+	}
+	return p
+}
+
+// Add adds one stored snapshot or one chunk of the series. An object that was added before is replaced if its size changed.
+func (s *Set) Add(o layout.Object, b blob.Object) {
+	if o.Kind == layout.Series {
+		s.series.add(o, b)
+		return
+	}
+	snap := &Snapshot{url: canonicalURL(o.Path), Taken: min(o.Offset, math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), key: b.Key, etag: b.ETag, size: b.Size}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	versions := s.byURL[snap.url]
+	i, found := slices.BinarySearchFunc(versions, snap.Taken, func(v *Snapshot, t int64) int {
+		switch {
+		case v.Taken < t:
+			return -1
+		case v.Taken > t:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		if versions[i].size != snap.size {
+			s.drop(versions[i])
+			versions[i] = snap
+		}
+		return
+	}
+	s.byURL[snap.url] = slices.Insert(versions, i, snap)
+	s.nameBytes += int64(2*len(b.Key)) + 128
+}
+
+// URLs lists the URLs of path (without its query) of which there is a snapshot, sorted.
+func (s *Set) URLs(path string) []string {
+	path = canonicalURL(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var urls []string
+	for url := range s.byURL {
+		if p, _, _ := strings.Cut(url, "?"); p == path {
+			urls = append(urls, url)
+		}
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+// LargestOf is the size of the largest stored snapshot of path, whatever its query; 0 where there is none.
+func (s *Set) LargestOf(path string) (bytes int64) {
+	path = canonicalURL(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for url, versions := range s.byURL {
+		if p, _, _ := strings.Cut(url, "?"); p == path {
+			for _, v := range versions {
+				if v.size <= maxSnapshotBytes {
+					bytes = max(bytes, v.size)
+				}
+			}
+		}
+	}
+	return bytes
+}
+
+// Last finds the last snapshot of url taken at or before at (Unix nanoseconds, 0 for the end of the session). Where the first was taken
+// later than at, it is the first: what it tells is nearer to the truth than nothing. No snapshot of url is os.ErrNotExist.
+func (s *Set) Last(url string, at int64) (*Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	versions := s.byURL[canonicalURL(url)]
+	if len(versions) == 0 {
+		return nil, fmt.Errorf("snapshot of %s: %w", url, os.ErrNotExist)
+	}
+	last := versions[len(versions)-1]
+	if at != 0 {
+		last = versions[0]
+		for _, v := range versions {
+			if v.Taken <= at {
+				last = v
+			}
+		}
+	}
+	return last, nil
+}

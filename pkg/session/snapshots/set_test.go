@@ -1,0 +1,186 @@
+package snapshots
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+var testSession = layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+
+// snapshots stores answers: key → body.
+func snapshots(t *testing.T, bodies map[string]string) (*Set, *memstore.Store) {
+	t.Helper()
+	store := memstore.New()
+	return setOf(t, store, bodies), store
+}
+
+// setOf is snapshots with a store that may hold more.
+func setOf(t *testing.T, store *memstore.Store, bodies map[string]string) *Set {
+	t.Helper()
+	set := New(store, Options{})
+	for key, body := range bodies {
+		store.Objects[key] = []byte(body)
+		o, err := layout.ParseObject("log", testSession, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Add(o, blob.Object{Key: key, Size: int64(len(body))})
+	}
+	return set
+}
+
+func TestSnapshotsByTime(t *testing.T) {
+	key := layout.SnapshotKey("log", testSession, "/api/jobs/")
+	at := func(minute int) time.Time { return time.Date(2026, 11, 20, 23, minute, 0, 0, time.UTC) }
+	set, _ := snapshots(t, map[string]string{
+		key: `"first"`, layout.SnapshotVersionKey(key, at(20)): `"at 20"`, layout.SnapshotVersionKey(key, at(40)): `"at 40"`,
+	})
+	for _, tt := range []struct {
+		at   int64
+		want string
+	}{
+		{0, "at 40"}, {at(10).UnixNano(), "first"}, {at(20).UnixNano(), "at 20"}, {at(39).UnixNano(), "at 20"}, {at(50).UnixNano(), "at 40"},
+	} {
+		for _, url := range []string{"/api/jobs/", "/api/jobs"} {
+			snap, err := set.Last(url, tt.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := set.Value(t.Context(), snap); err != nil || got != tt.want {
+				t.Errorf("%s at %d: %v, %v, want %s", url, tt.at, got, err, tt.want)
+			}
+		}
+	}
+	if _, err := set.Last("/api/nope", 0); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no snapshot: %v", err)
+	}
+}
+
+// TestSnapshotBeforeTheFirst: where only later versions with times are stored, the earliest of them stands for what was before.
+func TestSnapshotBeforeTheFirst(t *testing.T) {
+	key := layout.SnapshotKey("log", testSession, "/events")
+	taken := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC)
+	set, _ := snapshots(t, map[string]string{layout.SnapshotVersionKey(key, taken): `1`})
+	snap, err := set.Last("/events", taken.Add(-time.Hour).UnixNano())
+	if err != nil || snap.Taken != taken.UnixNano() {
+		t.Errorf("%+v, %v", snap, err)
+	}
+}
+
+func TestSnapshotURLs(t *testing.T) {
+	set, _ := snapshots(t, map[string]string{
+		layout.SnapshotKey("log", testSession, "/api/v0/workers?detail=1&limit=10000"): `1`,
+		layout.SnapshotKey("log", testSession, "/api/v0/workers"):                      `2`,
+		layout.SnapshotKey("log", testSession, "/api/v0/nodes"):                        `3`,
+	})
+	if got := set.URLs("/api/v0/workers"); !slices.Equal(got, []string{"/api/v0/workers", "/api/v0/workers?detail=1&limit=10000"}) {
+		t.Errorf("URLs %v", got)
+	}
+}
+
+func TestMalformedSnapshot(t *testing.T) {
+	set, store := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession, "/events"): `{"result": tr`})
+	snap, err := set.Last("/events", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := set.Value(t.Context(), snap); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "restful__events") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if store.Read.Load() != 13 {
+		t.Errorf("read %d bytes: a malformed snapshot is read once", store.Read.Load())
+	}
+}
+
+// TestSnapshotsHeld: parsed once while there is room, forgotten when there is not.
+func TestSnapshotsHeld(t *testing.T) {
+	bodies := map[string]string{}
+	big := `"` + strings.Repeat("x", maxHeldBytes/8-100) + `"`
+	var urls []string
+	for i := range 9 { // one more than fit
+		url := fmt.Sprintf("/nodes/%d", i)
+		urls = append(urls, url)
+		bodies[layout.SnapshotKey("log", testSession, url)] = big
+	}
+	set, store := snapshots(t, bodies)
+	read := func(url string) {
+		t.Helper()
+		snap, err := set.Last(url, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set.Value(t.Context(), snap); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, url := range urls {
+		read(url)
+		read(url)
+	}
+	if want := int64(9 * len(big)); store.Read.Load() != want {
+		t.Errorf("read %d bytes, want each once: %d", store.Read.Load(), want)
+	}
+	if held := set.MemoryBytes(); held > maxHeldBytes+10_000 {
+		t.Errorf("%d bytes held, want at most %d", held, maxHeldBytes)
+	}
+	read(urls[len(urls)-1])
+	if store.Read.Load() != int64(9*len(big)) {
+		t.Error("the last used was forgotten")
+	}
+}
+
+func TestSamplesAt(t *testing.T) {
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	line := func(minute int, node string, cpu float64) string {
+		return fmt.Sprintf(`{"t": %d, "node": %q, "cpu": %v, "mem": [1, 2], "workers": 3}`+"\n", hour.Add(time.Duration(minute)*time.Minute).UnixMilli(), node, cpu)
+	}
+	first := line(-5, "a", 1) + "no JSON\n"
+	second := line(10, "a", 2) + line(10, "b", 3)
+	third := line(20, "a", 4)
+	whole := layout.SeriesKey("log", testSession, hour)
+	set, store := snapshots(t, map[string]string{
+		layout.SeriesKey("log", testSession, hour.Add(-time.Hour)): first,
+		layout.ChunkKey(whole, 0, layout.Plain):                    second,
+		layout.ChunkKey(whole, int64(len(second)), layout.Zstd):    "",
+	})
+	zstdKey := layout.ChunkKey(whole, int64(len(second)), layout.Zstd)
+	store.Objects[zstdKey] = layouttest.Pack(t, third, layout.Zstd)
+	for minute, want := range map[int]string{-10: "map[]", 5: "map[a:1]", 15: "map[a:2 b:3]", 25: "map[a:4 b:3]"} {
+		samples, err := set.SamplesAt(t.Context(), hour.Add(time.Duration(minute)*time.Minute).UnixNano())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpu := map[string]float64{}
+		for node, s := range samples {
+			cpu[node] = s.CPU
+		}
+		if got := fmt.Sprint(cpu); got != want {
+			t.Errorf("minute %d: %s, want %s", minute, got, want)
+		}
+	}
+}
+
+func TestSnapshotValueIsParsed(t *testing.T) {
+	set, _ := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession, "/events"): `{"b": 1.0, "a": [null]}`})
+	snap, err := set.Last("/events", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := set.Value(t.Context(), snap)
+	if got := string(pyjson.Append(nil, v)); err != nil || got != `{"b": 1.0, "a": [null]}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}

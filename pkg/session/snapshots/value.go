@@ -1,0 +1,111 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// Value reads and parses a snapshot, or returns the value parsed before. Concurrent callers share one read. The value must not be changed.
+// Errors are ErrMalformed, budget.ErrBusy, or come from ctx or the store.
+func (s *Set) Value(ctx context.Context, snap *Snapshot) (any, error) {
+	p, err := snap.parsed.Get(ctx, func(ctx context.Context) (parsedSnapshot, error) { return s.load(ctx, snap) })
+	if err != nil {
+		return nil, err
+	}
+	if p.malformed != nil {
+		return nil, p.malformed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.touch(snap) {
+		snap.parsed.Forget() // dropped meanwhile to make space for others
+	}
+	return p.value, nil
+}
+
+// load reads and parses a snapshot within the memory budget.
+func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) {
+	if snap.size > maxSnapshotBytes {
+		return s.refuse(snap, fmt.Errorf("%d bytes are more than the %d allowed", snap.size, maxSnapshotBytes)), nil
+	}
+	var p parsedSnapshot
+	err := error(nil)
+	small := snap.size <= usualBytes/4
+	if small {
+		p, err = s.loadWithin(ctx, snap, budget.Parse, usualBytes)
+	}
+	if !small || errors.Is(p.malformed, pyjson.ErrTooLarge) {
+		p, err = s.loadWithin(ctx, snap, budget.LargeParse, min(s.opts.Memory.Size(budget.LargeParse), maxParsedBytes))
+	}
+	switch {
+	case err != nil:
+		return p, err
+	case errors.Is(p.malformed, pyjson.ErrTooLarge):
+		return s.refuse(snap, errors.New("parsed, it takes more memory than one saved answer may (three eighths of --max-answer-memory)")), nil
+	case p.malformed != nil:
+		return p, nil
+	}
+	s.hold(snap, p.bytes)
+	if p.bytes > usualBytes && s.opts.Grew != nil {
+		s.opts.Grew()
+	}
+	return p, nil
+}
+
+// loadWithin reads and parses a snapshot with at most most bytes of a part of the budget.
+func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, most int64) (p parsedSnapshot, err error) {
+	if snap.size > most {
+		return parsedSnapshot{malformed: pyjson.ErrTooLarge}, nil
+	}
+	release, err := s.opts.Memory.Reserve(ctx, part, min(most, s.opts.Memory.Size(part)))
+	if err != nil {
+		return p, fmt.Errorf("read snapshot %q: %w", snap.key, err)
+	}
+	defer release()
+	body, err := s.read(ctx, snap)
+	if err != nil {
+		return p, err
+	}
+	if p.value, p.bytes, err = pyjson.ParseWithin(body, most-int64(len(body))); err != nil {
+		return parsedSnapshot{malformed: fmt.Errorf("%w %q: %w", ErrMalformed, snap.key, err)}, nil
+	}
+	return p, nil
+}
+
+// refuse records that a snapshot is not shown, and why.
+func (s *Set) refuse(snap *Snapshot, why error) parsedSnapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.refused) < maxRefused {
+		s.refused = append(s.refused, fmt.Sprintf("the saved answer to %s is left out: %v", snap.url, why))
+	}
+	return parsedSnapshot{malformed: fmt.Errorf("%w %q: %w", ErrMalformed, snap.key, why)}
+}
+
+// Refused returns sentences about the snapshots that were wanted but not shown because they are too large.
+func (s *Set) Refused() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.refused)
+}
+
+// read reads a snapshot's body, at most as many bytes as were listed.
+func (s *Set) read(ctx context.Context, snap *Snapshot) ([]byte, error) {
+	r, err := s.store.Get(ctx, snap.key, 0, snap.size)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %q: %w", snap.key, err)
+	}
+	defer r.Close()
+	body := make([]byte, snap.size)
+	n, err := io.ReadFull(r, body)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("read snapshot %q: %w", snap.key, err)
+	}
+	return body[:n], nil // it may have been replaced by a shorter one since the listing
+}

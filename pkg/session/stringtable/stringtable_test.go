@@ -1,0 +1,95 @@
+package stringtable
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+func TestList(t *testing.T) {
+	var l List[int]
+	for i := range 20_000 {
+		if at := l.Add(i * 3); at != i {
+			t.Fatalf("element %d was put at %d", i, at)
+		}
+	}
+	for i := range 20_000 {
+		if got := *l.At(i); got != i*3 {
+			t.Fatalf("element %d is %d", i, got)
+		}
+	}
+}
+
+func TestByteArena(t *testing.T) {
+	var a Arena
+	random := rand.New(rand.NewPCG(1, 1))
+	var refs []Ref
+	var want [][]byte
+	for i := range 3000 {
+		s := bytes.Repeat([]byte{byte(i)}, []int{random.IntN(50), 0, arenaChunk - 1, arenaChunk, arenaChunk + 1, 3 * arenaChunk}[max(0, random.IntN(100)-94)])
+		refs, want = append(refs, a.Put(s)), append(want, s)
+	}
+	for i, ref := range refs {
+		if got := a.Get(ref, len(want[i])); !bytes.Equal(got, want[i]) {
+			t.Fatalf("string %d of %d bytes is another", i, len(want[i]))
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	texts := New()
+	ids := make([][]ID, 4)
+	var all sync.WaitGroup
+	for g := range ids {
+		all.Go(func() {
+			for i := range 5000 {
+				ids[g] = append(ids[g], texts.Intern(fmt.Appendf(nil, "text %d", (i*7+g)%3000)))
+			}
+		})
+	}
+	all.Wait()
+	view := texts.View()
+	for g := range ids {
+		for i, id := range ids[g] {
+			want := fmt.Sprintf("text %d", (i*7+g)%3000)
+			if got := string(view.Get(id)); got != want {
+				t.Fatalf("ID %d is %q, want %q", id, got, want)
+			}
+			if again := texts.Intern([]byte(want)); again != id {
+				t.Fatalf("%q has the IDs %d and %d", want, id, again)
+			}
+		}
+	}
+	if texts.refs.n != 3001 {
+		t.Errorf("%d texts, want 3000 and the empty one", texts.refs.n)
+	}
+	if texts.Intern(nil) != 0 || view.Get(0) != nil {
+		t.Error("the empty text has an ID")
+	}
+	before := view.refs.n
+	texts.Intern([]byte("later"))
+	if view.refs.n != before {
+		t.Error("a view grew")
+	}
+}
+
+// TestFullArenaSaysSo: references are never those of other strings.
+func TestFullArenaSaysSo(t *testing.T) {
+	var a Arena
+	a.chunks = make([][]byte, maxArenaChunks-1)
+	first := a.Put([]byte("first"))
+	a.used = arenaChunk
+	if a.Put([]byte("second")); !a.Full {
+		t.Error("there is a reference to a chunk too many")
+	}
+	if string(a.Get(first, 5)) != "first" {
+		t.Error("a string is another")
+	}
+	texts := New()
+	texts.bytes = a
+	if id := texts.Intern([]byte("new")); id != 0 || !texts.Full() {
+		t.Errorf("text %d, full: %t", id, texts.Full())
+	}
+}

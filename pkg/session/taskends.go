@@ -1,0 +1,77 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/snapshots"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// ends returns when jobs ended and workers died, in whole milliseconds as in Ray's own tables.
+func (s *Session) ends(ctx context.Context, t *stringtable.Table) (ends tasktable.Ends, err error) {
+	jobs, workers := make(map[rayid.Job]int64), make(map[stringtable.ID]tasktable.Death)
+	for i := range s.Jobs {
+		for _, tr := range s.Jobs[i].Transitions {
+			if tr.State == "FINISHED" {
+				jobs[s.Jobs[i].ID] = tr.Time - tr.Time%int64(time.Millisecond)
+			}
+		}
+	}
+	for i := range s.Workers {
+		w := &s.Workers[i]
+		for _, tr := range w.Transitions {
+			if tr.State == "DEAD" {
+				workers[t.Intern(w.ID[:])] = newDeath(tr.EndMs, tr.Time, tr.ExitType, tr.ExitDetail)
+			}
+		}
+	}
+	if len(s.Workers) == 0 {
+		err = s.savedDeaths(ctx, t, workers)
+	}
+	return tasktable.Ends{Jobs: jobs, Workers: workers}, err
+}
+
+// newDeath returns a death at endMs, Unix milliseconds; if that is 0, at other, Unix nanoseconds.
+func newDeath(endMs uint64, other int64, exit, detail string) tasktable.Death {
+	d := tasktable.Death{Time: other - other%int64(time.Millisecond), Exit: exit, Detail: detail}
+	if endMs > 0 && endMs < math.MaxInt64/uint64(time.Millisecond) {
+		d.Time = int64(endMs) * int64(time.Millisecond)
+	}
+	return d
+}
+
+// savedDeaths reads the workers' deaths from the last snapshot of the State API's list of workers: Ray before 2.58 has no events of them.
+func (s *Session) savedDeaths(ctx context.Context, t *stringtable.Table, workers map[stringtable.ID]tasktable.Death) error {
+	for _, url := range s.Snapshots.URLs("/api/v0/workers") {
+		last, err := s.Snapshots.Last(url, 0)
+		if err != nil {
+			return err
+		}
+		value, err := s.Snapshots.Value(ctx, last)
+		if errors.Is(err, snapshots.ErrMalformed) || errors.Is(err, os.ErrNotExist) {
+			continue // its deaths stay unknown
+		}
+		if err != nil {
+			return err
+		}
+		answer, _ := value.(*pyjson.Object)
+		for _, row := range answer.Object("data").Object("result").List("result") {
+			w, _ := row.(*pyjson.Object)
+			id, err := rayid.Parse[rayid.Worker](w.String("worker_id"))
+			end, _ := w.Get("end_time_ms").(pyjson.Number)
+			ms, endErr := strconv.ParseUint(string(end), 10, 64)
+			if err == nil && endErr == nil && ms > 0 && w.Get("is_alive") == false {
+				workers[t.Intern(id[:])] = newDeath(ms, 0, w.String("exit_type"), w.String("exit_detail"))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package taskstate
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// State is a number of ray.rpc.TaskStatus (src/ray/protobuf/common.proto). Ray's own rule is that the state of a task is the highest
+// one it ever was in. States that a newer Ray adds get numbers from Known on, see Registry.
+type State uint8
+
+const (
+	Nil State = iota
+	PendingArgsAvail
+	PendingNodeAssignment
+	PendingObjStoreMemAvail
+	PendingArgsFetch
+	SubmittedToWorker
+	PendingActorTaskArgsFetch
+	PendingActorTaskOrdering
+	Running
+	RunningInRayGet
+	RunningInRayWait
+	Finished
+	Failed
+	GettingAndPinningArgs
+	Known
+)
+
+var names = [Known]string{
+	"NIL", "PENDING_ARGS_AVAIL", "PENDING_NODE_ASSIGNMENT", "PENDING_OBJ_STORE_MEM_AVAIL", "PENDING_ARGS_FETCH", "SUBMITTED_TO_WORKER",
+	"PENDING_ACTOR_TASK_ARGS_FETCH", "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY", "RUNNING", "RUNNING_IN_RAY_GET", "RUNNING_IN_RAY_WAIT",
+	"FINISHED", "FAILED", "GETTING_AND_PINNING_ARGS",
+}
+
+var byName = func() map[string]State {
+	m := make(map[string]State, Known)
+	for s, n := range names {
+		m[n] = State(s)
+	}
+	return m
+}()
+
+// Registry numbers the states that are not Ray 2.60's, in the order they are met. It is safe for concurrent use.
+type Registry struct {
+	mu   sync.RWMutex
+	more []string
+}
+
+// NewRegistry numbers the states that are not Ray 2.60's as newer does.
+func NewRegistry(newer []string) *Registry { return &Registry{more: newer} }
+
+// MaxNewer bounds what broken input can add; whatever comes after is NIL.
+const MaxNewer = 255 - int(Known)
+
+// Parse maps a name, or a number as protobuf's JSON writes the values it has no name for.
+func (t *Registry) Parse(name []byte) State {
+	if s, ok := byName[string(name)]; ok {
+		return s
+	}
+	if n, err := strconv.ParseUint(string(name), 10, 8); err == nil && len(name) < 4 && n < uint64(Known) {
+		return State(n)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.more, string(name))
+	if i < 0 {
+		if len(t.more) == MaxNewer || len(name) == 0 {
+			return Nil
+		}
+		i = len(t.more)
+		t.more = append(t.more, string(name))
+	}
+	return Known + State(i)
+}
+
+// Name is Ray's name of a state.
+func (t *Registry) Name(s State) string {
+	if s < Known {
+		return names[s]
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.more[s-Known]
+}
+
+// Compare orders states as Ray does, by number; those it has no number for come last, by name.
+func (t *Registry) Compare(a, b State) int {
+	if a < Known || b < Known {
+		return int(a) - int(b)
+	}
+	x, y := t.Name(a), t.Name(b)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// Newer lists the states that Ray 2.60 does not have.
+func (t *Registry) Newer() []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return append([]string(nil), t.more...)
+}

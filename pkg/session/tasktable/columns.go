@@ -1,0 +1,348 @@
+package tasktable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// GroupRows is how many rows of the task table are read from an index at a time.
+const (
+	GroupRows  = groupPages * pageRows
+	groupPages = 128
+)
+
+// The columns of the task table as an index stores them, by name. References are numbers in Stored's Strings, Definitions and Profilers, from 1.
+var (
+	// ScanColumns are those that filters and summaries of whole sessions read; CellColumns are all others of 4 bytes.
+	ScanColumns = names(scanColumns)
+	CellColumns = names(cellColumns)
+	TimeColumns = []string{
+		"pending_args_avail_ns", "pending_node_assignment_ns", "submitted_to_worker_ns", "running_ns", "finished_ns",
+		"stdout_start", "stdout_end", "stderr_start", "stderr_end",
+	}
+	BlobColumns = []string{"later", "failure", "profile"}
+)
+
+// Columns are consecutive rows of the task table, column by column; the outer slices are in the order of the names above.
+type Columns struct {
+	Scan [][]int32
+	// The others are nil if only the scan columns were read.
+	IDs   []byte // of tasks, rayid.TaskSize bytes each
+	Cells [][]int32
+	Times [][]int64
+	Blobs []Blobs
+}
+
+// Blobs are byte strings: the i-th one is Data[Ends[i-1]:Ends[i]].
+type Blobs struct {
+	Data []byte
+	Ends []uint32
+}
+
+func (b *Blobs) add(s []byte) {
+	b.Data = append(b.Data, s...)
+	b.Ends = append(b.Ends, uint32(len(b.Data)))
+}
+
+// check reports damage, unless these are rows byte strings that follow one another.
+func (b *Blobs) check(rows int) error {
+	if len(b.Ends) != rows || !slices.IsSorted(b.Ends) || rows > 0 && int64(b.Ends[rows-1]) > int64(len(b.Data)) {
+		return fmt.Errorf("%w: a column of %d byte strings, want %d", ErrDamaged, len(b.Ends), rows)
+	}
+	return nil
+}
+
+// At returns the i-th byte string.
+func (b *Blobs) At(i int) []byte {
+	var from uint32
+	if i > 0 {
+		from = b.Ends[i-1]
+	}
+	return b.Data[from:b.Ends[i]]
+}
+
+// intColumn is a column of 4 bytes or less.
+type intColumn struct {
+	name string
+	get  func(p *page, i int) int32
+	set  func(p *page, values []int32)
+	kind refKind
+}
+
+// refKind says what a column's values refer to.
+type refKind uint8
+
+const (
+	noRef refKind = iota
+	stringRefs
+	definitionRefs
+	profilerRefs
+	stateRefs // number of a state, plus one
+)
+
+func column[T ~int32 | ~uint32 | ~uint16 | ~uint8](name string, kind refKind, of func(*page) *[pageRows]T) intColumn {
+	return intColumn{
+		name: name, kind: kind,
+		get: func(p *page, i int) int32 { return int32(of(p)[i]) },
+		set: func(p *page, values []int32) {
+			for i, v := range values {
+				of(p)[i] = T(v)
+			}
+		},
+	}
+}
+
+var scanColumns = []intColumn{
+	{
+		name: "job",
+		get:  func(p *page, i int) int32 { return int32(binary.LittleEndian.Uint32(p.job[i][:])) },
+		set: func(p *page, values []int32) {
+			for i, v := range values {
+				binary.LittleEndian.PutUint32(p.job[i][:], uint32(v))
+			}
+		},
+	},
+	column("definition", definitionRefs, func(p *page) *[pageRows]defID { return &p.def }),
+	column("repr_name", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.reprName }),
+	column("flags", noRef, func(p *page) *[pageRows]rowFlags { return &p.flags }),
+	column("state", stateRefs, func(p *page) *[pageRows]taskstate.State { return &p.final }),
+}
+
+var cellColumns = []intColumn{
+	column("attempt", noRef, func(p *page) *[pageRows]int32 { return &p.attempt }),
+	column("parent", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.parent }),
+	column("actor", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.actor }),
+	column("node", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.node }),
+	column("worker", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.worker }),
+	column("pid", noRef, func(p *page) *[pageRows]int32 { return &p.pid }),
+	column("stdout_file", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.stdoutFile }),
+	column("stderr_file", stringRefs, func(p *page) *[pageRows]stringtable.ID { return &p.stderrFile }),
+	column("profiler", profilerRefs, func(p *page) *[pageRows]profilerID { return &p.profiler }),
+}
+
+func names(columns []intColumn) []string {
+	all := make([]string, len(columns))
+	for i := range columns {
+		all[i] = columns[i].name
+	}
+	return all
+}
+
+// timeColumns are the columns of 8 bytes, in the order of TimeColumns.
+func (c *pageCells) timeColumns() []*[pageRows]int64 {
+	var all []*[pageRows]int64
+	for i := range c.times {
+		all = append(all, &c.times[i])
+	}
+	return append(all, &c.stdoutStart, &c.stdoutEnd, &c.stderrStart, &c.stderrEnd)
+}
+
+func newColumns() *Columns {
+	return &Columns{
+		Scan: make([][]int32, len(scanColumns)), Cells: make([][]int32, len(cellColumns)), Times: make([][]int64, len(TimeColumns)),
+		Blobs: make([]Blobs, len(BlobColumns)),
+	}
+}
+
+// clear removes all rows and keeps their memory.
+func (c *Columns) clear() {
+	for i := range c.Scan {
+		c.Scan[i] = c.Scan[i][:0]
+	}
+	c.IDs = c.IDs[:0]
+	for i := range c.Cells {
+		c.Cells[i] = c.Cells[i][:0]
+	}
+	for i := range c.Times {
+		c.Times[i] = c.Times[i][:0]
+	}
+	for i := range c.Blobs {
+		c.Blobs[i] = Blobs{Data: c.Blobs[i].Data[:0], Ends: c.Blobs[i].Ends[:0]}
+	}
+}
+
+func (c *Columns) rows() int { return len(c.Scan[0]) }
+
+// appendColumns copies rows [from, to) for an index.
+func (t *Table) appendColumns(out *Columns, from, to int) {
+	var later, failed, profile []byte
+	var page *page
+	var times []*[pageRows]int64
+	for n := from; n < to; n++ {
+		r := t.Row(n, 0)
+		i := int(r.i)
+		state, _ := r.state()
+		for c := range scanColumns {
+			out.Scan[c] = append(out.Scan[c], scanColumns[c].get(r.p, i))
+		}
+		out.Scan[len(scanColumns)-1][out.rows()-1] = int32(state) + 1
+		for c := range cellColumns {
+			out.Cells[c] = append(out.Cells[c], cellColumns[c].get(r.p, i))
+		}
+		if r.p != page {
+			page, times = r.p, r.p.timeColumns()
+		}
+		for c := range times {
+			out.Times[c] = append(out.Times[c], times[c][i])
+		}
+		out.IDs = append(out.IDs, r.p.id[i][:]...)
+		later, failed, profile = r.appendLater(later[:0]), r.appendFailure(failed[:0]), r.appendProfile(profile[:0])
+		out.Blobs[0].add(later)
+		out.Blobs[1].add(failed)
+		out.Blobs[2].add(profile)
+	}
+}
+
+// appendLater appends the transitions that have no column, each as a byte for the state and a varint for the time.
+func (r Row) appendLater(b []byte) []byte {
+	for _, tr := range r.later() {
+		b = binary.AppendVarint(append(b, byte(tr.state)), tr.time)
+	}
+	return b
+}
+
+// appendFailure appends the attempt's error, if it has one: the type's string ID, when it failed, and the message.
+func (r Row) appendFailure(b []byte) []byte {
+	if r.p.failure[r.i] == 0 {
+		return b
+	}
+	a := r.arenas()
+	f := a.failures.At(int(r.p.failure[r.i] - 1))
+	b = binary.AppendVarint(binary.AppendUvarint(b, uint64(f.kind)), f.time)
+	return append(b, a.bytes.Get(f.text, int(f.length))...)
+}
+
+// appendProfile appends the attempt's profile events as one block, in the order they are shown.
+func (r Row) appendProfile(b []byte) []byte {
+	var before int64
+	for _, e := range r.arenas().profileEvents(nil, &r.t.strings, r.p.profile[r.i]) {
+		b = appendProfile(b, before, e)
+		before = e.Start
+	}
+	return b
+}
+
+// ErrDamaged says that an index cannot be read or that its tables contradict each other.
+var ErrDamaged = errors.New("the index is damaged")
+
+// limits are the numbers of values that columns may refer to. A larger reference is damage.
+type limits struct {
+	strings, definitions, profilers, states int
+}
+
+func (l limits) of(k refKind) int {
+	switch k {
+	case stringRefs:
+		return l.strings
+	case definitionRefs:
+		return l.definitions
+	case profilerRefs:
+		return l.profilers
+	case stateRefs:
+		return l.states + 1
+	}
+	return 1 << 32
+}
+
+// fill copies columns of 4 bytes into pages and checks their references.
+func (l limits) fill(pages []page, columns []intColumn, values [][]int32) error {
+	if len(values) != len(columns) {
+		return fmt.Errorf("%w: %d columns, want %d", ErrDamaged, len(values), len(columns))
+	}
+	for c := range columns {
+		limit := l.of(columns[c].kind)
+		for _, v := range values[c] {
+			if columns[c].kind != noRef && int(uint32(v)) >= limit {
+				return fmt.Errorf("%w: %s %d of %d", ErrDamaged, columns[c].name, v, limit)
+			}
+		}
+		for p := range pages {
+			columns[c].set(&pages[p], chunkOf(values[c], p))
+		}
+	}
+	return nil
+}
+
+// chunkOf returns a page's values of a group's column.
+func chunkOf[T any](values []T, page int) []T {
+	return values[page*pageRows : min(len(values), (page+1)*pageRows)]
+}
+
+// fillCells copies the columns that are not scan columns.
+func (l limits) fillCells(pages []page, columns *Columns) error {
+	rows := len(columns.Scan[0])
+	if len(columns.IDs) != rows*rayid.TaskSize || len(columns.Times) != len(TimeColumns) || len(columns.Blobs) != len(BlobColumns) {
+		return fmt.Errorf("%w: columns are missing", ErrDamaged)
+	}
+	for i := range columns.Blobs {
+		if err := columns.Blobs[i].check(rows); err != nil {
+			return err
+		}
+	}
+	for i := range columns.Times {
+		if len(columns.Times[i]) != rows {
+			return fmt.Errorf("%w: a column of %d times, want %d", ErrDamaged, len(columns.Times[i]), rows)
+		}
+	}
+	cells := make([]pageCells, len(pages))
+	arenas := new(arenas)
+	for p := range pages {
+		pages[p].pageCells = &cells[p]
+		cells[p].arenas = arenas
+		for i := range cells[p].id {
+			n := p*pageRows + i
+			if n == rows {
+				break
+			}
+			cells[p].id[i] = rayid.Task(columns.IDs[n*rayid.TaskSize:])
+			if err := l.fillBlobs(&cells[p], i, arenas, columns.Blobs, n); err != nil {
+				return err
+			}
+		}
+		for c, times := range cells[p].timeColumns() {
+			copy(times[:], chunkOf(columns.Times[c], p))
+		}
+	}
+	return l.fill(pages, cellColumns, columns.Cells)
+}
+
+func (l limits) fillBlobs(cells *pageCells, i int, arenas *arenas, blobs []Blobs, n int) error {
+	for later := blobs[0].At(n); len(later) > 0; {
+		time, size := binary.Varint(later[1:])
+		if size <= 0 || int(later[0]) >= l.states {
+			return fmt.Errorf("%w: a transition cannot be read", ErrDamaged)
+		}
+		cells.rest[i] = uint32(arenas.transitions.Add(laterTransition{time: time, next: cells.rest[i], state: taskstate.State(later[0])})) + 1
+		later = later[1+size:]
+	}
+	if failed := blobs[1].At(n); len(failed) > 0 {
+		kind, size := binary.Uvarint(failed)
+		if size <= 0 || kind >= uint64(l.strings) {
+			return fmt.Errorf("%w: an error cannot be read", ErrDamaged)
+		}
+		time, more := binary.Varint(failed[size:])
+		if more <= 0 {
+			return fmt.Errorf("%w: an error has no time", ErrDamaged)
+		}
+		text := failed[size+more:]
+		f := failure{time: time, kind: stringtable.ID(kind), text: arenas.bytes.Put(text), length: uint32(len(text))}
+		cells.failure[i] = uint32(arenas.failures.Add(f)) + 1
+	}
+	if profile := blobs[2].At(n); len(profile) > 0 {
+		for rest, before, e := profile, int64(0), (eventjson.ProfileEvent{}); len(rest) > 0; {
+			var ok bool
+			if rest, before, ok = readProfile(rest, before, &e); !ok || int64(max(e.Name, e.Extra)) >= int64(l.strings) {
+				return fmt.Errorf("%w: a profile event cannot be read", ErrDamaged)
+			}
+		}
+		cells.profile[i] = arenas.putProfile(0, profile)
+	}
+	return nil
+}

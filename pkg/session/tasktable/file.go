@@ -1,0 +1,229 @@
+package tasktable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// File holds the rows of a task table that is too large for memory. It is a temporary file whose name is already removed, so the disk space is
+// freed when nothing reads it any more. It implements RowSource once it is complete.
+type File struct {
+	file   *os.File
+	size   int64
+	blocks []rowBlock
+	first  []rayid.Task // the task of each group's first row
+	rows   int
+
+	pending       *Columns // fewer rows than a block has
+	plain, packed []byte   // buffers of flush
+}
+
+// blockRows is how many rows are compressed at a time: few, because little memory may be left.
+const (
+	blockRows   = 1 << 10
+	groupBlocks = GroupRows / blockRows
+)
+
+// rowBlock says where in the file the columns of blockRows rows are. The last block may have fewer rows.
+type rowBlock struct {
+	rows       int
+	scan, rest section
+}
+
+// section is a compressed part of the file.
+type section struct {
+	at, stored int64
+	size       int // uncompressed
+}
+
+func NewFile() (*File, error) {
+	file, err := os.CreateTemp("", "historyserver-rows-")
+	if err != nil {
+		return nil, fmt.Errorf("create a temporary file for rows: %w; set TMPDIR to a writable folder", err)
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &File{file: file, pending: newColumns()}, nil
+}
+
+// Add appends the rows of a table. Strings and definitions stay in memory.
+func (f *File) Add(t *Table) error {
+	for from := 0; from < t.n; {
+		to := min(t.n, from+blockRows-f.pending.rows())
+		t.appendColumns(f.pending, from, to)
+		from = to
+		if f.pending.rows() == blockRows {
+			if err := f.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Complete writes the remaining rows. Nothing can be added afterwards.
+func (f *File) Complete() error {
+	if f.pending.rows() > 0 {
+		if err := f.flush(); err != nil {
+			return err
+		}
+	}
+	f.pending, f.plain, f.packed = nil, nil, nil
+	return nil
+}
+
+func (f *File) flush() error {
+	c := f.pending
+	b := rowBlock{rows: c.rows()}
+	var err error
+	f.plain = appendInts(f.plain[:0], c.Scan)
+	if b.scan, err = f.write(f.plain); err != nil {
+		return err
+	}
+	rest := appendInts(append(f.plain[:0], c.IDs...), c.Cells)
+	for _, column := range c.Times {
+		for _, v := range column {
+			rest = binary.LittleEndian.AppendUint64(rest, uint64(v))
+		}
+	}
+	for i := range c.Blobs {
+		for _, end := range c.Blobs[i].Ends {
+			rest = binary.LittleEndian.AppendUint32(rest, end)
+		}
+		rest = append(rest, c.Blobs[i].Data...)
+	}
+	f.plain = rest
+	if b.rest, err = f.write(rest); err != nil {
+		return err
+	}
+	if len(f.blocks)%groupBlocks == 0 {
+		f.first = append(f.first, rayid.Task(c.IDs[:rayid.TaskSize]))
+	}
+	f.blocks = append(f.blocks, b)
+	f.rows += b.rows
+	c.clear()
+	return nil
+}
+
+func (f *File) write(data []byte) (section, error) {
+	encoder, err := rowEncoder()
+	if err != nil {
+		return section{}, err
+	}
+	f.packed = encoder.EncodeAll(data, f.packed[:0])
+	s := section{at: f.size, stored: int64(len(f.packed)), size: len(data)}
+	if _, err := f.file.WriteAt(f.packed, s.at); err != nil {
+		return s, fmt.Errorf("write rows to the temporary file: %w; set TMPDIR to a folder with more space", err)
+	}
+	f.size += s.stored
+	return s, nil
+}
+
+// The encoder and the decoder are shared by all files, because each holds some megabytes.
+var (
+	rowEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10), zstd.WithEncoderConcurrency(2))
+	})
+	rowDecoder = sync.OnceValues(func() (*zstd.Decoder, error) { return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)) })
+)
+
+func appendInts(b []byte, columns [][]int32) []byte {
+	for _, column := range columns {
+		for _, v := range column {
+			b = binary.LittleEndian.AppendUint32(b, uint32(v))
+		}
+	}
+	return b
+}
+
+func (f *File) read(s section) ([]byte, error) {
+	stored := make([]byte, s.stored)
+	if _, err := f.file.ReadAt(stored, s.at); err != nil {
+		return nil, fmt.Errorf("read rows from the temporary file: %w", err)
+	}
+	decoder, err := rowDecoder()
+	if err != nil {
+		return nil, err
+	}
+	data, err := decoder.DecodeAll(stored, make([]byte, 0, s.size))
+	if err != nil {
+		return nil, fmt.Errorf("read rows from the temporary file: %w", err)
+	}
+	return data, nil
+}
+
+// Columns implements RowSource.
+func (f *File) Columns(n int, part Part) (*Columns, error) {
+	blocks := f.blocks[n*groupBlocks : min(len(f.blocks), (n+1)*groupBlocks)]
+	out := newColumns()
+	for _, b := range blocks {
+		data, err := f.read(b.scan)
+		if err != nil {
+			return nil, err
+		}
+		takeInts(data, out.Scan, b.rows)
+	}
+	if part == ScanPart {
+		return &Columns{Scan: out.Scan}, nil
+	}
+	for _, b := range blocks {
+		data, err := f.read(b.rest)
+		if err != nil {
+			return nil, err
+		}
+		out.takeRest(data, b.rows)
+	}
+	return out, nil
+}
+
+// takeRest appends the columns that are not scan columns.
+func (c *Columns) takeRest(data []byte, rows int) {
+	ids := rows * rayid.TaskSize
+	c.IDs, data = append(c.IDs, data[:ids]...), data[ids:]
+	data = takeInts(data, c.Cells, rows)
+	for i := range c.Times {
+		for k := range rows {
+			c.Times[i] = append(c.Times[i], int64(binary.LittleEndian.Uint64(data[8*k:])))
+		}
+		data = data[8*rows:]
+	}
+	for i := range c.Blobs {
+		blobs := &c.Blobs[i]
+		before, size := uint32(len(blobs.Data)), uint32(0)
+		for k := range rows {
+			size = binary.LittleEndian.Uint32(data[4*k:])
+			blobs.Ends = append(blobs.Ends, before+size)
+		}
+		data = data[4*rows:]
+		blobs.Data, data = append(blobs.Data, data[:size]...), data[size:]
+	}
+}
+
+// takeInts appends values of rows rows to each column, and returns the rest of data.
+func takeInts(data []byte, columns [][]int32, rows int) []byte {
+	for i := range columns {
+		for k := range rows {
+			columns[i] = append(columns[i], int32(binary.LittleEndian.Uint32(data[4*k:])))
+		}
+		data = data[4*rows:]
+	}
+	return data
+}
+
+// TakeRows replaces the rows of a table by those of a file. Both refer to the same strings.
+func (t *Table) TakeRows(file *File) {
+	l := limits{strings: t.strings.Len(), definitions: t.defs.Len(), profilers: t.profilers.Len(), states: int(taskstate.Known) + len(t.states.Newer())}
+	t.pages, t.n = nil, file.rows
+	t.arenas, t.paused = [numShards]arenas{}, [numShards]map[attemptKey]int64{}
+	t.paged = newPagedRows(file, file.rows, file.first, l)
+	t.paged.damaged = func(error) {} // the file is this table's alone: nobody else has to know
+}

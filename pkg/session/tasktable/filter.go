@@ -1,0 +1,216 @@
+package tasktable
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// predicates turns filters into functions of a row: source for those that Ray's own store applies before it counts (get_all_task_info in
+// ray/util/state/state_manager.py), rest for those that its State API applies (do_filter in ray/dashboard/state_api_utils.py).
+func predicates(filters []Filter) (source, rest []predicate, err error) {
+	for _, f := range filters {
+		column, known := filterColumns[f.Key]
+		switch {
+		case !known:
+			rest = append(rest, func(Row) (bool, error) { return false, &UnknownColumnError{f.Key} })
+		case column.id != nil:
+			keep, err := idPredicate(f, column)
+			if err != nil {
+				return nil, nil, err
+			}
+			if f.Source && column.sourceID {
+				source = append(source, keep)
+			} else {
+				rest = append(rest, keep)
+			}
+		case column.text != nil:
+			if f.Source && column.source != nil {
+				source = append(source, textPredicate(f, column.source))
+			}
+			rest = append(rest, textPredicate(f, column.text))
+		default:
+			keep, err := column.other(f)
+			if err != nil {
+				return nil, nil, err
+			}
+			rest = append(rest, keep)
+		}
+	}
+	return source, rest, nil
+}
+
+// filterColumn is a column of the State API's tasks that filters may name (TaskState in ray/util/state/common.py). One of id, text and
+// other is set.
+type filterColumn struct {
+	// id gives an identifier's bytes, nil for null; width is how many there are. sourceID says that Ray's own store filters by it.
+	id       func(Row) []byte
+	width    int
+	sourceID bool
+	// text gives a string; source gives what Ray's own store filters by, if it does.
+	text, source *textOf
+	// other makes the predicate of a column of another type.
+	other func(Filter) (predicate, error)
+	// scanned says that the scan columns tell, see page.
+	scanned bool
+}
+
+var filterColumns = map[string]filterColumn{
+	"task_id":            {id: func(r Row) []byte { return r.p.id[r.i][:] }, width: rayid.TaskSize, sourceID: true},
+	"job_id":             {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, sourceID: true, scanned: true},
+	"actor_id":           {id: Row.Actor, width: rayid.ActorSize, sourceID: true},
+	"parent_task_id":     {id: Row.Parent, width: rayid.TaskSize},
+	"node_id":            {id: Row.Node, width: rayid.NodeSize},
+	"worker_id":          {id: Row.Worker, width: rayid.WorkerSize},
+	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize, scanned: true},
+	"name":               {text: &textOf{read: Row.Name, like: likeName}, source: &textOf{read: Row.GivenName, like: likeDefinition}, scanned: true},
+	"state":              {text: stateText, source: stateText, scanned: true},
+	"type":               {text: &textOf{read: Row.Type, like: likeDefinition}, scanned: true},
+	"func_or_class_name": {text: &textOf{read: Row.Function, like: likeDefinition}, scanned: true},
+	"language":           {text: &textOf{read: Row.Language, like: likeDefinition}, scanned: true},
+	"error_type":         {text: &textOf{read: Row.errorType, optional: true, like: func(Row) int { return -1 }}},
+	"attempt_number":     {other: attemptPredicate},
+	"worker_pid":         {other: pidPredicate},
+	"is_debugger_paused": {other: pausedPredicate},
+}
+
+// textOf reads a string of a row.
+type textOf struct {
+	read func(Row) []byte
+	// optional says that nil is a column that the row does not have at all, which no filter keeps.
+	optional bool
+	// like returns a small number that is equal for rows with the same string, so that each string is compared only once; -1 if there is none.
+	like func(Row) int
+}
+
+var stateText = &textOf{
+	read: func(r Row) []byte { return []byte(r.State()) },
+	like: func(r Row) int {
+		s, _ := r.state()
+		return int(s)
+	},
+}
+
+func likeDefinition(r Row) int { return int(r.p.def[r.i]) }
+
+// likeName returns -1 for rows of actors with a repr name, because it changes the names of their methods.
+func likeName(r Row) int {
+	if r.p.reprName[r.i] != 0 {
+		return -1
+	}
+	return likeDefinition(r)
+}
+
+// errorType is nil if there is no error.
+func (r Row) errorType() []byte {
+	kind, _, ok := r.Failure()
+	if ok && kind == nil {
+		kind = []byte{}
+	}
+	return kind
+}
+
+// idPredicate compares binary IDs. Ray's own store refuses a value that is no ID; elsewhere such a value matches no row.
+func idPredicate(f Filter, column filterColumn) (predicate, error) {
+	want, err := hex.DecodeString(f.Value)
+	if f.Source && column.sourceID {
+		if refused := checkID(f.Value, want, err, column.width); refused != nil {
+			return nil, refused
+		}
+	}
+	if err != nil || len(want) != column.width {
+		want = nil
+	}
+	return func(r Row) (bool, error) {
+		equal := want != nil && bytes.Equal(column.id(r), want)
+		return equal != f.Not, nil
+	}, nil
+}
+
+// checkID refuses a value that is no ID, with the messages of Python's binascii and of Ray's BaseID.
+func checkID(value string, id []byte, err error, width int) error {
+	switch {
+	case strings.ContainsFunc(value, func(r rune) bool { return r >= 0x80 }):
+		return &FilterError{"string argument should contain only ASCII characters"}
+	case len(value)%2 == 1:
+		return &FilterError{"Odd-length string"}
+	case err != nil:
+		return &FilterError{"Non-hexadecimal digit found"}
+	case len(id) != width:
+		return &FilterError{fmt.Sprintf("ID string needs to have length %d, got %d", width, len(id))}
+	}
+	return nil
+}
+
+func textPredicate(f Filter, column *textOf) predicate {
+	want := []byte(f.Value)
+	const yes, no = 1, 2
+	var known []byte // results, by the number that column.like returns
+	return func(r Row) (bool, error) {
+		like := column.like(r)
+		if like >= 0 && like < len(known) && known[like] != 0 {
+			return known[like] == yes, nil
+		}
+		value := column.read(r)
+		keep := (value != nil || !column.optional) && bytes.EqualFold(value, want) != f.Not
+		if like >= 0 {
+			known = append(known, make([]byte, max(0, like+1-len(known)))...)
+			known[like] = no
+			if keep {
+				known[like] = yes
+			}
+		}
+		return keep, nil
+	}
+}
+
+// attemptPredicate: attempt_number is never null, so Ray converts the value first.
+func attemptPredicate(f Filter) (predicate, error) {
+	want, err := strconv.ParseInt(strings.TrimSpace(f.Value), 10, 64)
+	if err != nil {
+		return nil, &FilterError{fmt.Sprintf("Invalid filter `--filter %s %s` for a int type column. Please provide an integer filter `--filter %s [int]`",
+			f.Key, f.Value, f.Key)}
+	}
+	return func(r Row) (bool, error) { return (int64(r.Attempt()) == want) != f.Not, nil }, nil
+}
+
+// pidPredicate: worker_pid may be null, so Ray converts the value when it meets a number, and for "!=" never.
+func pidPredicate(f Filter) (predicate, error) {
+	want, err := strconv.ParseInt(strings.TrimSpace(f.Value), 10, 64)
+	return func(r Row) (bool, error) {
+		pid := r.PID()
+		switch {
+		case f.Not:
+			return true, nil
+		case pid == 0:
+			return false, nil
+		case err != nil:
+			return false, &FilterError{fmt.Sprintf("Failed to convert a value %s of type <class 'str'> to <class 'int'>", f.Value)}
+		}
+		return int64(pid) == want, nil
+	}, nil
+}
+
+// pausedPredicate: is_debugger_paused may be null, like worker_pid.
+func pausedPredicate(f Filter) (predicate, error) {
+	return func(r Row) (bool, error) {
+		paused, told := r.Paused()
+		switch {
+		case f.Not:
+			return true, nil
+		case !told:
+			return false, nil
+		}
+		switch f.Value {
+		case "True", "true", "1":
+			return paused, nil
+		case "False", "false", "0":
+			return !paused, nil
+		}
+		return false, &FilterError{fmt.Sprintf("Failed to convert a value %s of type <class 'str'> to <class 'bool'>", f.Value)}
+	}, nil
+}

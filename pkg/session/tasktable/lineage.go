@@ -1,0 +1,434 @@
+package tasktable
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// Node of a lineage is a task, an actor, or a group of those that share a name, with what it submitted (NestedTaskSummary in
+// ray/util/state/common.py).
+type Node struct {
+	Name string
+	Key  string // hex of the task's ID, "actor:" and hex of the actor's, or the name of a group
+	Type string // the task's, "ACTOR" or "GROUP"
+	// Time is when the first of its attempts was created, Unix milliseconds; 0 if that is not known.
+	Time     int64
+	States   []StateCount
+	Children []*Node
+	// LinkType is "task" or "actor", LinkID hex; "" for groups.
+	LinkType, LinkID string
+}
+
+// Lineage is a summary of tasks by what submitted them.
+type Lineage struct {
+	Tops []*Node
+	TaskCounts
+	Listed, Matching int
+	// Cut says that groups have more children than are shown.
+	Cut bool
+	// Deep says that tasks were nested deeper than maxLineageDepth: what is below is shown on top.
+	Deep bool
+}
+
+// maxLineageDepth bounds how deep tasks are nested, each below the one that submitted it. Ray's own dashboard fails at Python's recursion
+// limit (1,000). Thanks to the bound, code that walks the tree, here and in browsers, may be recursive.
+const maxLineageDepth = 900
+
+// Lineage nests the rows that q's filters keep below the tasks and actors that submitted them (TaskSummaries.to_summary_by_lineage).
+// Tasks whose submitter is not among them are left out, as are all below.
+//
+// If there are more rows than q's limit, no group shows more than maxChildren of its children; counts are of all. Ray itself looks at no
+// more rows than that.
+func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren int) (*Lineage, error) {
+	b := lineageBuilder{
+		t: t, names: make(map[string]int32), named: make(map[sameName]int32), creators: make(map[rayid.Actor]int32), actors: make(map[rayid.Actor]int32),
+		actorName: actorName,
+	}
+	if len(q.Filters) == 0 {
+		// Growing the slices would copy and discard several times their size. Actors and groups are few.
+		b.nodes, b.counts = make([]lineageNode, 0, t.n+t.n/32), make([]numberCount, 0, t.n)
+	}
+	out := &Lineage{}
+	var err error
+	if out.Listed, err = t.each(q, LineagePart, func(_ int, r Row) {
+		out.Matching++
+		out.TaskCounts.add(r.Type(), 1)
+		b.add(r)
+	}); err != nil {
+		return nil, err
+	}
+	for i := range int32(len(b.nodes)) {
+		if err := q.stopped(int(i)); err != nil {
+			return nil, err
+		}
+		b.current = i
+		b.place(i, 0)
+	}
+	out.Deep = b.deep
+	top, _ := b.merge(b.top)
+	for _, i := range top {
+		b.total(i)
+	}
+	b.sort(top)
+	if out.Matching <= q.Limit {
+		maxChildren = math.MaxInt
+	}
+	for _, i := range top {
+		out.Tops = append(out.Tops, b.tree(i, maxChildren, &out.Cut))
+	}
+	return out, nil
+}
+
+// LineageBytes estimates the memory that Lineage takes in addition to the session.
+func (t *Table) LineageBytes() int64 { return 1<<20 + int64(t.n)*lineageRowBytes }
+
+// lineageRowBytes is for a row's node, its count, its places among its siblings, and what these are sorted by.
+const lineageRowBytes = int64(unsafe.Sizeof(lineageNode{})+unsafe.Sizeof(numberCount{})+unsafe.Sizeof(lineageRank{})) + 32
+
+// lineageBuilder builds the tree. Nodes refer to each other by number instead of by pointer, because there may be as many as tasks.
+type lineageBuilder struct {
+	t         *Table
+	nodes     []lineageNode // of tasks first, in the order of their IDs; then of actors and groups
+	tasks     int32         // how many are tasks
+	counts    []numberCount // where nodes' first counts lie
+	name      []string
+	names     map[string]int32
+	named     map[sameName]int32
+	creators  map[rayid.Actor]int32 // actor → the task that created it
+	actors    map[rayid.Actor]int32 // actor → its node
+	actorName func(rayid.Actor) string
+
+	current int32 // the task the tree is being extended for
+	deep    bool  // see Lineage.Deep
+	top     []int32
+	groups  []int32 // scratch of merge, by name
+}
+
+type lineageNode struct {
+	id       rayid.Task     // an actor's own part is its first bytes
+	parent   stringtable.ID // task, binary
+	actor    stringtable.ID // binary
+	def      defID
+	kind     nodeKind
+	placed   bool
+	name     int32 // index of lineageBuilder.name
+	depth    int32 // below the top
+	time     int64 // Unix milliseconds, 0 if not known
+	states   []numberCount
+	children []int32
+}
+
+type nodeKind uint8
+
+const (
+	otherTask nodeKind = iota
+	methodTask
+	creatingTask
+	actorNode
+	groupNode
+)
+
+// add adds a row. The rows of one task must follow each other.
+func (b *lineageBuilder) add(r Row) {
+	id := r.ID()
+	state, _ := r.state()
+	if len(b.nodes) == 0 || b.nodes[len(b.nodes)-1].id != id {
+		n := lineageNode{id: id, parent: r.p.parent[r.i], actor: r.p.actor[r.i], def: r.p.def[r.i]}
+		switch string(r.Type()) {
+		case eventjson.TypeActor:
+			n.kind = methodTask
+		case eventjson.TypeActorCreation:
+			n.kind = creatingTask
+			b.creators[b.actorOf(&n)] = int32(len(b.nodes))
+		}
+		b.counts = append(b.counts, numberCount{state, 1})
+		n.states = b.counts[len(b.counts)-1 : len(b.counts) : len(b.counts)]
+		b.nodes = append(b.nodes, n)
+	} else {
+		n := &b.nodes[len(b.nodes)-1]
+		n.states = addCount(n.states, state, 1)
+	}
+	// Of several attempts the last one listed counts, which is the first one made.
+	n := &b.nodes[len(b.nodes)-1]
+	n.time, n.name = r.createdMillis(), b.nameOf(r)
+	b.tasks = int32(len(b.nodes))
+}
+
+func (b *lineageBuilder) nameOf(r Row) int32 {
+	k := sameName{r.p.def[r.i], r.p.reprName[r.i]}
+	i, known := b.named[k]
+	if !known {
+		i = b.intern(string(r.summaryName(false)))
+		b.named[k] = i
+	}
+	return i
+}
+
+func (b *lineageBuilder) intern(name string) int32 {
+	i, known := b.names[name]
+	if !known {
+		i = int32(len(b.name))
+		b.names[name] = i
+		b.name = append(b.name, name)
+		b.groups = append(b.groups, -1)
+	}
+	return i
+}
+
+func (b *lineageBuilder) actorOf(n *lineageNode) (id rayid.Actor) {
+	copy(id[:], b.t.strings.Get(n.actor))
+	return id
+}
+
+// find returns a task's node; -1 if the task is not known.
+func (b *lineageBuilder) find(id []byte) int32 {
+	i, found := slices.BinarySearchFunc(b.nodes[:b.tasks], id, func(n lineageNode, id []byte) int { return bytes.Compare(n.id[:], id) })
+	if !found {
+		return -1
+	}
+	return int32(i)
+}
+
+// place puts a task below its submitter, and the submitter below its own, unless that was done before. calls is the depth of the recursion.
+func (b *lineageBuilder) place(i, calls int32) {
+	n := &b.nodes[i]
+	if n.placed {
+		return
+	}
+	n.placed = true
+	if n.kind == methodTask || n.kind == creatingTask {
+		if actor := b.actor(b.actorOf(n), calls); actor >= 0 {
+			b.attach(i, actor)
+		}
+		return
+	}
+	b.putBelow(i, n.parent, calls)
+}
+
+// attach makes a node a child of another. If that would be too deep, the node goes to the top.
+func (b *lineageBuilder) attach(i, parent int32) {
+	depth := b.nodes[parent].depth + 1
+	if depth > maxLineageDepth {
+		b.deep = true
+		b.top = append(b.top, i)
+		return
+	}
+	b.nodes[i].depth = depth
+	b.nodes[parent].children = append(b.nodes[parent].children, i)
+}
+
+// driverParent is what the task IDs of drivers begin with, before the job ID.
+var driverParent = bytes.Repeat([]byte{0xff}, rayid.TaskSize-rayid.JobSize)
+
+// putBelow puts a node below a task. Nodes that a driver submitted go to the top.
+func (b *lineageBuilder) putBelow(i int32, parent stringtable.ID, calls int32) {
+	id := b.t.strings.Get(parent)
+	if len(id) != rayid.TaskSize || bytes.HasPrefix(id, driverParent) {
+		b.top = append(b.top, i)
+		return
+	}
+	p := b.find(id)
+	switch {
+	case p < 0:
+	case calls > maxLineageDepth:
+		b.deep = true
+		b.top = append(b.top, i)
+	default:
+		b.place(p, calls+1)
+		b.attach(i, p)
+	}
+}
+
+// actor returns an actor's node; -1 if the task that created the actor is not known.
+func (b *lineageBuilder) actor(id rayid.Actor, calls int32) int32 {
+	if i, known := b.actors[id]; known {
+		return i
+	}
+	creator, known := b.creators[id]
+	if !known {
+		return -1
+	}
+	name := b.actorName(id)
+	if name == "" {
+		class, _, _ := bytes.Cut(b.t.strings.Get(b.t.defs.At(int(b.nodes[creator].def)).Function), []byte("."))
+		name = string(class)
+	}
+	// Ray, too, uses the time of the task for which the actor's node is made.
+	n := lineageNode{kind: actorNode, name: b.intern(name), time: b.nodes[b.current].time}
+	copy(n.id[:], id[:])
+	i := int32(len(b.nodes))
+	b.nodes = append(b.nodes, n)
+	b.actors[id] = i
+	b.putBelow(i, b.nodes[creator].parent, calls)
+	return i
+}
+
+// createdMillis is when the attempt was submitted, Unix milliseconds; 0 if that is not known.
+func (r Row) createdMillis() int64 {
+	c := commonColumn(taskstate.PendingArgsAvail)
+	if !r.p.entered(int(r.i), c) || r.p.times[c][r.i] > r.at {
+		return 0
+	}
+	return int64(float64(r.p.times[c][r.i])) / 1_000_000
+}
+
+// merge groups siblings of one name, at every level, and returns the earliest time among those groups.
+func (b *lineageBuilder) merge(siblings []int32) (merged []int32, earliest int64) {
+	for _, i := range siblings {
+		if len(b.nodes[i].children) == 0 {
+			continue
+		}
+		var inner int64
+		b.nodes[i].children, inner = b.merge(b.nodes[i].children)
+		if inner != 0 && inner < orLast(b.nodes[i].time) {
+			b.nodes[i].time = inner
+		}
+	}
+	first := int32(len(b.nodes)) // of these siblings' groups
+	for _, i := range siblings {
+		name, time := b.nodes[i].name, b.nodes[i].time
+		g := b.groups[name]
+		if g < first {
+			g = int32(len(b.nodes))
+			b.groups[name] = g
+			b.nodes = append(b.nodes, lineageNode{kind: groupNode, name: name})
+		}
+		group := &b.nodes[g]
+		group.children = append(group.children, i)
+		if time != 0 && time < orLast(group.time) {
+			group.time = time
+			if time < orLast(earliest) {
+				earliest = time
+			}
+		}
+	}
+	for g := first; g < int32(len(b.nodes)); g++ {
+		if children := b.nodes[g].children; len(children) == 1 {
+			merged = append(merged, children[0])
+		} else {
+			merged = append(merged, g)
+		}
+	}
+	return merged, earliest
+}
+
+// orLast puts an unknown time after all others.
+func orLast(t int64) int64 {
+	if t == 0 {
+		return math.MaxInt64
+	}
+	return t
+}
+
+// addCount adds n attempts in a state; there are few different states.
+func addCount(states []numberCount, state taskstate.State, n int) []numberCount {
+	for i := range states {
+		if states[i].state == state {
+			states[i].rows += n
+			return states
+		}
+	}
+	return append(states, numberCount{state, n})
+}
+
+// total adds the counts of everything below a node to its own, and sorts its children.
+func (b *lineageBuilder) total(i int32) {
+	n := &b.nodes[i]
+	for _, child := range n.children {
+		b.total(child)
+		for _, c := range b.nodes[child].states {
+			n.states = addCount(n.states, c.state, c.rows)
+		}
+	}
+	b.sort(n.children)
+}
+
+// lineageRank is what siblings are sorted by.
+type lineageRank struct {
+	running, pending, failed int
+	time                     int64
+	creates                  bool
+	place                    int // before sorting
+	node                     int32
+}
+
+// sort orders siblings by the number of running, then of pending, then of failed attempts, the most first, then by time. At the same time an
+// actor's creation comes first.
+func (b *lineageBuilder) sort(siblings []int32) {
+	if len(siblings) < 2 {
+		return
+	}
+	ranks := make([]lineageRank, len(siblings))
+	for place, i := range siblings {
+		n := &b.nodes[i]
+		rank := lineageRank{time: orLast(n.time), creates: n.kind == creatingTask, place: place, node: i}
+		for _, c := range n.states {
+			switch c.state {
+			case taskstate.Running, taskstate.RunningInRayGet, taskstate.RunningInRayWait:
+				rank.running += c.rows
+			case taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment, taskstate.PendingObjStoreMemAvail, taskstate.PendingArgsFetch:
+				rank.pending += c.rows
+			case taskstate.Failed:
+				rank.failed += c.rows
+			}
+		}
+		ranks[place] = rank
+	}
+	slices.SortFunc(ranks, compareRanks)
+	for place, rank := range ranks {
+		siblings[place] = rank.node
+	}
+}
+
+func compareRanks(x, y lineageRank) int {
+	switch {
+	case x.running != y.running:
+		return y.running - x.running
+	case x.pending != y.pending:
+		return y.pending - x.pending
+	case x.failed != y.failed:
+		return y.failed - x.failed
+	case x.time != y.time:
+		return cmp.Compare(x.time, y.time)
+	case x.creates != y.creates:
+		if x.creates {
+			return -1
+		}
+		return 1
+	}
+	return x.place - y.place
+}
+
+// tree returns a node and everything below it, with at most maxChildren children in each group.
+func (b *lineageBuilder) tree(i int32, maxChildren int, cut *bool) *Node {
+	n := &b.nodes[i]
+	out := &Node{Name: b.name[n.name], Time: n.time}
+	switch n.kind {
+	case groupNode:
+		out.Type, out.Key = "GROUP", out.Name
+		if len(n.children) > maxChildren {
+			n.children, *cut = n.children[:maxChildren], true
+		}
+	case actorNode:
+		out.Type, out.LinkType, out.LinkID = "ACTOR", "actor", rayid.Actor(n.id[:rayid.ActorSize]).String()
+		out.Key = "actor:" + out.LinkID
+	default:
+		out.Type, out.LinkType, out.LinkID = string(b.t.strings.Get(b.t.defs.At(int(n.def)).Kind)), "task", n.id.String()
+		out.Key = out.LinkID
+	}
+	for _, c := range n.states {
+		out.States = append(out.States, StateCount{State: b.t.states.Name(c.state), Count: c.rows})
+	}
+	for _, child := range n.children {
+		out.Children = append(out.Children, b.tree(child, maxChildren, cut))
+	}
+	return out
+}

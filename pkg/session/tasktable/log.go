@@ -1,0 +1,142 @@
+package tasktable
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// LogInfo is task_log_info: where an attempt's lines are in its worker's log files. Offsets are in bytes; nil if no event has the value.
+type LogInfo struct {
+	StdoutFile, StderrFile                         []byte // paths on the node
+	StdoutStart, StdoutEnd, StderrStart, StderrEnd *int64
+}
+
+// LogInfo returns where the attempt's lines are. ok is false if no event says so, as for methods of concurrent actors.
+func (r Row) LogInfo() (info LogInfo, ok bool) {
+	f := r.p.flags[r.i]
+	if f&hasLogInfo == 0 || !r.reached(commonColumn(taskstate.Running)) {
+		return info, false
+	}
+	info.StdoutFile, info.StderrFile = r.t.strings.Get(r.p.stdoutFile[r.i]), r.t.strings.Get(r.p.stderrFile[r.i])
+	offset := func(told rowFlags, column *[pageRows]int64) *int64 {
+		if f&told == 0 {
+			return nil
+		}
+		return &column[r.i]
+	}
+	info.StdoutStart, info.StdoutEnd = offset(hasStdoutStart, &r.p.stdoutStart), offset(hasStdoutEnd, &r.p.stdoutEnd)
+	info.StderrStart, info.StderrEnd = offset(hasStderrStart, &r.p.stderrStart), offset(hasStderrEnd, &r.p.stderrEnd)
+	return info, info.StdoutFile != nil || info.StderrFile != nil || f&(hasStdoutStart|hasStdoutEnd|hasStderrStart|hasStderrEnd) != 0
+}
+
+// TaskLog is the data needed to show one attempt's log.
+type TaskLog struct {
+	Node    rayid.Node   // nil if the attempt was not sent to any
+	Worker  rayid.Worker // likewise
+	Actor   rayid.Actor  // nil if the task is no actor's
+	Info    LogInfo
+	HasInfo bool
+}
+
+// Log returns the data needed to show an attempt's log. ok is false if there is no such attempt; an error says that rows cannot be read.
+func (t *Table) Log(id rayid.Task, attempt int) (log TaskLog, ok bool, err error) {
+	from, to := t.find(id)
+	for n := from; n < to; n++ {
+		r := t.Row(n, 0)
+		if int(r.Attempt()) != attempt {
+			continue
+		}
+		copy(log.Node[:], r.Node())
+		copy(log.Worker[:], r.Worker())
+		if r.Defined() {
+			copy(log.Actor[:], r.Actor())
+		}
+		log.Info, log.HasInfo = r.LogInfo()
+		return log, true, t.Err()
+	}
+	return log, false, t.Err()
+}
+
+// DeriveLogs computes where the logs of tasks begin in sessions of Ray before 2.58. There the events of short tasks say only where the log
+// ends.
+//
+// A worker that runs one task after the other writes a line with its job's ID first and one with the task's name before each task
+// (LOG_PREFIX_JOB_ID, LOG_PREFIX_TASK_NAME and LOG_PREFIX_ACTOR_NAME in ray/_private/ray_constants.py), to both of its logs; a task's
+// lines start after that line. Output between two tasks counts to the later one.
+//
+// dir is the folder of logs on nodes. logs has the path of each worker's stored log below it, without the file extension.
+func (t *Table) DeriveLogs(dir string, logs map[rayid.Worker]string) {
+	byWorker := make(map[stringtable.ID][]int)
+	for n := range t.n {
+		if p, i := t.row(n); p.worker[i] != 0 && p.def[i] != 0 && p.flags[i]&hasLogInfo != 0 {
+			byWorker[p.worker[i]] = append(byWorker[p.worker[i]], n)
+		}
+	}
+	for worker, rows := range byWorker {
+		var id rayid.Worker
+		copy(id[:], t.interners.Strings.Get(worker))
+		base, stored := logs[id]
+		if !stored {
+			continue
+		}
+		base = dir + base
+		t.deriveWorkerLogs(rows, t.interners.Strings.Intern([]byte(base+".out")), t.interners.Strings.Intern([]byte(base+".err")))
+	}
+	t.strings = t.interners.Strings.View()
+}
+
+// LogStartsMissing reports whether the log of some attempt has an end but no file.
+func (t *Table) LogStartsMissing() bool {
+	for n := range t.n {
+		if p, i := t.row(n); p.flags[i]&hasLogInfo != 0 && p.stdoutFile[i] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Table) deriveWorkerLogs(rows []int, stdout, stderr stringtable.ID) {
+	started := func(n int) int64 {
+		p, i := t.row(n)
+		return p.times[commonColumn(taskstate.Running)][i]
+	}
+	slices.SortFunc(rows, func(a, b int) int { return cmp.Or(cmp.Compare(started(a), started(b)), cmp.Compare(a, b)) })
+	jobLine := int64(len(":job_id:\n") + hex.EncodedLen(rayid.JobSize))
+	outEnd, errEnd := jobLine, jobLine
+	for _, n := range rows {
+		p, i := t.row(n)
+		if p.stdoutFile[i] == 0 {
+			line := t.nameLine(p, i)
+			p.stdoutFile[i], p.stderrFile[i] = stdout, stderr
+			p.stdoutStart[i], p.stderrStart[i] = min(outEnd+line, p.stdoutEnd[i]), min(errEnd+line, p.stderrEnd[i])
+			p.flags[i] |= hasStdoutStart | hasStderrStart | derivedLog
+		}
+		outEnd, errEnd = max(outEnd, p.stdoutEnd[i]), max(errEnd, p.stderrEnd[i])
+	}
+}
+
+// nameLine is the length of the line that names a task.
+func (t *Table) nameLine(p *page, i int) int64 {
+	def := t.defs.At(int(p.def[i]))
+	if string(t.strings.Get(def.Kind)) == eventjson.TypeActorCreation {
+		class, _, _ := bytes.Cut(t.strings.Get(def.Function), []byte("."))
+		return int64(len(":actor_name:\n") + len(class))
+	}
+	return int64(len(":task_name:\n") + len(t.strings.Get(def.Name)))
+}
+
+// forgetDerivedLog undoes DeriveLogs for a row.
+func (p *page) forgetDerivedLog(i int) {
+	if p.flags[i]&derivedLog == 0 {
+		return
+	}
+	p.flags[i] &^= derivedLog | hasStdoutStart | hasStderrStart
+	p.stdoutFile[i], p.stderrFile[i], p.stdoutStart[i], p.stderrStart[i] = 0, 0, 0, 0
+}

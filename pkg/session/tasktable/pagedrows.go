@@ -1,0 +1,260 @@
+package tasktable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// RowSource reads a stored task table, GroupRows rows at a time. It is safe for concurrent use.
+type RowSource interface {
+	// Columns reads the columns of part of group g. It may read more.
+	Columns(g int, part Part) (*Columns, error)
+}
+
+// Part selects columns of the task table. Each part includes the columns of those before it.
+type Part uint8
+
+const (
+	ScanPart    Part = iota // ScanColumns
+	LineagePart             // and those for lineage: IDs, the first LineageCells of CellColumns and the first of TimeColumns
+	AllParts
+)
+
+// LineageCells is how many of CellColumns belong to LineagePart.
+const LineageCells = 3
+
+// maxPagedBytes bounds the cells of an index that a session holds in memory. Scan columns are never dropped: they take 15 bytes a row.
+const maxPagedBytes = 64 << 20
+
+// pagedRows are the rows of an index or a File. They are read on demand and cached; cells that were not used lately are dropped when others
+// need the memory.
+type pagedRows struct {
+	source RowSource
+	rows   int
+	first  []rayid.Task // the first task of each group
+	limits limits
+	// damaged is called, once at most, if rows are damaged.
+	damaged func(reason error)
+	groups  []pagedGroup
+	reading int64 // bytes that reading a group takes at most
+
+	mu   sync.Mutex
+	held int64 // bytes of cells
+	hand int   // the group at which forget continues: a clock hand
+	scan int64 // bytes of scan columns
+	err  error
+}
+
+// pagedGroup is GroupRows rows. Pages that were returned stay valid after their group is dropped.
+type pagedGroup struct {
+	reading sync.Mutex
+	scan    atomic.Pointer[[]page] // without cells
+	full    atomic.Pointer[[]page]
+	bytes   int64 // of the cells; guarded by pagedRows.mu
+	used    atomic.Bool
+}
+
+func newPagedRows(source RowSource, rows int, first []rayid.Task, l limits) *pagedRows {
+	return &pagedRows{source: source, rows: rows, first: first, limits: l, groups: make([]pagedGroup, len(first))}
+}
+
+// failedPage stands for rows that cannot be read. No list shows them, because they have no definition.
+var failedPage = newPage()
+
+// page returns page k, with cells if wanted. If it cannot be read, it returns failedPage, and failure returns the reason.
+func (r *pagedRows) page(k int, cells bool) *page {
+	g := &r.groups[k/groupPages]
+	if full := g.full.Load(); full != nil {
+		if !g.used.Load() {
+			g.used.Store(true)
+		}
+		return &(*full)[k%groupPages]
+	}
+	if !cells {
+		if scan := g.scan.Load(); scan != nil {
+			return &(*scan)[k%groupPages]
+		}
+	}
+	pages, err := r.read(k/groupPages, cells)
+	if err != nil {
+		r.fail(err)
+		return failedPage
+	}
+	return &pages[k%groupPages]
+}
+
+func (r *pagedRows) fail(err error) {
+	r.mu.Lock()
+	first := r.err == nil
+	if first {
+		r.err = err
+	}
+	r.mu.Unlock()
+	if first && errors.Is(err, ErrDamaged) {
+		r.damaged(err)
+	}
+}
+
+// failure returns the first error of reading.
+func (r *pagedRows) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// readScans reads the missing scan columns of groups [from, to), several groups at a time.
+func (r *pagedRows) readScans(from, to int) error {
+	var wait errgroup.Group
+	wait.SetLimit(2 * runtime.GOMAXPROCS(0)) // half of them wait for the store
+	for g := from; g < to; g++ {
+		if r.groups[g].scan.Load() == nil {
+			wait.Go(func() error {
+				_, err := r.read(g, false)
+				return err
+			})
+		}
+	}
+	err := wait.Wait()
+	if err != nil {
+		r.fail(err)
+	}
+	return err
+}
+
+// rowsOf is how many rows group n has.
+func (r *pagedRows) rowsOf(n int) int { return min(GroupRows, r.rows-n*GroupRows) }
+
+// read reads group n, unless it is in memory by now. Only one goroutine at a time reads a group.
+func (r *pagedRows) read(n int, cells bool) ([]page, error) {
+	g := &r.groups[n]
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	if known := g.full.Load(); known != nil {
+		return *known, nil
+	}
+	if known := g.scan.Load(); known != nil && !cells {
+		return *known, nil
+	}
+	part := ScanPart
+	if cells {
+		part = AllParts
+	}
+	pages, err := r.fetch(n, part)
+	if err != nil {
+		return nil, err
+	}
+	if !cells {
+		g.scan.Store(&pages)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.scan += int64(len(pages)) * int64(unsafe.Sizeof(page{}))
+		return pages, nil
+	}
+	g.full.Store(&pages)
+	g.used.Store(true)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g.bytes = int64(len(pages))*pageMemory + pages[0].arenas.memory()
+	r.held += g.bytes
+	r.forget(n)
+	return pages, nil
+}
+
+// fetch reads group n from the source. part is ScanPart or AllParts.
+func (r *pagedRows) fetch(n int, part Part) (pages []page, err error) {
+	err = guarded(n, func() (err error) {
+		pages, err = r.decode(n, part)
+		return err
+	})
+	return pages, err
+}
+
+func (r *pagedRows) decode(n int, part Part) ([]page, error) {
+	columns, err := r.source.Columns(n, part)
+	if err != nil {
+		return nil, err
+	}
+	rows := r.rowsOf(n)
+	if len(columns.Scan) == 0 {
+		return nil, fmt.Errorf("%w: columns are missing", ErrDamaged)
+	}
+	for _, c := range slices.Concat(columns.Scan, columns.Cells) {
+		if len(c) != rows {
+			return nil, fmt.Errorf("%w: a column of %d values, want %d", ErrDamaged, len(c), rows)
+		}
+	}
+	pages := make([]page, (rows+pageRows-1)/pageRows)
+	if err := r.limits.fill(pages, scanColumns, columns.Scan); err != nil || part == ScanPart {
+		return pages, err
+	}
+	if err := r.limits.fillCells(pages, columns); err != nil {
+		return nil, err
+	}
+	if rows > 0 && pages[0].id[0] != r.first[n] {
+		return nil, fmt.Errorf("%w: group %d begins with another task", ErrDamaged, n)
+	}
+	return pages, nil
+}
+
+// guarded calls read for group n. A panic in it is reported as damage.
+func guarded(n int, read func() error) error {
+	err := guard.Do(fmt.Sprintf("group %d of the index's rows", n), read)
+	var caught *guard.Panic
+	if errors.As(err, &caught) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// forget drops cells that were not used since its last visit (the CLOCK algorithm) until the rest is within the bound. It does not drop group
+// keep. The caller holds r.mu.
+func (r *pagedRows) forget(keep int) {
+	for range 2 * len(r.groups) {
+		if r.held <= maxPagedBytes {
+			return
+		}
+		n := r.hand
+		r.hand = (r.hand + 1) % len(r.groups)
+		g := &r.groups[n]
+		if n == keep || g.full.Load() == nil || g.used.Swap(false) {
+			continue
+		}
+		g.full.Store(nil)
+		r.held -= g.bytes
+		g.bytes = 0
+	}
+}
+
+func (r *pagedRows) memory() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held + r.scan + r.reading + int64(len(r.groups))*int64(unsafe.Sizeof(pagedGroup{}))
+}
+
+// span narrows Table.find's binary search to rows [from, to). It looks for the first row whose task is not below id, or, with after, is above
+// it.
+func (r *pagedRows) span(id *rayid.Task, after bool) (from, to int) {
+	limit := 0
+	if after {
+		limit = 1
+	}
+	n, _ := slices.BinarySearchFunc(r.first, limit, func(first rayid.Task, limit int) int {
+		if bytes.Compare(first[:], id[:]) < limit {
+			return -1
+		}
+		return 1
+	})
+	// The groups before n begin before the boundary, so it is in the last of them or at the start of n.
+	return max(0, n-1) * GroupRows, min(n*GroupRows, r.rows)
+}

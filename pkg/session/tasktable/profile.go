@@ -1,0 +1,153 @@
+package tasktable
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+)
+
+// Profile is an attempt's profile events and the process that sent them.
+type Profile struct {
+	Kind   []byte // worker or driver
+	ID     []byte // binary
+	IP     []byte // of the node
+	Events []ProfileEvent
+}
+
+// ProfileEvent is one span of time.
+type ProfileEvent struct {
+	Start, End int64 // Unix nanoseconds
+	Name       []byte
+	// Extra is a JSON object as Ray's State API answers it.
+	Extra []byte
+}
+
+// Profile reads the attempt's profile events, in the order they ended, into out, whose slice it reuses. ok is false if there are none.
+func (r Row) Profile(out *Profile) (ok bool) {
+	by := r.p.profiler[r.i]
+	if by == 0 {
+		return false
+	}
+	v := &r.t.strings
+	from := r.t.profilers.At(int(by))
+	out.Kind, out.ID, out.IP = v.Get(from.Kind), v.Get(from.ID), v.Get(from.IP)
+	out.Events = out.Events[:0]
+	for _, e := range r.arenas().profileEvents(nil, v, r.p.profile[r.i]) {
+		if e.End <= r.at {
+			out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name), Extra: r.extra(e.Extra)})
+		}
+	}
+	return len(out.Events) > 0 || r.at == 1<<63-1
+}
+
+// extra returns extra data with the task's ID put back in. The decoder replaces it by a mark, so that tasks can share the string.
+func (r Row) extra(id stringtable.ID) []byte {
+	if id == 0 {
+		return []byte("{}")
+	}
+	text := r.t.strings.Get(id)
+	if bytes.IndexByte(text, eventjson.OwnIDMark) < 0 {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte{eventjson.OwnIDMark}, []byte(r.ID().String()))
+}
+
+// Profile events are kept as blocks of bytes, one for each different event that brought some: the previous block's reference plus one,
+// the length of the rest, then for each profile event four varints: start after the previous one's start, duration, name, extra data.
+
+// maxProfileEvents is how many profile events of an attempt are shown, the last ones (RAY_task_events_max_num_profile_events_per_task).
+const maxProfileEvents = 1000
+
+func appendProfile(b []byte, before int64, e eventjson.ProfileEvent) []byte {
+	b = binary.AppendVarint(b, e.Start-before)
+	b = binary.AppendVarint(b, e.End-e.Start)
+	b = binary.AppendUvarint(b, uint64(e.Name))
+	return binary.AppendUvarint(b, uint64(e.Extra))
+}
+
+// addProfile stores profile events, unless the same ones were stored before.
+func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
+	s.encoded = s.encoded[:0]
+	var before int64
+	for _, e := range told {
+		s.encoded = appendProfile(s.encoded, before, e)
+		before = e.Start
+	}
+	events := s.encoded
+	for at := p.profile[i]; at != 0; {
+		next, known := s.block(at)
+		if bytes.Equal(known, events) {
+			return
+		}
+		at = next
+	}
+	p.profile[i] = s.putProfile(p.profile[i], events)
+}
+
+// putProfile stores a block in front of the list that begins at next, and returns the new beginning (a reference plus one).
+func (a *arenas) putProfile(next uint32, events []byte) uint32 {
+	head := binary.AppendUvarint(make([]byte, 0, 2*binary.MaxVarintLen64+len(events)), uint64(next))
+	head = binary.AppendUvarint(head, uint64(len(events)))
+	return uint32(a.bytes.Put(append(head, events...))) + 1
+}
+
+// block reads the block at a reference plus one.
+func (a *arenas) block(at uint32) (next uint32, events []byte) {
+	b := a.bytes.From(stringtable.Ref(at - 1))
+	before, n := binary.Uvarint(b)
+	length, m := binary.Uvarint(b[n:])
+	return uint32(before), b[n+m:][:length]
+}
+
+// profileEvents appends an attempt's profile events to out in the order they ended, each once.
+//
+// Ray shows them in the order they came, which for each process is the order they ended.
+func (a *arenas) profileEvents(out []eventjson.ProfileEvent, t *stringtable.View, head uint32) []eventjson.ProfileEvent {
+	from := len(out)
+	for at := head; at != 0; {
+		next, b := a.block(at)
+		for before := int64(0); len(b) > 0; {
+			var e eventjson.ProfileEvent
+			b, before, _ = readProfile(b, before, &e)
+			out = append(out, e)
+		}
+		at = next
+	}
+	all := out[from:]
+	compare := func(x, y eventjson.ProfileEvent) int {
+		return cmp.Or(cmp.Compare(x.End, y.End), cmp.Compare(y.Start, x.Start), bytes.Compare(t.Get(x.Name), t.Get(y.Name)),
+			bytes.Compare(t.Get(x.Extra), t.Get(y.Extra)))
+	}
+	if !slices.IsSortedFunc(all, compare) {
+		slices.SortFunc(all, compare)
+	}
+	all = slices.Compact(all)
+	if len(all) > maxProfileEvents {
+		all = all[len(all)-maxProfileEvents:]
+	}
+	return append(out[:from], all...)
+}
+
+// readProfile reads the first profile event of a block. If it is malformed, ok is false and rest is nil.
+func readProfile(b []byte, before int64, e *eventjson.ProfileEvent) (rest []byte, start int64, ok bool) {
+	delta, n1 := binary.Varint(b)
+	length, n2 := binary.Varint(b[max(0, n1):])
+	if n1 <= 0 || n2 <= 0 {
+		return nil, before, false
+	}
+	b = b[n1+n2:]
+	name, n3 := binary.Uvarint(b)
+	extra, n4 := binary.Uvarint(b[max(0, n3):])
+	if n3 <= 0 || n4 <= 0 || name > math.MaxUint32 || extra > math.MaxUint32 {
+		return nil, before, false
+	}
+	e.Start = before + delta
+	e.End = e.Start + length
+	e.Name, e.Extra = stringtable.ID(name), stringtable.ID(extra)
+	return b[n3+n4:], e.Start, true
+}

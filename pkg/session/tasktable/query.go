@@ -1,0 +1,199 @@
+package tasktable
+
+import (
+	"encoding/hex"
+	"math"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+)
+
+// Filter keeps the rows whose column Key is (or, with Not, is not) Value, regardless of case. Key is lower-case.
+type Filter struct {
+	Key   string
+	Not   bool
+	Value string
+	// Source says that Ray's own store would apply the filter before it counts what there is, where it can (tasks only).
+	Source bool
+}
+
+// Query asks for rows of a table.
+type Query struct {
+	Filters []Filter
+	Limit   int
+	// Detail asks for all columns.
+	Detail bool
+	// ExcludeDriver leaves out the rows of drivers (tasks only).
+	ExcludeDriver bool
+	// At is the moment to show, Unix nanoseconds; 0 is the session's end.
+	At int64
+	// Stop, if set, is called every stopEvery rows; its error ends the query.
+	Stop func() error
+}
+
+// stopEvery is the number of rows between two calls of Stop.
+const stopEvery = 1 << 12
+
+func (q Query) stopped(row int) error {
+	if q.Stop == nil || row%stopEvery != 0 {
+		return nil
+	}
+	return q.Stop()
+}
+
+// Selection is the rows that a query selected.
+type Selection struct {
+	// Rows are the rows to show, at most the query's limit, in the order Ray lists them.
+	Rows []int32
+	// Listed counts the rows that Ray's own store would have handed to its State API, Matching those of them that all filters keep.
+	Listed, Matching int
+
+	t  *Table
+	at int64
+}
+
+// Row returns the i-th row of the selection. An error says that the row cannot be read any more; the caller should stop.
+func (s *Selection) Row(i int) (Row, error) {
+	r := s.t.Row(int(s.Rows[i]), s.at)
+	if r.p == failedPage {
+		return Row{}, s.t.Err()
+	}
+	return r, nil
+}
+
+// FilterError is a filter that Ray refuses, with Ray's message.
+type FilterError struct{ Text string }
+
+func (e *FilterError) Error() string { return e.Text }
+
+// UnknownColumnError is a filter on a column that tasks do not have, or cannot be filtered by.
+type UnknownColumnError struct{ Column string }
+
+func (e *UnknownColumnError) Error() string { return "tasks cannot be filtered by " + e.Column }
+
+// Select selects rows. Errors are *FilterError, *UnknownColumnError, or come from the query's Stop or from the store. Like Ray, it refuses an
+// unknown column only if some row reaches that filter.
+func (t *Table) Select(q Query) (*Selection, error) {
+	s := &Selection{t: t, at: q.At}
+	var err error
+	s.Listed, err = t.each(q, ScanPart, func(n int, _ Row) {
+		s.Matching++
+		if len(s.Rows) < q.Limit {
+			s.Rows = append(s.Rows, int32(n))
+		}
+	})
+	return s, err
+}
+
+// each calls visit for every row that q's filters keep, ignoring its limit, and counts those that Ray's own store would have listed. Rows of an
+// index have only the columns of part, unless a filter needs others.
+func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
+	source, rest, err := predicates(q.Filters)
+	if err != nil {
+		return 0, err
+	}
+	at := q.At
+	if at == 0 {
+		at = math.MaxInt64
+	}
+	hidden := t.hiddenDefinitions(q.ExcludeDriver)
+	from, to, one := t.candidates(q.Filters)
+	if one {
+		part = AllParts
+	}
+	row, err := t.rowsFor(q, part, from, to)
+	if err != nil {
+		return 0, err
+	}
+	for k := range to - from {
+		if err := q.stopped(k); err != nil {
+			return listed, err
+		}
+		n := from + k
+		if one {
+			n = to - 1 - k // asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
+		}
+		p, i := row(n)
+		if p == failedPage {
+			return listed, t.Err()
+		}
+		if hidden[p.def[i]] {
+			continue
+		}
+		r := Row{t: t, p: p, i: int32(i), at: at}
+		if !r.existed() {
+			continue
+		}
+		ok, err := all(source, r)
+		if err != nil {
+			return listed, err
+		}
+		if !ok {
+			continue
+		}
+		listed++
+		if ok, err = all(rest, r); err != nil {
+			return listed, err
+		}
+		if ok {
+			visit(n, r)
+		}
+	}
+	return listed, t.Err()
+}
+
+// rowsFor returns a function that reads the rows [from, to) in order, with no more columns than the query needs.
+func (t *Table) rowsFor(q Query, part Part, from, to int) (row func(n int) (*page, int), err error) {
+	if t.paged == nil || from == to || part == AllParts || q.At != 0 || slices.ContainsFunc(q.Filters, func(f Filter) bool { return !filterColumns[f.Key].scanned }) {
+		return t.row, nil
+	}
+	if part == LineagePart {
+		return t.paged.lineageRows(from, to).row, nil
+	}
+	return t.scanRow, t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
+}
+
+// candidates narrows the rows to those of one task, if the filters ask for one.
+func (t *Table) candidates(filters []Filter) (from, to int, one bool) {
+	for _, f := range filters {
+		if f.Key != "task_id" || f.Not {
+			continue
+		}
+		if id, err := hex.DecodeString(f.Value); err == nil && len(id) == rayid.TaskSize {
+			from, to = t.find(rayid.Task(id))
+			return from, to, true
+		}
+		return 0, 0, true
+	}
+	return 0, t.n, false
+}
+
+// hiddenDefinitions says for each definition whether its tasks are left out. Number 0, no definition, always is: Ray does not show such tasks.
+func (t *Table) hiddenDefinitions(drivers bool) []bool {
+	hidden := make([]bool, t.defs.Len())
+	hidden[0] = true
+	if !drivers {
+		return hidden
+	}
+	known, isDriver := stringtable.ID(0), false // cached result for the last type seen; there are only four
+	for i := 1; i < len(hidden); i++ {
+		if kind := t.defs.At(i).Kind; kind != known {
+			known, isDriver = kind, string(t.strings.Get(kind)) == eventjson.TypeDriver
+		}
+		hidden[i] = isDriver
+	}
+	return hidden
+}
+
+type predicate func(Row) (bool, error)
+
+func all(predicates []predicate, r Row) (bool, error) {
+	for _, keep := range predicates {
+		if ok, err := keep(r); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

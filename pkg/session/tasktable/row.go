@@ -1,0 +1,154 @@
+package tasktable
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+)
+
+// Row is one attempt of a task as it was at one moment. It refers into its table; the bytes that it returns must not be changed.
+type Row struct {
+	t  *Table
+	p  *page
+	i  int32
+	at int64 // Unix nanoseconds, math.MaxInt64 for the end
+}
+
+// Row returns row n (below Len) as it was at a moment, Unix nanoseconds; 0 is the end of the session.
+func (t *Table) Row(n int, at int64) Row {
+	p, i := t.row(n)
+	if at == 0 {
+		at = math.MaxInt64
+	}
+	return Row{t: t, p: p, i: int32(i), at: at}
+}
+
+// ID is the task's.
+func (r Row) ID() rayid.Task { return r.p.id[r.i] }
+
+// Attempt counts the task's attempts from 0.
+func (r Row) Attempt() int32 { return r.p.attempt[r.i] }
+
+// Job is the task's.
+func (r Row) Job() rayid.Job { return r.p.job[r.i] }
+
+// Defined reports whether the attempt has a definition. Ray does not show attempts without one.
+func (r Row) Defined() bool { return r.p.def[r.i] != 0 }
+
+func (r Row) definition() *eventjson.Definition { return r.t.defs.At(int(r.p.def[r.i])) }
+
+func (r Row) arenas() *arenas {
+	if own := r.p.arenas; own != nil {
+		return own
+	}
+	return &r.t.arenas[shardOf(&r.p.id[r.i])]
+}
+
+// existed reports whether the attempt had begun at the row's moment.
+func (r Row) existed() bool {
+	if r.at == math.MaxInt64 {
+		return true
+	}
+	_, began := r.state()
+	return began
+}
+
+// Type is NORMAL_TASK, ACTOR_CREATION_TASK, ACTOR_TASK or DRIVER_TASK.
+func (r Row) Type() []byte { return r.t.strings.Get(r.definition().Kind) }
+
+// Language is PYTHON, JAVA or CPP.
+func (r Row) Language() []byte { return r.t.strings.Get(r.definition().Language) }
+
+// Function is the function's or the class's and the method's name, func_or_class_name.
+func (r Row) Function() []byte { return r.t.strings.Get(r.definition().Function) }
+
+// GivenName is the name that the task was submitted with, else its function's.
+func (r Row) GivenName() []byte { return r.t.strings.Get(r.definition().Name) }
+
+// Name is GivenName. Exception: a method without a given name, of an actor with a repr name, is "{repr}.{method}".
+func (r Row) Name() []byte {
+	def := r.definition()
+	name := r.t.strings.Get(def.Name)
+	if r.p.reprName[r.i] == 0 || def.Name != def.Function || string(r.t.strings.Get(def.Kind)) != eventjson.TypeActor {
+		return name
+	}
+	repr := r.t.strings.Get(r.p.reprName[r.i])
+	return append(append(append(make([]byte, 0, len(repr)+1+len(name)), repr...), '.'), name[bytes.LastIndexByte(name, '.')+1:]...)
+}
+
+// Resources, Labels and Fallback are JSON objects as Ray's State API answers them; nil where empty.
+func (r Row) Resources() []byte { return r.t.strings.Get(r.definition().Resources) }
+
+// Labels is the task's label selector.
+func (r Row) Labels() []byte { return r.t.strings.Get(r.definition().Labels) }
+
+// Fallback is the task's fallback strategy.
+func (r Row) Fallback() []byte { return r.t.strings.Get(r.definition().Fallback) }
+
+// RuntimeEnv is the task's runtime environment as Ray serialized it, JSON; nil if no event has one.
+func (r Row) RuntimeEnv() []byte { return r.t.strings.Get(r.definition().RuntimeEnv) }
+
+// CallSite is where the task was called, if Ray recorded it.
+func (r Row) CallSite() (site []byte, ok bool) {
+	def := r.definition()
+	return r.t.strings.Get(def.CallSite), def.HasCallSite
+}
+
+// PlacementGroup, Parent, Actor, Node and Worker are binary IDs; nil where there is none.
+func (r Row) PlacementGroup() []byte { return r.t.strings.Get(r.definition().Group) }
+
+// Parent is the task that submitted this one.
+func (r Row) Parent() []byte { return r.t.strings.Get(r.p.parent[r.i]) }
+
+// Actor is the actor whose method the task is, or that it creates.
+func (r Row) Actor() []byte { return r.t.strings.Get(r.p.actor[r.i]) }
+
+// Node is where the attempt was sent, as is Worker.
+func (r Row) Node() []byte {
+	if !r.reached(2, 3) {
+		return nil
+	}
+	return r.t.strings.Get(r.p.node[r.i])
+}
+
+// Worker is the process the attempt was sent to.
+func (r Row) Worker() []byte {
+	if !r.reached(2, 3) {
+		return nil
+	}
+	return r.t.strings.Get(r.p.worker[r.i])
+}
+
+// PID is the worker's process ID; 0 if not known.
+func (r Row) PID() int32 {
+	if !r.reached(3) {
+		return 0
+	}
+	return r.p.pid[r.i]
+}
+
+// reached reports whether one of the common states (by number of their columns) was entered by the row's moment. It is also true if none was
+// ever entered: then it is not known when a value was set.
+func (r Row) reached(columns ...int) bool {
+	if r.at == math.MaxInt64 {
+		return true
+	}
+	told := false
+	for _, c := range columns {
+		if r.p.entered(int(r.i), c) {
+			told = true
+			if r.p.times[c][r.i] <= r.at {
+				return true
+			}
+		}
+	}
+	return !told
+}
+
+// Paused is is_debugger_paused; ok is false if no event has it.
+func (r Row) Paused() (paused, ok bool) {
+	f := r.p.flags[r.i]
+	return f&isPaused != 0, f&hasPaused != 0
+}

@@ -1,0 +1,195 @@
+package tasktable
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// StateTime is a state that an attempt entered.
+type StateTime struct {
+	State string
+	Time  int64 // Unix nanoseconds
+
+	number taskstate.State
+}
+
+// Death is the end of a worker, as far as its tasks are concerned.
+type Death struct {
+	Time   int64 // Unix nanoseconds, whole milliseconds
+	Exit   string
+	Detail string
+}
+
+// Ends are the deaths of workers and ends of jobs: they end the attempts that no event ended.
+type Ends struct {
+	Jobs    map[rayid.Job]int64      // when jobs ended, Unix nanoseconds, whole milliseconds
+	Workers map[stringtable.ID]Death // by binary ID
+}
+
+// Ray fails the tasks that are left some time after it learns of a worker's death or a job's end, so that events under way still count
+// (gcs_mark_task_failed_on_worker_dead_delay_ms, gcs_mark_task_failed_on_job_done_delay_ms).
+const (
+	deathDelay  = 1e9  // ns
+	jobEndDelay = 15e9 // ns
+)
+
+// abandoned returns when an attempt that no event ended failed by its worker's death or its job's end (mark_tasks_failed_on_worker_dead and
+// mark_tasks_failed_on_job_ends in ray/dashboard/modules/task_events/task_event_storage.py). at is 0 for all other attempts. died is nil if
+// the job's end was the reason.
+func (r Row) abandoned() (at int64, died *Death) {
+	if r.p.entered(int(r.i), commonColumn(taskstate.Finished)) {
+		return 0, nil
+	}
+	for _, tr := range r.later() {
+		if tr.state == taskstate.Failed {
+			return 0, nil
+		}
+	}
+	end, ended := r.t.ends.Jobs[r.p.job[r.i]]
+	if worker := r.p.worker[r.i]; worker != 0 {
+		if d, ok := r.t.ends.Workers[worker]; ok && (!ended || d.Time+deathDelay <= end+jobEndDelay) {
+			end, ended, died = d.Time, true, &d
+		}
+	}
+	if !ended || end > r.at {
+		return 0, nil
+	}
+	return end, died
+}
+
+// later yields the transitions that have no column.
+func (r Row) later() func(yield func(int, laterTransition) bool) {
+	return func(yield func(int, laterTransition) bool) {
+		a := r.arenas()
+		for at := r.p.rest[r.i]; at != 0; {
+			tr := a.transitions.At(int(at - 1))
+			if !yield(int(at), *tr) {
+				return
+			}
+			at = tr.next
+		}
+	}
+}
+
+// state is the highest state entered; began is false if none was.
+func (r Row) state() (s taskstate.State, began bool) {
+	if final := r.p.final[r.i]; final != 0 && r.at == math.MaxInt64 {
+		return final - 1, true
+	}
+	for c := range commonStates {
+		if r.p.entered(int(r.i), c) && r.p.times[c][r.i] <= r.at {
+			s, began = commonStates[c], true
+		}
+	}
+	if r.p.rest[r.i] != 0 {
+		for _, tr := range r.later() {
+			if tr.time <= r.at && (!began || r.t.states.Compare(tr.state, s) > 0) {
+				s, began = tr.state, true
+			}
+		}
+	}
+	if s < taskstate.Finished {
+		if at, _ := r.abandoned(); at != 0 {
+			return taskstate.Failed, true
+		}
+	}
+	return s, began
+}
+
+// Finish sets what ends attempts, and stores each row's final state, which most queries need.
+func (t *Table) Finish(ends Ends) {
+	t.ends = ends
+	for n := range t.n {
+		r := t.Row(n, 0)
+		if s, began := r.state(); began {
+			r.p.final[r.i] = s + 1
+		}
+	}
+}
+
+// State is the attempt's state; NIL if no event has one.
+func (r Row) State() string {
+	s, _ := r.state()
+	return r.t.states.Name(s)
+}
+
+// States appends the states the attempt entered to out, in the order of Ray's numbers.
+func (r Row) States(out []StateTime) []StateTime {
+	from := len(out)
+	add := func(s taskstate.State, time int64) {
+		if time <= r.at {
+			out = append(out, StateTime{State: r.t.states.Name(s), Time: time, number: s})
+		}
+	}
+	for c, s := range commonStates {
+		if r.p.entered(int(r.i), c) {
+			add(s, r.p.times[c][r.i])
+		}
+	}
+	if r.p.rest[r.i] != 0 {
+		for _, tr := range r.later() {
+			add(tr.state, tr.time)
+		}
+	}
+	if at, _ := r.abandoned(); at != 0 {
+		add(taskstate.Failed, at)
+	}
+	all := out[from:]
+	// Of a state entered several times the last time counts, so it sorts first.
+	slices.SortFunc(all, func(a, b StateTime) int {
+		if c := r.t.states.Compare(a.number, b.number); c != 0 {
+			return c
+		}
+		return int(min(1, max(-1, b.Time-a.Time)))
+	})
+	all = slices.CompactFunc(all, func(a, b StateTime) bool { return a.number == b.number })
+	return out[:from+len(all)]
+}
+
+// Terminal states, and those whose times the State API has columns for.
+const (
+	StateCreated  = "PENDING_ARGS_AVAIL"
+	StateRunning  = "RUNNING"
+	StateFinished = "FINISHED"
+	StateFailed   = "FAILED"
+)
+
+// Failure is why the attempt failed, without terminal colours. ok is false if it did not fail or the reason is not known.
+func (r Row) Failure() (kind, text []byte, ok bool) {
+	if s, _ := r.state(); s != taskstate.Failed {
+		return nil, nil, false
+	}
+	if at, died := r.abandoned(); at != 0 {
+		return []byte("WORKER_DIED"), r.abandonment(died), true
+	}
+	if r.p.failure[r.i] == 0 {
+		return nil, nil, false
+	}
+	a := r.arenas()
+	f := a.failures.At(int(r.p.failure[r.i] - 1))
+	return r.t.strings.Get(f.kind), a.bytes.Get(f.text, int(f.length)), true
+}
+
+// abandonment is Ray's error message for an abandoned attempt.
+func (r Row) abandonment(died *Death) []byte {
+	if died == nil {
+		return fmt.Appendf(nil, "Job finishes (%s) as driver exits. Marking all non-terminal tasks as failed.", r.Job())
+	}
+	return fmt.Appendf(nil, "Worker running the task (%x) died with exit_type: %s with error_message: %s",
+		r.t.strings.Get(r.p.worker[r.i]), exitNumber(died.Exit), died.Detail)
+}
+
+// exitNumber is the number of a ray.rpc.WorkerExitType, which Ray's sentence shows in place of the name.
+func exitNumber(name string) string {
+	i := slices.Index([]string{"SYSTEM_ERROR", "INTENDED_SYSTEM_EXIT", "USER_ERROR", "INTENDED_USER_EXIT", "NODE_OUT_OF_MEMORY"}, name)
+	if i < 0 {
+		return name
+	}
+	return strconv.Itoa(i)
+}

@@ -1,0 +1,253 @@
+package tasktable
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// Stored is the task table in the form that an index stores.
+type Stored struct {
+	Rows   int
+	First  []rayid.Task // the task of each group's first row
+	Source RowSource
+	// GroupBytes bounds the uncompressed columns of any group.
+	GroupBytes int64
+
+	Strings     [][]byte // without the empty one, which is number 0
+	Definitions []eventjson.Definition
+	Profilers   []eventjson.Profiler
+	States      []string // those that Ray 2.60 does not have
+}
+
+// Stored returns the table in the form that an index stores.
+func (t *Table) Stored() Stored {
+	out := Stored{Rows: t.n, Source: tableRows{t}, States: t.states.Newer()}
+	if t.paged != nil {
+		out.First = t.paged.first
+	} else {
+		for n := 0; n < t.n; n += GroupRows {
+			out.First = append(out.First, t.Row(n, 0).ID())
+		}
+	}
+	for id := 1; id < t.strings.Len(); id++ {
+		out.Strings = append(out.Strings, t.strings.Get(stringtable.ID(id)))
+	}
+	for id := 1; id < t.defs.Len(); id++ {
+		out.Definitions = append(out.Definitions, *t.defs.At(id))
+	}
+	for id := 1; id < t.profilers.Len(); id++ {
+		out.Profilers = append(out.Profilers, *t.profilers.At(id))
+	}
+	return out
+}
+
+// tableRows is a RowSource that reads the rows of a table.
+type tableRows struct{ t *Table }
+
+// Columns implements RowSource.
+func (r tableRows) Columns(g int, _ Part) (*Columns, error) {
+	out := newColumns()
+	r.t.appendColumns(out, g*GroupRows, min((g+1)*GroupRows, r.t.n))
+	return out, r.t.Err()
+}
+
+// limits returns the limits of the rows' references.
+func (t *Stored) limits() limits {
+	return limits{
+		strings: len(t.Strings) + 1, definitions: len(t.Definitions) + 1, profilers: len(t.Profilers) + 1,
+		states: int(taskstate.Known) + len(t.States),
+	}
+}
+
+// Builder returns a builder without rows, in which strings, definitions and profilers have the same IDs as here.
+func (t *Stored) Builder() (*Builder, error) {
+	if t.Rows < 0 || len(t.First) != (t.Rows+GroupRows-1)/GroupRows || len(t.States) > taskstate.MaxNewer {
+		return nil, fmt.Errorf("%w: %d groups of %d rows", ErrDamaged, len(t.First), t.Rows)
+	}
+	out := NewBuilder()
+	for i, text := range t.Strings {
+		if int(out.Strings.Intern(text)) != i+1 {
+			return nil, fmt.Errorf("%w: text %d is not new", ErrDamaged, i+1)
+		}
+	}
+	out.States = taskstate.NewRegistry(t.States)
+	for i, d := range t.Definitions {
+		for _, id := range []stringtable.ID{d.Kind, d.Language, d.Name, d.Function, d.Resources, d.Labels, d.Fallback, d.RuntimeEnv, d.CallSite, d.Group} {
+			if int(id) > len(t.Strings) {
+				return nil, fmt.Errorf("%w: definition %d", ErrDamaged, i+1)
+			}
+		}
+		if int(out.defs.Intern(d)) != i+1 {
+			return nil, fmt.Errorf("%w: definition %d is not new", ErrDamaged, i+1)
+		}
+	}
+	for i, p := range t.Profilers {
+		if max(int(p.Kind), int(p.ID), int(p.IP)) > len(t.Strings) {
+			return nil, fmt.Errorf("%w: profiler %d", ErrDamaged, i+1)
+		}
+		if int(out.profilers.Intern(p)) != i+1 {
+			return nil, fmt.Errorf("%w: profiler %d is not new", ErrDamaged, i+1)
+		}
+	}
+	for i := 1; i < len(t.First); i++ {
+		if bytes.Compare(t.First[i-1][:], t.First[i][:]) > 0 {
+			return nil, fmt.Errorf("%w: its groups are not in order", ErrDamaged)
+		}
+	}
+	return out, nil
+}
+
+// FreezePaged returns the table of a Stored, whose rows are read on demand. damaged is called if they turn out to be damaged.
+func (t *Builder) FreezePaged(from *Stored, ends Ends, damaged func(reason error)) *Table {
+	out := t.Freeze()
+	out.ends = ends
+	out.n, out.paged = from.Rows, newPagedRows(from.Source, from.Rows, from.First, from.limits())
+	out.paged.reading, out.paged.damaged = from.GroupBytes, damaged
+	return out
+}
+
+// PausedAttempt is an entry of shardRows.paused.
+type PausedAttempt struct {
+	attemptKey
+	Time int64 // Unix nanoseconds
+}
+
+// PausedAttempts returns those of all rows.
+func (t *Table) PausedAttempts() (all []PausedAttempt) {
+	for _, paused := range t.paused {
+		for key, time := range paused {
+			all = append(all, PausedAttempt{key, time})
+		}
+	}
+	return all
+}
+
+// Restore puts stored rows back into the shards that are kept. Groups are read several at a time, and put in their order.
+//
+// beside is what the load holds besides the table, in bytes. If mayHold refuses the sum, shards are dropped as by Fit.
+func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAttempt, mayHold func(held int64) bool, beside int64) error {
+	paged := newPagedRows(from.Source, from.Rows, from.First, from.limits())
+	g, ctx := errgroup.WithContext(ctx)
+	queue := make(chan restored, runtime.GOMAXPROCS(0))
+	begin := t.begin
+	var end atomic.Int64 // as t.end: the rows of shards that were dropped need not be read
+	end.Store(int64(t.end))
+	g.Go(func() error {
+		defer close(queue)
+		for n := range from.First {
+			if n+1 < len(from.First) && shardOf(&from.First[n+1]) < begin {
+				continue
+			}
+			if int64(shardOf(&from.First[n])) >= end.Load() {
+				return nil
+			}
+			group := restored{rows: paged.rowsOf(n), pages: make(chan []page, 1)}
+			select {
+			case queue <- group:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			g.Go(func() error {
+				defer close(group.pages)
+				pages, err := paged.fetch(n, AllParts) // fetch catches panics
+				if err == nil {
+					group.pages <- pages
+				}
+				return err
+			})
+		}
+		return nil
+	})
+	beside += int64(cap(queue)+2) * groupPages * pageMemory
+	inOrder := true
+	var last attemptKey
+	var overBudget error
+	for group := range queue {
+		pages, read := <-group.pages
+		for n := range group.rows {
+			if !read || overBudget != nil {
+				break
+			}
+			p, i := &pages[n>>pageBits], n&(pageRows-1)
+			next := attemptKey{p.id[i], p.attempt[i]}
+			if inOrder = inOrder && (last.ID.Nil() || compareAttempts(last, next) < 0); inOrder {
+				t.adopt(p, i)
+			}
+			last = next
+		}
+		if overBudget = cmp.Or(overBudget, t.Fit(mayHold, beside, func(int) {})); overBudget != nil {
+			end.Store(0) // begin no more groups; those begun are received and ignored
+			continue
+		}
+		end.Store(int64(t.end))
+	}
+	for _, p := range paused {
+		t.shards[shardOf(&p.ID)].restorePaused(p)
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if overBudget != nil {
+		return overBudget
+	}
+	if !inOrder {
+		return fmt.Errorf("%w: its rows are not in order", ErrDamaged)
+	}
+	return nil
+}
+
+// restored is a group of rows that is being read. If that fails, pages is closed without a value.
+type restored struct {
+	rows  int
+	pages chan []page
+}
+
+func (s *shard) restorePaused(p PausedAttempt) {
+	switch {
+	case s.dropped:
+		return
+	case s.paused == nil:
+		s.paused = make(map[attemptKey]int64)
+	}
+	s.paused[p.attemptKey] = p.Time
+}
+
+// adopt copies a row of another table into its shard. The row refers to the same strings, and follows all rows adopted before it.
+func (t *Builder) adopt(p *page, i int) {
+	s := &t.shards[shardOf(&p.id[i])]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dropped {
+		return
+	}
+	q, j := s.find(&p.id[i], p.attempt[i])
+	q.copyRow(j, p, i)
+	q.forgetDerivedLog(j)
+	s.sorted++
+	q.rest[j], q.failure[j], q.profile[j] = 0, 0, 0
+	for at := p.rest[i]; at != 0; {
+		tr := *p.arenas.transitions.At(int(at - 1))
+		at, tr.next = tr.next, q.rest[j]
+		q.rest[j] = uint32(s.transitions.Add(tr)) + 1
+	}
+	if p.failure[i] != 0 {
+		f := *p.arenas.failures.At(int(p.failure[i] - 1))
+		f.text = s.bytes.Put(p.arenas.bytes.Get(f.text, int(f.length)))
+		q.failure[j] = uint32(s.failures.Add(f)) + 1
+	}
+	for at := p.profile[i]; at != 0; {
+		next, events := p.arenas.block(at)
+		q.profile[j], at = s.putProfile(q.profile[j], events), next
+	}
+}

@@ -1,0 +1,134 @@
+package tasktable
+
+import (
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// Summary counts attempts by name and state (TaskSummaries.to_summary_by_func_name in ray/util/state/common.py).
+type Summary struct {
+	Groups []Group // in the order of their first rows
+	TaskCounts
+	// Listed and Matching are those of Selection.
+	Listed, Matching int
+}
+
+// TaskCounts count attempts by the type of their task.
+type TaskCounts struct {
+	Tasks, ActorTasks, ActorsScheduled int
+}
+
+func (c *TaskCounts) add(kind []byte, n int) {
+	switch string(kind) {
+	case eventjson.TypeNormal:
+		c.Tasks += n
+	case eventjson.TypeActor:
+		c.ActorTasks += n
+	case eventjson.TypeActorCreation:
+		c.ActorsScheduled += n
+	}
+}
+
+// Group are the attempts of one name.
+type Group struct {
+	Name   string
+	Type   string // of the first one
+	States []StateCount
+}
+
+// StateCount is how many attempts are in a state.
+type StateCount struct {
+	State string
+	Count int
+}
+
+// Summarize groups the rows that q's filters keep by name; with byFunction by the function's name only, as Ray before 2.56 did. The limit
+// is not used.
+func (t *Table) Summarize(q Query, byFunction bool) (*Summary, error) {
+	b := summaryBuilder{Summary: &Summary{}, byFunction: byFunction, defs: make([]defCount, t.defs.Len()), byName: make(map[string]int32), reprs: make(map[sameName]int32)}
+	var err error
+	b.Listed, err = t.each(q, ScanPart, func(_ int, r Row) { b.add(r) })
+	for id, d := range b.defs {
+		if d.rows > 0 {
+			b.TaskCounts.add(t.strings.Get(t.defs.At(id).Kind), d.rows)
+		}
+	}
+	for i := range b.Groups {
+		for _, c := range b.counts[i] {
+			b.Groups[i].States = append(b.Groups[i].States, StateCount{State: t.states.Name(c.state), Count: c.rows})
+		}
+	}
+	return b.Summary, err
+}
+
+// summaryBuilder counts rows. What rows of one definition share is computed once.
+type summaryBuilder struct {
+	*Summary
+	byFunction bool
+	defs       []defCount
+	byName     map[string]int32
+	reprs      map[sameName]int32
+	counts     [][]numberCount // by group, in the order of their first rows
+}
+
+type defCount struct {
+	rows  int
+	group int32 // number of the group for rows without a repr name, plus one
+}
+
+// sameName identifies rows that surely have the same name: one definition, and one repr name of the actor.
+type sameName struct {
+	def  defID
+	repr stringtable.ID
+}
+
+// numberCount is a StateCount with the state's number.
+type numberCount struct {
+	state taskstate.State
+	rows  int
+}
+
+func (b *summaryBuilder) add(r Row) {
+	b.Matching++
+	d := &b.defs[r.p.def[r.i]]
+	d.rows++
+	state, _ := r.state()
+	g := b.group(r, d)
+	b.counts[g] = addCount(b.counts[g], state, 1)
+}
+
+// group returns the number of the row's group, and adds a group if the name is new.
+func (b *summaryBuilder) group(r Row, d *defCount) int32 {
+	repr := r.p.reprName[r.i]
+	if repr == 0 && d.group > 0 {
+		return d.group - 1
+	}
+	k := sameName{r.p.def[r.i], repr}
+	g, known := b.reprs[k]
+	if !known {
+		name := string(r.summaryName(b.byFunction))
+		if g, known = b.byName[name]; !known {
+			g = int32(len(b.Groups))
+			b.byName[name] = g
+			b.Groups = append(b.Groups, Group{Name: name, Type: string(r.Type())})
+			b.counts = append(b.counts, nil)
+		}
+		b.reprs[k] = g
+	}
+	if repr == 0 {
+		d.group = g + 1
+	}
+	return g
+}
+
+// summaryName is the name of the group that a row belongs to.
+func (r Row) summaryName(byFunction bool) []byte {
+	if byFunction {
+		return r.Function()
+	}
+	if name := r.Name(); len(name) > 0 {
+		return name
+	}
+	return r.Function()
+}

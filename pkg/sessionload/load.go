@@ -1,0 +1,122 @@
+// Package sessionload opens stored sessions for the server's cache: from their index where there is one that is up to date, else from
+// their events; then it has the session indexed in the background.
+package sessionload
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Options of a Loader.
+type Options struct {
+	Store blob.Store
+	Root  string
+	// Growing says whether more of a session may have been stored since the given time.
+	Growing func(ref layout.Session, since time.Time) bool
+	// Memory bounds what reading snapshots may take; nil has no bounds.
+	Memory *budget.Budget
+	// Opener and Writer say where indexes are. Without Opener none is read or written.
+	Opener     *index.Opener
+	Writer     *index.Writer
+	Log        logrus.FieldLogger
+	Registerer prometheus.Registerer
+}
+
+// Loader loads sessions. Safe for concurrent use.
+type Loader struct {
+	opts  Options
+	loads *prometheus.CounterVec
+	// background writes indexes; nil without Options.Opener.
+	background *index.Background
+
+	// Verifications of indexes go on after their sessions were loaded, until stop.
+	verifying     context.Context
+	stop          context.CancelFunc
+	verifications sync.WaitGroup
+}
+
+// New makes a Loader, which works until Close.
+func New(opts Options) *Loader {
+	l := &Loader{opts: opts, loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "historyserver_session_loads_total", Help: "Sessions loaded, by what their tables were made of: events, an index, or an index and newer events (both).",
+	}, []string{"from"})}
+	opts.Registerer.MustRegister(l.loads)
+	l.verifying, l.stop = context.WithCancel(context.Background())
+	if opts.Opener != nil {
+		l.background = index.NewBackground(opts.Store, opts.Opener, opts.Writer, opts.Log, opts.Registerer)
+	}
+	return l
+}
+
+// Close ends what goes on in the background.
+func (l *Loader) Close() {
+	if l.background != nil {
+		l.background.Close()
+	}
+	l.stop()
+	l.verifications.Wait()
+}
+
+// load loads a session. mayHold and grew are as in session.Options.
+func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool, grew func()) (*session.Session, error) {
+	options := session.Options{Progress: p, MayHold: mayHold, Memory: l.opts.Memory, Grew: grew, Log: l.opts.Log}
+	if l.opts.Opener != nil {
+		options.Index = l.opts.Opener
+	}
+	began := time.Now()
+	s, err := session.Load(ctx, l.opts.Store, l.opts.Root, ref, options)
+	if err != nil {
+		return nil, err
+	}
+	l.loads.WithLabelValues(source(s)).Inc()
+	l.offer(s, began)
+	if l.background != nil {
+		l.verifications.Go(func() { l.verify(s) })
+	}
+	return s, nil
+}
+
+// source says what a session's tables were made of.
+func source(s *session.Session) string {
+	switch {
+	case s.Indexed():
+		return "index"
+	case s.IndexedBytes() > 0:
+		return "both"
+	}
+	return "events"
+}
+
+// refresh returns the session with what was stored since.
+func (l *Loader) refresh(ctx context.Context, s *session.Session) (*session.Session, error) {
+	began := time.Now()
+	next, err := s.Refresh(ctx)
+	if err == nil {
+		l.offer(next, began)
+	}
+	return next, err
+}
+
+// offer has a session indexed that was read at began.
+func (l *Loader) offer(s *session.Session, began time.Time) {
+	if l.background != nil {
+		l.background.Offer(s, s.Ended || !l.opts.Growing(s.Ref, began))
+	}
+}
+
+func (l *Loader) verify(s *session.Session) {
+	if err := s.Verify(l.verifying); err != nil && l.verifying.Err() == nil {
+		l.opts.Log.WithError(err).Warn("cannot tell whether a session has grown since it was indexed")
+	}
+}

@@ -1,0 +1,121 @@
+// Package scripts_test tests the scripts, and what images are made of.
+package scripts_test
+
+import (
+	"archive/zip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fakePython is a Python whose pip tells what it was asked for and gives the wheel in $WHEEL; everything else is the real one's.
+const fakePython = `#!/bin/sh
+if [ "$1 $2" != "-m pip" ]; then exec "$PYTHON" "$@"; fi
+shift 2
+[ "$1" != --version ] || exit 0
+echo "$*" >>"$ASKED"
+while [ $# -gt 0 ]; do
+	case $1 in
+	--dest) cp "$WHEEL" "$2/ray-0-py3.whl"; shift ;;
+	--requirement) cat "$2" >>"$ASKED"; shift ;;
+	esac
+	shift
+done
+`
+
+// TestDashboardIsTakenByHash: a wheel is downloaded by the hash that is written down, or because somebody says that it may have any.
+func TestDashboardIsTakenByHash(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(fakePython), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	wheel := filepath.Join(bin, "wheel")
+	file, err := os.Create(wheel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := zip.NewWriter(file)
+	if _, err := archive.Create("ray/dashboard/client/build/index.html"); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	for name, test := range map[string]struct {
+		args        []string
+		asked, fail string
+	}{
+		"a version with a hash":         {args: []string{"2.60.0"}, asked: `--require-hashes(?s:.*)ray==2\.60\.0 --hash=sha256:[0-9a-f]{64}\n$`},
+		"an old one":                    {args: []string{"2.55.1"}, asked: `--require-hashes(?s:.*)ray==2\.55\.1 --hash=sha256:[0-9a-f]{64}\n$`},
+		"a hash is heeded all the same": {args: []string{"--without-hash", "2.57.0"}, asked: `--require-hashes(?s:.*)ray==2\.57\.0 --hash=sha256:[0-9a-f]{64}\n$`},
+		"a version without":             {args: []string{"9.9.9"}, fail: "--without-hash"},
+		"a part of a version":           {args: []string{"2.6"}, fail: "is not known"},
+		"a pattern":                     {args: []string{"2.60.."}, fail: "is not known"},
+		"a version without, asked for":  {args: []string{"--without-hash", "9.9.9"}, asked: ` ray==9\.9\.9\n$`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			asked := filepath.Join(t.TempDir(), "asked")
+			cmd := exec.Command("./dashboard.sh", append(test.args, dir)...)
+			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PYTHON="+python, "ASKED="+asked, "WHEEL="+wheel)
+			out, err := cmd.CombinedOutput()
+			got, _ := os.ReadFile(asked)
+			built, _ := filepath.Glob(filepath.Join(dir, "v*", "index.html"))
+			if test.fail != "" {
+				if err == nil || !strings.Contains(string(out), test.fail) || len(got) != 0 || len(built) != 0 {
+					t.Errorf("%v, %s, asked pip for %q, built %v", err, out, got, built)
+				}
+				return
+			}
+			if err != nil || !regexp.MustCompile(test.asked).Match(got) || len(built) != 1 {
+				t.Errorf("%v, %s, asked pip for %q, built %v", err, out, got, built)
+			}
+		})
+	}
+}
+
+// TestImagesAreMadeByDigest: what runs in the build is what was looked at, not what a tag leads to by then.
+func TestImagesAreMadeByDigest(t *testing.T) {
+	byDigest := regexp.MustCompile(`^ARG [A-Z]+_IMAGE=\S+:\S+@sha256:[0-9a-f]{64}$`)
+	goImages := map[string]bool{}
+	for _, name := range []string{"collector", "historyserver"} {
+		data, err := os.ReadFile("../Dockerfile." + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		froms := 0
+		for line := range strings.Lines(string(data)) {
+			line = strings.TrimSpace(line)
+			switch {
+			case strings.HasPrefix(line, "# syntax="):
+				t.Errorf("%s: %s is one more image", name, line)
+			case strings.Contains(line, "_IMAGE="):
+				if !byDigest.MatchString(line) {
+					t.Errorf("%s: %s has no digest", name, line)
+				}
+				if strings.HasPrefix(line, "ARG GO_IMAGE") {
+					goImages[line] = true
+				}
+			case strings.HasPrefix(line, "FROM "):
+				froms++
+				if line != "FROM scratch" && !strings.Contains(line, "_IMAGE} ") {
+					t.Errorf("%s: %s is not one of the images above", name, line)
+				}
+			}
+		}
+		if froms < 2 {
+			t.Errorf("%s: %d stages", name, froms)
+		}
+	}
+	if len(goImages) != 1 {
+		t.Errorf("the binaries are built by different compilers: %v", goImages)
+	}
+}

@@ -1,0 +1,262 @@
+package browser
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+const session = "session_2026-11-20_23-19-45_581717_22125"
+
+// stage is a history server with two stored sessions, a running cluster whose head is hostile, and another site.
+type stage struct {
+	server, data string // address without a scheme, folder
+	site         string // address of the other site, without a scheme
+	head         *head
+}
+
+// head is the dashboard of a running cluster, whose owner tries to act on the history server's origin.
+type head struct {
+	mu   sync.Mutex
+	seen []string // method and path
+}
+
+func (h *head) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	h.seen = append(h.seen, r.Method+" "+r.URL.Path)
+	h.mu.Unlock()
+	header := w.Header()
+	header.Set("Service-Worker-Allowed", "/")
+	switch r.URL.Path {
+	case "/evil.html":
+		header.Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusEarlyHints) // which once took the answer's other headers with it
+		_, _ = io.WriteString(w, `<title>calm</title><script>document.title = "owned"; document.cookie = "owned=1"</script>`)
+	case "/sw.js", "/page.js":
+		header.Set("Content-Type", "text/javascript")
+		_, _ = io.WriteString(w, `self.owned = true`)
+	case "/api/away":
+		http.Redirect(w, r, "http://evil.example/", http.StatusFound)
+	case "/api/kept":
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+		_, _ = io.WriteString(w, "kept")
+	case "/api/clear":
+		header.Set("Content-Type", "text/plain")
+		header.Set("Clear-Site-Data", `"*"`)
+		header.Set("Set-Cookie", "session_name=owned; Path=/")
+	case "/api/jobs/x/logs/tail":
+		if ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}); err == nil {
+			_ = ws.Write(r.Context(), websocket.MessageText, []byte("secret"))
+			_ = ws.Close(websocket.StatusNormalClosure, "")
+		}
+	}
+}
+
+// count is how many requests began with what is given.
+func (h *head) count(prefix string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.seen {
+		if strings.HasPrefix(s, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// frontend stands for the dashboard: a page that asks on a click, relative to itself and, as one version of Ray's does, from the root.
+const frontend = `<html><head></head><body><button id="ask">ask</button><pre id="said"></pre><script>
+ask.onclick = async () => {
+  said.textContent = "";
+  const path = "api/v0/logs/file?filename=raylet.out&node_id=%[1]s";
+  const texts = await Promise.all([fetch(path), fetch("/" + path)].map(async answer => (await answer).text()));
+  said.textContent = texts.map(text => text.trim()).join(" and ");
+};</script></body></html>`
+
+func prepare(t *testing.T, flags ...string) *stage {
+	t.Helper()
+	s := &stage{data: t.TempDir(), head: new(head), server: freeAddress(t)}
+	dashboards := t.TempDir()
+	write := func(path, content string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := rayid.Node{1}
+	write(filepath.Join(dashboards, "v2.60.0", "index.html"), fmt.Sprintf(frontend, node))
+	for _, cluster := range []string{"one", "two"} {
+		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: session}
+		write(filepath.Join(s.data, layout.MarkerKey(layout.DefaultRoot, ref)), "")
+		write(filepath.Join(s.data, layout.LogKey(layout.DefaultRoot, ref, node, "raylet.out")), "log of "+cluster+"\n")
+	}
+	running := httptest.NewServer(s.head)
+	t.Cleanup(running.Close)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<title>another site</title>")
+	}))
+	t.Cleanup(other.Close)
+	s.site = other.Listener.Addr().String()
+
+	if _, err := os.Stat("node_modules"); err != nil {
+		command(t, "npm", "ci", "--no-audit", "--no-fund")
+	}
+	binary := filepath.Join(t.TempDir(), "historyserver")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/historyserver")
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s\n%s", err, out)
+	}
+	p := exec.Command(binary, append([]string{"--listen", s.server, "--storage-backend", "local", "--local-dir", s.data, "--dashboard-dir", dashboards, "--catalog-interval=1s",
+		"--live=proxy", "--live-writes", "--kubeconfigs", kubernetes(t, running.Listener.Addr()), "--allowed-hosts=history.test"}, flags...)...)
+	p.Stderr = os.Stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Process.Signal(syscall.SIGTERM)
+		_ = p.Wait()
+	})
+	for deadline := time.Now().Add(30 * time.Second); !answers("http://" + s.server + "/readyz"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the history server is not ready after 30 s")
+		}
+	}
+	return s
+}
+
+func port(address string) string { return address[strings.LastIndex(address, ":"):] }
+
+// attacked is what attacks.js reports: what each attempt came to, by its name.
+type attacked struct{ Attempts map[string]string }
+
+// TestAttacks: what pages of other sites and a running cluster's head try in a signed-in person's browser comes to nothing, and the same done
+// by the server's own page does, so that the attempts are real. As 127.0.0.1 a browser tells where requests come from (Sec-Fetch-Site); by a
+// name over plain HTTP it gives the Origin only.
+func TestAttacks(t *testing.T) {
+	for mode, flags := range map[string][]string{"off": nil, "kubernetes": {"--auth=kubernetes"}} {
+		t.Run(mode, func(t *testing.T) {
+			s := prepare(t, flags...)
+			for _, host := range []string{"127.0.0.1", "history.test"} {
+				t.Run(host, func(t *testing.T) {
+					var got attacked
+					run(t, "attacks.js", object{
+						"do": "attack", "server": "http://" + host + port(s.server), "token": map[bool]string{true: "ann"}[mode != "off"],
+						"sites":  []string{"http://evil.example" + port(s.site), "http://sub.history.test" + port(s.site)},
+						"rebind": "http://evil.example" + port(s.server),
+					}, &got)
+					want := map[string]string{
+						"own page: POST": "200", "own page: WebSocket": "secret",
+						"evil.html": "calm", "away": "stays", "https: session": "stays", "script": "not run", "clear": "cookies stay", "still signed in": "yes",
+					}
+					if mode == "off" {
+						want["rebound"] = "403"
+					}
+					if host == "127.0.0.1" { // there are none elsewhere without HTTPS
+						want["service worker"] = "refused"
+					}
+					for _, site := range []string{"evil.example", "sub.history.test"} {
+						for _, attempt := range []string{"fetch", "form", "logout", "logout form"} {
+							want[site+": "+attempt] = "sent"
+						}
+						want[site+": WebSocket to the running cluster"], want[site+": WebSocket to a stored session"] = "refused", "refused"
+					}
+					for name, result := range want {
+						if got.Attempts[name] != result {
+							t.Errorf("%s: %q, want %q", name, got.Attempts[name], result)
+						}
+					}
+				})
+			}
+			// One of each server name's own page.
+			if n := s.head.count("POST"); n != 2 {
+				t.Errorf("the running cluster got %d POSTs, want 2: %q", n, s.head.seen)
+			}
+			if n := s.head.count("GET /api/jobs/x/logs/tail"); n != 2 {
+				t.Errorf("the running cluster got %d WebSockets, want 2", n)
+			}
+			if n := s.head.count("GET /api/kept"); n != 4 {
+				t.Errorf("of 4 requests %d reached the running cluster: a browser kept its answer", n)
+			}
+		})
+	}
+}
+
+// TestTwoTabs: two sessions entered from the list stay apart, whichever tab is used in between.
+func TestTwoTabs(t *testing.T) {
+	s := prepare(t)
+	var got struct {
+		URLs map[string]string
+		Said []string
+		List string
+	}
+	run(t, "attacks.js", object{"do": "tabs", "server": "http://" + s.server, "clusters": []string{"one", "two"}}, &got)
+	for _, cluster := range []string{"one", "two"} {
+		if want := "http://" + s.server + "/namespaces/default/clusters/" + cluster + "/sessions/" + session + "/"; got.URLs[cluster] != want {
+			t.Errorf("entering %s leads to %s, want %s", cluster, got.URLs[cluster], want)
+		}
+	}
+	var want []string
+	for range 3 {
+		want = append(want, "one: log of one and log of one", "two: log of two and log of two")
+	}
+	if strings.Join(got.Said, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the tabs said\n%s", strings.Join(got.Said, "\n"))
+	}
+	if !strings.Contains(got.List, "Enter Cluster Dashboard") {
+		t.Errorf("/ is no list: %.300s", got.List)
+	}
+}
+
+// TestSigningInKeepsTheWay: a link to a page of the dashboard survives signing in, a wrong token and signing out.
+func TestSigningInKeepsTheWay(t *testing.T) {
+	s := prepare(t, "--auth=kubernetes")
+	var got struct {
+		Asked, Wrong, In, Out, Again string
+		Refused                      []string // by the pages' policies
+	}
+	link := "http://" + s.server + "/namespaces/default/clusters/one/sessions/" + session + "/?dashboard=2.60.0#/jobs/02000000?tab=a"
+	run(t, "attacks.js", object{"do": "login", "server": "http://" + s.server, "link": link, "token": "ann"}, &got)
+	if got.In != link {
+		t.Errorf("signed in at %s, want %s", got.In, link)
+	}
+	for what, url := range map[string]string{"asked": got.Asked, "with a wrong token": got.Wrong, "signed out": got.Out, "after that": got.Again} {
+		if !strings.HasPrefix(url, "http://"+s.server+"/login") {
+			t.Errorf("%s: %s", what, url)
+		}
+	}
+	if len(got.Refused) > 0 {
+		t.Errorf("%q", got.Refused)
+	}
+}
+
+// TestRemovedSession: a page that is open while its session is removed says so.
+func TestRemovedSession(t *testing.T) {
+	s := prepare(t)
+	var got struct{ Before, After string }
+	run(t, "attacks.js", object{
+		"do": "removed", "page": "http://" + s.server + "/namespaces/default/clusters/one/sessions/" + session + "/",
+		"remove": filepath.Dir(filepath.Join(s.data, layout.MarkerKey(layout.DefaultRoot, layout.Session{Namespace: "default", Cluster: "one", Name: session}))),
+	}, &got)
+	if got.Before != "" || !strings.Contains(got.After, "no longer stored") {
+		t.Errorf("the bar says %q, then %q", got.Before, got.After)
+	}
+}

@@ -1,0 +1,214 @@
+// Package browser has the Ray Dashboard's own builds show recorded sessions in Chromium.
+// It has other sites and the heads of running clusters attack the history server, too, in a browser that is signed in.
+//
+// It needs Chromium and Node; it gets the builds out of Ray's wheels by scripts/dashboard.sh, once, into build/dashboard.
+package browser
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// builds are the dashboards' Ray versions, by the recording of that version.
+var builds = map[string]string{"ray-2.55": "2.55.1", "ray-2.57": "2.57.0", "ray-2.60": "2.60.0", "ray-2.60-wide": "2.60.0"}
+
+// repository is the root of the source tree.
+const repository = "../.."
+
+// shown is a history server over all recordings, whose tests share it.
+type shown struct {
+	URL      string
+	Sessions map[string]layout.Session // by the recording's name
+}
+
+var (
+	sharedOnce sync.Once
+	shared     *shown
+	process    *exec.Cmd
+	scratch    string
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if process != nil {
+		_ = process.Process.Signal(syscall.SIGTERM)
+		_ = process.Wait()
+	}
+	if scratch != "" {
+		_ = os.RemoveAll(scratch)
+	}
+	os.Exit(code)
+}
+
+// server starts the history server on the first call.
+func server(t *testing.T) *shown {
+	t.Helper()
+	sharedOnce.Do(func() { shared = serve(t) })
+	if shared == nil {
+		t.Fatal("the history server did not start: see the first test")
+	}
+	return shared
+}
+
+func serve(t *testing.T) *shown {
+	t.Helper()
+	var err error
+	if scratch, err = os.MkdirTemp("", "rayhistory-browser-"); err != nil {
+		t.Fatal(err)
+	}
+	s := &shown{Sessions: map[string]layout.Session{}}
+	for name, version := range builds {
+		command(t, filepath.Join(repository, "scripts", "dashboard.sh"), version, filepath.Join(repository, "build", "dashboard"))
+		a, err := recording.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Sessions[name], err = a.Session(); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.WriteStore(filepath.Join(scratch, "data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat("node_modules"); err != nil {
+		command(t, "npm", "ci", "--no-audit", "--no-fund")
+	}
+	binary := filepath.Join(scratch, "historyserver")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/historyserver")
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s\n%s", err, out)
+	}
+	listen := freeAddress(t)
+	process = exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", filepath.Join(scratch, "data"),
+		"--dashboard-dir", filepath.Join(repository, "build", "dashboard"))
+	process.Stderr = os.Stderr
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.URL = "http://" + listen
+	for deadline := time.Now().Add(30 * time.Second); !answers(s.URL + "/readyz"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the history server is not ready after 30 s")
+		}
+	}
+	return s
+}
+
+func command(t *testing.T, name string, arguments ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %s\n%s", name, arguments, err, out)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func answers(url string) bool {
+	response, err := http.Get(url)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// Base is the address of a recorded session.
+func (s *shown) Base(name string) string {
+	ref := s.Sessions[name]
+	return s.URL + "/namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name
+}
+
+// page is one page that visit.js opens, see there.
+type page struct {
+	Name  string   `json:"name"`
+	Path  string   `json:"path"`
+	Click []string `json:"click,omitempty"`
+	Press []string `json:"press,omitempty"`
+	Wait  string   `json:"wait,omitempty"`
+}
+
+// job is what visit.js is given.
+type job struct {
+	Base  string `json:"base"`
+	Out   string `json:"out,omitempty"`
+	Ahead int64  `json:"ahead,omitempty"` // ms
+	Width int    `json:"width,omitempty"`
+	Pages []page `json:"pages"`
+}
+
+// visited is what visit.js reports.
+type visited struct {
+	Pages []struct {
+		Name, Text string
+		Missing    []string
+	}
+	Errors []struct{ Page, Message string }
+}
+
+// visit opens pages in Chromium. BROWSER_SCREENSHOTS is a folder to keep a picture of each in.
+func visit(t *testing.T, j job) (seen visited) {
+	t.Helper()
+	if dir := os.Getenv("BROWSER_SCREENSHOTS"); dir != "" {
+		j.Out = filepath.Join(dir, t.Name())
+	}
+	run(t, "visit.js", j, &seen)
+	if len(seen.Pages) != len(j.Pages) {
+		t.Fatalf("%d pages of %d were opened", len(seen.Pages), len(j.Pages))
+	}
+	return seen
+}
+
+func run(t *testing.T, script string, job, report any) {
+	t.Helper()
+	in, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", script)
+	cmd.Stdin = bytes.NewReader(in)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %s", script, err)
+	}
+	if err := json.Unmarshal(out, report); err != nil {
+		t.Fatalf("%s: %s", script, err)
+	}
+}
+
+// get asks the history server for JSON.
+func get(t *testing.T, url string, answer any) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", url, response.Status)
+	}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		t.Fatalf("%s: %s", url, err)
+	}
+}

@@ -1,0 +1,47 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNarrowWindow: 800 pixels are enough to enter a session, to read the cluster's name in the bar, to replay by keys, and to be told of a
+// table that was cut.
+func TestNarrowWindow(t *testing.T) {
+	s := server(t)
+	base := s.Base("ray-2.60-wide")
+	var seen struct {
+		Width, Enter float64
+		Link, Cut    string
+		Name         struct {
+			Text         string
+			Shown, Whole float64
+		}
+		Keys  []*int64
+		Marks []string
+	}
+	run(t, "strip.js", map[string]any{"root": s.URL + "/homepage", "base": base, "job": "/#/jobs/02000000", "tasks": 12345}, &seen)
+	if seen.Enter > seen.Width {
+		t.Errorf("the button to enter ends at %.0f of %.0f pixels", seen.Enter, seen.Width)
+	}
+	if !strings.Contains(seen.Link, "/namespaces/default/clusters/lab/sessions/session_") {
+		t.Errorf("the cluster's name leads to %s", seen.Link)
+	}
+	if seen.Name.Text != "lab" || seen.Name.Shown < seen.Name.Whole {
+		t.Errorf("the cluster's name in the bar is cut: %+v", seen.Name)
+	}
+	if seen.Cut != "10,000 of 12,345 tasks in the table" {
+		t.Errorf("of the cut table the bar says %q", seen.Cut)
+	}
+	if len(seen.Marks) < 2 {
+		t.Errorf("times below the slider: %q", seen.Marks)
+	}
+	// The session lasted some five minutes: a sixtieth of that is, round, five seconds.
+	const step = int64(5 * time.Second / time.Millisecond)
+	if k := seen.Keys; len(k) != 5 || k[0] == nil || k[4] != nil {
+		t.Fatalf("keys: %v", k)
+	} else if *k[1] != *k[0]+step || *k[2] != *k[1]+10*step || *k[3] != *k[2]-step {
+		t.Errorf("keys lead to %d, %d, %d, %d", *k[0], *k[1], *k[2], *k[3])
+	}
+}
