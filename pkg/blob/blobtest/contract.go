@@ -25,7 +25,7 @@ type Contract struct {
 	ForgetsUploads bool
 	// Faults is set where requests meet faults on their way: what was done twice may then look as if it was done once.
 	Faults bool
-	// Big is the size in bytes of the object that must not be held in memory, 0 for 80 MiB.
+	// Big is the size in bytes of an object that is larger than every buffer, 0 for 80 MiB.
 	Big int64
 }
 
@@ -40,12 +40,7 @@ type Result struct {
 
 // Run runs all subtests.
 func (c Contract) Run(t *testing.T) []Result {
-	if c.Many == 0 {
-		c.Many = 10_000
-	}
-	if c.Big == 0 {
-		c.Big = 80<<20 + 1
-	}
+	c.setDefaults()
 	var results []Result
 	for _, test := range []struct {
 		name string
@@ -66,7 +61,7 @@ func (c Contract) Run(t *testing.T) []Result {
 		{"cancelled context", cancelledContext},
 		{"replaced while read", replacedWhileRead},
 		{"concatenate", c.concatenate},
-		{"big object in little memory", c.bigObject},
+		{"big object", c.bigObject},
 	} {
 		start := time.Now()
 		first := &complaint{}
@@ -74,6 +69,15 @@ func (c Contract) Run(t *testing.T) []Result {
 		results = append(results, Result{test.name, passed, first.text, time.Since(start)})
 	}
 	return results
+}
+
+func (c *Contract) setDefaults() {
+	if c.Many == 0 {
+		c.Many = 10_000
+	}
+	if c.Big == 0 {
+		c.Big = 80<<20 + 1
+	}
 }
 
 func createAndRead(t subject, s blob.Store) {

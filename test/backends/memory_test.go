@@ -1,0 +1,20 @@
+package backends
+
+import "testing"
+
+// TestMemory is not parallel, so it runs while no other test does: what it measures is the heap of the process.
+func TestMemory(t *testing.T) {
+	t.Run("local", func(t *testing.T) {
+		want(t, "local")
+		localContract().Memory(t)
+	})
+	for _, kind := range guardedKinds {
+		t.Run(kind.server, func(t *testing.T) {
+			want(t, kind.server)
+			g := kind.start(t, *faultShare, stallWithFaults)
+			t.Run("plain", g.contract(g.url, stall).Memory)
+			t.Run("faults", g.contract(g.proxy.URL, g.stall).Memory)
+			t.Log(g.proxy)
+		})
+	}
+}
