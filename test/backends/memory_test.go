@@ -11,7 +11,7 @@ func TestMemory(t *testing.T) {
 	for _, kind := range guardedKinds {
 		t.Run(kind.server, func(t *testing.T) {
 			want(t, kind.server)
-			g := kind.start(t, *faultShare, stallWithFaults)
+			g := kind.start(t, 4**faultShare, stallWithFaults) // it sends a dozen requests
 			t.Run("plain", g.contract(g.url, stall).Memory)
 			t.Run("faults", g.contract(g.proxy.URL, g.stall).Memory)
 			t.Log(g.proxy)

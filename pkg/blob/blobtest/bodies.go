@@ -79,10 +79,10 @@ func (c Contract) concatenate(t subject, s blob.Store) {
 // bigObject writes and reads an object that is larger than every buffer.
 func (c Contract) bigObject(t subject, s blob.Store) { c.transferBig(t, s, nil) }
 
-// Memory writes and reads an object, of c.Big bytes or 80 MiB, and fails if the heap grows meanwhile by more than 64 MiB. It measures the
+// Memory writes and reads an object, of c.Big bytes or 80 MiB, and fails if the heap grows meanwhile by more than 32 MiB. It measures the
 // whole process, so nothing else may run in it: neither the test nor those around it are parallel.
 func (c Contract) Memory(t *testing.T) {
-	const most = 64 << 20
+	const most = 32 << 20
 	c.setDefaults()
 	s := c.Open(t)
 	held := func() int64 {
