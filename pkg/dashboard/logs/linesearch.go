@@ -3,44 +3,16 @@ package logs
 import (
 	"bytes"
 	"context"
-	"regexp"
-	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 const (
 	searchBlock = 64 << 10 // read at a time
 	maxSearched = 64 << 20 // read of one log before it is given up
-	maxTimed    = 256      // bytes at a line's start in which its time is
 )
-
-// lineTimes are the forms in which Ray's processes write times: C++ "[2026-11-20 23:19:45,581 I 1 1]", Python "2026-11-20 23:19:45,581\tINFO",
-// Serve "INFO 2026-11-20 23:19:45,581", and in JSON a field of nanoseconds or of either form.
-var (
-	lineTime     = regexp.MustCompile(`^(?:\[|[A-Z]{4,8} |\{"asctime": ?"|\{.{0,80}"asctime": ?")?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?`)
-	lineTimeJSON = regexp.MustCompile(`^\{.{0,200}"timestamp_ns": ?(\d{19})\b`)
-)
-
-// timeOfLine is when a line was written, Unix nanoseconds, if it says so. Times without a zone are the cluster's.
-func timeOfLine(line []byte, zone *time.Location) (int64, bool) {
-	line = line[:min(len(line), maxTimed)]
-	if m := lineTimeJSON.FindSubmatch(line); m != nil {
-		ns, err := strconv.ParseInt(string(m[1]), 10, 64)
-		return ns, err == nil
-	}
-	m := lineTime.FindSubmatch(line)
-	if m == nil {
-		return 0, false
-	}
-	t, err := time.ParseInLocation("2006-01-02 15:04:05", string(m[1])+" "+string(m[2]), zone)
-	if err != nil {
-		return 0, false
-	}
-	fraction, _ := strconv.ParseFloat("0."+string(m[3])+"0", 64) // digits, or none
-	return t.UnixNano() + int64(fraction*float64(time.Second)), true
-}
 
 // lineSearch finds the first line of a log that is later than a moment. Times of lines rise, so that half of what is left is left out at a
 // time; lines without one belong to the one before.
@@ -90,15 +62,15 @@ func (s *lineSearch) cut(from int64) (cutPoint, error) {
 // is none, or it is too far.
 func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLine, error) {
 	for pos := from; pos < to && s.budget > 0; {
-		block, err := s.f.ReadRange(s.ctx, pos, min(pos+searchBlock+maxTimed, s.f.Size()))
+		block, err := s.f.ReadRange(s.ctx, pos, min(pos+searchBlock+logline.MaxHeader, s.f.Size()))
 		if err != nil {
 			return nil, err
 		}
 		s.budget -= searchBlock
 		own := block[:min(len(block), searchBlock)] // a line that starts behind is the next block's
 		for start := lineStart(own, 0, pos == 0); start < len(own) && pos+int64(start) < to; start = lineStart(own, start+1, false) {
-			if at, ok := timeOfLine(firstLine(block[start:]), s.zone); ok {
-				if line := (timedLine{pos + int64(start), at}); wanted(line) {
+			if header, ok := logline.Parse(firstLine(block[start:]), s.zone); ok {
+				if line := (timedLine{pos + int64(start), header.Time}); wanted(line) {
 					return &line, nil
 				}
 			}
@@ -126,7 +98,7 @@ func lineStart(b []byte, i int, first bool) int {
 }
 
 func firstLine(b []byte) []byte {
-	line, _, _ := bytes.Cut(b[:min(len(b), maxTimed)], []byte("\n"))
+	line, _, _ := bytes.Cut(b[:min(len(b), logline.MaxHeader)], []byte("\n"))
 	return line
 }
 
@@ -139,10 +111,10 @@ func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 	if err != nil || start < from {
 		return err == nil, err
 	}
-	line, err := s.f.ReadRange(s.ctx, start, min(start+maxTimed, end))
+	line, err := s.f.ReadRange(s.ctx, start, min(start+logline.MaxHeader, end))
 	if err != nil {
 		return false, err
 	}
-	_, timed := timeOfLine(line, s.zone)
+	_, timed := logline.Parse(line, s.zone)
 	return timed, nil
 }

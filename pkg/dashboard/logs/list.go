@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/pathglob"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
@@ -48,10 +49,10 @@ func List(w http.ResponseWriter, r *request.Request) error {
 	}
 	files, err := globLogs(r.Context(), r.Session.Logs.Paths(node), glob)
 	switch {
-	case errors.Is(err, errGlob):
+	case errors.Is(err, pathglob.ErrForm):
 		return state.WriteError(w, reply.BadRequest("Invalid glob filter: %s. It must be a relative path and cannot contain '..'.", glob))
-	case errors.Is(err, errLongGlob):
-		return state.WriteError(w, reply.BadRequest("Invalid glob filter: it may have %d characters and %d wildcards.", maxGlob, maxWildcards))
+	case errors.Is(err, pathglob.ErrLong):
+		return state.WriteError(w, reply.BadRequest("Invalid glob filter: it may have %d characters and %d wildcards.", pathglob.MaxLength, pathglob.MaxWildcards))
 	case err != nil:
 		return err
 	}
@@ -60,7 +61,7 @@ func List(w http.ResponseWriter, r *request.Request) error {
 
 // globLogs gives the files and folders that a glob matches as Python's Path.glob does: ** is any number of folders, folders end in "/".
 func globLogs(ctx context.Context, paths []string, glob string) ([]string, error) {
-	match, err := parseGlob(glob)
+	match, err := pathglob.Parse(glob)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func globLogs(ctx context.Context, paths []string, glob string) ([]string, error
 		if i%globEvery == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if !match.foldersOnly && match.matches(p) {
+		if !match.FoldersOnly && match.Matches(p) {
 			found = append(found, p)
 		}
 		for dir := path.Dir(p); dir != "." && !folders[dir]; dir = path.Dir(dir) {
@@ -81,7 +82,7 @@ func globLogs(ctx context.Context, paths []string, glob string) ([]string, error
 		}
 	}
 	for f := range folders {
-		if match.matches(f) {
+		if match.Matches(f) {
 			found = append(found, f+"/")
 		}
 	}

@@ -1,4 +1,5 @@
-package logs
+// Package pathglob matches paths with patterns as Python's Path.glob has them, in time that hostile patterns cannot drive up.
+package pathglob
 
 import (
 	"errors"
@@ -9,77 +10,80 @@ import (
 )
 
 var (
-	errGlob     = errors.New("glob leaves the logs folder")
-	errLongGlob = errors.New("glob is too long")
+	// ErrForm is of a glob that is empty or absolute, or has "..".
+	ErrForm = errors.New("want a relative path without ..")
+	// ErrLong is of a glob with more than MaxLength bytes or MaxWildcards wildcards.
+	ErrLong = errors.New("the pattern is too long")
 )
 
 // Names of logs are at most some hundred characters long, so longer globs match nothing. Matching takes time as the product of the lengths
 // of name and glob.
 const (
-	maxGlob      = 1024
-	maxWildcards = 64
+	MaxLength    = 1024
+	MaxWildcards = 64
 )
 
-// glob is a pattern of paths, as Python's Path.glob has them: * and ? within a name, [sets], and ** for any folders.
-type glob struct {
-	parts []globPart
-	// foldersOnly says that the pattern ends in **, which is for folders.
-	foldersOnly bool
+// Glob is a pattern of paths, as Python's Path.glob has them: * and ? within a name, [sets], and ** for any folders.
+type Glob struct {
+	parts []pattern
+	// FoldersOnly says that the pattern ends in **, which is for folders.
+	FoldersOnly bool
 }
 
-// globPart is the pattern of one name of a path.
-type globPart struct {
+// pattern is the pattern of one name of a path.
+type pattern struct {
 	anyNames bool // **: any number of names
-	items    []globItem
+	items    []item
 }
 
-// globItem matches one character, or any number of them.
-type globItem struct {
+// item matches one character, or any number of them.
+type item struct {
 	star bool // any number
 	one  bool // any character
 	char rune
-	set  *globSet
+	set  *set
 }
 
-// globSet is a set of characters, [a-z] or [!a-z].
-type globSet struct {
+// set is a set of characters, [a-z] or [!a-z].
+type set struct {
 	not    bool
 	ranges [][2]rune
 }
 
-func parseGlob(text string) (*glob, error) {
+// Parse reads a pattern of relative paths. Errors are ErrForm and ErrLong.
+func Parse(text string) (*Glob, error) {
 	if text == "" || path.IsAbs(text) || slices.Contains(strings.Split(text, "/"), "..") {
-		return nil, errGlob
+		return nil, ErrForm
 	}
-	if len(text) > maxGlob || strings.Count(text, "*")+strings.Count(text, "?")+strings.Count(text, "[") > maxWildcards {
-		return nil, errLongGlob
+	if len(text) > MaxLength || strings.Count(text, "*")+strings.Count(text, "?")+strings.Count(text, "[") > MaxWildcards {
+		return nil, ErrLong
 	}
-	g := &glob{foldersOnly: strings.HasSuffix(text, "**")}
+	g := &Glob{FoldersOnly: strings.HasSuffix(text, "**")}
 	for part := range strings.SplitSeq(text, "/") {
 		switch part {
 		case "", ".":
 		case "**":
 			if n := len(g.parts); n == 0 || !g.parts[n-1].anyNames {
-				g.parts = append(g.parts, globPart{anyNames: true})
+				g.parts = append(g.parts, pattern{anyNames: true})
 			}
 		default:
-			g.parts = append(g.parts, globPart{items: globItems(part)})
+			g.parts = append(g.parts, pattern{items: parseItems(part)})
 		}
 	}
 	return g, nil
 }
 
-func globItems(part string) (items []globItem) {
+func parseItems(part string) (items []item) {
 	for part != "" {
 		c, size := utf8.DecodeRuneInString(part)
 		rest := part[size:]
 		switch c {
 		case '*':
 			if n := len(items); n == 0 || !items[n-1].star {
-				items = append(items, globItem{star: true})
+				items = append(items, item{star: true})
 			}
 		case '?':
-			items = append(items, globItem{one: true})
+			items = append(items, item{one: true})
 		case '[':
 			// A bracket that is the first in a set is one of its characters.
 			from := strings.TrimPrefix(rest, "!")
@@ -88,21 +92,21 @@ func globItems(part string) (items []globItem) {
 				end = strings.IndexByte(from[1:], ']') + 1
 			}
 			if end < 1 {
-				items = append(items, globItem{char: c})
+				items = append(items, item{char: c})
 				break
 			}
-			items = append(items, globItem{set: newGlobSet(from[:end], len(from) < len(rest))})
+			items = append(items, item{set: newSet(from[:end], len(from) < len(rest))})
 			rest = from[end+1:]
 		default:
-			items = append(items, globItem{char: c})
+			items = append(items, item{char: c})
 		}
 		part = rest
 	}
 	return items
 }
 
-func newGlobSet(text string, not bool) *globSet {
-	s := &globSet{not: not}
+func newSet(text string, not bool) *set {
+	s := &set{not: not}
 	for chars := []rune(text); len(chars) > 0; {
 		if len(chars) > 2 && chars[1] == '-' {
 			s.ranges = append(s.ranges, [2]rune{chars[0], chars[2]})
@@ -115,16 +119,16 @@ func newGlobSet(text string, not bool) *globSet {
 	return s
 }
 
-func (s *globSet) has(c rune) bool {
+func (s *set) has(c rune) bool {
 	return s.not != slices.ContainsFunc(s.ranges, func(r [2]rune) bool { return r[0] <= c && c <= r[1] })
 }
 
-func (i globItem) matches(c rune) bool {
+func (i item) matches(c rune) bool {
 	return i.one || i.set != nil && i.set.has(c) || i.set == nil && i.char == c
 }
 
-// matches says whether a path is one that the pattern is for.
-func (g *glob) matches(p string) bool {
+// Matches says whether a path is one that the pattern is for.
+func (g *Glob) Matches(p string) bool {
 	names := strings.Split(p, "/")
 	if len(g.parts) == 0 {
 		return false // "." is none of what is below
@@ -138,7 +142,7 @@ func (g *glob) matches(p string) bool {
 	return matchRuns(parts, below, func(i int) bool { return g.parts[i].anyNames }, func(i, n int) bool { return g.parts[i].matches(names[n]) }, open)
 }
 
-func (p globPart) matches(name string) bool {
+func (p pattern) matches(name string) bool {
 	chars := []rune(name)
 	return matchRuns(len(p.items), len(chars), func(i int) bool { return p.items[i].star }, func(i, n int) bool { return p.items[i].matches(chars[n]) }, false)
 }

@@ -1,0 +1,103 @@
+package logsearch
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+)
+
+// finder goes through a block of whole lines, from one line that may match to the next. It holds the memory that this takes for one pattern;
+// it is not safe for concurrent use.
+type finder struct {
+	*pattern
+	block   []byte
+	text    []byte // block, in small letters if the pattern's literals are
+	lowered []byte // memory for text
+	next    []int  // where each literal is next; len(block) if it is not
+}
+
+func newFinder(p *pattern) *finder { return &finder{pattern: p, next: make([]int, len(p.literals))} }
+
+// begin takes a new block.
+func (f *finder) begin(block []byte) {
+	f.block, f.text = block, block
+	if f.fold {
+		if cap(f.lowered) < len(block) {
+			f.lowered = make([]byte, len(block))
+		}
+		f.text = f.lowered[:len(block)]
+		lowerInto(f.text, block)
+	}
+	for i := range f.next {
+		f.next[i] = -1
+	}
+}
+
+// candidate is the place at or after pos of something that only a line that may match has; ok is false if there is none. size is how many
+// bytes it has if it is a match itself, else 0. pos must be the start of a line.
+func (f *finder) candidate(ctx context.Context, pos int) (at, size int, ok bool) {
+	switch {
+	case pos >= len(f.block):
+		return 0, 0, false
+	case len(f.literals) > 0:
+		return f.literal(pos)
+	case f.perLine:
+		return pos, 0, true
+	}
+	for ctx.Err() == nil && pos < len(f.block) {
+		end := len(f.block)
+		if end > pos+maxPiece/2 {
+			if n := bytes.IndexByte(f.block[pos+maxPiece/2:], '\n'); n >= 0 {
+				end = pos + maxPiece/2 + n + 1
+			}
+		}
+		if end-pos > maxPiece {
+			return pos, 0, true // there is a long line, which find takes in pieces
+		}
+		if found := f.re.FindIndex(f.block[pos:end]); found != nil && pos+found[0] < len(f.block) {
+			return pos + found[0], 0, true
+		}
+		pos = end
+	}
+	return 0, 0, false
+}
+
+// literal is candidate for a pattern with literals.
+func (f *finder) literal(pos int) (at, size int, ok bool) {
+	at = len(f.block)
+	for i, literal := range f.literals {
+		if f.next[i] < pos {
+			f.next[i] = len(f.block)
+			if n := bytes.Index(f.text[pos:], literal); n >= 0 {
+				f.next[i] = pos + n
+			}
+		}
+		if f.next[i] < at {
+			at = f.next[i]
+			if f.re == nil {
+				size = len(literal)
+			}
+		}
+	}
+	return at, size, at < len(f.block)
+}
+
+// lowerInto copies src to dst with the capital letters of ASCII made small, eight bytes at a time.
+func lowerInto(dst, src []byte) {
+	const ones = 0x0101010101010101
+	dst = dst[:len(src)]
+	for len(src) >= 8 {
+		v := binary.LittleEndian.Uint64(src)
+		low := v & (0x7f * ones)
+		// Bit 7 of each byte: it is at least "A", it is more than "Z", it is no ASCII.
+		capital := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ v & (0x80 * ones)
+		binary.LittleEndian.PutUint64(dst, v|capital>>2)
+		src, dst = src[8:], dst[8:]
+	}
+	for i, c := range src {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst[i] = c
+	}
+}

@@ -1,0 +1,175 @@
+package logsearch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+const (
+	// maxPattern bounds a pattern, in bytes.
+	maxPattern = 1024
+	// maxProgram bounds the instructions of a regular expression: each byte of a log may cost a step for each of them.
+	maxProgram = 2000
+	// maxPiece is how much of a line a regular expression gets at once, in bytes, so that a search can be cancelled. The pieces of longer lines
+	// overlap by pieceOverlap.
+	maxPiece     = 32 << 10
+	pieceOverlap = 4 << 10
+	// maxLiterals bounds the alternatives of which each is looked for by itself.
+	maxLiterals = 8
+)
+
+// pattern says which lines match. It is safe for concurrent use.
+type pattern struct {
+	// literals are texts of which every match contains one, in small letters if fold is set; none if no such texts are known.
+	literals [][]byte
+	fold     bool           // literals are found in any case
+	re       *regexp.Regexp // nil: a literal is a match
+	// perLine says that the expression must not be run over several lines: it would find less.
+	perLine bool
+	// edges says that the expression looks at what is beside a match, so that the ends of a piece must not be taken for ends of a line.
+	edges bool
+}
+
+// compile makes the pattern of a text or of a regular expression.
+func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
+	if len(text) > maxPattern {
+		return nil, fmt.Errorf("the pattern has %d bytes: want at most %d", len(text), maxPattern)
+	}
+	if strings.ContainsAny(text, "\n\x00") {
+		return nil, errors.New("the pattern contains a line end or a zero byte: want what is on one line")
+	}
+	if !isRegexp {
+		if text == "" {
+			return &pattern{re: regexp.MustCompile("")}, nil
+		}
+		if !ignoreCase {
+			return &pattern{literals: [][]byte{[]byte(text)}}, nil
+		}
+		if isASCII(text) {
+			return &pattern{literals: [][]byte{lower([]byte(text))}, fold: true}, nil
+		}
+		text = regexp.QuoteMeta(text) // folding of other letters is left to the regular expression
+	}
+	flags := "(?m)"
+	if ignoreCase {
+		flags = "(?mi)"
+	}
+	tree, err := syntax.Parse(flags+text, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern is no RE2 regular expression: %w", err)
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, fmt.Errorf("the pattern is no RE2 regular expression: %w", err)
+	}
+	if len(program.Inst) > maxProgram {
+		return nil, fmt.Errorf("the pattern is too complex: %d steps, want at most %d; make repetitions shorter", len(program.Inst), maxProgram)
+	}
+	p := &pattern{}
+	if p.re, err = regexp.Compile(flags + text); err != nil {
+		return nil, fmt.Errorf("the pattern is no RE2 regular expression: %w", err)
+	}
+	p.literals, p.fold = required(tree.Simplify())
+	for _, inst := range program.Inst {
+		if inst.Op != syntax.InstEmptyWidth {
+			continue
+		}
+		p.edges = true
+		p.perLine = p.perLine || syntax.EmptyOp(inst.Arg)&(syntax.EmptyBeginText|syntax.EmptyEndText) != 0
+	}
+	return p, nil
+}
+
+// required are literals of which every match of an expression contains at least one; none if there are no such literals. fold says that they
+// are in small letters, to be found in any case.
+func required(re *syntax.Regexp) (literals [][]byte, fold bool) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return literalOf(re)
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(re.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if l, f := required(sub); shortest(l) > shortest(literals) {
+				literals, fold = l, f
+			}
+		}
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			l, f := required(sub)
+			if len(l) == 0 || len(literals)+len(l) > maxLiterals {
+				return nil, false
+			}
+			literals, fold = append(literals, l...), fold || f
+		}
+		if fold {
+			for i := range literals {
+				literals[i] = lower(literals[i])
+			}
+		}
+	}
+	return literals, fold
+}
+
+// literalOf is the longest part of a literal that can be looked for. In any case "k" and "s" also match letters that are not ASCII.
+func literalOf(re *syntax.Regexp) (literals [][]byte, fold bool) {
+	if re.Flags&syntax.FoldCase == 0 {
+		return [][]byte{[]byte(string(re.Rune))}, false
+	}
+	longest := ""
+	for part := range strings.FieldsFuncSeq(string(re.Rune), func(r rune) bool { return r >= 0x80 || strings.ContainsRune("kKsS", r) }) {
+		if len(part) > len(longest) {
+			longest = part
+		}
+	}
+	if longest == "" {
+		return nil, false
+	}
+	return [][]byte{lower([]byte(longest))}, true
+}
+
+// shortest is the length of the shortest of some literals, 0 if there are none: the longer it is, the fewer lines have one by chance.
+func shortest(literals [][]byte) int {
+	n := 0
+	for i, l := range literals {
+		if i == 0 || len(l) < n {
+			n = len(l)
+		}
+	}
+	return n
+}
+
+// find gives the first match in a line of which the first bytes, the last ones or both may be missing.
+func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
+	for start := 0; ctx.Err() == nil; start += maxPiece - pieceOverlap {
+		part := line[start:min(len(line), start+maxPiece)]
+		last := start+len(part) == len(line)
+		if at := p.re.FindIndex(part); at != nil {
+			sureStart := !p.edges || at[0] > 0 || start == 0 && hasStart
+			sureEnd := !p.edges || at[1] < len(part) || last && hasEnd
+			if sureStart && sureEnd {
+				return start + at[0], start + at[1], true
+			}
+		}
+		if last {
+			break
+		}
+	}
+	return 0, 0, false
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0
+}
+
+// lower returns b with the capital letters of ASCII made small.
+func lower(b []byte) []byte {
+	out := bytes.Clone(b)
+	lowerInto(out, b)
+	return out
+}

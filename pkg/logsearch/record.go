@@ -1,0 +1,98 @@
+package logsearch
+
+import (
+	"bytes"
+	"time"
+)
+
+// Record is a part of a search's result: *Begin, *Match, *File, *Progress or *End.
+type Record interface{ record() }
+
+// Begin comes before the records of a session.
+type Begin struct {
+	Type    string `json:"type"` // "begin"
+	Session string `json:"session"`
+	Files   int    `json:"files"`
+	Bytes   int64  `json:"bytes"` // as stored
+}
+
+// Match is a line that matches. Of a long line text is what is around the match; bytes that are no UTF-8 are replaced.
+type Match struct {
+	Type    string `json:"type"` // "match"
+	Session string `json:"session"`
+	NodeID  string `json:"node_id"`
+	File    string `json:"file"`
+	Line    int64  `json:"line"` // counted from 1
+	// Time is what the line says, RFC 3339, or the nearest line before it that says a time; so is Level.
+	Time  string `json:"time,omitempty"`
+	Level string `json:"level,omitempty"`
+	Text  string `json:"text"`
+	// Match is where in Text the first match is: bytes [from, to).
+	Match [2]int `json:"match"`
+	// Length is the line's length in bytes and Skipped how many of them are before Text; both are left out if Text is the whole line.
+	Length  int64    `json:"length,omitempty"`
+	Skipped int64    `json:"skipped,omitempty"`
+	Before  []string `json:"before,omitempty"`
+	After   []string `json:"after,omitempty"`
+	Link    string   `json:"link,omitempty"`
+}
+
+// File says what was found in a log, after its matches. Logs without matches have one only if something was wrong with them.
+type File struct {
+	Type    string `json:"type"` // "file"
+	Session string `json:"session"`
+	NodeID  string `json:"node_id"`
+	File    string `json:"file"`
+	Matches int64  `json:"matches"` // matching lines, also those that were not reported
+	// Undated counts lines that match but say no time, where the query has a range of time.
+	Undated int64 `json:"undated,omitempty"`
+	// Problem says why not all of the log was searched.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Progress comes about twice a second.
+type Progress struct {
+	Type    string `json:"type"` // "progress"
+	Files   int    `json:"files"`
+	Of      int    `json:"of"` // in the sessions that were begun
+	Bytes   int64  `json:"bytes"`
+	Matches int64  `json:"matches"`
+}
+
+// End is the last record.
+type End struct {
+	Type string `json:"type"` // "end"
+	// Complete says that all of the selected logs were searched and every match was reported. If not, Why says what ended or cut the search:
+	// lines (more matched than were to be reported), bytes, time, or damage (not all could be read).
+	Complete bool     `json:"complete"`
+	Why      []string `json:"why,omitempty"`
+	Files    int      `json:"files"` // searched to their ends
+	Matches  int64    `json:"matches"`
+	Reported int64    `json:"reported"`
+	Undated  int64    `json:"undated,omitempty"`
+	Bytes    int64    `json:"bytes"` // searched, uncompressed
+	Seconds  float64  `json:"seconds"`
+}
+
+func (*Begin) record()    {}
+func (*Match) record()    {}
+func (*File) record()     {}
+func (*Progress) record() {}
+func (*End) record()      {}
+
+// newMatch copies what was found: its text is the scanner's.
+func newMatch(f *found) *Match {
+	text := func(b []byte) string { return string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) }
+	before, match, after := text(f.text[:f.from]), text(f.text[f.from:f.to]), text(bytes.TrimSuffix(f.text[f.to:], []byte{'\r'}))
+	m := &Match{
+		Type: "match", Line: f.line, Level: f.header.Level.String(), Text: before + match + after, Match: [2]int{len(before), len(before) + len(match)},
+		Before: f.before, After: f.after,
+	}
+	if f.dated {
+		m.Time = time.Unix(0, f.header.Time).UTC().Format(time.RFC3339Nano)
+	}
+	if int64(len(f.text)) < f.length {
+		m.Length, m.Skipped = f.length, f.skipped
+	}
+	return m
+}

@@ -1,0 +1,307 @@
+package logsearch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/logline"
+)
+
+const (
+	// blockBytes is how much of a log is in memory at a time. A line that is longer than it is searched in parts.
+	blockBytes = 512 << 10
+	// reach is how many bytes before and after a line the lines beside it, and its time, are looked for.
+	reach = 64 << 10
+
+	maxText    = 4 << 10 // of a matching line in a result, in bytes
+	maxContext = 1 << 10 // of a line beside it
+)
+
+// scanner searches one log after another.
+//
+//	buf    [ lines before, up to reach | lines to search | up to reach of what follows ]
+//	                                    start                                         end
+type scanner struct {
+	query  *Query
+	zone   *time.Location
+	finder *finder
+	report func(found) // called for each matching line that passes the query's filters
+	read   func(bytes int) error
+	reach  int
+
+	in         io.Reader
+	buf        []byte
+	base       int64 // offset in the log of buf[0]
+	start, end int
+	eof        bool
+	line       int64 // number of the line at start
+	undated    int64
+	gap        *chunks.Gap // the first one
+	long       *found      // a line that waits for the lines after it
+}
+
+// found is a matching line.
+type found struct {
+	line          int64 // counted from 1
+	header        logline.Header
+	dated         bool
+	text          []byte // the line or what is around the match
+	skipped       int64  // bytes of the line before text
+	length        int64  // of the line
+	from, to      int    // the match in text
+	before, after []string
+}
+
+// newScanner makes a scanner with blocks of a size, which must be more than three times reach.
+func newScanner(q *Query, block, reach int) *scanner {
+	return &scanner{query: q, finder: newFinder(q.pattern), buf: make([]byte, block), reach: reach}
+}
+
+// scan searches a log. Errors are the reader's, the context's, or those of read.
+func (s *scanner) scan(ctx context.Context, in io.Reader) error {
+	s.in, s.base, s.start, s.end, s.eof, s.line = in, 0, 0, 0, false, 1
+	s.undated, s.gap, s.long = 0, nil, nil
+	for {
+		if err := s.fill(); err != nil {
+			return err
+		}
+		if s.long != nil {
+			s.long.after = s.linesAfter(s.start)
+			s.report(*s.long)
+			s.long = nil
+		}
+		if s.start == s.end {
+			return nil // at the end of the log
+		}
+		var err error
+		if end := s.wholeLines(); end > s.start {
+			err = s.searchLines(ctx, end)
+		} else {
+			err = s.searchLong(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// fill moves what is still needed to the front of the buffer and reads behind it.
+func (s *scanner) fill() error {
+	drop := max(0, s.start-s.reach-1) // one more byte, which tells whether a line begins behind it
+	s.end = copy(s.buf, s.buf[drop:s.end])
+	s.start -= drop
+	s.base += int64(drop)
+	for s.end < len(s.buf) && !s.eof {
+		n, err := s.in.Read(s.buf[s.end:])
+		s.end += n
+		var gap *chunks.Gap
+		switch {
+		case errors.Is(err, io.EOF):
+			s.eof = true
+		case errors.As(err, &gap):
+			if s.gap == nil {
+				s.gap = gap
+			}
+		case err != nil:
+			return err
+		}
+		if err := s.read(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholeLines is the end of the last line from which reach is in the buffer too; start if the first line is too long for that.
+func (s *scanner) wholeLines() int {
+	if s.eof {
+		return s.end
+	}
+	return s.start + bytes.LastIndexByte(s.buf[s.start:s.end-s.reach], '\n') + 1
+}
+
+// searchLines searches the lines in [start, end).
+func (s *scanner) searchLines(ctx context.Context, end int) error {
+	block := s.buf[:end]
+	s.finder.begin(block)
+	counted := s.start // line is the number of the line there
+	for pos := s.start; ; {
+		at, size, ok := s.finder.candidate(ctx, pos)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		begin := pos + bytes.LastIndexByte(block[pos:at], '\n') + 1
+		after := end
+		if n := bytes.IndexByte(block[at:], '\n'); n >= 0 {
+			after = at + n + 1
+		}
+		text := bytes.TrimSuffix(block[begin:after], []byte{'\n'})
+		from, to := at-begin, at-begin+size
+		if size == 0 {
+			from, to, ok = s.finder.find(ctx, text, true, true)
+		}
+		if ok {
+			s.line += int64(bytes.Count(block[counted:begin], []byte{'\n'}))
+			counted = begin
+			s.matched(begin, after, text, from, to)
+		}
+		pos = after
+	}
+	s.line += int64(bytes.Count(block[counted:], []byte{'\n'}))
+	s.start = end
+	return nil
+}
+
+// matched reports a line if it passes the filters.
+func (s *scanner) matched(begin, after int, text []byte, from, to int) {
+	f := found{line: s.line, length: int64(len(text))}
+	f.header, f.dated = s.header(begin)
+	if s.passes(&f) {
+		f.setText(text, from, to)
+		f.before, f.after = s.linesBefore(begin), s.linesAfter(after)
+		s.report(f)
+	}
+}
+
+// passes says whether a matching line passes the filters.
+func (s *scanner) passes(f *found) bool {
+	if !f.dated && s.query.bounded() {
+		s.undated++
+		return false
+	}
+	return s.query.covers(f.header.Time) && f.header.Level >= s.query.Level
+}
+
+// setText keeps what is around the match.
+func (f *found) setText(text []byte, from, to int) {
+	f.text, f.from, f.to = text, from, to
+	if len(text) > maxText {
+		cut := max(0, min(from-maxText/4, len(text)-maxText))
+		f.text = text[cut : cut+maxText]
+		f.skipped, f.from, f.to = int64(cut), from-cut, min(to-cut, maxText)
+	}
+}
+
+// header is what the line at begin says of itself or, if it says nothing, the nearest one before it within reach that does.
+func (s *scanner) header(begin int) (logline.Header, bool) {
+	for from := begin; from >= 0; from = s.lineBefore(from, begin) {
+		if h, ok := logline.Parse(firstLine(s.buf[from:s.end]), s.zone); ok {
+			return h, true
+		}
+	}
+	return logline.Header{}, false
+}
+
+// lineBefore is where the line before the one at from begins, -1 if that is not within reach of the line at begin.
+func (s *scanner) lineBefore(from, begin int) int {
+	if from == 0 {
+		return -1
+	}
+	n := bytes.LastIndexByte(s.buf[:from-1], '\n') + 1
+	if n == 0 && s.base > 0 || n < begin-s.reach {
+		return -1
+	}
+	return n
+}
+
+func (s *scanner) linesBefore(begin int) []string {
+	lines := make([]string, 0, s.query.Before)
+	for from := s.lineBefore(begin, begin); from >= 0 && len(lines) < s.query.Before; from = s.lineBefore(from, begin) {
+		lines = append(lines, contextLine(s.buf[from:begin]))
+	}
+	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
+		lines[i], lines[j] = lines[j], lines[i]
+	}
+	return lines
+}
+
+func (s *scanner) linesAfter(from int) []string {
+	lines := make([]string, 0, s.query.After)
+	rest := s.buf[from:min(s.end, from+s.reach)]
+	for len(rest) > 0 && len(lines) < s.query.After {
+		lines = append(lines, contextLine(rest))
+		n := bytes.IndexByte(rest, '\n')
+		if n < 0 {
+			break
+		}
+		rest = rest[n+1:]
+	}
+	return lines
+}
+
+// searchLong searches a line that does not fit into the buffer, part by part, each part with the end of the one before. It leaves start at
+// the line's end.
+func (s *scanner) searchLong(ctx context.Context) error {
+	f := found{line: s.line, before: s.linesBefore(s.start)}
+	f.header, f.dated = s.header(s.start)
+	for matches := false; ; {
+		n := bytes.IndexByte(s.buf[s.start:s.end], '\n')
+		closed := n >= 0 || s.eof
+		if n < 0 {
+			n = s.end - s.start
+		}
+		part := s.buf[s.start : s.start+n]
+		if !matches {
+			var from, to int
+			if from, to, matches = s.findIn(ctx, part, f.length == 0, closed); matches {
+				f.setText(part, from, to)
+				f.text = bytes.Clone(f.text)
+				f.skipped += f.length
+			}
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if closed {
+			s.line++
+			s.start = min(s.end, s.start+n+1)
+			f.length += int64(n)
+			if matches && s.passes(&f) {
+				s.long = &f
+			}
+			return nil
+		}
+		step := n - s.reach
+		s.start += step
+		f.length += int64(step)
+		if err := s.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// findIn finds the first match in a part of a line.
+func (s *scanner) findIn(ctx context.Context, part []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
+	s.finder.begin(part)
+	if len(s.finder.literals) > 0 {
+		at, size, ok := s.finder.literal(0)
+		if !ok || size > 0 {
+			return at, at + size, ok
+		}
+	}
+	return s.finder.find(ctx, part, hasStart, hasEnd)
+}
+
+func firstLine(b []byte) []byte {
+	line, _, _ := bytes.Cut(b[:min(len(b), logline.MaxHeader)], []byte{'\n'})
+	return line
+}
+
+// contextLine is the first line of b, cut.
+func contextLine(b []byte) string {
+	line := b
+	if n := bytes.IndexByte(b, '\n'); n >= 0 {
+		line = b[:n]
+	}
+	if len(line) > maxContext {
+		return string(bytes.ToValidUTF8(line[:maxContext], nil)) + "…"
+	}
+	return string(bytes.TrimSuffix(line, []byte{'\r'}))
+}

@@ -1,0 +1,58 @@
+package sessionlogs
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// NewReader reads one log from its start to its end without listing or measuring anything first. Bytes that are not stored are a chunks.Gap.
+// An unknown node or path is os.ErrNotExist. The caller closes the reader.
+func (l *Set) NewReader(ctx context.Context, node rayid.Node, path string, opts chunks.Options) (*chunks.Reader, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	w := l.find(node, path)
+	if w == nil {
+		return nil, fmt.Errorf("read log %q of node %s: %w", path, node, os.ErrNotExist)
+	}
+	in := &chunks.Stream{Key: w.key, Kind: layout.Log, Chunks: make([]chunks.Chunk, 0, len(w.chunks))}
+	for _, c := range w.chunks {
+		if c.offset > maxOffset || c.size > maxOffset {
+			continue
+		}
+		key := c.key
+		if key == "" {
+			key = layout.LogChunkKey(w.key, c.offset, c.compression)
+		}
+		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: key, Size: c.size}, Offset: c.offset, Compression: c.compression})
+	}
+	return chunks.NewReader(ctx, l.store, in, opts), nil
+}
+
+// NewPrefetcher makes a prefetcher for readers of the set's logs.
+func (l *Set) NewPrefetcher() *chunks.Prefetcher { return chunks.NewPrefetcher(l.store) }
+
+// StoredBytes is the size of a log's chunks as they are stored, 0 if there are none.
+func (l *Set) StoredBytes(node rayid.Node, path string) (bytes int64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if w := l.find(node, path); w != nil {
+		for _, c := range w.chunks {
+			bytes += c.size
+		}
+	}
+	return bytes
+}
+
+// find needs l.mu.
+func (l *Set) find(node rayid.Node, path string) *stream {
+	if logs := l.nodes[node]; logs != nil {
+		return logs.files[path]
+	}
+	return nil
+}
