@@ -99,7 +99,7 @@ test-browser: ## recorded sessions in the dashboards of their Ray versions, and 
 	cd test && $(GO) test -v -count=1 -timeout 60m ./browser | grep -vE '^(=== |\s*--- PASS|time=)'
 
 .PHONY: test-ray
-test-ray: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium and Node
+test-ray: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus
 	$(MAKE) dashboard RAY_VERSION=2.60.0
 	$(MAKE) dashboard RAY_VERSION=2.55.1
 	python3 test/e2e/e2e.py

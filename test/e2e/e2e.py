@@ -5,8 +5,8 @@
 
 For each Ray version: a cluster in network namespaces (../raylab) runs tasks, actors, jobs, Serve, Data and Train of all kinds; the live
 dashboard's answers are recorded; Ray is killed with SIGKILL, the collectors are ended with SIGTERM. What the history server then answers
-is compared with what the live dashboard answered, and what lies in S3 with the files on the pods' disks. Needs root, iproute2, Chromium,
-Node and the binaries in build/ (`make build`).
+is compared with what the live dashboard answered, what lies in S3 with the files on the pods' disks, and the answers to all expressions of
+Ray's Grafana dashboards with Prometheus's. Needs root, iproute2, Chromium, Node, Prometheus and the binaries in build/ (`make build`).
 """
 
 import argparse
@@ -28,6 +28,7 @@ import browser  # noqa: E402
 import checks  # noqa: E402
 import golden  # noqa: E402
 import losses  # noqa: E402
+import panels  # noqa: E402
 import record  # noqa: E402
 from lab import EVENTS_PORT, HOME, HOST, Lab, wait  # noqa: E402
 from store import Store  # noqa: E402
@@ -57,10 +58,14 @@ class Scenario:
             collectors = [self.start_collector(pod, store) for pod in lab.pods.values()]
             record.say(f"Ray {self.version}")
             lab.start_ray()
+            prometheus = stack.enter_context(panels.watching(self.work / "prometheus", lab.head.exec("cat", panels.DISCOVERY)))
+            began = time.time()
             drivers = record.workload(lab)
             time.sleep(5)  # the last states are on their way: Ray exports every second
             record.say("recording the live dashboard's answers")
             live = self.live_answers(lab)
+            ended = time.time()
+            read = panels.raw(prometheus.address, ended)
             record.say("SIGKILL for Ray, SIGTERM for the collectors")
             lab.kill_ray()
             for driver in drivers:
@@ -69,6 +74,8 @@ class Scenario:
             base = self.start_server(stack, store)
             record.say("comparing")
             self.compare(base, lab, live, store)
+            if tuple(map(int, self.version.split("."))) >= (2, 57):  # before, Ray gives its figures to one reader only
+                self.metrics(base, lab, store, read, began, ended)
             self.proxied(lab)
 
     def start_collector(self, pod, store):
@@ -129,6 +136,13 @@ class Scenario:
         browser.crawl(self.report, "path prefix", base, self.pages, self.work / "screenshots")
         enter = f"{self.server}/enter_cluster/{NAMESPACE}/{CLUSTER}/{self.session(lab)}"
         self.report.check("cookie: requests without a prefix are for the session entered", *checks.by_cookie(self.server, enter, base))
+
+    def metrics(self, base, lab, store, read, began, ended):
+        record.say("comparing panels")
+        dashboards = lab.head.tmp_ray / self.session(lab) / "metrics/grafana/dashboards"
+        name = f"{NAMESPACE}/{CLUSTER}/{self.session(lab)}"
+        panels.watched(self.report, read, panels.raw(base, ended))
+        panels.exported(self.report, base, ROOT / "build/historyserver", name, store.environment, dashboards, began, ended, self.work / "exported")
 
     def session(self, lab):
         return next(p.name for p in lab.head.tmp_ray.glob("session_2*"))
