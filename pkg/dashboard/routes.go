@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
 	"github.com/rayhistory/historyserver/pkg/dashboard/tasks"
 	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
+	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // route is a request that is answered from the session, and its handler.
@@ -82,6 +83,9 @@ func (d *Dashboard) routes() []route {
 		{"/api/grafana_health", m.GrafanaHealth},
 		{"/grafana/d/{dashboard:*}", m.GrafanaView("d")},
 		{"/grafana/d-solo/{dashboard:*}", m.GrafanaView("d-solo")},
+
+		// What a Ray dashboard does not have.
+		{"/api/history/findings", findings.Answer},
 	}
 }
 

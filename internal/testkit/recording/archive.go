@@ -32,8 +32,8 @@ const (
 // tmpRay is where Ray itself saw the recorded tree; its links point there.
 const tmpRay = "/tmp/ray"
 
-// extract unpacks a .tar.gz below dir, which must exist.
-func extract(archive, dir string) (err error) {
+// Unpack unpacks a .tar.gz below dir, which must exist.
+func Unpack(archive, dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

@@ -160,12 +160,12 @@ func (a *Archive) ReadPosts(node string) (posts []Post, err error) {
 
 // ExtractTmpRay unpacks the node's /tmp/ray into dir, which must exist.
 func (a *Archive) ExtractTmpRay(node, dir string) error {
-	return extract(filepath.Join(a.dir, "tmp-ray-"+node+".tar.gz"), dir)
+	return Unpack(filepath.Join(a.dir, "tmp-ray-"+node+".tar.gz"), dir)
 }
 
 // ExtractBucket unpacks the bucket that another collector wrote into dir, which must exist.
 func (a *Archive) ExtractBucket(writer, dir string) error {
-	return extract(filepath.Join(a.dir, "bucket-"+writer+".tar.gz"), dir)
+	return Unpack(filepath.Join(a.dir, "bucket-"+writer+".tar.gz"), dir)
 }
 
 // ReadGolden returns the recorded answers in the order they were asked for.

@@ -130,7 +130,7 @@ func TestExtractRefuses(t *testing.T) {
 			if err := f.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if err := extract(archive, t.TempDir()); err == nil {
+			if err := Unpack(archive, t.TempDir()); err == nil {
 				t.Error("extracted")
 			}
 		})

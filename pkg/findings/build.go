@@ -1,0 +1,177 @@
+// Package findings says why a session ended as it did. It reads what Ray recorded of its own accord (types and messages of errors, causes of
+// death, exit codes), then the ends of the logs where that is written out, and the saved answers of the dashboard for what is in neither.
+//
+//	tables, logs, snapshots ──► findings, grouped by cause ──► links from consequence to cause ──► outcome, severities, order
+//
+// Nothing is concluded without a stored text that shows it, and that is part of the finding. All stored texts are outside input: what is read, and
+// what is kept of it, is bounded.
+package findings
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Answer is the handler of the findings as JSON.
+func Answer(w http.ResponseWriter, r *request.Request) error {
+	report, err := Read(r)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(envelope{Result: true, Data: report})
+	if err != nil {
+		return err
+	}
+	return reply.Bytes(w, http.StatusOK, "application/json", body)
+}
+
+// cache keeps the report on a session's end.
+type cache struct{ report shared.Value[*Report] }
+
+// Read gives the findings at the moment asked for. Those at the session's end are kept until the session changes. They must not be changed.
+func Read(r *request.Request) (*Report, error) {
+	running := r.Running != nil && r.Running(r.Context())
+	if r.At != 0 {
+		return build(r, running)
+	}
+	version := fmt.Sprintf("%s %t", request.Version(r.Session), running)
+	return request.Kept[cache](r).report.GetFor(r.Context(), version, func(ctx context.Context) (*Report, error) {
+		return build(r.With(ctx), running)
+	})
+}
+
+// builder puts a report together.
+type builder struct {
+	r    *request.Request
+	s    *session.Session
+	base string // of links
+	end  int64  // the moment asked for, Unix ns
+
+	byKey map[string]*finding
+	all   []*finding
+
+	nodes                 summary.Nodes
+	deaths                map[rayid.Worker]death
+	lost                  map[rayid.Node]*finding
+	actors                map[rayid.Actor]*finding // of actors that died
+	jobs                  []job
+	abandoned             []abandoned // at most maxPending
+	jobsSaved             bool        // the dashboard's own answer is stored
+	files                 map[rayid.Worker][]logfiles.File
+	examined              map[rayid.Worker]bool // those whose own logs were read
+	logs                  map[logfiles.File]*logText
+	logBytes, maxLogBytes int64 // read, and the most that is
+	unread                int   // logs that the bounds left out
+	missing               []string
+	counts                Counts
+}
+
+// build makes the report. The memory of the logs that it reads is reserved first.
+func build(r *request.Request, running bool) (*Report, error) {
+	memory := int64(maxLogBytes)
+	if share := r.Memory.Size(budget.Work) / 2; share > 0 {
+		memory = min(memory, share)
+	}
+	release, err := r.Memory.Reserve(r.Context(), budget.Work, memory)
+	if err != nil {
+		return nil, fmt.Errorf("find out why %s ended: %w", r.Session.Ref, err)
+	}
+	defer release()
+	ref := r.Session.Ref
+	b := &builder{
+		maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
+		actors: map[rayid.Actor]*finding{}, logs: map[logfiles.File]*logText{}, examined: map[rayid.Worker]bool{},
+		base: "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" + url.PathEscape(ref.Name) + "/",
+	}
+	if b.end == 0 {
+		b.end = math.MaxInt64
+	}
+	// Each step may refer to what the steps before it found.
+	for _, step := range []func(context.Context) error{
+		b.readJobs, b.readNodes, b.readDeaths, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending, b.readServe, b.readLibraries, b.readDrivers,
+	} {
+		if err := step(r.Context()); err != nil {
+			return nil, err
+		}
+		if err := r.Stop(); err != nil {
+			return nil, err
+		}
+	}
+	return b.report(running), nil
+}
+
+// find gives the finding of a kind and key, a new one if there is none yet. Beyond maxFindings, all of one kind are one.
+func (b *builder) find(kind, key string) *finding {
+	key = kind + "\x00" + key
+	if len(b.all) >= maxFindings {
+		if known := b.byKey[key]; known != nil {
+			return known
+		}
+		key = kind + "\x00\x00others"
+	}
+	f := b.byKey[key]
+	if f == nil {
+		f = &finding{Finding: Finding{Kind: kind}, key: key}
+		b.byKey[key] = f
+		b.all = append(b.all, f)
+	}
+	return f
+}
+
+func (b *builder) nodeEntity(id rayid.Node) Entity {
+	return Entity{Type: "node", ID: id.String(), Name: b.nodeName(id), Link: b.link("#/cluster/nodes/%s", id)}
+}
+
+// nodeName is a node's address, else the beginning of its ID.
+func (b *builder) nodeName(id rayid.Node) string {
+	if ip := b.nodes.IP(id.String()); ip != "" {
+		return ip
+	}
+	return id.String()[:12]
+}
+
+func (b *builder) taskEntity(id rayid.Task, name string) Entity {
+	return Entity{Type: "task", ID: id.String(), Name: name, Link: b.link("#/tasks/%s", id)}
+}
+
+func (b *builder) jobEntity(id rayid.Job, name string) Entity {
+	return Entity{Type: "job", ID: id.String(), Name: name, Link: b.link("#/jobs/%s", id)}
+}
+
+// quoted joins names for a title.
+func quoted(names []string) string {
+	const most = 3
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// plural is "1 task" or "3 tasks".
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// envelope is how Ray's dashboard wraps its answers.
+type envelope struct {
+	Result bool    `json:"result"`
+	Msg    string  `json:"msg"`
+	Data   *Report `json:"data"`
+}

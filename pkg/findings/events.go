@@ -1,0 +1,92 @@
+package findings
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+const maxEvents = 20_000 // lines of the event logs that are looked at, of one report
+
+var noNodeType = regexp.MustCompile(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
+
+// readEvents takes from Ray's own event logs what they add to the findings: out of memory, lost nodes, demands that no node type fulfils.
+func (b *builder) readEvents(ctx context.Context) error {
+	lines := 0
+	for _, file := range b.nodeFiles(60, isEventLog) {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		for at := 0; at < len(log.text); {
+			from, to := log.line(at)
+			at = to + 1
+			if lines++; lines > maxEvents {
+				return nil
+			}
+			event, err := pyjson.ParseObject([]byte(log.text[from:to]))
+			if err != nil {
+				continue
+			}
+			if happened := event.Int("timestamp") * int64(time.Second); happened <= b.end {
+				b.addEvent(event, happened, log, from, to)
+			}
+		}
+	}
+	return nil
+}
+
+func isEventLog(path string) bool {
+	for _, source := range []string{"GCS", "RAYLET", "AUTOSCALER"} {
+		if path == "events/event_"+source+".log" {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
+	fields := event.Object("custom_fields")
+	evident := b.evidence(log, from, to)
+	evident.Time, evident.Text = stamp(at), event.String("message")
+	node, _ := rayid.Parse[rayid.Node](fields.String("node_id")) // none: not known
+	message := event.String("message")
+	switch label := event.String("label"); {
+	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):
+		for _, f := range b.all {
+			if f.Kind == OutOfMemory {
+				f.show(evident)
+			}
+		}
+		if !b.has(OutOfMemory) {
+			f := b.find(OutOfMemory, "node")
+			f.named("A worker")
+			f.happened(at, true) // no task and no actor failed of it
+			f.show(evident)
+			if !node.Nil() {
+				f.about(b.nodeEntity(node))
+			}
+		}
+	case label == "RAY_NODE_REMOVED" && b.lost[node] != nil:
+		b.lost[node].show(evident)
+	case noNodeType.MatchString(message):
+		f := b.find(Unschedulable, "autoscaler"+normalised(message))
+		f.Title = clip("The autoscaler could not provide what was asked for: "+firstSentence(message), maxTitleText)
+		f.happened(at, false)
+		f.Severity = Warning
+		f.show(evident)
+	}
+}
+
+func (b *builder) has(kind string) bool {
+	for _, f := range b.all {
+		if f.Kind == kind {
+			return true
+		}
+	}
+	return false
+}

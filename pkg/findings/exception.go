@@ -1,0 +1,145 @@
+package findings
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// exception is what a traceback says was raised first: the cause, where exceptions were raised because of others or came from other tasks.
+type exception struct {
+	Type     string // without its module, such as ValueError
+	Message  string // the first line of it
+	Function string // the task or method that raised it, as Ray's "ray::name()" has it; "" if the text names none
+}
+
+// String is the exception's last line as Python prints it.
+func (e exception) String() string {
+	if e.Message == "" || e.Type == "" {
+		return e.Type + e.Message
+	}
+	return e.Type + ": " + e.Message
+}
+
+// same reports whether two texts are about the same exception.
+func (e exception) same(other exception) bool {
+	return e.Type != "" && e.Type == other.Type && normalised(e.Message) == normalised(other.Message)
+}
+
+const (
+	tracebackStart = "Traceback (most recent call last):"
+	directCause    = "The above exception was the direct cause of the following exception:"
+	whileHandling  = "During handling of the above exception, another exception occurred:"
+)
+
+var (
+	// raised is the line of a traceback that names the exception: "module.Type(Inner): message".
+	raised = regexp.MustCompile(`^((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
+	// typical are names that an exception has by convention: the others count only right after a traceback's frames.
+	typical = regexp.MustCompile(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
+	// remote is how Ray heads the traceback of a task.
+	remote = regexp.MustCompile(`ray::([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\)`)
+	colour = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+	varying = regexp.MustCompile(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
+)
+
+// exceptionOf finds in a text of Python's the exception that was raised first.
+func exceptionOf(text string) (e exception) {
+	text = colour.ReplaceAllString(text, "")
+	text, _, _ = strings.Cut(text, directCause)
+	indented := false
+	function := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if m := remote.FindStringSubmatch(line); m != nil {
+			function = m[1]
+		}
+		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' {
+			indented = indented || line != ""
+			continue
+		}
+		m := raised.FindStringSubmatch(line)
+		if m == nil || !typical.MatchString(m[2]) && !(indented && strings.ToUpper(m[2][:1]) == m[2][:1] && m[2] != "Traceback") {
+			indented = false
+			continue
+		}
+		indented = false
+		if m[2] == "RayTaskError" && m[3] != "" {
+			e = exception{Type: lastName(m[3]), Function: function}
+			continue // its own traceback follows, if Ray kept it
+		}
+		if m[4] == "" && e.Type == m[2] && e.Message != "" {
+			continue
+		}
+		e = exception{Type: m[2], Message: clip(m[4], maxTitleText), Function: function}
+	}
+	return e
+}
+
+func lastName(dotted string) string { return dotted[strings.LastIndexByte(dotted, '.')+1:] }
+
+// lastTraceback is the last traceback in a log with those that it was raised because of, and the offset where it begins; -1 if there is none.
+func lastTraceback(log string) (text string, at int) {
+	at = tracebackBefore(log, len(log))
+	if at < 0 {
+		return "", -1
+	}
+	for {
+		before := strings.TrimRight(log[:at], "\r\n ")
+		if !strings.HasSuffix(before, directCause) && !strings.HasSuffix(before, whileHandling) {
+			return log[at:], at
+		}
+		earlier := tracebackBefore(log, len(before))
+		if earlier < 0 {
+			return log[at:], at
+		}
+		at = earlier
+	}
+}
+
+// tracebackBefore is where the last traceback at a line's start before an offset begins.
+func tracebackBefore(log string, end int) int {
+	for {
+		at := strings.LastIndex(log[:end], tracebackStart)
+		if at <= 0 || log[at-1] == '\n' {
+			return at
+		}
+		end = at
+	}
+}
+
+// normalised is a message without what differs between occurrences of one failure: numbers, addresses and IDs.
+func normalised(message string) string {
+	return varying.ReplaceAllString(clip(message, maxTitleText), "#")
+}
+
+// clip is the beginning of a text, cut between characters.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return strings.ToValidUTF8(text, "\uFFFD")
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return strings.ToValidUTF8(text[:most], "\uFFFD") + "…"
+}
+
+// excerpt is a text to show as evidence: without colours, and of a long one its beginning and its end.
+func excerpt(text string) string {
+	text = strings.TrimSpace(colour.ReplaceAllString(text, ""))
+	if len(text) <= maxText {
+		return strings.ToValidUTF8(text, "\uFFFD")
+	}
+	const head = maxText / 4
+	return clip(text[:head], head) + "\n…\n" + strings.ToValidUTF8(text[len(text)-(maxText-head):], "")
+}
+
+// firstSentence is the part of Ray's message that tells what happened, without its general advice.
+func firstSentence(text string) string {
+	text = strings.Join(strings.Fields(colour.ReplaceAllString(clip(text, maxText), "")), " ")
+	for _, end := range []string{" Some common causes include", " Refer to the documentation", " To see more information", " Unintentional worker failures"} {
+		text, _, _ = strings.Cut(text, end)
+	}
+	return clip(text, maxTitleText)
+}

@@ -1,0 +1,54 @@
+package findings
+
+import "testing"
+
+func TestExceptionOf(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       exception
+	}{
+		{"plain", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x()\nValueError: bad value 3\n", exception{Type: "ValueError", Message: "bad value 3"}},
+		{"without a message", "Traceback (most recent call last):\n  File \"a.py\", line 1\n    assert x\nAssertionError\n", exception{Type: "AssertionError"}},
+		{"of a module, with a name of its own", "Traceback (most recent call last):\n  File \"a.py\", line 1\npkg.NoSuchShard: 17\n", exception{Type: "NoSuchShard", Message: "17"}},
+		{
+			"nested in tasks",
+			"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::stage()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"a.py\", line 9, in stage\n    ^^^^\n" +
+				"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::parse()\x1b[39m (pid=2, ip=10.0.0.2)\n  File \"a.py\", line 3, in parse\nValueError: corrupt shard\n",
+			exception{Type: "ValueError", Message: "corrupt shard", Function: "parse"},
+		},
+		{
+			"raised from another",
+			"ray::Map(f)->Write() (pid=1)\n  File \"a.py\", line 1\nZeroDivisionError: division by zero\n\n" + directCause + "\n\nray::Map(f)->Write() (pid=1)\n" +
+				"  File \"b.py\", line 2\nray.exceptions.UserCodeException: UDF failed\n",
+			exception{Type: "ZeroDivisionError", Message: "division by zero", Function: "Map(f)->Write"},
+		},
+		{"raised while handling another", "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + whileHandling + "\n\nTraceback (most recent call last):\n  y\nOSError: b\n", exception{Type: "OSError", Message: "b"}},
+		{"none", "all is well: nothing happened\n", exception{}},
+	} {
+		if got := exceptionOf(c.text); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestLastTraceback(t *testing.T) {
+	const chained = "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + directCause + "\n\nTraceback (most recent call last):\n  y\nOSError: b\n"
+	log := "Traceback (most recent call last):\n  old\nValueError: handled\nnext\n" + chained
+	if got, at := lastTraceback(log); got != chained || log[at:] != chained {
+		t.Errorf("got %q", got)
+	}
+	if got, at := lastTraceback("no line starts with it: " + tracebackStart); at >= 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzExceptionOf(f *testing.F) {
+	f.Add("ray::f() (pid=1)\n  File\nValueError: \xff\n" + directCause + tracebackStart)
+	f.Fuzz(func(_ *testing.T, text string) {
+		_ = exceptionOf(text).String()
+		lastTraceback(text)
+		_ = excerpt(text) + normalised(text) + firstSentence(text)
+		_ = appendCommon(nil, []byte(text))
+		_ = causeOf([]byte(text))
+	})
+}

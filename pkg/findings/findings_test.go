@@ -1,0 +1,209 @@
+package findings_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+func silent() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// cluster unpacks a recorded cluster and gives the folder of its store and its only session.
+func cluster(t testing.TB, archive string) (dir string, ref layout.Session) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := recording.Unpack(filepath.Join("testdata", archive+".tar.gz"), dir); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "log", "*", "session_*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %d sessions, %v", archive, len(found), err)
+	}
+	name := strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])), "_cases")
+	return dir, layout.Session{Namespace: "cases", Cluster: name, Name: filepath.Base(found[0])}
+}
+
+func load(t testing.TB, dir string, ref layout.Session, indexes session.Index) *session.Session {
+	t.Helper()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: silent(), Index: indexes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// indexed loads a session from an index that it writes.
+func indexed(t testing.TB, dir string, ref layout.Session) *session.Session {
+	t.Helper()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent()}
+	if err := w.Write(t.Context(), load(t, dir, ref, nil), nil); err != nil {
+		t.Fatal(err)
+	}
+	s := load(t, dir, ref, &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent()})
+	if s.Tasks.InMemory() {
+		t.Fatal("the session was not loaded from its index")
+	}
+	return s
+}
+
+func report(t testing.TB, s *session.Session) *findings.Report {
+	t.Helper()
+	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: s}
+	found, err := findings.Read(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// text is what people read of a finding.
+func text(f *findings.Finding) string {
+	all := []string{f.Title}
+	for _, e := range f.Evidence {
+		all = append(all, e.Text)
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestRecordedFailures: the first finding of each recorded failure says what it was, from events, from an index, and without snapshots.
+func TestRecordedFailures(t *testing.T) {
+	var truth map[string]struct {
+		Outcome string
+		Find    []string
+	}
+	data, err := os.ReadFile("testdata/truth.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &truth); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range truth {
+		t.Run(name, func(t *testing.T) {
+			check := func(from string, s *session.Session) {
+				t.Helper()
+				r := report(t, s)
+				if !slices.Contains(strings.Split(want.Outcome, "|"), r.Outcome) {
+					t.Errorf("%s: the outcome is %q, want %s: %s", from, r.Outcome, want.Outcome, r.Summary)
+				}
+				if len(r.Findings) == 0 {
+					t.Fatalf("%s: no findings", from)
+				}
+				for _, pattern := range want.Find {
+					if first := text(r.Findings[0]); !regexp.MustCompile(pattern).MatchString(first) {
+						t.Errorf("%s: the first finding lacks %q: %s", from, pattern, first)
+					}
+				}
+				if r.Findings[0].Severity != findings.Error {
+					t.Errorf("%s: the first finding is of severity %s", from, r.Findings[0].Severity)
+				}
+				checkOrder(t, r)
+			}
+			dir, ref := cluster(t, name)
+			check("events", load(t, dir, ref, nil))
+			check("index", indexed(t, dir, ref))
+			snapshots, err := filepath.Glob(filepath.Join(dir, "log", "*", "session_*", "fetched_endpoints"))
+			if err != nil || len(snapshots) != 1 {
+				t.Fatalf("%d folders of snapshots, %v", len(snapshots), err)
+			}
+			if err := os.RemoveAll(snapshots[0]); err != nil {
+				t.Fatal(err)
+			}
+			check("no snapshots", load(t, dir, ref, nil))
+		})
+	}
+}
+
+// TestWorkloads: what recorded clusters of several versions were made to fail in is told, each by its kind.
+func TestWorkloads(t *testing.T) {
+	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
+		t.Run(name, func(t *testing.T) {
+			archive, err := recording.Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			if err := archive.WriteStore(dir); err != nil {
+				t.Fatal(err)
+			}
+			ref, err := archive.Session()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := report(t, load(t, dir, ref, nil))
+			if r.Outcome != findings.Failed {
+				t.Errorf("the outcome is %q", r.Outcome)
+			}
+			for _, want := range []struct{ kind, severity, title string }{
+				{findings.JobFailed, findings.Error, "fail-job.*exit code 3"},
+				{findings.Entrypoint, findings.Error, "no-command-job.*not found"},
+				{findings.RuntimeEnv, findings.Error, "bad-env-job.*Connection refused"},
+				{findings.RuntimeEnv, findings.Error, "broken_env"},
+				{findings.NodeDied, findings.Error, "10.77.0.3 died unexpectedly.*health check"},
+				{findings.ActorDied, findings.Error, "constructor_fails.*ValueError: the constructor fails"},
+				{findings.ActorDied, findings.Error, "lost_with_its_node.* died with its node"},
+				{findings.ActorDied, "", "died and was restarted"},
+				{findings.Unschedulable, findings.Error, "unplaceable.*100 CPU.*most that one node has is 4 CPU"},
+				{findings.Unschedulable, findings.Error, "too_many_nodes.*STRICT_SPREAD"},
+				{findings.Serve, findings.Error, "Unready.*this deployment does not start"},
+				{findings.Train, findings.Warning, "RuntimeError: this run fails"},
+				{findings.TaskFailed, findings.Warning, "flaky.*succeeded when it was retried"},
+				{findings.WorkerDied, findings.Warning, "crash_once"},
+				{findings.Cancelled, findings.Info, "cancelled_waiting"},
+				{findings.JobStopped, findings.Info, "stopped-job"},
+			} {
+				if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
+					return f.Kind == want.kind && (want.severity == "" || f.Severity == want.severity) && regexp.MustCompile(want.title).MatchString(f.Title) && len(f.Evidence) > 0
+				}) {
+					t.Errorf("no %s %s like %q", want.severity, want.kind, want.title)
+				}
+			}
+			checkOrder(t, r)
+		})
+	}
+}
+
+// checkOrder: causes come before what followed from them, and are among the findings.
+func checkOrder(t *testing.T, r *findings.Report) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		for _, cause := range f.Because {
+			if !seen[cause] {
+				t.Errorf("%q comes before its cause %s", f.Title, cause)
+			}
+		}
+		if seen[f.ID] {
+			t.Errorf("two findings are %s", f.ID)
+		}
+		seen[f.ID] = true
+	}
+}

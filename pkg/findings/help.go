@@ -1,0 +1,71 @@
+package findings
+
+const docsRoot = "https://docs.ray.io/en/latest/"
+
+// help is what to do about a kind of finding, and Ray's page about it, below docsRoot.
+type help struct{ advice, docs string }
+
+var helpOf = map[string]help{
+	OutOfMemory: {
+		"Give the tasks more memory (memory= in @ray.remote), run fewer of them on a node (num_cpus=), or use larger nodes.",
+		"ray-observability/user-guides/debug-apps/debug-memory.html",
+	},
+	NodeDied: {
+		"Look at the node's pod or machine (evicted, preempted, out of memory?), and set max_retries or max_restarts so that its work is done again.",
+		"ray-core/fault_tolerance/nodes.html",
+	},
+	WorkerDied: {
+		"Look at the worker's log for a crash of native code; if there is none, the kernel's log says whether it killed the process.",
+		"ray-observability/user-guides/debug-apps/debug-failures.html",
+	},
+	ActorDied: {
+		"Look at the log of the actor's worker; max_restarts and max_task_retries let Ray start it again.",
+		"ray-core/fault_tolerance/actors.html",
+	},
+	TaskFailed: {
+		"Correct what the traceback shows; for errors that pass, set max_retries and retry_exceptions.",
+		"ray-core/fault_tolerance/tasks.html",
+	},
+	RuntimeEnv: {
+		"Correct the runtime environment (packages, URIs, working_dir) and look at runtime_env_setup-*.log of the node.",
+		"ray-core/handling-dependencies.html#runtime-environments",
+	},
+	Entrypoint: {
+		"Check that the command exists in the image and that the file is in working_dir.",
+		"cluster/running-applications/job-submission/quickstart.html",
+	},
+	JobFailed: {
+		"Read the end of the driver's log.", "ray-observability/user-guides/debug-apps/debug-failures.html",
+	},
+	DriverKilled: {
+		"See who sent the signal: SIGKILL is usually the kernel or the pod's memory limit, SIGTERM somebody who stopped it.",
+		"ray-observability/user-guides/debug-apps/debug-memory.html",
+	},
+	Unschedulable: {
+		"Ask for less than the largest node has, or add nodes that have it.", "ray-core/scheduling/resources.html",
+	},
+	Starved: {
+		"Let what holds the resources end first, ask for less, or add nodes.", "ray-core/scheduling/index.html",
+	},
+	ObjectStore: {
+		"Give nodes more disk for spilling or a larger object store, and keep fewer objects at a time.", "ray-core/objects/object-spilling.html",
+	},
+	ObjectLost: {
+		"Objects of ray.put are lost with their owner: let a task make them, so that Ray can make them again.", "ray-core/fault_tolerance/objects.html",
+	},
+	Serve: {
+		"Correct what the replica's traceback shows and deploy again.", "serve/production-guide/best-practices.html",
+	},
+	Data: {
+		"Look at what failed in it, and at the dataset's log (ray-data/).", "data/monitoring-your-workload.html",
+	},
+	Train: {
+		"Look at the failed worker's log; FailureConfig(max_failures=) lets Train start again from its last checkpoint.",
+		"train/user-guides/fault-tolerance.html",
+	},
+	Timeout: {
+		"See what it waited for: a task that hangs, or one that was not scheduled.", "ray-observability/user-guides/debug-apps/debug-hangs.html",
+	},
+	Cancelled:  {"Nothing, if it was meant.", "ray-core/tasks.html#cancelling-running-tasks"},
+	JobStopped: {"Nothing, if it was meant.", "cluster/running-applications/job-submission/quickstart.html"},
+}

@@ -1,0 +1,313 @@
+package findings
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// job is a submission, or a driver without one.
+type job struct {
+	id         rayid.Job // nil if no driver began
+	submission string    // "" of a driver without one
+	status     string
+	entrypoint string
+	message    string
+	errorType  string
+	exit       any // the driver's exit code; nil if not known
+	started    int64
+	ended      int64 // Unix ns, 0: not yet
+	node       rayid.Node
+}
+
+const maxJobs = 2000 // looked at; of more, the first
+
+// name is what people call the job.
+func (j *job) name() string {
+	if j.submission != "" {
+		return j.submission
+	}
+	return j.id.String()
+}
+
+// readJobs takes the jobs as the dashboard shows them.
+func (b *builder) readJobs(ctx context.Context) error {
+	r := b.r.With(ctx)
+	table, err := jobs.Read(r)
+	if err != nil {
+		return err
+	}
+	saved, _, err := request.Saved(r, "/api/jobs/")
+	if err != nil {
+		return err
+	}
+	b.jobsSaved = saved != nil
+	for i, row := range table.Rows {
+		if i == maxJobs {
+			b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d jobs were looked at.", maxJobs, len(table.Rows)))
+			break
+		}
+		b.jobs = append(b.jobs, jobOf(row))
+	}
+	return nil
+}
+
+func jobOf(row *pyjson.Object) job {
+	j := job{
+		status: row.String("status"), entrypoint: row.String("entrypoint"), message: row.String("message"), errorType: row.String("error_type"),
+		exit: row.Get("driver_exit_code"), started: row.Int("start_time") * 1e6, ended: row.Int("end_time") * 1e6, submission: row.String("submission_id"),
+	}
+	j.id, _ = rayid.Parse[rayid.Job](row.String("job_id"))            // none: no driver began
+	j.node, _ = rayid.Parse[rayid.Node](row.String("driver_node_id")) // none: not known
+	return j
+}
+
+// jobOfID is the job of a driver; nil if there is none.
+func (b *builder) jobOfID(id rayid.Job) *job {
+	for i := range b.jobs {
+		if b.jobs[i].id == id && !id.Nil() {
+			return &b.jobs[i]
+		}
+	}
+	return nil
+}
+
+// readDrivers finds the submissions that failed or were stopped, and what in their drivers' logs says why.
+func (b *builder) readDrivers(ctx context.Context) error {
+	names := logfiles.Names(b.r)
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		switch {
+		case j.submission == "":
+			b.driverVanished(j)
+		case j.status == "STOPPED":
+			f := b.jobFinding(JobStopped, j)
+			f.wanted = true
+			f.Title = fmt.Sprintf("Job %s was stopped", j.name())
+			f.show(b.jobEvidence(j))
+		case j.status == "FAILED":
+			var log *logText
+			if node, stored := names.Jobs[j.submission]; stored {
+				var err error
+				if log, err = b.read(ctx, logfiles.File{Node: node, Path: logfiles.SubmissionPrefix + j.submission + logfiles.Suffix}); err != nil {
+					return err
+				}
+			}
+			b.driverFailed(j, log)
+		}
+	}
+	return nil
+}
+
+// driverVanished adds the finding about a driver that was not submitted and did not end of itself: Ray knows no exit code of those.
+func (b *builder) driverVanished(j *job) {
+	for _, d := range b.deaths {
+		if d.driver && d.job == j.id && !j.id.Nil() && !d.wanted() {
+			f := b.jobFinding(DriverKilled, j)
+			f.Title = fmt.Sprintf("The driver of job %s ended unexpectedly: %s", j.name(), d.how(""))
+			f.show(d.evident)
+		}
+	}
+}
+
+func (b *builder) jobFinding(kind string, j *job) *finding {
+	f := b.find(kind, j.submission+j.id.String())
+	f.SubmissionID = j.submission
+	f.of(j.id)
+	f.ended = true
+	f.happened(j.ended, false)
+	id := j.submission
+	f.about(Entity{Type: "job", ID: id, Name: j.name(), Link: b.link("#/jobs/%s", orElse(hexJob(j.id), id))})
+	return f
+}
+
+func hexJob(id rayid.Job) string {
+	if id.Nil() {
+		return ""
+	}
+	return id.String()
+}
+
+func (b *builder) jobEvidence(j *job) Evidence {
+	text := fmt.Sprintf("job %s: %s", j.name(), j.status)
+	if j.exit != nil {
+		text += fmt.Sprintf(", exit code %v", j.exit)
+	}
+	if j.errorType != "" {
+		text += ", " + j.errorType
+	}
+	if j.message != "" {
+		text += ": " + j.message
+	}
+	source := "log" // what the dashboard would say, derived from the job's logs
+	if b.jobsSaved {
+		source = "snapshot"
+	}
+	return Evidence{Source: source, NodeID: nodeHex(j.node), Time: stamp(j.ended), Text: text, Link: b.link("#/jobs/%s", orElse(hexJob(j.id), j.submission))}
+}
+
+var (
+	// notFound are what shells and Python say of an entrypoint that is not there.
+	notFound = regexp.MustCompile(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot execute|[Pp]ermission denied|is not recognized as).*$`)
+	killedBy = regexp.MustCompile(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
+)
+
+// driverFailed adds the finding about a failed submission.
+func (b *builder) driverFailed(j *job, log *logText) {
+	code, exited := exitOf(j.exit)
+	var f *finding
+	at, trace := -1, ""
+	if log != nil {
+		trace, at = lastTraceback(log.text)
+	}
+	what := exceptionOf(trace)
+	fatal := []int(nil)
+	if log != nil {
+		fatal = killedBy.FindStringSubmatchIndex(log.text)
+	}
+	signal := signalOf(code)
+	env := envFailure(j, log)
+	switch {
+	case env != "":
+		f = b.jobFinding(RuntimeEnv, j)
+		f.Title = fmt.Sprintf("Job %s could not start: its runtime environment could not be set up: %s", j.name(), envReason(env))
+	case strings.Contains(j.errorType, "UNSCHEDULABLE") || strings.Contains(j.message, "could not be scheduled"):
+		f = b.jobFinding(Unschedulable, j)
+		f.Title = fmt.Sprintf("Job %s could not start: %s", j.name(), firstSentence(j.message))
+	case strings.Contains(j.errorType, "START_TIMEOUT") || strings.Contains(j.message, "failed to start within"):
+		f = b.jobFinding(Timeout, j)
+		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), firstSentence(j.message))
+	case exited && (code == 127 || code == 126) || exited && code == 2 && at < 0 && log != nil && notFound.MatchString(log.text[log.lastLines(5):]):
+		f = b.jobFinding(Entrypoint, j)
+		f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), code, clip(j.entrypoint, maxTitleText))
+		if log != nil {
+			if m := notFound.FindStringIndex(log.text); m != nil {
+				f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), code, clip(strings.TrimSpace(log.text[m[0]:m[1]]), maxTitleText))
+				f.show(b.evidence(log, m[0], m[1]))
+			}
+		}
+	case fatal != nil && signal != "" || signal != "":
+		f = b.jobFinding(DriverKilled, j)
+		f.Title = fmt.Sprintf("The driver of job %s was ended by %s (exit code %d)", j.name(), signal, code)
+		if fatal != nil {
+			from, to := log.line(fatal[0])
+			f.show(b.evidence(log, from, to))
+		}
+	case at >= 0 && what.Type != "":
+		kind := JobFailed
+		if isTimeout(what) {
+			kind = Timeout
+		}
+		f = b.jobFinding(kind, j)
+		f.what = what
+		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), what)
+	case exited:
+		f = b.jobFinding(JobFailed, j)
+		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), code)
+	default:
+		f = b.jobFinding(JobFailed, j)
+		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), orElse(firstSentence(j.message), "how it ended was not recorded"))
+	}
+	switch {
+	case at >= 0:
+		f.show(b.evidence(log, at, len(log.text)))
+	case log != nil && log.text != "":
+		f.show(b.evidence(log, log.lastLines(12), len(log.text)))
+	}
+	f.show(b.jobEvidence(j))
+	if isTimeout(what) {
+		b.showLeft(f, j)
+	}
+	b.explain(f, j, orElse(trace, j.message))
+	for _, c := range f.because {
+		if at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
+			c.show(b.evidence(log, at, len(log.text)))
+			c.toldBy(f)
+		}
+	}
+}
+
+func isTimeout(what exception) bool {
+	return what.Type == "GetTimeoutError" || what.Type == "TimeoutError"
+}
+
+// showLeft shows what a driver that timed out may have waited for.
+func (b *builder) showLeft(f *finding, j *job) {
+	for _, a := range b.abandoned {
+		if a.row.Job() == j.id && len(f.Evidence) < maxEvidence {
+			name := string(a.row.GivenName())
+			f.about(b.taskEntity(a.row.ID(), name))
+			f.show(Evidence{
+				Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s when its driver ended", name, a.state, stamp(a.since)),
+				Link: b.link("#/tasks/%s", a.row.ID()),
+			})
+		}
+	}
+}
+
+// envFailure is the text about the runtime environment that kept a job from starting; "" if that is not why it failed.
+func envFailure(j *job, log *logText) string {
+	const begins = "runtime_env setup failed"
+	if strings.Contains(j.errorType, "RUNTIME_ENV") || strings.HasPrefix(j.message, begins) {
+		return j.message
+	}
+	if log != nil {
+		if at := strings.Index(log.text, "\n"+begins); at >= 0 {
+			return log.text[at:]
+		}
+	}
+	return ""
+}
+
+// exitOf reads a driver's exit code.
+func exitOf(v any) (code int64, exited bool) {
+	if v == nil {
+		return 0, false
+	}
+	return pyjson.Obj("code", v).Int("code"), true
+}
+
+// signalOf is the signal that an exit code tells of, as Python (below 0) or a shell (above 128) does.
+func signalOf(code int64) string {
+	if code > 128 {
+		code = 128 - code
+	}
+	return map[int64]string{-1: "SIGHUP", -2: "SIGINT", -3: "SIGQUIT", -4: "SIGILL", -6: "SIGABRT", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}[code]
+}
+
+// explain links a failed job to what made it fail: what its driver raised, else what its driver's log names.
+func (b *builder) explain(f *finding, j *job, text string) {
+	mine := func(other *finding) bool {
+		return other != f && !other.ended && other.lasting > 0 && (other.job == j.id && !j.id.Nil() || other.job.Nil())
+	}
+	for _, other := range b.all {
+		if mine(other) && f.what.same(other.what) {
+			f.causedBy(other)
+		}
+	}
+	if len(f.because) > 0 {
+		return
+	}
+	if rayErrors[f.what.Type] != nil {
+		if b.blame(f, text); len(f.because) > 0 {
+			return
+		}
+	}
+	for _, other := range b.all {
+		if !mine(other) || other.wanted {
+			continue
+		}
+		for _, name := range other.names {
+			if len(name) > 3 && strings.Contains(text, name) && (other.what.Message == "" || strings.Contains(text, other.what.Message)) {
+				f.causedBy(other)
+			}
+		}
+	}
+}

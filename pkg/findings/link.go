@@ -1,0 +1,267 @@
+package findings
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// atTheEnd is how long before its driver's end a failure may be for it to count as the reason of the end, where nothing else tells how the
+// driver ended: Ray does not record that of drivers that were not submitted.
+const atTheEnd = 15e9 // ns
+
+// report decides severities, outcome and order.
+func (b *builder) report(running bool) *Report {
+	for _, f := range b.all {
+		b.complete(f)
+	}
+	b.judge()
+	r := &Report{Session: b.s.Ref.Name, Findings: []*Finding{}, Unfinished: b.counts, Missing: append([]string{}, b.missing...)}
+	r.Outcome = b.outcome(running)
+	if r.Outcome == Succeeded || r.Outcome == Stopped {
+		for _, f := range b.all {
+			if f.Severity == Error {
+				f.Severity = Warning
+			}
+		}
+	}
+	ordered := b.ordered()
+	for _, f := range ordered {
+		for _, c := range f.because {
+			f.Because = append(f.Because, c.ID)
+		}
+		r.Findings = append(r.Findings, &f.Finding)
+	}
+	for _, w := range b.s.Damage() {
+		r.Missing = append(r.Missing, w)
+	}
+	if b.unread > 0 {
+		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.", plural(b.unread, "log")))
+	}
+	r.Summary = summaryOf(r, ordered, b.jobs)
+	return r
+}
+
+// complete fills in what all findings have.
+func (b *builder) complete(f *finding) {
+	switch f.Kind {
+	case OutOfMemory:
+		f.Title = fmt.Sprintf("%s ran out of memory: Ray's memory monitor killed its process", quoted(f.names))
+		if f.Count > 1 {
+			f.Title += fmt.Sprintf(" %d times", f.Count)
+		}
+		if len(f.Entities) > 0 && f.Entities[0].Type == "node" {
+			f.Title += " on node " + f.Entities[0].Name
+		}
+	case NodeDied:
+		if len(f.names) > 0 {
+			f.Title = strings.TrimSuffix(f.Title, ".") + "; with it failed " + quoted(f.names)
+		}
+	default:
+		if f.lasting == 0 && f.recovered > 0 && !strings.Contains(f.Title, "restarted") {
+			f.Title += ", and succeeded when it was retried"
+		}
+	}
+	f.Title = clip(strings.Join(strings.Fields(f.Title), " "), 2*maxTitleText)
+	sum := sha256.Sum256([]byte(f.key))
+	f.ID = hex.EncodeToString(sum[:6])
+	f.First, f.Last = stamp(f.first), stamp(f.last)
+	if !f.job.Nil() {
+		f.JobID = f.job.String()
+		if j := b.jobOfID(f.job); j != nil {
+			f.SubmissionID = j.submission
+		}
+	}
+	help := helpOf[f.Kind]
+	f.Advice, f.Docs = help.advice, docsRoot+help.docs
+	if f.Because == nil {
+		f.Because = []string{}
+	}
+	if f.Entities == nil {
+		f.Entities = []Entity{}
+	}
+	if f.Evidence == nil {
+		f.Evidence = []Evidence{}
+	}
+}
+
+// judge decides how severe each finding is.
+func (b *builder) judge() {
+	for _, f := range b.all {
+		switch {
+		case f.wanted:
+			f.Severity = Info
+		case f.Severity != "":
+		case f.ended:
+			f.Severity = Error
+		case f.lasting == 0:
+			f.Severity = Warning
+		case b.harmless(f):
+			f.Severity = Warning
+		default:
+			f.Severity = Error
+		}
+	}
+	// What made a job fail is an error, even if it was retried, or wanted.
+	for _, f := range b.all {
+		if f.Severity == Error {
+			b.raise(f, 0)
+		}
+	}
+	// A node that died is no error if nothing failed because of it.
+	for _, f := range b.all {
+		if f.Kind == NodeDied && len(f.names) == 0 && !b.blamed(f) {
+			f.Severity = Warning
+		}
+	}
+}
+
+func (b *builder) raise(f *finding, depth int) {
+	for _, c := range f.because {
+		if depth < maxFindings && c.Severity != Error && (!c.wanted || f.ended) {
+			c.Severity = Error
+			b.raise(c, depth+1)
+		}
+	}
+}
+
+func (b *builder) blamed(f *finding) bool {
+	return slices.ContainsFunc(b.all, func(other *finding) bool { return other.Severity == Error && slices.Contains(other.because, f) })
+}
+
+// harmless says that the jobs that a finding is about went on or failed for another reason.
+func (b *builder) harmless(f *finding) bool {
+	if f.job.Nil() {
+		return false
+	}
+	j := b.jobOfID(f.job)
+	switch {
+	case j == nil:
+		return false
+	case j.submission != "" && j.status == "FAILED":
+		own := b.finished(j)
+		return own != nil && (len(own.because) > 0 || own.what.Type != "") // it is told why the job failed, and this is not it
+	case j.submission != "":
+		return j.status == "SUCCEEDED" || j.status == "STOPPED"
+	}
+	return j.ended != 0 && j.ended-f.last > atTheEnd
+}
+
+// finished is the finding about a job's own end.
+func (b *builder) finished(j *job) *finding {
+	for _, f := range b.all {
+		if f.ended && f.SubmissionID == j.submission && f.job == j.id {
+			return f
+		}
+	}
+	return nil
+}
+
+// outcome is that of the session: of its worst job.
+func (b *builder) outcome(running bool) string {
+	failed, stopped, open := false, false, false
+	for i := range b.jobs {
+		switch b.jobs[i].status {
+		case "FAILED":
+			failed = true
+		case "STOPPED":
+			stopped = true
+		case "SUCCEEDED":
+		default:
+			open = true
+		}
+	}
+	errors := slices.ContainsFunc(b.all, func(f *finding) bool {
+		j := b.jobOfID(f.job)
+		return f.Severity == Error && (j == nil || j.submission == "" && j.ended != 0)
+	})
+	switch {
+	case failed:
+		return Failed
+	case running:
+		return Running
+	case errors && !open:
+		return Failed
+	case open:
+		return Unfinished
+	case stopped:
+		return Stopped
+	case len(b.jobs) == 0 && b.counts.Tasks+b.counts.Actors > 0:
+		return Unfinished
+	}
+	return Succeeded
+}
+
+var severities = []string{Error, Warning, Info}
+
+// ordered puts the findings in order: the severe ones first, and each cause before what followed from it.
+func (b *builder) ordered() []*finding {
+	all := slices.Clone(b.all)
+	slices.SortStableFunc(all, func(a, c *finding) int {
+		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, c.Severity)), cmp.Compare(b.explains(c), b.explains(a)), cmp.Compare(when(a), when(c)))
+	})
+	var out []*finding
+	placed := map[*finding]bool{}
+	var place func(f *finding)
+	place = func(f *finding) {
+		if placed[f] {
+			return
+		}
+		placed[f] = true
+		for _, c := range f.because {
+			place(c)
+		}
+		out = append(out, f)
+	}
+	for _, f := range all {
+		place(f)
+	}
+	return out
+}
+
+// explains is how many jobs failed because of a finding.
+func (b *builder) explains(f *finding) (n int) {
+	for _, other := range b.all {
+		if other.ended && other.follows(f, 0) {
+			n++
+		}
+	}
+	if n == 0 && f.ended && f.Severity == Error {
+		n = 1
+	}
+	return n
+}
+
+func when(f *finding) int64 {
+	if f.first == 0 {
+		return 1 << 62
+	}
+	return f.first
+}
+
+// summaryOf says in one sentence how the session ended.
+func summaryOf(r *Report, findings []*finding, jobs []job) string {
+	ends := map[string]int{}
+	for i := range jobs {
+		ends[jobs[i].status]++
+	}
+	if r.Outcome == Succeeded && r.Warnings() == 0 {
+		return "Nothing failed."
+	}
+	if r.Outcome == Succeeded {
+		return fmt.Sprintf("The jobs succeeded, with %s.", plural(r.Warnings(), "warning"))
+	}
+	how := map[string]string{
+		Failed: "It failed", Stopped: "Its jobs were stopped", Running: "It is running", Unfinished: "The cluster ended before its jobs did",
+	}[r.Outcome]
+	if r.Outcome == Failed && ends["FAILED"] > 0 && len(jobs) > 1 {
+		how = fmt.Sprintf("%d of %s failed", ends["FAILED"], plural(len(jobs), "job"))
+	}
+	if len(findings) > 0 && findings[0].Severity == Error {
+		return how + ": " + strings.TrimSuffix(findings[0].Title, ".") + "."
+	}
+	return how + "."
+}

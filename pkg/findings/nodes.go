@@ -1,0 +1,75 @@
+package findings
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Reasons of a node's death (ray.rpc.NodeDeathInfo.Reason) that somebody or the autoscaler wanted.
+var wantedEnds = map[string]bool{"EXPECTED_TERMINATION": true, "AUTOSCALER_DRAIN_IDLE": true}
+
+// readNodes finds the nodes that died.
+func (b *builder) readNodes(ctx context.Context) (err error) {
+	if b.nodes, err = summary.Read(b.r.With(ctx)); err != nil {
+		return err
+	}
+	for _, hex := range b.nodes.Order {
+		raylet := b.nodes.Node(hex).Object("raylet")
+		id, err := rayid.Parse[rayid.Node](hex)
+		if err != nil || raylet.String("state") != moment.Dead {
+			continue
+		}
+		info := raylet.Object("deathInfo")
+		if reason := info.String("reason"); wantedEnds[reason] || reason == "" && raylet.String("stateMessage") == "" {
+			continue
+		}
+		f := b.nodeLost(id)
+		f.happened(raylet.Int("endTimeMs")*1e6, false)
+		message := firstSentence(info.String("reasonMessage"))
+		if message == "" {
+			message = firstSentence(raylet.String("stateMessage"))
+		}
+		how := "died unexpectedly"
+		if info.String("reason") == "AUTOSCALER_DRAIN_PREEMPTED" {
+			how = "was preempted"
+		}
+		f.Title = fmt.Sprintf("Node %s %s", b.nodeName(id), how)
+		source := "snapshot"
+		if n := b.s.Node(id); n != nil {
+			source = "event"
+		}
+		text := strings.TrimSpace(info.String("reason") + " " + info.String("reasonMessage"))
+		if message != "" {
+			f.Title += ": " + message
+		}
+		f.show(Evidence{
+			Source: source, NodeID: hex, Time: stamp(f.first), Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), hex, orElse(text, raylet.String("stateMessage"))),
+			Link: b.link("#/cluster/nodes/%s", hex),
+		})
+	}
+	return nil
+}
+
+// nodeLost is the finding about a node that died.
+func (b *builder) nodeLost(id rayid.Node) *finding {
+	f := b.lost[id]
+	if f == nil {
+		f = b.find(NodeDied, id.String())
+		f.Title = fmt.Sprintf("Node %s died", b.nodeName(id))
+		f.about(b.nodeEntity(id))
+		b.lost[id] = f
+	}
+	return f
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

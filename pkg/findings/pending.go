@@ -1,0 +1,375 @@
+package findings
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// Strategies of placement groups by number (ray.rpc.PlacementStrategy).
+var strategies = []string{"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
+
+// group is a placement group as far as it is known.
+type group struct {
+	id, name, strategy string
+	bundles            []string
+	job                rayid.Job
+	status             string
+	created            int64
+	evident            []Evidence
+}
+
+var (
+	registered = regexp.MustCompile(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
+	// demanded is a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+ pending placement groups".
+	demanded = regexp.MustCompile(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
+	// waiting is one about tasks and actors: "{'GPU': 8.0}: 1+ pending tasks/actors".
+	waiting = regexp.MustCompile(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
+)
+
+// readGroups finds the placement groups that were never placed: from events, from the saved list, from the GCS's log.
+func (b *builder) readGroups(ctx context.Context) error {
+	set, err := state.PlacementGroupRows(b.r.With(ctx))
+	if err != nil {
+		return err
+	}
+	known := map[string]*group{}
+	var order []string
+	for _, row := range set.Rows {
+		id := row.String("placement_group_id")
+		g := &group{id: id, name: row.String("name"), status: row.String("state"), created: row.Object("stats").Int("creation_request_received_ns")}
+		g.job, _ = rayid.Parse[rayid.Job](row.String("creator_job_id")) // none: not known
+		for _, v := range row.List("bundles") {
+			if bundle, ok := v.(*pyjson.Object); ok && len(g.bundles) < 64 {
+				g.bundles = append(g.bundles, string(pyjson.Append(nil, bundle.Object("unit_resources"))))
+			}
+		}
+		text := fmt.Sprintf("placement group %s (%s) is %s, %s: %s", g.name, id, g.status, row.Object("stats").String("scheduling_state"), strings.Join(g.bundles, ", "))
+		g.evident = append(g.evident, Evidence{Source: "snapshot", Time: stamp(g.created), Text: text})
+		known[id], order = g, append(order, id)
+	}
+	for i := range b.s.PlacementGroups {
+		if g := known[b.s.PlacementGroups[i].ID.String()]; g != nil {
+			g.strategy = b.s.PlacementGroups[i].Strategy
+		}
+	}
+	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		order = b.loggedGroups(log, known, order)
+	}
+	for _, id := range order {
+		if g := known[id]; g.status == "PENDING" || g.status == "PREPARED" || g.status == "RESCHEDULING" || g.status == "INFEASIBLE" {
+			if err := b.groupPending(ctx, g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loggedGroups adds what the GCS's log tells of placement groups.
+func (b *builder) loggedGroups(log *logText, known map[string]*group, order []string) []string {
+	for _, m := range registered.FindAllStringSubmatchIndex(log.text, -1) {
+		from, to := log.line(m[0])
+		id := log.text[m[2]:m[3]]
+		if logTime(log.text[from:to]) > b.end {
+			continue
+		}
+		g := known[id]
+		if g == nil {
+			g = &group{id: id, name: clip(log.text[m[4]:m[5]], maxTitleText), status: "PENDING", created: logTime(log.text[from:to])}
+			if parsed, err := rayid.Parse[rayid.PlacementGroup](id); err == nil {
+				g.job = parsed.Job()
+			}
+			known[id], order = g, append(order, id)
+			rest := log.text[to:]
+			if strings.Contains(rest, "placement group id={"+id+"}") || removedIn(rest, id) {
+				g.status = "" // it was placed or removed: its end is not known
+			}
+		}
+		if n, err := strconv.Atoi(log.text[m[6]:m[7]]); err == nil && n < len(strategies) && g.strategy == "" {
+			g.strategy = strategies[n]
+		}
+		g.evident = append(g.evident, b.evidence(log, from, to))
+	}
+	return order
+}
+
+// removedIn says that a later line of the GCS's log tells of a placement group's removal.
+func removedIn(rest, id string) bool {
+	for line := range strings.Lines(rest) {
+		if strings.Contains(line, id) && strings.Contains(strings.ToLower(line), "remov") {
+			return true
+		}
+	}
+	return false
+}
+
+// groupPending adds the finding about a placement group that was not placed.
+func (b *builder) groupPending(ctx context.Context, g *group) error {
+	b.counts.PlacementGroups++
+	if j := b.jobOfID(g.job); j != nil && j.submission != "" && (j.status == "SUCCEEDED" || j.status == "STOPPED") {
+		return nil
+	}
+	name := orElse(g.name, g.id)
+	f := b.find(Unschedulable, "group "+g.name+g.strategy+g.job.String())
+	f.named(name)
+	f.of(g.job)
+	f.happened(g.created, false)
+	f.about(Entity{Type: "placement_group", ID: g.id, Name: name})
+	f.Title = fmt.Sprintf("Placement group %s was never placed", name)
+	if n := len(g.bundles); n > 0 || g.strategy != "" {
+		what := []string{}
+		if n > 0 {
+			what = append(what, plural(n, "bundle")+" of "+g.bundles[0])
+		}
+		if g.strategy != "" {
+			what = append(what, g.strategy)
+		}
+		living := 0
+		for _, node := range b.nodes.ByID {
+			if node.Object("raylet").String("state") != moment.Dead {
+				living++
+			}
+		}
+		f.Title += fmt.Sprintf(": it asks for %s, the cluster has %s", strings.Join(what, ", "), plural(living, "node"))
+	}
+	for _, e := range g.evident {
+		f.show(e)
+	}
+	return b.showDemand(ctx, f, demanded, func(m []string) bool { return g.strategy == "" || m[2] == g.strategy })
+}
+
+// showDemand adds what the autoscaler last reported as waiting: from its log, else from the saved status.
+func (b *builder) showDemand(ctx context.Context, f *finding, line *regexp.Regexp, about func(m []string) bool) error {
+	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "monitor.log" }) {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		all := line.FindAllStringSubmatchIndex(log.text, -1)
+		for i := len(all) - 1; i >= 0; i-- {
+			if m := submatches(log.text, all[i]); about(m) {
+				from, to := log.line(all[i][2])
+				f.show(b.evidence(log, from, to))
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+func submatches(text string, at []int) (m []string) {
+	for g := 0; g < len(at); g += 2 {
+		if at[g] < 0 {
+			m = append(m, "")
+			continue
+		}
+		m = append(m, text[at[g]:at[g+1]])
+	}
+	return m
+}
+
+// pendingStates are those of attempts that no worker had taken.
+var pendingStates = map[string]bool{
+	"PENDING_ARGS_AVAIL": true, "PENDING_NODE_ASSIGNMENT": true, "PENDING_OBJ_STORE_MEM_AVAIL": true, "PENDING_ARGS_FETCH": true,
+}
+
+const maxPending = 5000 // attempts whose demands are looked at, of one report
+
+// readPending finds tasks and actors that waited until their session's or their job's end, and says whether any node could have taken them.
+func (b *builder) readPending(ctx context.Context) error {
+	stop := func() error { return context.Cause(ctx) }
+	sum, err := b.s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: stop}, true)
+	if err != nil {
+		return err
+	}
+	running := 0
+	for _, g := range sum.Groups {
+		for _, c := range g.States {
+			switch {
+			case c.State == tasktable.StateFinished || c.State == tasktable.StateFailed:
+			default:
+				b.counts.Tasks += c.Count
+				if !pendingStates[c.State] {
+					running += c.Count
+				}
+			}
+		}
+	}
+	u := b.s.Unfinished()
+	b.counts.Jobs, b.counts.Actors = u.Jobs, u.Actors
+	demand := demands{b: b, running: running > 0, fits: map[string]string{}}
+	pending, err := b.s.Tasks.Select(tasktable.Query{
+		Filters: []tasktable.Filter{{Key: "state", Value: "PENDING_NODE_ASSIGNMENT"}}, Limit: maxPending, ExcludeDriver: true, At: b.r.At, Stop: stop,
+	})
+	if err != nil {
+		return err
+	}
+	for i := range pending.Rows {
+		row, err := pending.Row(i)
+		if err != nil {
+			return err
+		}
+		if string(row.Type()) == eventjson.TypeNormal { // actors are looked at below, and their calls wait for them
+			demand.task(row)
+		}
+	}
+	for _, a := range b.abandoned {
+		if a.state == "PENDING_NODE_ASSIGNMENT" && demand.lacking(demandOf(a.row)) != "" {
+			demand.task(a.row)
+		}
+	}
+	for i := range b.s.Actors {
+		a := &b.s.Actors[i]
+		if now, existed := moment.Actor(a, b.r.At); existed && (now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
+			demand.add("actor "+actorName(a), a.Job, a.Resources, now.Changed, b.actorEntity(a))
+		} else if existed && now.State == moment.Dead && now.Started == 0 && demand.lacking(a.Resources) != "" {
+			demand.add("actor "+actorName(a), a.Job, a.Resources, now.Changed, b.actorEntity(a))
+		}
+	}
+	return demand.show(ctx)
+}
+
+// demands are the resources that tasks and actors waited for.
+type demands struct {
+	b       *builder
+	running bool              // something ran when the session ended
+	fits    map[string]string // resources as JSON → what no node has of them; "" if a node has all
+	found   []*finding
+}
+
+func (d *demands) task(row tasktable.Row) {
+	var room [8]tasktable.StateTime
+	var at int64
+	for _, s := range row.States(room[:0]) {
+		at = s.Time
+	}
+	d.add(string(row.GivenName()), row.Job(), demandOf(row), at, d.b.taskEntity(row.ID(), string(row.Name())))
+}
+
+// demandOf is what an attempt asked for; nil if that cannot be read.
+func demandOf(row tasktable.Row) (resources map[string]float64) {
+	if err := json.Unmarshal(row.Resources(), &resources); err != nil {
+		return nil
+	}
+	return resources
+}
+
+// lacking is builder.lacking, which is asked once for the same resources.
+func (d *demands) lacking(resources map[string]float64) string {
+	for r := range resources {
+		if strings.Contains(r, "_group_") {
+			return "" // it waits for its placement group, or in it
+		}
+	}
+	key := resourceText(resources)
+	lacking, known := d.fits[key]
+	if !known {
+		lacking = d.b.lacking(resources)
+		d.fits[key] = lacking
+	}
+	return lacking
+}
+
+// add adds one task or actor that waited.
+func (d *demands) add(name string, job rayid.Job, resources map[string]float64, at int64, e Entity) {
+	key, lacking := resourceText(resources), d.lacking(resources)
+	if len(resources) == 0 || strings.Contains(key, "_group_") {
+		return
+	}
+	if j := d.b.jobOfID(job); j != nil && j.submission != "" && (j.status == "SUCCEEDED" || j.status == "STOPPED") {
+		return
+	}
+	var f *finding
+	if lacking != "" {
+		f = d.b.find(Unschedulable, name+job.String()+key)
+		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, key, lacking)
+	} else {
+		f = d.b.find(Starved, name+job.String()+key)
+		f.Title = fmt.Sprintf("%s waited for %s that others held", name, key)
+		if d.running {
+			f.Severity = Warning // others were at work: waiting is how queues are
+		}
+	}
+	f.named(name)
+	f.of(job)
+	f.happened(at, false)
+	f.about(e)
+	f.show(Evidence{Source: "event", Time: stamp(at), Text: fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, name, e.ID, key, orElse(lacking, "nodes have that in total")), Link: e.Link})
+	if !slices.Contains(d.found, f) {
+		d.found = append(d.found, f)
+	}
+}
+
+// show adds what the autoscaler said about what waited.
+func (d *demands) show(ctx context.Context) error {
+	for _, f := range d.found {
+		if err := d.b.showDemand(ctx, f, waiting, func([]string) bool { return true }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lacking says what of the resources no node of the session ever had; "" if one had all, or if no node's are known.
+func (b *builder) lacking(resources map[string]float64) string {
+	nodes := 0
+	most := map[string]float64{}
+	fits := false
+	for i := range b.s.Nodes {
+		n, existed := moment.Node(&b.s.Nodes[i], b.r.At)
+		total := n.Resources
+		for _, t := range b.s.Nodes[i].Transitions { // dead nodes have none
+			if len(t.Resources) > 0 {
+				total = t.Resources
+			}
+		}
+		if !existed || len(total) == 0 {
+			continue
+		}
+		nodes++
+		all := true
+		for r, amount := range resources {
+			most[r] = max(most[r], total[r])
+			all = all && total[r] >= amount
+		}
+		fits = fits || all
+	}
+	if nodes == 0 || fits || len(resources) == 0 {
+		return ""
+	}
+	for _, r := range slices.Sorted(maps.Keys(resources)) {
+		if most[r] < resources[r] {
+			return fmt.Sprintf("the most that one node has is %g %s", most[r], r)
+		}
+	}
+	return "no node has all of that together"
+}
+
+// resourceText is resources as people write them.
+func resourceText(resources map[string]float64) string {
+	var parts []string
+	for _, r := range slices.Sorted(maps.Keys(resources)) {
+		parts = append(parts, fmt.Sprintf("%g %s", resources[r], r))
+	}
+	if len(parts) == 0 {
+		return "no resources"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,242 @@
+package findings
+
+import (
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Severities of a finding.
+const (
+	Error   = "error"   // it made a job fail, or nothing shows that the job went on
+	Warning = "warning" // something failed, and the job did not
+	Info    = "info"    // somebody wanted it so
+)
+
+// Outcomes of a session.
+const (
+	Failed     = "failed"
+	Succeeded  = "succeeded"
+	Stopped    = "stopped"
+	Unfinished = "unfinished" // the cluster ended before its jobs did
+	Running    = "running"
+)
+
+// Kinds of findings. docs/findings.md says what each rests on.
+const (
+	OutOfMemory   = "out_of_memory"
+	NodeDied      = "node_died"
+	WorkerDied    = "worker_died"
+	ActorDied     = "actor_died"
+	TaskFailed    = "task_failed"
+	RuntimeEnv    = "runtime_env"
+	Entrypoint    = "entrypoint"
+	JobFailed     = "job_failed"
+	DriverKilled  = "driver_killed"
+	Unschedulable = "unschedulable"
+	Starved       = "starved"
+	ObjectStore   = "object_store"
+	ObjectLost    = "object_lost"
+	Serve         = "serve"
+	Data          = "data"
+	Train         = "train"
+	Timeout       = "timeout"
+	Cancelled     = "cancelled"
+	JobStopped    = "stopped"
+)
+
+// Report is what is known of why a session ended as it did.
+type Report struct {
+	Session    string     `json:"session"`
+	Outcome    string     `json:"outcome"`
+	Summary    string     `json:"summary"` // one sentence
+	Findings   []*Finding `json:"findings"`
+	Unfinished Counts     `json:"unfinished"`
+	Missing    []string   `json:"missing"` // sentences about what is known to be lost
+}
+
+// Counts are what had not ended when the session did.
+type Counts struct {
+	Jobs            int `json:"jobs"`
+	Tasks           int `json:"tasks"` // attempts
+	Actors          int `json:"actors"`
+	PlacementGroups int `json:"placement_groups"`
+}
+
+// Finding is one thing that went wrong, however often it did. Causes come before what followed from them.
+type Finding struct {
+	ID           string     `json:"id"`
+	Kind         string     `json:"kind"`
+	Severity     string     `json:"severity"`
+	Title        string     `json:"title"`
+	Count        int        `json:"count"`
+	First        string     `json:"first,omitempty"` // RFC 3339
+	Last         string     `json:"last,omitempty"`
+	JobID        string     `json:"job_id,omitempty"`
+	SubmissionID string     `json:"submission_id,omitempty"`
+	Because      []string   `json:"because"` // IDs of the findings that caused this one
+	Entities     []Entity   `json:"entities"`
+	Evidence     []Evidence `json:"evidence"`
+	Advice       string     `json:"advice"`
+	Docs         string     `json:"docs"`
+}
+
+// Entity is a thing of the cluster that a finding is about.
+type Entity struct {
+	Type string `json:"type"` // task, actor, node, job, placement_group or deployment
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Link string `json:"link,omitempty"` // path in the history server
+}
+
+// Evidence is a stored text that shows a finding.
+type Evidence struct {
+	Source string `json:"source"` // log, event or snapshot
+	NodeID string `json:"node_id,omitempty"`
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"` // from 1; 0 if it is not known
+	Time   string `json:"time,omitempty"` // RFC 3339
+	Text   string `json:"text"`
+	Link   string `json:"link,omitempty"`
+}
+
+// Errors counts the findings of severity error.
+func (r *Report) Errors() int { return r.count(Error) }
+
+// Warnings counts those of severity warning.
+func (r *Report) Warnings() int { return r.count(Warning) }
+
+func (r *Report) count(severity string) (n int) {
+	for _, f := range r.Findings {
+		if f.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
+// Bounds of a report.
+const (
+	maxFindings  = 200
+	maxEntities  = 20 // of one finding; its count is of all
+	maxEvidence  = 8  // of one finding
+	maxText      = 4000
+	maxTitleText = 300
+)
+
+// finding is a Finding while it is put together.
+type finding struct {
+	Finding
+	key         string    // its kind and what it has in common with the failures it counts
+	first, last int64     // Unix ns; 0 if not known
+	what        exception // what was raised, if anything was
+	job         rayid.Job // nil if it is of no job or of several
+	several     bool      // jobs
+	lasting     int       // occurrences that no retry made good
+	recovered   int       // occurrences that a retry made good
+	because     []*finding
+	names       []string        // of functions, actors and nodes that failed, in the order they were seen
+	seen        map[string]bool // entities
+	ended       bool            // the finding is about a job's own end
+	wanted      bool            // somebody wanted it so
+}
+
+// happened counts one occurrence at a time (Unix ns, 0: not known).
+func (f *finding) happened(at int64, recovered bool) {
+	f.Count++
+	if recovered {
+		f.recovered++
+	} else {
+		f.lasting++
+	}
+	if at == 0 {
+		return
+	}
+	if f.first == 0 || at < f.first {
+		f.first = at
+	}
+	f.last = max(f.last, at)
+}
+
+// of says which job the finding is about.
+func (f *finding) of(job rayid.Job) {
+	switch {
+	case job.Nil():
+	case f.job.Nil() && !f.several:
+		f.job = job
+	case f.job != job:
+		f.job, f.several = rayid.Job{}, true
+	}
+}
+
+func (f *finding) about(e Entity) {
+	key := e.Type + e.ID
+	if f.seen[key] || len(f.Entities) >= maxEntities {
+		return
+	}
+	if f.seen == nil {
+		f.seen = map[string]bool{}
+	}
+	f.seen[key] = true
+	f.Entities = append(f.Entities, e)
+}
+
+// named adds the name of something that failed.
+func (f *finding) named(name string) {
+	if name == "" || len(f.names) >= maxEntities {
+		return
+	}
+	for _, known := range f.names {
+		if known == name {
+			return
+		}
+	}
+	f.names = append(f.names, name)
+}
+
+func (f *finding) show(e Evidence) {
+	e.Text = excerpt(e.Text)
+	if e.Text == "" || len(f.Evidence) >= maxEvidence {
+		return
+	}
+	for _, known := range f.Evidence {
+		if known.Text == e.Text {
+			return
+		}
+	}
+	f.Evidence = append(f.Evidence, e)
+}
+
+// causedBy links a finding to its cause, unless that is caused by it.
+func (f *finding) causedBy(cause *finding) {
+	if cause == nil || cause == f || cause.follows(f, 0) {
+		return
+	}
+	for _, known := range f.because {
+		if known == cause {
+			return
+		}
+	}
+	f.because = append(f.because, cause)
+}
+
+// wrappers are exceptions that only say that another was raised, which Ray's events do not tell.
+var wrappers = map[string]bool{"UserCodeException": true, "WorkerGroupError": true, "TrainingFailedError": true, "ControllerError": true}
+
+// toldBy takes what was raised from a finding that was caused by this one, where this one's own texts end at a wrapper.
+func (f *finding) toldBy(consequence *finding) {
+	if wrappers[f.what.Type] && consequence.what.Type != "" && !wrappers[consequence.what.Type] {
+		f.Title = strings.Replace(f.Title, f.what.String(), consequence.what.String(), 1)
+		f.what = consequence.what
+	}
+}
+
+// follows reports whether a finding is, at some remove, caused by another.
+func (f *finding) follows(other *finding, depth int) bool {
+	for _, c := range f.because {
+		if c == other || depth < maxFindings && c.follows(other, depth+1) {
+			return true
+		}
+	}
+	return false
+}

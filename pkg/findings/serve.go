@@ -1,0 +1,200 @@
+package findings
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// replicaFailed is the finding about an exception of a deployment's replicas.
+func (b *builder) replicaFailed(app, deployment string, what exception) *finding {
+	f := b.find(Serve, app+"#"+deployment+what.Type+normalised(what.Message))
+	f.what = what
+	f.named("deployment " + deployment)
+	f.about(b.deploymentEntity(app, deployment))
+	return f
+}
+
+func (b *builder) deploymentEntity(app, deployment string) Entity {
+	return Entity{Type: "deployment", ID: app + "#" + deployment, Name: deployment, Link: b.link("#/serve/applications/%s/%s", app, deployment)}
+}
+
+var (
+	// Lines of the Serve controller (ray/serve/_private/deployment_state.py).
+	replicaRaised  = regexp.MustCompile(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception in Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\), the replica will be stopped\.`)
+	updateFailed   = regexp.MustCompile(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
+	replicaCrashed = regexp.MustCompile(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
+	logLine        = regexp.MustCompile(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
+)
+
+// readServe finds deployments that did not become healthy or did not stay so: from the controller's log and the last saved state.
+func (b *builder) readServe(ctx context.Context) error {
+	broken := map[string]*finding{} // by deployment, the last finding about it
+	for _, file := range b.nodeFiles(4, func(path string) bool {
+		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
+	}) {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		b.controllerLog(log, broken)
+	}
+	value, taken, err := request.Saved(b.r.With(ctx), "/api/serve/applications/")
+	if err != nil {
+		return err
+	}
+	details, _ := value.(*pyjson.Object)
+	for app, v := range details.Object("applications").All() {
+		if o, ok := v.(*pyjson.Object); ok {
+			b.savedApplication(app, o, taken, broken)
+		}
+	}
+	return nil
+}
+
+func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
+	for _, m := range replicaRaised.FindAllStringSubmatchIndex(log.text, -1) {
+		at := serveTime(log.text[m[2]:m[3]])
+		if at > b.end {
+			continue
+		}
+		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
+		end := len(log.text)
+		if next := logLine.FindStringIndex(log.text[m[1]:]); next != nil {
+			end = m[1] + next[0]
+		}
+		f := b.replicaFailed(app, deployment, exceptionOf(log.text[m[1]:end]))
+		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its replicas raised %s", deployment, app, f.what)
+		if len(f.Evidence) == 0 || f.first > at {
+			f.happened(at, false)
+		} else {
+			f.last = max(f.last, at)
+		}
+		e := b.evidence(log, m[0], end)
+		e.Time = stamp(at)
+		f.show(e)
+		f.Severity = Warning // unless the deployment is given up
+		broken[deployment] = f
+	}
+	for _, m := range replicaCrashed.FindAllStringSubmatchIndex(log.text, -1) {
+		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
+		at := serveTime(log.text[m[2]:m[3]])
+		if at > b.end || broken[deployment] != nil && broken[deployment].last > at {
+			continue
+		}
+		f := b.find(Serve, app+"#"+deployment+"crashed")
+		f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, strings.Replace(log.text[m[8]:m[9]], "failed health check", "failed their health checks", 1))
+		f.happened(at, false)
+		f.named("deployment " + deployment)
+		f.about(b.deploymentEntity(app, deployment))
+		e := b.evidence(log, m[0], m[1])
+		e.Time = stamp(at)
+		f.show(e)
+		f.Severity = Warning
+		for _, lost := range b.lost {
+			if lost.first <= at+atTheEnd && at <= lost.first+60e9 {
+				f.causedBy(lost)
+			}
+		}
+		broken[deployment] = f
+	}
+	for _, m := range updateFailed.FindAllStringSubmatchIndex(log.text, -1) {
+		at := serveTime(log.text[m[2]:m[3]])
+		if at > b.end {
+			continue
+		}
+		for name := range strings.SplitSeq(log.text[m[4]:m[5]], ",") {
+			name = strings.Trim(name, "' ")
+			f := broken[name]
+			if f == nil {
+				f = b.find(Serve, "#"+name)
+				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
+				f.named("deployment " + name)
+				f.happened(at, false)
+			}
+			e := b.evidence(log, m[0], m[1])
+			e.Time = stamp(at)
+			f.show(e)
+			f.Severity = Error
+			if recovered(log.text[m[1]:], name) {
+				f.Severity = Warning
+			}
+		}
+	}
+}
+
+// recovered says that a later line of the controller's log shows a deployment healthy again.
+func recovered(rest, deployment string) bool {
+	for line := range strings.Lines(rest) {
+		if strings.Contains(line, "'"+deployment+"'") && strings.Contains(line, "HEALTHY") && !strings.Contains(line, "UNHEALTHY") {
+			return true
+		}
+	}
+	return false
+}
+
+// savedApplication takes an application's and its deployments' status from the last saved answer.
+func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, broken map[string]*finding) {
+	bad := map[string]bool{"UNHEALTHY": true, "DEPLOY_FAILED": true}
+	told := false
+	for name, v := range o.Object("deployments").All() {
+		d, ok := v.(*pyjson.Object)
+		if !ok {
+			continue
+		}
+		status, message := d.String("status"), d.String("message")
+		e := Evidence{
+			Source: "snapshot", Time: stamp(taken), Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app, status, d.String("status_trigger"), message),
+			Link: b.deploymentEntity(app, name).Link,
+		}
+		if f := broken[name]; f != nil {
+			if bad[status] || message != "" {
+				f.show(e)
+			}
+			if bad[status] {
+				f.Severity = Error
+			}
+			told = told || bad[status]
+			continue
+		}
+		if !bad[status] {
+			continue
+		}
+		told = true
+		f := b.replicaFailed(app, name, exceptionOf(message))
+		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app, status, orElse(f.what.String(), firstSentence(message)))
+		f.happened(taken, false)
+		f.show(e)
+		f.Severity = Error
+	}
+	if status := o.String("status"); bad[status] && !told {
+		for name := range o.Object("deployments").All() {
+			told = told || broken[name] != nil
+		}
+		if told {
+			return
+		}
+		f := b.find(Serve, app+"#")
+		message := o.String("message")
+		f.what = exceptionOf(message)
+		f.Title = fmt.Sprintf("Serve application %s is %s: %s", app, status, orElse(f.what.String(), firstSentence(message)))
+		f.happened(taken, false)
+		f.about(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
+		f.show(Evidence{Source: "snapshot", Time: stamp(taken), Text: fmt.Sprintf("application %s is %s: %s", app, status, message), Link: b.link("#/serve/applications/%s", app)})
+		f.Severity = Error
+	}
+}
+
+// serveTime is the time of a line of Serve's logs, "2026-11-22 00:52:37,023": Unix ns, as if the cluster's clock showed UTC; 0 if it is none.
+func serveTime(s string) int64 {
+	t, err := time.Parse("2006-01-02 15:04:05,000", s)
+	if err != nil {
+		return 0
+	}
+	return t.UnixNano()
+}

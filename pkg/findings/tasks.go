@@ -1,0 +1,397 @@
+package findings
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// maxFailures is how many failed attempts are looked at, of one report.
+const maxFailures = 200_000
+
+// readTasks groups the failed attempts by cause.
+func (b *builder) readTasks(ctx context.Context) error {
+	query := tasktable.Query{
+		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateFailed}}, Limit: maxFailures, ExcludeDriver: true, At: b.r.At, Stop: func() error { return context.Cause(ctx) },
+	}
+	failed, err := b.s.Tasks.Select(query)
+	if err != nil {
+		return err
+	}
+	g := taskGroups{b: b, known: map[string]*finding{}}
+	for i, n := range failed.Rows {
+		row, err := failed.Row(i)
+		if err != nil {
+			return err
+		}
+		if err := g.add(ctx, row, b.retried(int(n), row)); err != nil {
+			return err
+		}
+		if i%1024 == 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if failed.Matching > len(failed.Rows) {
+		b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d failed attempts of tasks were looked at.", len(failed.Rows), failed.Matching))
+	}
+	return b.s.Tasks.Err()
+}
+
+// retried reports whether a later attempt of a failed row's task succeeded. A task's last attempt is its first row.
+func (b *builder) retried(n int, row tasktable.Row) bool {
+	last := row
+	for k := n - 1; k >= 0; k-- {
+		before := b.s.Tasks.Row(k, b.r.At)
+		if before.ID() != row.ID() {
+			break
+		}
+		last = before
+	}
+	return last.State() == tasktable.StateFinished
+}
+
+// taskGroups adds failed attempts to findings.
+type taskGroups struct {
+	b     *builder
+	known map[string]*finding // by what failed and how, without what differs between attempts
+	key   []byte
+}
+
+// add adds one failed attempt.
+func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) error {
+	kind, text, told := row.Failure()
+	at := failedAt(row)
+	switch {
+	case !told:
+		kind = nil
+	case isJobEnd(text):
+		g.b.left(row) // it ended with its driver, which says why
+		return nil
+	}
+	own := string(kind) == "TASK_EXECUTION_EXCEPTION" || string(kind) == "TASK_CANCELLED"
+	if own { // what was raised does not depend on the attempt's process
+		g.key = append(append(append(g.key[:0], row.Job().String()...), row.Function()...), kind...)
+		g.key = appendCommon(g.key, text)
+		if f := g.known[string(g.key)]; f != nil {
+			f.happened(at, retried)
+			if len(f.Entities) < maxEntities {
+				f.about(g.b.taskEntity(row.ID(), string(row.Name())))
+			}
+			return nil
+		}
+	}
+	f, err := g.b.taskFailed(ctx, row, string(kind), string(text), at)
+	if err != nil || f == nil {
+		return err
+	}
+	if own && len(g.known) < 10*maxFindings {
+		g.known[string(g.key)] = f
+	}
+	f.of(row.Job())
+	if f.Kind != NodeDied {
+		f.happened(at, retried)
+	}
+	f.about(g.b.taskEntity(row.ID(), string(row.Name())))
+	return nil
+}
+
+func failedAt(row tasktable.Row) int64 {
+	var room [8]tasktable.StateTime
+	for _, s := range row.States(room[:0]) {
+		if s.State == tasktable.StateFailed {
+			return s.Time
+		}
+	}
+	return 0
+}
+
+// appendCommon appends a message without the words that have digits, which differ between attempts. Of a long one its ends count.
+func appendCommon(key, text []byte) []byte {
+	const most = 1024
+	if len(text) > 2*most {
+		key = appendCommon(key, text[:most])
+		text = text[len(text)-most:]
+	}
+	for i := 0; i < len(text); {
+		j, digits := i, false
+		for j < len(text) && (text[j]|0x20 >= 'a' && text[j]|0x20 <= 'z' || text[j] >= '0' && text[j] <= '9') {
+			digits = digits || text[j] <= '9'
+			j++
+		}
+		switch {
+		case j == i:
+			key = append(key, text[i])
+			j++
+		case digits:
+			key = append(key, '#')
+		default:
+			key = append(key, text[i:j]...)
+		}
+		i = j
+	}
+	return key
+}
+
+// isJobEnd says that an attempt ended because its driver did.
+func isJobEnd(text []byte) bool {
+	s := string(text[:min(len(text), 600)])
+	return strings.HasPrefix(s, "Job finishes (") || strings.Contains(s, "because its job has finished") ||
+		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ")
+}
+
+// left keeps what an attempt was doing when its driver ended.
+func (b *builder) left(row tasktable.Row) {
+	if len(b.abandoned) >= maxPending || string(row.Type()) != eventjson.TypeNormal {
+		return
+	}
+	var room [8]tasktable.StateTime
+	a := abandoned{row: row}
+	for _, s := range row.States(room[:0]) {
+		if s.State != tasktable.StateFailed {
+			a.state, a.since = s.State, s.Time
+		}
+	}
+	b.abandoned = append(b.abandoned, a)
+}
+
+// abandoned is an attempt that ended because its driver did.
+type abandoned struct {
+	row   tasktable.Row
+	state string // the last before
+	since int64  // Unix ns
+}
+
+var actorID = regexp.MustCompile(`actor_id: ?([0-9a-f]{32})`)
+
+// taskFailed finds the finding that a failed attempt belongs to, a new one if it is the first; nil if it needs none.
+func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text string, at int64) (*finding, error) {
+	name := string(row.GivenName())
+	worker, _ := rayid.ParseBytes[rayid.Worker]([]byte(hex.EncodeToString(row.Worker()))) // none: not known
+	node, _ := rayid.ParseBytes[rayid.Node]([]byte(hex.EncodeToString(row.Node())))       // likewise
+	evident := Evidence{
+		Source: "event", NodeID: nodeHex(node), Time: stamp(at), Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(), orElse(kind, "no error was recorded"), text),
+		Link: b.link("#/tasks/%s", row.ID()),
+	}
+	d, dead := b.deaths[worker]
+	var f *finding
+	switch {
+	case string(row.Type()) == eventjson.TypeActorCreation && b.createdNever(row, evident):
+		return nil, nil
+	case kind == "TASK_CANCELLED":
+		f = b.find(Cancelled, row.Job().String()+name)
+		f.wanted = true
+		f.Title = fmt.Sprintf("%s was cancelled", name)
+	case kind == "OUT_OF_MEMORY" || dead && d.exit == exitOutOfMemory && kind == "WORKER_DIED":
+		f = b.outOfMemory(row.Job(), node, name)
+	case kind == "NODE_DIED" || b.lost[node] != nil && (kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED") && !dead:
+		f = b.taskOfLostNode(row, node, name, kind, evident)
+	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED":
+		return b.taskOfActor(row, name, kind, text, evident), nil
+	case kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED":
+		if dead && d.wanted() {
+			return nil, nil // told to go, as on its job's end
+		}
+		signal, e, err := b.crash(ctx, worker)
+		if err != nil {
+			return nil, err
+		}
+		if !dead {
+			d.detail = text
+		}
+		how := d.how(signal)
+		f = b.find(WorkerDied, row.Job().String()+name+normalised(how))
+		f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
+		f.show(e)
+		f.show(evident)
+		if dead {
+			f.show(d.evident)
+		}
+		if !node.Nil() {
+			f.about(b.nodeEntity(node))
+		}
+	case kind == "RUNTIME_ENV_SETUP_FAILED":
+		f = b.envFailed(name, text)
+	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR"):
+		f = b.find(Unschedulable, row.Job().String()+name)
+		f.Title = fmt.Sprintf("%s could not be scheduled: %s", name, firstSentence(text))
+	case kind == "OUT_OF_DISK_ERROR":
+		f = b.find(ObjectStore, "disk")
+		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", name)
+	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
+		f = b.find(ObjectLost, row.Job().String()+name+kind)
+		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", name, firstSentence(text))
+		for _, lost := range b.lost {
+			f.causedBy(lost)
+		}
+	default:
+		f = b.raisedBy(row, name, kind, text)
+	}
+	f.named(name)
+	f.show(evident)
+	return f, nil
+}
+
+// createdNever says that an actor's own finding tells already that it could not be created, and shows the attempt there.
+func (b *builder) createdNever(row tasktable.Row, evident Evidence) bool {
+	died := b.actors[actorOf(row)]
+	if died != nil && died.Kind != NodeDied {
+		died.show(evident)
+	}
+	return died != nil
+}
+
+func actorOf(row tasktable.Row) rayid.Actor {
+	id, _ := rayid.ParseBytes[rayid.Actor]([]byte(hex.EncodeToString(row.Actor()))) // none: not an actor's
+	return id
+}
+
+// taskOfLostNode is the finding about attempts of one function that a node's death ended.
+func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind string, evident Evidence) *finding {
+	if b.lost[node] == nil {
+		for id := range b.lost { // Ray's message names the node where the attempt does not
+			if strings.Contains(evident.Text, id.String()) {
+				node = id
+			}
+		}
+	}
+	f := b.find(TaskFailed, row.Job().String()+name+kind+node.String())
+	if node.Nil() {
+		f.Title = fmt.Sprintf("%s failed because its node died", name)
+		return f
+	}
+	lost := b.nodeLost(node)
+	if len(lost.Evidence) == 0 {
+		lost.happened(failedAt(row), false)
+	}
+	lost.named(name)
+	lost.of(row.Job())
+	lost.show(evident)
+	f.Title = fmt.Sprintf("%s failed because its node %s died", name, b.nodeName(node))
+	f.causedBy(lost)
+	return f
+}
+
+// taskOfActor is the finding about an actor's calls that failed because the actor was gone; nil if they belong to the actor's own.
+func (b *builder) taskOfActor(row tasktable.Row, name, kind, text string, evident Evidence) *finding {
+	id := actorOf(row)
+	if died := b.actors[id]; died != nil {
+		died.named(name)
+		died.show(evident)
+		f := b.find(TaskFailed, row.Job().String()+name+kind+died.Title)
+		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
+		f.causedBy(died)
+		f.show(evident)
+		f.named(name)
+		f.of(row.Job())
+		f.happened(failedAt(row), false)
+		f.about(b.taskEntity(row.ID(), string(row.Name())))
+		return nil
+	}
+	what := exceptionOf(text)
+	f := b.find(ActorDied, "calls "+row.Job().String()+name+kind+normalised(what.String()))
+	f.what = what
+	f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, orElse(what.String(), deathSentence(text)))
+	if strings.Contains(text, "ray.kill") || strings.Contains(text, exitIntendedUser) || strings.Contains(text, exitIntended) || strings.Contains(text, "out of scope") {
+		f.wanted = true
+	}
+	f.named(name)
+	f.of(row.Job())
+	f.show(evident)
+	f.happened(failedAt(row), false)
+	f.about(b.taskEntity(row.ID(), string(row.Name())))
+	if !id.Nil() {
+		f.about(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})
+	}
+	return nil
+}
+
+// deathSentence is the sentence of Ray's message about a dead actor that says why.
+func deathSentence(text string) string {
+	if at := strings.Index(text, "The actor is dead because"); at >= 0 {
+		text = text[at:]
+	}
+	return firstSentence(text)
+}
+
+// replicaCall is the name of a method of a Serve replica: "ServeReplica:app:deployment.method".
+var replicaCall = regexp.MustCompile(`^ServeReplica:([^:]+):([^.:]+)`)
+
+// raisedBy is the finding about an exception that a task raised, or that its own tasks raised.
+func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
+	what := exceptionOf(text)
+	if what.Type == "" {
+		what.Message = firstSentence(strings.TrimPrefix(text, "User exception:"))
+	}
+	raiser := orElse(what.Function, name)
+	if m := replicaCall.FindStringSubmatch(raiser); m != nil {
+		f := b.replicaFailed(m[1], m[2], what)
+		if f.Title == "" {
+			f.Title = fmt.Sprintf("Calls of deployment %s of application %s raised %s", m[2], m[1], what)
+		}
+		return f
+	}
+	class := TaskFailed
+	switch {
+	case what.Type == "TaskCancelledError":
+		class = Cancelled
+	case isTimeout(what):
+		class = Timeout
+	case what.Type == "OutOfDiskError" || what.Type == "ObjectStoreFullError":
+		class = ObjectStore
+	}
+	function := raiser
+	if raiser == name {
+		function = string(row.Function()) // tasks of one function may have been given names of their own
+	}
+	f := b.find(class, row.Job().String()+function+what.Type+normalised(what.Message))
+	f.what, f.wanted = what, class == Cancelled
+	if f.Title == "" {
+		f.Title = fmt.Sprintf("%s failed: %s", raiser, orElse(what.String(), orElse(kind, "no error was recorded")))
+	}
+	f.named(raiser)
+	b.blame(f, text)
+	return f
+}
+
+// rayErrors are Ray's exceptions that tell of something else that failed, and the kinds of findings about that.
+var rayErrors = map[string][]string{
+	"ActorDiedError": {ActorDied, OutOfMemory, NodeDied}, "ActorUnavailableError": {ActorDied, NodeDied}, "RayActorError": {ActorDied, OutOfMemory, NodeDied},
+	"OutOfMemoryError": {OutOfMemory}, "WorkerCrashedError": {WorkerDied, OutOfMemory, NodeDied}, "NodeDiedError": {NodeDied}, "LocalRayletDiedError": {NodeDied},
+	"RuntimeEnvSetupError": {RuntimeEnv}, "TaskUnschedulableError": {Unschedulable}, "ActorUnschedulableError": {Unschedulable},
+	"ObjectLostError": {NodeDied, ObjectLost}, "ObjectReconstructionFailedError": {NodeDied, ObjectLost}, "OwnerDiedError": {NodeDied, ActorDied, WorkerDied, ObjectLost},
+	"ReferenceCountingAssertionError": {ObjectLost}, "ObjectFetchTimedOutError": {NodeDied, ObjectLost}, "OutOfDiskError": {ObjectStore}, "ObjectStoreFullError": {ObjectStore},
+	"TaskCancelledError": {Cancelled}, "GetTimeoutError": {Unschedulable, Starved}, "TaskPlacementGroupRemoved": {Unschedulable}, "ActorPlacementGroupRemoved": {Unschedulable},
+	"RayServeException": {Serve}, "DeploymentUnavailableError": {Serve}, "BackPressureError": {Serve}, "PlacementGroupSchedulingTimeoutError": {Unschedulable},
+}
+
+// blame links a finding whose exception is one of Ray's to what that is about.
+func (b *builder) blame(f *finding, text string) {
+	kinds := rayErrors[f.what.Type]
+	if kinds == nil {
+		return
+	}
+	if m := actorID.FindStringSubmatch(text); m != nil {
+		if id, err := rayid.Parse[rayid.Actor](m[1]); err == nil && b.actors[id] != nil {
+			f.causedBy(b.actors[id])
+			return
+		}
+	}
+	for _, kind := range kinds {
+		for _, other := range b.all {
+			if other != f && other.Kind == kind && (other.job == f.job || other.job.Nil() || f.job.Nil()) {
+				f.causedBy(other)
+			}
+		}
+		if len(f.because) > 0 {
+			return
+		}
+	}
+}

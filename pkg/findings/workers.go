@@ -1,0 +1,173 @@
+package findings
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Types of a worker's exit (ray.rpc.WorkerExitType).
+const (
+	exitOutOfMemory  = "NODE_OUT_OF_MEMORY"
+	exitIntendedUser = "INTENDED_USER_EXIT"
+	exitIntended     = "INTENDED_SYSTEM_EXIT"
+)
+
+// death is the end of a worker's process.
+type death struct {
+	at      int64 // Unix ns; 0 if not known
+	exit    string
+	detail  string
+	node    rayid.Node
+	driver  bool
+	job     rayid.Job
+	evident Evidence
+}
+
+// wanted says that nothing failed: the process was told to go.
+func (d death) wanted() bool { return d.exit == exitIntended || d.exit == exitIntendedUser }
+
+var (
+	// reportedExit is the GCS's line about a worker's end: all that tells of it before Ray 2.58.
+	reportedExit = regexp.MustCompile(`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
+	// crashed are the lines that a crash leaves in a worker's own logs.
+	crashed = regexp.MustCompile(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})|terminate called after throwing|Check failed: |(std::bad_alloc)).*$`)
+	// exitCode is what Ray knows of how a process ended.
+	exitCode = regexp.MustCompile(`exit(?:s|ed)? with (?:an )?(?:exit )?code:? ?(-?\d+)`)
+)
+
+const maxReadWorkers = 40 // workers whose own logs are read, of one report
+
+// readDeaths collects how workers ended: from events, from the saved list of workers, from the log of the GCS.
+func (b *builder) readDeaths(ctx context.Context) error {
+	for i := range b.s.Workers {
+		w := &b.s.Workers[i]
+		state, existed := moment.Worker(w, b.r.At)
+		if !existed || state.Alive || state.ExitType == "" {
+			continue
+		}
+		d := death{at: int64(min(state.Ended, 1<<53)) * 1e6, exit: state.ExitType, detail: state.ExitDetail, node: w.Node, driver: w.Type == moment.TypeDriver, job: w.Job}
+		d.evident = Evidence{Source: "event", NodeID: w.Node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", w.ID, d.exit, d.detail)}
+		b.deaths[w.ID] = d
+	}
+	list, taken, err := request.SavedList(b.r.With(ctx), "/api/v0/workers")
+	if err != nil {
+		return err
+	}
+	for _, v := range list.List("result") {
+		if row, ok := v.(*pyjson.Object); ok && (b.r.At == 0 || taken <= b.r.At) {
+			b.savedDeath(row)
+		}
+	}
+	return b.loggedDeaths(ctx)
+}
+
+func (b *builder) savedDeath(row *pyjson.Object) {
+	id, err := rayid.Parse[rayid.Worker](row.String("worker_id"))
+	if _, known := b.deaths[id]; err != nil || known || row.Bool("is_alive") || row.String("exit_type") == "" {
+		return
+	}
+	d := death{at: row.Int("end_time_ms") * 1e6, exit: row.String("exit_type"), detail: row.String("exit_detail"), driver: row.String("worker_type") == moment.TypeDriver}
+	d.node, _ = rayid.Parse[rayid.Node](row.String("node_id")) // none: not known
+	d.evident = Evidence{Source: "snapshot", NodeID: d.node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", id, d.exit, d.detail)}
+	b.deaths[id] = d
+}
+
+func (b *builder) loggedDeaths(ctx context.Context) error {
+	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		for _, m := range reportedExit.FindAllStringSubmatchIndex(log.text, -1) {
+			id, err := rayid.Parse[rayid.Worker](log.text[m[2]:m[3]])
+			from, to := log.line(m[0])
+			if _, known := b.deaths[id]; err != nil || known || logTime(log.text[from:to]) > b.end {
+				continue
+			}
+			d := death{at: logTime(log.text[from:to]), exit: log.text[m[6]:m[7]], detail: log.text[m[8]:m[9]], evident: b.evidence(log, from, to)}
+			d.node, _ = rayid.Parse[rayid.Node](log.text[m[4]:m[5]]) // matched
+			b.deaths[id] = d
+		}
+	}
+	return nil
+}
+
+// crash looks in a worker's own logs for what a crash leaves there.
+func (b *builder) crash(ctx context.Context, worker rayid.Worker) (signal string, e Evidence, err error) {
+	if b.files == nil {
+		b.files = map[rayid.Worker][]logfiles.File{}
+		for _, node := range b.s.Logs.Nodes() {
+			for _, path := range b.s.Logs.Paths(node) {
+				if id, ok := workerOf(path); ok {
+					b.files[id] = append(b.files[id], logfiles.File{Node: node, Path: path})
+				}
+			}
+		}
+	}
+	for _, file := range b.files[worker] {
+		if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
+			b.unread++
+			continue
+		}
+		b.examined[worker] = true
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return "", e, err
+		}
+		if m := crashed.FindStringSubmatchIndex(log.text); m != nil {
+			from, to := log.line(m[0])
+			for range 15 { // the stack begins below
+				if to < len(log.text) {
+					_, to = log.line(to + 1)
+				}
+			}
+			for g := 2; g < len(m); g += 2 {
+				if m[g] >= 0 && signal == "" {
+					signal = log.text[m[g]:m[g+1]]
+				}
+			}
+			return signal, b.evidence(log, from, to), nil
+		}
+	}
+	return "", e, nil
+}
+
+// workerOf is the worker whose log a path is.
+func workerOf(path string) (id rayid.Worker, ok bool) {
+	name, isWorker := strings.CutPrefix(path, "worker-")
+	if !isWorker {
+		if name, isWorker = strings.CutPrefix(path, "python-core-worker-"); !isWorker {
+			return id, false
+		}
+	}
+	if len(name) < 2*rayid.WorkerSize {
+		return id, false
+	}
+	id, err := rayid.Parse[rayid.Worker](name[:2*rayid.WorkerSize])
+	return id, err == nil
+}
+
+// how says in a few words how a worker ended.
+func (d death) how(signal string) string {
+	switch {
+	case signal != "":
+		return signal
+	case exitCode.MatchString(d.detail):
+		how := "exit code " + exitCode.FindStringSubmatch(d.detail)[1]
+		if strings.Contains(d.detail, "SIGTERM") {
+			how += ", SIGTERM"
+		}
+		return how
+	case strings.Contains(d.detail, "connection error code 2"):
+		return "its process ended without telling Ray why"
+	}
+	return firstSentence(d.detail)
+}
