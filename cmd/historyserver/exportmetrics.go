@@ -47,7 +47,7 @@ func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		bar.Print(fmt.Sprintf("%s: exported %s of metrics", e.Ref, human.Count(len(hours), "hour")))
+		bar.Print(fmt.Sprintf("%s: exported %s of metrics", e.Ref, human.Count(len(hours), "node-hour")))
 		if damaged > 0 {
 			return fmt.Errorf("%s skipped (see above)", human.Count(damaged, "damaged part"))
 		}

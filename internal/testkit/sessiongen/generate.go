@@ -51,8 +51,8 @@ const (
 	functions      = 40
 )
 
-// start is when every generated session begins.
-var start = time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
+// Start is when every generated session begins.
+var Start = time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
 
 type actor struct {
 	id   rayid.Actor
@@ -78,7 +78,7 @@ type generator struct {
 func Write(dir string, o Options) (Stats, error) {
 	o.Nodes, o.Jobs, o.Hours = orDefault(o.Nodes, 8), orDefault(o.Jobs, 4), orDefault(o.Hours, 4)
 	g := &generator{o: o, random: rand.New(rand.NewPCG(o.Seed, 0)), span: o.Hours * 3_600_000_000}
-	g.session = fmt.Sprintf("session_%s_%06d_%d", start.Format("2006-01-02_15-04-05"), o.Tasks, o.Seed)
+	g.session = fmt.Sprintf("session_%s_%06d_%d", Start.Format("2006-01-02_15-04-05"), o.Tasks, o.Seed)
 	s := layout.Session{Version: o.Version, Namespace: Namespace, Cluster: Cluster, Name: g.session}
 	if o.Version == layout.V17 {
 		s.OwnerKind = "raycluster"
@@ -98,7 +98,7 @@ func Write(dir string, o Options) (Stats, error) {
 		g.makeTask(i)
 	}
 	if o.Ended {
-		g.out.end(layout.EndMetadata{Start: start, End: start.Add(time.Duration(o.Hours) * time.Hour), Nodes: o.Nodes})
+		g.out.end(layout.EndMetadata{Start: Start, End: Start.Add(time.Duration(o.Hours) * time.Hour), Nodes: o.Nodes})
 	}
 	return g.out.finish()
 }
@@ -178,7 +178,7 @@ func (g *generator) add(job *rayid.Job, node int, kind, source string, at int, f
 	e = fmt.Appendf(e, format, fields...)
 	e = fmt.Appendf(e, ",\"nodeId\":\"%s\",\"message\":\"\"}\n", b64(g.nodes[node][:]))
 	g.event = e
-	g.out.add(job, g.nodes[node], start.Add(time.Duration(at)*time.Microsecond), e)
+	g.out.add(job, g.nodes[node], Start.Add(time.Duration(at)*time.Microsecond), e)
 }
 
 func (g *generator) fill(b []byte) {
@@ -190,5 +190,5 @@ func (g *generator) fill(b []byte) {
 func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
 func stamp(us int) string {
-	return start.Add(time.Duration(us)*time.Microsecond).Format("2006-01-02T15:04:05.000000") + "000Z"
+	return Start.Add(time.Duration(us)*time.Microsecond).Format("2006-01-02T15:04:05.000000") + "000Z"
 }

@@ -64,7 +64,7 @@ func (g *generator) makeAttempt(t *task, attempt, at, took int, fails bool) {
 	g.add(&t.job, owner, "TASK_LIFECYCLE_EVENT", "CORE_WORKER", end,
 		`"taskLifecycleEvent":{"taskId":"%s","stateTransitions":[{"state":"%s","timestamp":"%s"}],"jobId":"%s","taskAttempt":%d,"nodeId":"","workerId":"","workerPid":0%s}`,
 		id, state, stamp(end), job, attempt, failure)
-	from := start.UnixNano() + int64(at)*1000
+	from := Start.UnixNano() + int64(at)*1000
 	to := from + int64(took)*1000
 	g.add(&t.job, t.node, "TASK_PROFILE_EVENT", "CORE_WORKER", end,
 		`"taskProfileEvents":{"taskId":"%s","jobId":"%s","profileEvents":{"componentType":"worker","componentId":"%s","nodeIpAddress":"10.0.0.%d","events":[`+

@@ -4,13 +4,19 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"time"
 
-	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 func main() {
@@ -24,6 +30,7 @@ func main() {
 	pflag.Uint64Var(&o.Seed, "seed", 1, "seed of what is random")
 	pflag.IntVar(&o.ChunkEvents, "chunk-events", 0, "events in a chunk; 0: one object an hour")
 	pflag.BoolVar(&o.Ended, "ended", false, "store the session's end")
+	series := pflag.Int("metrics-series", 0, "series of a node's metrics, read every 15 s; 0: no metrics")
 	compression := pflag.String("compression", "none", "of each chunk: none, gzip or zstd")
 	pflag.Parse()
 	known := map[string]layout.Compression{"none": layout.Plain, "gzip": layout.Gzip, "zstd": layout.Zstd}
@@ -35,13 +42,13 @@ func main() {
 	if *kuberay17 {
 		o.Version = layout.V17
 	}
-	if err := run(*dir, o); err != nil {
+	if err := run(context.Background(), *dir, o, *series); err != nil {
 		fmt.Fprintln(os.Stderr, "sessiongen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string, o sessiongen.Options) error {
+func run(ctx context.Context, dir string, o sessiongen.Options, series int) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("--dir=%q: want an empty or a new folder: objects are appended to", dir)
 	} else if dir == "" {
@@ -51,7 +58,22 @@ func run(dir string, o sessiongen.Options) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"session": stats.Session.Name, "events": stats.Events, "objects": stats.Objects, "bytes": stats.Bytes, "tasks": o.Tasks,
-	})
+	said := map[string]any{"session": stats.Session.Name, "events": stats.Events, "objects": stats.Objects, "bytes": stats.Bytes, "tasks": o.Tasks}
+	if series > 0 {
+		if said["samples"], err = storeMetrics(ctx, dir, stats.Session, o, series); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(said)
+}
+
+// storeMetrics gives a session metrics, and says how many samples they are.
+func storeMetrics(ctx context.Context, dir string, ref layout.Session, o sessiongen.Options, series int) (int64, error) {
+	store, err := local.Open(dir)
+	if err != nil {
+		return 0, err
+	}
+	m := metricsgen.Session{Ref: ref, Begin: sessiongen.Start, Nodes: o.Nodes, Series: series, Hours: o.Hours, Interval: 15 * time.Second, ChunkReads: 4}
+	samples, err := m.Store(ctx, store, "log")
+	return samples, errors.Join(err, store.Close())
 }
