@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/panels"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server"
 	"github.com/rayhistory/historyserver/pkg/sessionload"
@@ -75,7 +76,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
 		return err
 	}
-	o.dashboard.Log, o.dashboard.Memory = log, memory
+	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels = log, memory, panels.New(store, o.storage.Root)
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,

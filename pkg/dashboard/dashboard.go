@@ -44,6 +44,7 @@ func (d *Dashboard) Settings() string {
 	o := d.opts
 	return fmt.Sprintf("%q", []string{
 		o.GrafanaHost, o.PrometheusHost, o.GrafanaIframeHost, o.GrafanaClusterFilter, o.GrafanaOrgID, o.PrometheusName, strconv.Itoa(o.MaxLimit),
+		strconv.FormatBool(o.Panels != nil),
 	})
 }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -63,6 +64,31 @@ func TestWithoutGrafana(t *testing.T) {
 		s := made(t, func(*session.Session) {}).session
 		if w := newAsker(t, s, Options{Services: metrics.Services{GrafanaHost: host}}).get("/grafana/d/x"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
 			t.Errorf("%q: %d %v", host, w.Code, w.Header())
+		}
+	}
+}
+
+// noPanels stand for the pages of stored metrics: what they answer shows what they were asked.
+type noPanels struct{}
+
+func (noPanels) Page(w http.ResponseWriter, _ *Request, dashboard string, onePanel bool) error {
+	_, _ = fmt.Fprintf(w, "%q %t", dashboard, onePanel)
+	return nil
+}
+
+// Without a Grafana of one's own the session's own panels are shown; with one, they are not.
+func TestStoredPanels(t *testing.T) {
+	s := made(t, func(*session.Session) {}).session
+	for path, want := range map[string]string{
+		"/grafana/d/rayServeLlmSglangDashboard/?kiosk=1": `"serve_llm_sglang" false`, "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=1": `"default" true`,
+		"/grafana/d/rayDataDashboard": `"data" false`, "/grafana/d/other": `"" false`,
+	} {
+		if w := newAsker(t, s, Options{Services: metrics.Services{Panels: noPanels{}}}).get(path); w.Body.String() != want {
+			t.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)
+		}
+		own := Options{Services: metrics.Services{GrafanaHost: "https://grafana", Panels: noPanels{}}}
+		if w := newAsker(t, s, own).get(path); w.Code != http.StatusFound {
+			t.Errorf("%s with a Grafana: %d %s", path, w.Code, w.Body)
 		}
 	}
 }

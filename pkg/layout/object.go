@@ -112,9 +112,12 @@ func MetricsKey(root string, s Session, node rayid.Node, hour time.Time) string 
 // MetricsPrefix is what the keys of all metrics of the session start with.
 func MetricsPrefix(root string, s Session) string { return Prefix(root, s) + "metrics/" }
 
+// GrafanaPrefix is what the keys of all Grafana dashboards of the session start with.
+func GrafanaPrefix(root string, s Session) string { return Prefix(root, s) + "grafana/" }
+
 // GrafanaDashboardKey is where a Grafana dashboard is stored, by the name of its file; it is compressed.
 func GrafanaDashboardKey(root string, s Session, name string) string {
-	return Prefix(root, s) + "grafana/" + name + Zstd.Ext()
+	return GrafanaPrefix(root, s) + name + Zstd.Ext()
 }
 
 // MetadataKey is session/start.json or session/end.json, by name "start" or "end".

@@ -26,9 +26,13 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	storedmetrics "github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/panels"
+	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -107,7 +111,11 @@ func guarded(t *testing.T) (*fixture, *Server) {
 			t.Fatal(err)
 		}
 		o.Access = a
-		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{Log: silent(), MaxLimit: 10000}).Routes()...)
+		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{
+			Log: silent(), MaxLimit: 10000, Services: metrics.Services{Panels: panels.New(store, root)},
+		}).Routes()...)
+		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)
+		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
 	})
 	server = f.Config.Handler.(*Server)
 	f.waitDescribed(t)

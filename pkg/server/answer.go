@@ -49,7 +49,7 @@ func (s *Server) answer(route dashboard.Route) handler {
 		defer releaseMemory()
 		out := newDeadlineWriter(w)
 		defer out.end()
-		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: c.at, Params: r.params}
+		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: c.at, Params: r.params, Began: entry.Start, Ended: entry.End}
 		if entry.Running && c.at == 0 {
 			asked.Running = s.stillRuns(entry.Ref)
 		}

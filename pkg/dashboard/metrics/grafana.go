@@ -27,9 +27,13 @@ func (s *Services) grafanaHost() string {
 	return grafanaPath
 }
 
-// GrafanaView redirects to one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below grafanaPath.
+// GrafanaView is one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below grafanaPath. It redirects to
+// the configured Grafana; without one it shows the session's own metrics.
 func (s *Services) GrafanaView(view string) request.Handler {
 	return func(w http.ResponseWriter, r *request.Request) error {
+		if s.GrafanaHost == "" && s.Panels != nil {
+			return s.Panels.Page(w, r, dashboardOf(r), view == "d-solo")
+		}
 		if s.GrafanaHost == "" || s.GrafanaHost == disabled {
 			return reply.Text(w, http.StatusNotFound, noGrafana)
 		}
@@ -42,6 +46,17 @@ func (s *Services) GrafanaView(view string) request.Handler {
 		redirect(w, r, target.String())
 		return nil
 	}
+}
+
+// dashboardOf is Ray's name for the dashboard whose UID the request's path names; "" if it is none of Ray's.
+func dashboardOf(r *request.Request) string {
+	asked, _, _ := strings.Cut(r.Params["dashboard"], "/")
+	for name, uid := range dashboardUIDs.All() {
+		if uid == asked {
+			return name
+		}
+	}
+	return ""
 }
 
 // ofSession is the request's query with the session's name and, for times that count from now, its own beginning and end. Nothing is

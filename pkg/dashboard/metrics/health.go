@@ -18,6 +18,12 @@ const (
 	noPrometheus = "No Prometheus is configured for stored sessions: set RAY_PROMETHEUS_HOST on the history server."
 )
 
+// Panels shows a session's stored metrics where no Grafana is configured.
+type Panels interface {
+	// Page answers with the page of a dashboard by Ray's name for it, such as "serve_deployment", or of one panel of it.
+	Page(w http.ResponseWriter, r *request.Request, dashboard string, onePanel bool) error
+}
+
 // Services are the services that show a session's metrics.
 type Services struct {
 	// GrafanaHost and PrometheusHost are URLs of services that show the stored session's time: RAY_GRAFANA_HOST and
@@ -31,6 +37,8 @@ type Services struct {
 	GrafanaClusterFilter string
 	GrafanaOrgID         string
 	PrometheusName       string
+	// Panels is what is shown where there is no GrafanaHost; nil: nothing is.
+	Panels Panels
 }
 
 // WithDefaults gives empty settings their defaults.
@@ -41,7 +49,7 @@ func (s Services) WithDefaults() Services {
 	return s
 }
 
-// dashboardUIDs are those that Ray gives its Grafana dashboards (ray/dashboard/modules/metrics/dashboards).
+// dashboardUIDs are those that Ray gives its Grafana dashboards (ray/dashboard/modules/metrics/dashboards), by its names for them.
 var dashboardUIDs = pyjson.Obj(
 	"default", "rayDefaultDashboard", "serve", "rayServeDashboard", "serve_deployment", "rayServeDeploymentDashboard",
 	"serve_llm", "rayServeLlmDashboard", "serve_llm_sglang", "rayServeLlmSglangDashboard", "data", "rayDataDashboard",
@@ -51,10 +59,10 @@ var dashboardUIDs = pyjson.Obj(
 // GrafanaHealth is /api/grafana_health (ray/dashboard/modules/metrics/metrics_head.py). It does not ask Grafana: the browser may reach it
 // where this server does not.
 func (s *Services) GrafanaHealth(w http.ResponseWriter, r *request.Request) error {
-	switch s.GrafanaHost {
-	case "":
+	switch {
+	case s.GrafanaHost == "" && s.Panels == nil:
 		return reply.Envelope(w, http.StatusInternalServerError, "Grafana healthcheck failed", pyjson.Obj("exception", noGrafana))
-	case disabled:
+	case s.GrafanaHost == disabled:
 		return reply.OK(w, "Grafana disabled", "grafanaHost", disabled)
 	}
 	return reply.OK(w, "Grafana running", "grafanaHost", s.grafanaHost(), "grafanaOrgId", s.GrafanaOrgID,
@@ -64,7 +72,7 @@ func (s *Services) GrafanaHealth(w http.ResponseWriter, r *request.Request) erro
 
 // PrometheusHealth is /api/prometheus_health.
 func (s *Services) PrometheusHealth(w http.ResponseWriter, _ *request.Request) error {
-	if s.PrometheusHost == "" {
+	if s.PrometheusHost == "" && s.Panels == nil {
 		return reply.Envelope(w, http.StatusInternalServerError, "prometheus healthcheck failed.", pyjson.Obj("reason", noPrometheus))
 	}
 	return reply.OK(w, "prometheus running")

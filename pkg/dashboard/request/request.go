@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -38,6 +39,8 @@ type Request struct {
 	Session *session.Session
 	// At is the moment the answer is to show, Unix nanoseconds; 0 means the session's end (see dashboard.ParseAt).
 	At int64
+	// Began and Ended are when the session did, as the list of sessions has it; zero: not known.
+	Began, Ended time.Time
 	// Running says whether the session still runs, so that more of it is being stored; nil means that it does not.
 	Running func(context.Context) bool
 	// Params are the values of the {names} in the route's path, decoded.

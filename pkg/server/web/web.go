@@ -4,11 +4,13 @@
 package web
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"html/template"
 	"io"
 	"io/fs"
+	"net/http"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
@@ -32,6 +34,24 @@ func Assets() fs.FS {
 // Page is one of the pages with its data.
 type Page interface {
 	Render(w io.Writer) error
+}
+
+// policy has browsers take nothing for a page but what this server sends. Its own pages may frame it.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+
+// Write answers with a page. An error says that nothing was written, because the page's template does not fit its data.
+func Write(w http.ResponseWriter, status int, p Page) error {
+	var body bytes.Buffer
+	if err := p.Render(&body); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy)
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes())
+	return nil
 }
 
 // parse makes the template of one page, within the frame of all pages.

@@ -1,0 +1,148 @@
+package panels
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// dashboard is what is read of a Grafana dashboard, in the form of Grafana's JSON (schema version 27, which Ray 2.55 to 2.60 write;
+// ray/dashboard/modules/metrics/templates).
+type dashboard struct {
+	Title      string
+	Templating struct{ List []*variable }
+	Panels     []*panel
+}
+
+// panel is one panel, or a row of them: those in the row, if it is collapsed, else those that follow it.
+type panel struct {
+	ID                             int
+	Type, Title, Description, Unit string
+	Collapsed                      bool
+	Panels                         []*panel
+	GridPos                        struct{ W int }
+	Targets                        []target
+	FieldConfig                    struct{ Defaults defaults }
+	Yaxes                          []axis
+
+	Stack           bool
+	Fill            float64 // opacity in tenths
+	NullPointMode   string
+	SeriesOverrides []override
+	Legend          map[string]any
+}
+
+type target struct{ Expr, LegendFormat string }
+
+type defaults struct {
+	Unit     string
+	Min, Max any
+}
+
+type axis struct {
+	Format   string
+	Min, Max any // a number, the same as text, or nil
+}
+
+// override is how series are drawn whose name is Alias, or matches it if it is written as /…/. The script takes it as it is.
+type override struct {
+	Alias        string   `json:"alias"`
+	Color        string   `json:"color,omitempty"`
+	Dashes       bool     `json:"dashes,omitempty"`
+	Stack        *bool    `json:"stack,omitempty"`
+	Fill         *float64 `json:"fill,omitempty"`
+	HiddenSeries bool     `json:"hiddenSeries,omitempty"`
+}
+
+// parse reads a dashboard. A field of another type than Grafana's counts as missing.
+func parse(data []byte) (*dashboard, error) {
+	d := new(dashboard)
+	err := json.Unmarshal(data, d)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		err = nil
+	}
+	return d, err
+}
+
+// row is a row of panels with its title; the first may have none.
+type row struct {
+	title     string
+	collapsed bool
+	panels    []*panel
+}
+
+// rows gives the panels that draw something, by row.
+func (d *dashboard) rows() []row {
+	rows := []row{{}}
+	for _, p := range d.Panels {
+		switch {
+		case p == nil:
+		case p.Type == "row":
+			rows = append(rows, row{title: p.Title, collapsed: p.Collapsed})
+			for _, inner := range p.Panels {
+				if inner != nil {
+					rows[len(rows)-1].panels = append(rows[len(rows)-1].panels, inner)
+				}
+			}
+		default:
+			rows[len(rows)-1].panels = append(rows[len(rows)-1].panels, p)
+		}
+	}
+	if len(rows[0].panels) == 0 {
+		rows = rows[1:]
+	}
+	return rows
+}
+
+// panel finds a panel by its ID; nil if there is none.
+func (d *dashboard) panel(id int) *panel {
+	for _, r := range d.rows() {
+		for _, p := range r.panels {
+			if p.ID == id {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// drawing is a panel as the script draws it.
+type drawing struct {
+	Type      string         `json:"type"`
+	Queries   []query        `json:"queries"`
+	Unit      string         `json:"unit"`
+	Min       any            `json:"min,omitempty"`
+	Max       any            `json:"max,omitempty"`
+	Stack     bool           `json:"stack,omitempty"`
+	Fill      float64        `json:"fill,omitempty"`
+	Nulls     string         `json:"nulls,omitempty"`
+	Overrides []override     `json:"overrides,omitempty"`
+	Legend    map[string]any `json:"legend,omitempty"`
+}
+
+type query struct {
+	Expr   string `json:"expr"`
+	Legend string `json:"legend"`
+}
+
+// noFilters is where Ray left a comma behind filters that it did not put in, as in x{, deployment=~"$deployment"}: no PromQL has that.
+var noFilters = regexp.MustCompile(`([{,])\s*,`)
+
+// drawing writes a panel with the values of all variables in its queries.
+func (p *panel) drawing(values values) drawing {
+	d := drawing{
+		Type: p.Type, Unit: p.FieldConfig.Defaults.Unit, Min: p.FieldConfig.Defaults.Min, Max: p.FieldConfig.Defaults.Max,
+		Stack: p.Stack, Fill: p.Fill, Nulls: p.NullPointMode, Overrides: p.SeriesOverrides, Legend: p.Legend, Queries: []query{},
+	}
+	if p.Type == "graph" && len(p.Yaxes) > 0 {
+		d.Unit, d.Min, d.Max = p.Yaxes[0].Format, p.Yaxes[0].Min, p.Yaxes[0].Max
+	}
+	for _, t := range p.Targets {
+		if strings.TrimSpace(t.Expr) != "" {
+			expr := noFilters.ReplaceAllString(t.Expr, "$1")
+			d.Queries = append(d.Queries, query{values.replace(expr), t.LegendFormat})
+		}
+	}
+	return d
+}

@@ -1,0 +1,256 @@
+// Package panels shows a session's stored metrics: its pages draw panels of the Grafana dashboards that Ray made for the session.
+// The pages' script asks Prometheus's API below the session, so that a page has no figures itself.
+package panels
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/web"
+)
+
+// Panels answers with the pages. Safe for concurrent use.
+type Panels struct{ dashboards dashboards }
+
+// New makes pages of the sessions under a root of a store.
+func New(store blob.Reader, root string) *Panels {
+	return &Panels{dashboards{store: store, root: root}}
+}
+
+const (
+	noMetrics   = "No metrics of this session are stored: its collectors kept none."
+	noDashboard = "Ray made no such dashboard for this session."
+	noPanel     = "This dashboard has no such panel."
+)
+
+// Page answers with the page of a dashboard, by Ray's name for it, or of the panel that panelId names.
+func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, onePanel bool) error {
+	query := r.Query()
+	page := web.Panels{
+		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel, Kiosk: query.Has("kiosk"),
+		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"),
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	d, err := p.dashboards.of(r.Context(), r.Session.Ref, name)
+	if errors.Is(err, errNone) {
+		return p.missing(w, r, page, err)
+	}
+	if err != nil {
+		return err
+	}
+	asked := p.ofSession(r)
+	from, to := rangeOf(r, asked, onePanel)
+	step := stepOf(to.Sub(from))
+	values := d.valuesOf(asked, to.Sub(from), step)
+	page.From, page.To, page.Step, page.Refresh = from.UnixMilli(), to.UnixMilli(), step.Milliseconds(), refreshOf(r)
+	if page.Title = d.Title; onePanel {
+		id, err := strconv.Atoi(strings.TrimPrefix(query.Get("panelId"), "panel-"))
+		shown := d.panel(id)
+		if err != nil || shown == nil {
+			page.Missing = noPanel
+			return web.Write(w, http.StatusNotFound, page)
+		}
+		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
+		return web.Write(w, http.StatusOK, page)
+	}
+	page.Spans, page.Hidden = spansOf(query.Get("last")), kept(query)
+	for _, v := range d.Templating.List {
+		if v != nil && v.Hide != 2 && v.Type != "datasource" && v.Name != sessionVariable {
+			page.Variables = append(page.Variables, v.choice(v.chosen(asked), values))
+		}
+	}
+	for _, row := range d.rows() {
+		shown := web.PanelRow{Title: row.title, Open: !row.collapsed}
+		for _, panel := range row.panels {
+			shown.Panels = append(shown.Panels, panel.onPage(values))
+		}
+		page.Rows = append(page.Rows, shown)
+	}
+	return web.Write(w, http.StatusOK, page)
+}
+
+// missing says why there is no dashboard. A session without metrics is no error: the frontend shows panels of every session.
+func (p *Panels) missing(w http.ResponseWriter, r *request.Request, page web.Panels, why error) error {
+	any, err := p.dashboards.any(r.Context(), r.Session.Ref)
+	if err != nil {
+		return err
+	}
+	if !any {
+		page.Missing = noMetrics
+		return web.Write(w, http.StatusOK, page)
+	}
+	r.Log.WithError(why).Debug("no dashboard for a page of panels")
+	page.Missing = noDashboard
+	return web.Write(w, http.StatusNotFound, page)
+}
+
+// onPage writes a panel for the page.
+func (p *panel) onPage(values values) web.Panel {
+	drawing, err := json.Marshal(p.drawing(values))
+	if err != nil {
+		panic(err) // it is made of what JSON has
+	}
+	return web.Panel{Title: p.Title, Description: p.Description, Drawing: string(drawing), Wide: p.GridPos.W > 12}
+}
+
+// apiAddress is where PromQL is answered for a page's session, relative to the page: /…/grafana/d/{uid}/… → ../../../api/v1/.
+func apiAddress(path string) string {
+	below := path[strings.LastIndex(path, "/grafana/")+1:]
+	return strings.Repeat("../", strings.Count(below, "/")) + "api/v1/"
+}
+
+// sessionVariable is that of Ray's label for its sessions. Its value is the page's session, whatever the request says.
+const sessionVariable = "SessionName"
+
+// ofSession is the request's query with the session's name.
+func (p *Panels) ofSession(r *request.Request) url.Values {
+	query := url.Values{}
+	for name, values := range r.Query() {
+		query[name] = values
+	}
+	query.Set("var-"+sessionVariable, r.Session.Ref.Name)
+	return query
+}
+
+// kept are the parameters of the page's address that the form does not ask for.
+func kept(query url.Values) (params []web.PanelParam) {
+	for _, name := range []string{"orgId", "theme", "timezone", "kiosk", "refresh", "from", "to"} {
+		if query.Has(name) {
+			params = append(params, web.PanelParam{Name: name, Value: query.Get(name)})
+		}
+	}
+	return params
+}
+
+// known is a text if it is one of some, else "".
+func known(text string, some ...string) string {
+	if slices.Contains(some, text) {
+		return text
+	}
+	return ""
+}
+
+// rangeOf is the range of time that a page shows, within the session's life up to the moment shown. Times of one panel that count from now
+// count from that moment. A whole dashboard shows the session's whole life, since the frontend always asks for its last five minutes, or
+// the last of it that the page's own form names.
+func rangeOf(r *request.Request, query url.Values, onePanel bool) (from, to time.Time) {
+	begin, end := lifeOf(r)
+	from, to = begin, end
+	if onePanel || absolute(query.Get("from")) && absolute(query.Get("to")) {
+		from, to = timeOf(query.Get("from"), begin, end, begin), timeOf(query.Get("to"), begin, end, end)
+	}
+	if last, err := parseSpan(query.Get("last")); err == nil {
+		from, to = end.Add(-last), end
+	}
+	if from.Before(begin) {
+		from = begin
+	}
+	if !to.After(from) {
+		to = from.Add(scrapeInterval)
+	}
+	return from, to
+}
+
+// lifeOf is when the session began and when it ended, up to the moment shown. Its events may have begun before, and gone on after, what the
+// list of sessions has.
+func lifeOf(r *request.Request) (begin, end time.Time) {
+	begin, end = r.Began, r.Ended
+	if first := time.Unix(0, r.Session.Start); r.Session.Start != 0 && (begin.IsZero() || first.Before(begin)) {
+		begin = first
+	}
+	if last := time.Unix(0, r.Session.End); r.Session.End != 0 && last.After(end) {
+		end = last
+	}
+	switch {
+	case r.At != 0:
+		end = time.Unix(0, r.At)
+	case end.IsZero() || r.Running != nil && r.Running(r.Context()):
+		end = time.Now()
+	}
+	if begin.IsZero() || begin.After(end) {
+		begin = end.Add(-time.Hour)
+	}
+	return begin, end
+}
+
+// absolute says whether a time counts from no other.
+func absolute(text string) bool {
+	_, err := strconv.ParseInt(text, 10, 64)
+	return err == nil
+}
+
+// timeOf reads a time as Grafana writes it, Unix milliseconds or as in now-5m, bound to a range.
+func timeOf(text string, begin, end, otherwise time.Time) time.Time {
+	t := otherwise
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		t = time.UnixMilli(ms)
+	} else if text == "now" {
+		t = end
+	} else if ago, isAgo := strings.CutPrefix(text, "now-"); isAgo {
+		if span, err := parseSpan(ago); err == nil {
+			t = end.Add(-span)
+		}
+	}
+	if t.Before(begin) {
+		return begin
+	}
+	if t.After(end) {
+		return end
+	}
+	return t
+}
+
+var spanForm = regexp.MustCompile(`^(\d{1,5})([smhdw])$`)
+
+var spanUnits = map[string]time.Duration{
+	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
+}
+
+// parseSpan reads a span as in 5m.
+func parseSpan(text string) (time.Duration, error) {
+	parts := spanForm.FindStringSubmatch(text)
+	if parts == nil {
+		return 0, errors.New("no span")
+	}
+	n, err := strconv.Atoi(parts[1])
+	return time.Duration(n) * spanUnits[parts[2]], err
+}
+
+func spansOf(chosen string) []web.PanelSpan {
+	spans := []web.PanelSpan{
+		{Title: "Whole session"}, {Value: "5m", Title: "Last 5 minutes"}, {Value: "30m", Title: "Last 30 minutes"},
+		{Value: "1h", Title: "Last hour"}, {Value: "3h", Title: "Last 3 hours"}, {Value: "12h", Title: "Last 12 hours"},
+		{Value: "1d", Title: "Last day"}, {Value: "1w", Title: "Last week"},
+	}
+	for i := range spans {
+		spans[i].Chosen = spans[i].Value == chosen
+	}
+	return spans
+}
+
+// points is how many a line has at most: more than that are narrower than a panel's pixels.
+const points = 300
+
+// stepOf is the time between two points of a range: whole multiples of scrapeInterval, or Grafana would show steps where there are none.
+func stepOf(span time.Duration) time.Duration {
+	return (span/points/scrapeInterval + 1) * scrapeInterval
+}
+
+// refreshOf is how often a page asks again, in milliseconds: as the request says, while the session runs and its end is shown.
+func refreshOf(r *request.Request) int64 {
+	span, err := parseSpan(r.Query().Get("refresh"))
+	if err != nil || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {
+		return 0
+	}
+	return max(span, scrapeInterval).Milliseconds()
+}

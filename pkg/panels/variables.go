@@ -1,0 +1,176 @@
+package panels
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/server/web"
+)
+
+// all is Grafana's value for all of a variable's values.
+const all = "$__all"
+
+// variable is a variable of a dashboard, by which its queries are narrowed.
+type variable struct {
+	Name, Label, Type string
+	Hide              int // 2: not shown
+	Multi, IncludeAll bool
+	AllValue          string
+	Query             json.RawMessage // text, or an object with the text as its query
+	Regex             string          // what of a result of query_result is the value
+	Options           []struct{ Value any }
+	Current           struct{ Value any }
+}
+
+// chosen are a variable's values: those that the request names, else the dashboard's own.
+func (v *variable) chosen(asked url.Values) []string {
+	values := asked["var-"+v.Name]
+	if len(values) == 0 {
+		values = texts(v.Current.Value)
+	}
+	if v.IncludeAll && (len(values) == 0 || slices.Contains(values, all) || slices.Contains(values, "All")) {
+		return []string{all}
+	}
+	if len(values) == 0 {
+		values = v.fixed()[:min(1, len(v.fixed()))]
+	}
+	return values
+}
+
+// fixed are the values that the dashboard itself lists.
+func (v *variable) fixed() (values []string) {
+	for _, option := range v.Options {
+		for _, value := range texts(option.Value) {
+			if value != all {
+				values = append(values, value)
+			}
+		}
+	}
+	if text := v.query(); len(values) == 0 && (v.Type == "custom" || v.Type == "interval") && text != "" {
+		for value := range strings.SplitSeq(text, ",") {
+			values = append(values, strings.TrimSpace(value))
+		}
+	}
+	return values
+}
+
+// texts gives a text, or the texts of a list.
+func texts(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var list []string
+		for _, element := range v {
+			if text, ok := element.(string); ok {
+				list = append(list, text)
+			}
+		}
+		return list
+	}
+	return nil
+}
+
+// inQuery writes values as Grafana's Prometheus data source does: as parts of a regular expression in a text, if there may be several.
+func (v *variable) inQuery(chosen []string) string {
+	if slices.Equal(chosen, []string{all}) {
+		if v.AllValue != "" {
+			return v.AllValue
+		}
+		if chosen = v.fixed(); len(chosen) == 0 {
+			return ".*"
+		}
+	}
+	escaped := make([]string, len(chosen))
+	for i, value := range chosen {
+		if v.Multi || v.IncludeAll {
+			value = regexp.QuoteMeta(value)
+		}
+		escaped[i] = quotes.Replace(value)
+	}
+	if len(escaped) == 1 {
+		return escaped[0]
+	}
+	return "(" + strings.Join(escaped, "|") + ")"
+}
+
+// quotes writes a value for the inside of a text of PromQL.
+var quotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// query is the text of the variable's query.
+func (v *variable) query() (text string) {
+	if json.Unmarshal(v.Query, &text) == nil {
+		return text
+	}
+	var inner struct{ Query string }
+	_ = json.Unmarshal(v.Query, &inner) // none, if it is something else
+	return inner.Query
+}
+
+var (
+	labelValues = regexp.MustCompile(`^\s*label_values\(\s*(?:(.*)\s*,\s*)?([A-Za-z_][A-Za-z0-9_]*)\s*\)\s*$`)
+	queryResult = regexp.MustCompile(`(?s)^\s*query_result\((.*)\)\s*$`)
+	// valueOfLabel is a Regex that takes a label's value out of a result of query_result, the only kind that Ray's dashboards have.
+	valueOfLabel = regexp.MustCompile(`^/?\.?\*?\{?([A-Za-z_][A-Za-z0-9_]*)="\(`)
+)
+
+// choice is the variable for the page's form. The script gets the values of a query and adds them.
+func (v *variable) choice(chosen []string, values values) web.PanelVariable {
+	c := web.PanelVariable{Name: v.Name, Title: v.Label, Chosen: chosen, All: v.IncludeAll, Values: v.fixed()}
+	if c.Title == "" {
+		c.Title = v.Name
+	}
+	for _, value := range chosen {
+		if value != all && !slices.Contains(c.Values, value) {
+			c.Values = append(c.Values, value)
+		}
+	}
+	if parts := labelValues.FindStringSubmatch(v.query()); parts != nil && v.Type == "query" {
+		c.Match, c.Label = values.replace(parts[1]), parts[2]
+	} else if parts := queryResult.FindStringSubmatch(v.query()); parts != nil && v.Type == "query" {
+		if label := valueOfLabel.FindStringSubmatch(v.Regex); label != nil {
+			c.Expr, c.Label = values.replace(parts[1]), label[1]
+		}
+	}
+	return c
+}
+
+// values are what stands for each variable in a query.
+type values map[string]string
+
+var reference = regexp.MustCompile(`\$(\w+)|\$\{(\w+)(?::\w+)?\}|\[\[(\w+)(?::\w+)?\]\]`)
+
+// replace puts values in the place of variables. Unknown ones stay, such as the $1 of label_replace.
+func (v values) replace(expr string) string {
+	return reference.ReplaceAllStringFunc(expr, func(found string) string {
+		if value, ok := v[strings.Trim(strings.SplitN(found, ":", 2)[0], "${}[]")]; ok {
+			return value
+		}
+		return found
+	})
+}
+
+// scrapeInterval is that of Grafana's data source, and how often collectors read metrics by default.
+const scrapeInterval = 15 * time.Second
+
+// valuesOf gives the values of all variables, and of those that Grafana itself has for a range of time and its step.
+func (d *dashboard) valuesOf(asked url.Values, span, step time.Duration) values {
+	rate := max(step+scrapeInterval, 4*scrapeInterval)
+	v := values{
+		"__interval": seconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()), "__rate_interval": seconds(rate),
+		"__range": seconds(span), "__range_s": fmt.Sprint(int64(span.Seconds())), "__range_ms": fmt.Sprint(span.Milliseconds()),
+	}
+	for _, variable := range d.Templating.List {
+		if variable != nil && variable.Type != "datasource" && !strings.HasPrefix(variable.Name, "__") {
+			v[variable.Name] = variable.inQuery(variable.chosen(asked))
+		}
+	}
+	return v
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%ds", max(1, int64(d.Seconds()))) }

@@ -1,0 +1,312 @@
+// Panels of a Grafana dashboard, drawn as SVG from what Prometheus's API below the session answers. Queries come ready with the page.
+"use strict";
+const page = document.body.dataset, api = new URL(page.api || ".", location.href);
+const step = Number(page.step), refresh = Number(page.refresh);
+let from = Number(page.from), to = Number(page.to);
+
+// Grafana's classic palette.
+const palette = ["#73BF69", "#F2CC0C", "#5794F2", "#FF780A", "#F2495C", "#5195CE", "#B877D9", "#37872D", "#8AB8FF", "#E02F44", "#A352CC",
+  "#C0D8FF", "#FFB357", "#56A64B", "#FF9830", "#1F60C4", "#DEB6F2", "#96D98D", "#FA6400", "#3274D9"];
+const maxSeries = 100; // drawn in one panel
+const maxTip = 20; // listed at the pointer
+
+function make(tag, attributes = {}, ...children) {
+  const e = tag.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4)) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) name.startsWith("on") ? e[name] = value : e.setAttribute(name, value);
+  e.append(...children);
+  return e;
+}
+
+// Units, as Grafana names them: a factor to the next larger one, and their names from the smallest on. Others follow the number as they are.
+const units = {
+  short: [1000, "", " K", " Mil", " Bil", " Tri"], bytes: [1024, " B", " KiB", " MiB", " GiB", " TiB", " PiB"],
+  decbytes: [1000, " B", " kB", " MB", " GB", " TB"], Bps: [1000, " B/s", " kB/s", " MB/s", " GB/s", " TB/s"],
+  GBs: [1000, " GB/s", " TB/s", " PB/s"], mwatt: [1000, " mW", " W", " kW"], ms: [[1000, 60, 60, 24], " ms", " s", " min", " hour", " day"],
+  s: [[60, 60, 24], " s", " min", " hour", " day"], percent: [Infinity, "%"], percentunit: [Infinity, "%"], "%": [Infinity, "%"],
+  ops: [1000, " ops/s", "K ops/s"], qps: [1000, " qps", "K qps"], rowsps: [1000, " rows/s", "K rows/s"], celsius: [Infinity, " °C"], none: [Infinity, ""], "": [1000, "", " K", " Mil", " Bil"],
+};
+
+function format(value, unit) {
+  if (value === null || value === undefined) return "";
+  if (!Number.isFinite(value)) return String(value);
+  if (unit === "percentunit") value *= 100;
+  if (unit === "s" && value && Math.abs(value) < 1) [value, unit] = [value * 1000, "ms"];
+  const [factors, ...names] = units[unit] || [1000, ...["", " K", " Mil", " Bil"].map(k => k + " " + unit)];
+  let i = 0;
+  for (; i < names.length - 1; i++) {
+    const factor = Array.isArray(factors) ? factors[i] : factors;
+    if (Math.abs(value) < factor) break;
+    value /= factor;
+  }
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : Math.abs(value) >= .1 || !value ? 2 : 4;
+  return Number(value.toFixed(digits)).toLocaleString("en") + names[i];
+}
+
+// clock writes times in the zone that the dashboard shows.
+function clock(options) {
+  for (const timeZone of [page.timezone, "UTC"]) {
+    try { return new Intl.DateTimeFormat("en-GB", { timeZone: timeZone || "UTC", hourCycle: "h23", ...options }); } catch (error) { /* no such zone */ }
+  }
+}
+const exact = clock({ dateStyle: "short", timeStyle: "medium" });
+const time = { hour: "2-digit", minute: "2-digit" }, date = { day: "2-digit", month: "2-digit" };
+
+// ask gives the data of an answer. The server answers a few queries at a time and asks others to come back.
+let asking = Promise.resolve();
+async function ask(path, parameters) {
+  const before = asking;
+  let done;
+  asking = new Promise(resolve => { done = resolve; });
+  await before; // one after the other: the server has more pages to answer
+  try {
+    for (let tries = 0; ; tries++) {
+      const answer = await fetch(new URL(path + "?" + new URLSearchParams(parameters), api));
+      if (answer.status === 503 && tries < 5) {
+        await new Promise(later => setTimeout(later, 1000 * (Number(answer.headers.get("Retry-After")) || 2)));
+        continue;
+      }
+      const body = await answer.json().catch(() => null);
+      if (!body || body.status !== "success") throw new Error(body?.error || body?.msg || `The server answered ${answer.status}.`);
+      return body.data;
+    }
+  } finally {
+    done();
+  }
+}
+
+// named is a series' name by a query's legend, such as {{instance}}.
+function named(metric, legend) {
+  if (legend && legend !== "__auto") return legend.replace(/\{\{\s*(.+?)\s*\}\}/g, (_, label) => metric[label] || "");
+  const { __name__: name = "", ...labels } = metric;
+  const list = Object.entries(labels).map(([label, value]) => `${label}="${value}"`).join(", ");
+  return name + (list && `{${list}}`) || "Value";
+}
+
+// load gives a panel's series, each with a value or null for each step from first on.
+async function load(panel) {
+  const seconds = step / 1000, first = Math.floor(from / step) * seconds, last = Math.ceil(to / step) * seconds;
+  const answers = await Promise.all(panel.queries.map(q => ask("query_range", { query: q.expr, start: first, end: last, step: seconds })));
+  const count = Math.round((last - first) / seconds) + 1, series = [];
+  answers.forEach((data, i) => {
+    for (const { metric, values } of data.result) {
+      const points = new Array(count).fill(null);
+      for (const [t, v] of values) {
+        const value = Number(v.replace("Inf", "Infinity"));
+        if (Number.isFinite(value)) points[Math.round((t - first) / seconds)] = value;
+      }
+      series.push({ name: named(metric, panel.queries[i].legend), points });
+    }
+  });
+  const overrides = panel.overrides || [];
+  series.forEach((s, i) => {
+    s.color = palette[i % palette.length];
+    s.stack = panel.stack;
+    s.fill = panel.fill || 0;
+    for (const o of overrides) if (applies(o.alias, s.name)) Object.assign(s, { color: o.color || s.color, dashes: o.dashes, stack: s.stack && o.stack !== false, fill: o.fill ?? s.fill, hidden: o.hiddenSeries || s.hidden });
+    const known = s.points.filter(v => v !== null);
+    s.current = known.at(-1) ?? null;
+    s.max = known.length ? known.reduce((a, b) => Math.max(a, b)) : null;
+    s.min = known.length ? known.reduce((a, b) => Math.min(a, b)) : null;
+    s.total = known.reduce((a, b) => a + b, 0);
+    s.avg = known.length ? s.total / known.length : null;
+  });
+  return { first: first * 1000, count, series };
+}
+
+function applies(alias, name) {
+  const pattern = /^\/(.{1,300})\/$/.exec(alias);
+  if (!pattern) return alias === name;
+  try { return new RegExp(pattern[1]).test(name); } catch (error) { return false; }
+}
+
+// scale gives values from low to high, about count of them, that are round in a unit: bytes are counted by 1024.
+function scale(low, high, count, unit) {
+  if (units[unit]?.[0] === 1024) {
+    const larger = 1024 ** Math.max(0, Math.floor(Math.log(Math.max(Math.abs(low), Math.abs(high), 1)) / Math.log(1024)));
+    return scale(low / larger, high / larger, count).map(v => v * larger);
+  }
+  const rough = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(rough));
+  const every = [1, 2, 2.5, 5, 10].map(n => n * power).find(n => n >= rough * .999);
+  const ticks = [];
+  for (let i = Math.floor(low / every + 1e-9); ; i++) {
+    ticks.push(i * every);
+    if (i * every >= high - 1e-9 * every || ticks.length > 50) return ticks;
+  }
+}
+
+// stacked adds to each series its floor and top: lines of their own, or on those before.
+function stacked(series) {
+  let below = null;
+  for (const s of series) {
+    s.floor = s.points.map((v, i) => s.stack && below ? below[i] : 0);
+    s.top = s.points.map((v, i) => v === null ? null : v + s.floor[i]);
+    if (s.stack) below = s.floor.map((v, i) => v + (s.points[i] || 0));
+  }
+}
+
+// plot draws lines over time into a box.
+function plot(box, panel, { first, count, series }) {
+  const shown = series.filter(s => !s.hidden), width = box.clientWidth || 400, height = box.clientHeight || 200;
+  stacked(shown);
+  const tops = shown.flatMap(s => [s.max === null ? 0 : s.top.reduce((a, b) => b === null ? a : Math.max(a, b), -Infinity)]).filter(Number.isFinite);
+  const lows = shown.filter(s => s.min !== null).map(s => s.stack ? Math.min(0, s.min) : s.min);
+  const limit = value => value === null || value === undefined || value === "" || !Number.isFinite(Number(value)) ? null : Number(value);
+  let low = limit(panel.min) ?? (lows.length ? lows.reduce((a, b) => Math.min(a, b)) : 0), high = limit(panel.max) ?? (tops.length ? tops.reduce((a, b) => Math.max(a, b)) : 1);
+  if (high <= low) high = low + (Math.abs(low) || 1);
+  const ticks = scale(low, high, Math.max(2, Math.floor(height / 45)), panel.unit);
+  [low, high] = [ticks[0], ticks.at(-1)];
+  const labels = ticks.map(v => format(v, panel.unit)), left = Math.min(width / 3, 14 + 6.4 * labels.reduce((most, l) => Math.max(most, l.length), 3)), bottom = height - 18;
+  const last = first + (count - 1) * step, span = Math.max(step, last - first);
+  const x = i => left + (width - left - 8) * (i * step) / span, y = v => bottom - (bottom - 8) * (Math.min(Math.max(v, low), high) - low) / (high - low);
+  const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Lines over time" });
+  ticks.forEach((v, i) => svg.append(make("svg:line", { class: "grid", x1: left, x2: width - 8, y1: y(v), y2: y(v) }), make("svg:text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, labels[i])));
+  const marks = Math.max(2, Math.floor((width - left) / 90)), day = 86400000;
+  const label = clock(span > 3 * day ? date : span > day ? { ...date, ...time } : span < 600000 ? { ...time, second: "2-digit" } : time);
+  const every = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800].map(s => s * 1000).find(s => span / s <= marks) || span / marks;
+  for (let t = Math.ceil(first / every) * every; t <= last && x((t - first) / step) < width - 24; t += every) svg.append(make("svg:text", { x: x((t - first) / step), y: height - 4, "text-anchor": "middle" }, label.format(t)));
+  for (const s of shown) {
+    const line = [], area = [];
+    let run = [];
+    const close = () => {
+      if (!run.length) return;
+      line.push(run.map((i, n) => `${n ? "L" : "M"}${x(i).toFixed(1)} ${y(s.top[i]).toFixed(1)}`).join("") + (run.length === 1 ? "h.1" : ""));
+      area.push(line.at(-1) + run.reverse().map(i => `L${x(i).toFixed(1)} ${y(s.floor[i]).toFixed(1)}`).join("") + "Z");
+      run = [];
+    };
+    s.points.forEach((v, i) => { if (v !== null) run.push(i); else if (panel.nulls !== "connected") close(); });
+    close();
+    if (s.fill > 0) svg.append(make("svg:path", { d: area.join(""), fill: s.color, "fill-opacity": s.fill / 10 * (s.stack ? .8 : .3) }));
+    svg.append(make("svg:path", { d: line.join(""), fill: "none", stroke: s.color, "stroke-width": 1.5, "stroke-linecap": "round", "stroke-dasharray": s.dashes ? "8 6" : "none" }));
+  }
+  const cursor = make("svg:line", { class: "cursor", y1: 8, y2: bottom, visibility: "hidden" }), tip = make("div", { class: "tip", hidden: "" });
+  svg.append(cursor);
+  svg.onpointermove = event => {
+    const at = Math.round((event.offsetX - left) / (width - left - 8) * span / step);
+    const there = at < 0 || at >= count ? [] : shown.filter(s => s.points[at] !== null).sort((a, b) => b.points[at] - a.points[at]);
+    tip.hidden = !there.length;
+    cursor.setAttribute("visibility", there.length ? "visible" : "hidden");
+    if (!there.length) return;
+    cursor.setAttribute("x1", x(at));
+    cursor.setAttribute("x2", x(at));
+    tip.replaceChildren(exact.format(first + at * step), table([], there.slice(0, maxTip).map(s => [s, format(s.points[at], panel.unit)])), there.length > maxTip ? `and ${there.length - maxTip} more` : "");
+    tip.style.width = Math.min(360, width / 2 - 22) + "px";
+    tip.style.left = x(at) > width / 2 ? "auto" : x(at) + 14 + "px";
+    tip.style.right = x(at) > width / 2 ? width - x(at) + 14 + "px" : "auto";
+  };
+  svg.onpointerleave = () => { tip.hidden = true; cursor.setAttribute("visibility", "hidden"); };
+  box.replaceChildren(svg, tip);
+}
+
+// table lists series with what is told of each; press is called with the one that is chosen.
+function table(head, rows, press) {
+  const body = rows.map(([s, ...cells]) => {
+    const name = make(press ? "button" : "span", press ? { class: "name", type: "button", title: s.name, "aria-pressed": String(!s.hidden), onclick: () => press(s) } : { class: "name" }, s.name || "–");
+    name.style.setProperty("--color", s.color);
+    return make("tr", {}, make("td", {}, name), ...cells.map(cell => make("td", {}, cell)));
+  });
+  return make("table", {}, ...(head.length ? [make("thead", {}, make("tr", {}, make("th"), ...head.map(title => make("th", {}, title))))] : []), make("tbody", {}, ...body));
+}
+
+function graph(section, panel, data) {
+  const box = make("div", { class: "chart" }), legend = make("div", { class: "legend" }), kept = panel.legend || {};
+  const columns = ["min", "max", "avg", "current", "total"].filter(name => kept[name]);
+  const listed = data.series.filter(s => !(kept.hideZero && !s.max && !s.min)).sort((a, b) => kept.sort && columns.includes(kept.sort) ? (kept.sortDesc ? b[kept.sort] - a[kept.sort] : a[kept.sort] - b[kept.sort]) : 0);
+  const draw = () => {
+    if (kept.show !== false) legend.replaceChildren(table(columns, listed.map(s => [s, ...columns.map(name => format(s[name], panel.unit))]), s => { s.hidden = !s.hidden; draw(); }));
+    plot(box, panel, data);
+  };
+  show(section, box, legend);
+  draw();
+  section.redraw = draw;
+}
+
+function stats(section, panel, data) {
+  const most = Number(panel.max) || data.series.reduce((top, s) => Math.max(top, s.current || 0), 0) || 1, low = Number(panel.min) || 0;
+  show(section, make("div", { class: "stats" }, ...data.series.map(s => {
+    const value = make("b", {}, format(s.current, panel.unit)), stat = make("div", { class: "stat" }, value, s.name);
+    value.style.setProperty("--color", s.color);
+    if (panel.type === "gauge") {
+      const part = Math.min(1, Math.max(0, (s.current - low) / (most - low || 1)));
+      const arc = share => `M10 70A55 55 0 0 1 ${(65 - 55 * Math.cos(Math.PI * share)).toFixed(1)} ${(70 - 55 * Math.sin(Math.PI * share)).toFixed(1)}`;
+      stat.prepend(make("svg:svg", { viewBox: "0 0 130 76", "aria-hidden": "true" }, make("svg:path", { class: "grid", d: arc(1), fill: "none", "stroke-width": 12 }), make("svg:path", { d: arc(part), fill: "none", stroke: s.color, "stroke-width": 12 })));
+    }
+    return stat;
+  })));
+}
+
+function pie(section, panel, data) {
+  const series = data.series.filter(s => s.current > 0), total = series.reduce((sum, s) => sum + s.current, 0) || 1;
+  const svg = make("svg:svg", { viewBox: "-105 -105 210 210", role: "img", "aria-label": "Shares" });
+  let share = 0;
+  for (const s of series) {
+    const at = part => `${(100 * Math.sin(2 * Math.PI * part)).toFixed(2)} ${(-100 * Math.cos(2 * Math.PI * part)).toFixed(2)}`;
+    const end = Math.min(share + s.current / total, share + .99999);
+    svg.append(make("svg:path", { d: `M0 0L${at(share)}A100 100 0 ${end - share > .5 ? 1 : 0} 1 ${at(end)}Z`, fill: s.color }));
+    share = end;
+  }
+  show(section, make("div", { class: "chart" }, svg), make("div", { class: "legend" }, table(["share", "value"], data.series.map(s => [s, format(100 * (s.current || 0) / total, "percent"), format(s.current, panel.unit)]))));
+}
+
+// show replaces all of a panel but its title.
+function show(section, ...content) { section.replaceChildren(section.firstElementChild, ...content); }
+
+function message(section, text) { show(section, make("div", { class: "message", role: "status" }, text)); }
+
+async function draw(section) {
+  const panel = JSON.parse(section.dataset.panel);
+  if (section.busy) return;
+  section.busy = true;
+  section.redraw = null;
+  try {
+    const data = await load(panel), all = data.series.length;
+    data.series = data.series.slice(0, maxSeries);
+    if (!data.series.some(s => s.current !== null)) return message(section, "No data");
+    ({ graph, timeseries: graph, stat: stats, gauge: stats, piechart: pie }[panel.type] || listing)(section, panel, data);
+    if (all > maxSeries) section.append(make("div", { class: "faint" }, `${maxSeries} of ${all} series`));
+  } catch (error) {
+    message(section, error.message);
+  } finally {
+    section.busy = false;
+  }
+}
+
+// listing is for tables, and for all other types.
+function listing(section, panel, data) { show(section, make("div", { class: "legend" }, table(["current"], data.series.map(s => [s, format(s.current, panel.unit)])))); }
+
+// Panels are drawn when they are first seen.
+const seen = new Set(), sections = document.querySelectorAll(".panel");
+const watch = new IntersectionObserver(entries => {
+  for (const { isIntersecting, target } of entries) if (isIntersecting && !seen.has(target)) { seen.add(target); message(target, "…"); draw(target); }
+}, { rootMargin: "200px" });
+sections.forEach(section => watch.observe(section));
+let resized;
+addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => sections.forEach(section => section.redraw?.()), 150); });
+if (refresh > 0) setInterval(() => { from += refresh; to += refresh; seen.forEach(draw); }, refresh);
+
+// The form's variables get the values that are stored; what is chosen shows at once.
+const form = document.querySelector("form");
+if (form) form.onchange = event => { if (!event.target.multiple) form.requestSubmit(); };
+document.querySelectorAll("select[data-label]").forEach(async select => {
+  const { label, match, expr } = select.dataset, range = { start: from / 1000, end: to / 1000 };
+  if (!label) return;
+  try {
+    const found = expr ? (await ask("query", { query: expr, time: to / 1000 })).result.map(({ metric }) => metric[label])
+      : await ask(`label/${encodeURIComponent(label)}/values`, match ? { ...range, "match[]": match } : range);
+    const known = new Set(Array.from(select.options, option => option.value));
+    for (const value of found) if (value && !known.has(value)) select.append(make("option", {}, value));
+  } catch (error) {
+    select.title = error.message;
+  }
+});
+
+// In a frame of the session's dashboard the page follows the moment that the dashboard's bar moves to: that changes what the frame's address
+// is relative to.
+const frame = window.frameElement;
+if (frame) {
+  const gone = new AbortController();
+  parent.addEventListener("focus", () => {
+    const now = new URL(frame.src);
+    if (now.pathname !== location.pathname) location.replace(now.pathname + location.search);
+  }, { signal: gone.signal });
+  addEventListener("pagehide", () => gone.abort());
+}

@@ -1,0 +1,81 @@
+package web
+
+import (
+	_ "embed" // the template
+	"html/template"
+	"io"
+)
+
+// Panels is a page that draws panels of a Grafana dashboard. Its script asks for the data.
+type Panels struct {
+	Base  string // relative address of the server's root
+	API   string // of what answers PromQL, relative to the page
+	Title string
+	// OnePanel leaves out all but the panel, Kiosk the name and the form's link: what a frame shows.
+	OnePanel, Kiosk bool
+	Theme           string // "light", "dark", or "" as the browser has it
+	Timezone        string // its IANA name; "" is UTC
+	// From, To and Step are the range of the queries in Unix milliseconds and milliseconds; Refresh is how often they are asked again, 0 never.
+	From, To, Step, Refresh int64
+	Spans                   []PanelSpan
+	Hidden                  []PanelParam // of the form
+	Variables               []PanelVariable
+	Rows                    []PanelRow
+	// Missing is a sentence that says why there are no panels.
+	Missing string
+}
+
+// PanelSpan is a range of time to choose from: the last of the session's life. The value of all of it is "".
+type PanelSpan struct {
+	Value, Title string
+	Chosen       bool
+}
+
+// PanelParam is a parameter of the page's address that its form keeps.
+type PanelParam struct{ Name, Value string }
+
+// PanelVariable is a variable of a dashboard to choose values of. The script adds those that are stored: of Label, in the series that
+// Match selects or in the result of Expr.
+type PanelVariable struct {
+	Name, Title        string
+	Chosen, Values     []string
+	All                bool
+	Label, Match, Expr string
+}
+
+// Has says whether a value is chosen.
+func (v PanelVariable) Has(value string) bool {
+	for _, chosen := range v.Chosen {
+		if chosen == value {
+			return true
+		}
+	}
+	return false
+}
+
+// PanelRow is a row of panels.
+type PanelRow struct {
+	Title  string
+	Open   bool
+	Panels []Panel
+}
+
+// Panel is one panel. Drawing is JSON for the script.
+type Panel struct {
+	Title, Description, Drawing string
+	Wide                        bool
+}
+
+//go:embed templates/panels.html
+var panelsPage string
+
+var panelsTemplate = template.Must(template.New("panels").Parse(panelsPage))
+
+var panelsScript, panelsStyle = versioned("panels.js"), versioned("panels.css")
+
+// Script and Style are the names of the page's files, each with a hash of its content.
+func (Panels) Script() string { return panelsScript }
+func (Panels) Style() string  { return panelsStyle }
+
+// Render writes the page.
+func (p Panels) Render(w io.Writer) error { return render(w, panelsTemplate, p) }
