@@ -79,7 +79,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels = log, memory, panels.New(store, o.storage.Root)
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
-		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
+		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
 		Metrics: metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), PromQL: o.promQL(),
 		Storage: o.describeStorage(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // Options configure a Dashboard.
@@ -46,6 +47,12 @@ func (d *Dashboard) Settings() string {
 		o.GrafanaHost, o.PrometheusHost, o.GrafanaIframeHost, o.GrafanaClusterFilter, o.GrafanaOrgID, o.PrometheusName, strconv.Itoa(o.MaxLimit),
 		strconv.FormatBool(o.Panels != nil),
 	})
+}
+
+// Findings says why the session that a request asks about ended as it did.
+func (d *Dashboard) Findings(r *Request) (*findings.Report, error) {
+	r.Env = d.env
+	return findings.Read(r)
 }
 
 // Request is a request with the session and the moment that it asks about.

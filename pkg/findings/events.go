@@ -52,8 +52,8 @@ func isEventLog(path string) bool {
 func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
 	fields := event.Object("custom_fields")
 	evident := b.evidence(log, from, to)
-	evident.Time, evident.Text = stamp(at), event.String("message")
-	node, _ := rayid.Parse[rayid.Node](fields.String("node_id")) // none: not known
+	evident.Time, evident.Text = stamp(at), strings.ReplaceAll(event.String("message"), `\n`, "\n") // Ray escapes line ends twice
+	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                                    // none: not known
 	message := event.String("message")
 	switch label := event.String("label"); {
 	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):

@@ -3,6 +3,7 @@ package findings
 import (
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -72,7 +73,7 @@ func exceptionOf(text string) (e exception) {
 		if m[4] == "" && e.Type == m[2] && e.Message != "" {
 			continue
 		}
-		e = exception{Type: m[2], Message: clip(m[4], maxTitleText), Function: function}
+		e = exception{Type: m[2], Message: clip(m[4], maxMessage), Function: function}
 	}
 	return e
 }
@@ -125,9 +126,22 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "\uFFFD") + "…"
 }
 
+// printable is a text without what a terminal would take as a command.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, colour.ReplaceAllString(text, ""))
+}
+
 // excerpt is a text to show as evidence: without colours, and of a long one its beginning and its end.
 func excerpt(text string) string {
-	text = strings.TrimSpace(colour.ReplaceAllString(text, ""))
+	if len(text) > 4*maxText {
+		text = text[:2*maxText] + text[len(text)-2*maxText:]
+	}
+	text = strings.TrimSpace(printable(text))
 	if len(text) <= maxText {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}

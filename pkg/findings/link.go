@@ -65,7 +65,7 @@ func (b *builder) complete(f *finding) {
 			f.Title += ", and succeeded when it was retried"
 		}
 	}
-	f.Title = clip(strings.Join(strings.Fields(f.Title), " "), 2*maxTitleText)
+	f.Title = clip(strings.Join(strings.Fields(printable(f.Title)), " "), 2*maxTitleText)
 	sum := sha256.Sum256([]byte(f.key))
 	f.ID = hex.EncodeToString(sum[:6])
 	f.First, f.Last = stamp(f.first), stamp(f.last)

@@ -122,6 +122,7 @@ const (
 	maxEvidence  = 8  // of one finding
 	maxText      = 4000
 	maxTitleText = 300
+	maxMessage   = 200 // of an exception
 )
 
 // finding is a Finding while it is put together.
@@ -137,6 +138,7 @@ type finding struct {
 	because     []*finding
 	names       []string        // of functions, actors and nodes that failed, in the order they were seen
 	seen        map[string]bool // entities
+	shown       map[string]bool // evidence, without what differs between occurrences
 	ended       bool            // the finding is about a job's own end
 	wanted      bool            // somebody wanted it so
 }
@@ -199,11 +201,14 @@ func (f *finding) show(e Evidence) {
 	if e.Text == "" || len(f.Evidence) >= maxEvidence {
 		return
 	}
-	for _, known := range f.Evidence {
-		if known.Text == e.Text {
-			return
-		}
+	common := e.Source + string(appendCommon(nil, []byte(e.Text)))
+	if f.shown[common] {
+		return
 	}
+	if f.shown == nil {
+		f.shown = map[string]bool{}
+	}
+	f.shown[common] = true
 	f.Evidence = append(f.Evidence, e)
 }
 

@@ -100,6 +100,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	s.get(ws, "/", s.dashboard)
 	s.get(ws, "/session_status", s.sessionStatus)
 	s.get(ws, "/session_activity", s.activity)
+	s.get(ws, "/findings", s.answer(s.findingsRoute()))
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.get(ws, "/{"+paramPath+":*}", s.file)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {

@@ -36,6 +36,8 @@ type Options struct {
 	Browser  browser.Config
 	Sessions *sessioncache.Cache[*session.Session]
 	Routes   []dashboard.Route
+	// Findings says why a session ended as it did; nil: there is no page about it.
+	Findings FindingsOf
 	// Metrics are those that collectors stored, PromQL what answers queries of them; both nil: there is no such API.
 	Metrics *metrics.Databases
 	PromQL  *promapi.API

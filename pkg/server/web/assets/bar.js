@@ -16,6 +16,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.matchTheme();
     addEventListener("popstate", () => { this.at = this.atOfAddress(); this.show(); });
     if (this.at !== null || sessionStorage.rayHistoryReplay) this.open(true);
+    this.countFindings();
     this.listWarnings();
     this.listLostNodes();
     this.watchTables();
@@ -64,6 +65,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.onButton = make("button", { type: "button", onclick: () => this.step(1) }, "▶");
     this.cut = make("span", { class: "cut", role: "status", hidden: "" });
     this.removed = make("span", { class: "cut", role: "alert", hidden: "" }, "This session is no longer stored. The page shows what it had loaded.");
+    this.findings = make("a", { href: new URL("findings", this.session).href, class: "findings", hidden: "" }, "Findings");
     this.warnings = make("details", { class: "menu warnings", hidden: "" });
     this.lostNodes = make("details", { class: "menu", hidden: "" });
     shadow.append(
@@ -72,7 +74,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
         make("span", { class: "what", title: `${cluster} in ${namespace}, ${session}` },
           make("span", { class: "wide" }, "Stored session of "), make("b", {}, cluster), make("span", { class: "faint" }, " in " + namespace)),
-        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.warnings, this.lostNodes, this.replayButton, this.shareButton,
+        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, this.replayButton, this.shareButton,
         make("a", { href: new URL("homepage", this.root).href }, "All sessions")));
   }
 
@@ -84,6 +86,18 @@ customElements.define("ray-history-bar", class extends HTMLElement {
         if (responseStatus === 410 || responseStatus === 200) this.removed.hidden = responseStatus !== 410;
       }
     }).observe({ type: "resource", buffered: true });
+  }
+
+  // countFindings links to the page that says why the session ended as it did, with the number of what it says.
+  async countFindings() {
+    const found = (await this.ask("api/history/findings"))?.data;
+    if (!found) return;
+    const count = severity => found.findings.filter(f => f.severity === severity).length;
+    const errors = count("error"), warnings = count("warning");
+    this.findings.textContent = errors ? `Findings: ${errors} ${errors === 1 ? "error" : "errors"}` : warnings ? `Findings: ${warnings} ${warnings === 1 ? "warning" : "warnings"}` : "Findings";
+    this.findings.title = found.summary;
+    this.findings.classList.toggle("errors", errors > 0);
+    this.findings.hidden = false;
   }
 
   // listWarnings shows the warnings about the session: the dashboard does not show those of its lists.

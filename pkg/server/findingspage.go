@@ -1,0 +1,30 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/server/web"
+)
+
+// findingsRoute is the page that says why the chosen session ended as it did. It is answered like a route of the dashboard: found, loaded and
+// limited in the same way.
+func (s *Server) findingsRoute() dashboard.Route {
+	return dashboard.Route{Method: http.MethodGet, Path: "/findings", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
+		if s.opts.Findings == nil {
+			s.fail(w, r.Request, noRoute(r.Request, http.StatusNotFound))
+			return
+		}
+		report, err := s.opts.Findings(r)
+		if err != nil {
+			s.fail(w, r.Request, err)
+			return
+		}
+		ref := r.Session.Ref
+		s.page(w, http.StatusOK, web.Findings{Base: base(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Report: report})
+	}}
+}
+
+// FindingsOf gives the findings of the session that a request is about.
+type FindingsOf func(*dashboard.Request) (*findings.Report, error)

@@ -1,0 +1,47 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// TestFindingsPage: the page shows what was found, as text, with links that lead out of the page's own folder.
+func TestFindingsPage(t *testing.T) {
+	f := start(t, func(o *Options, _ *gatedStore) {
+		o.Findings = func(r *dashboard.Request) (*findings.Report, error) {
+			return &findings.Report{
+				Session: r.Session.Ref.Name, Outcome: findings.Failed, Summary: "It failed: <b>boom</b>.", Missing: []string{"one <i>log</i>"},
+				Unfinished: findings.Counts{Tasks: 12},
+				Findings: []*findings.Finding{
+					{ID: "aa", Kind: findings.TaskFailed, Severity: findings.Error, Title: "<script>alert(1)</script>", Count: 3},
+					{
+						ID: "bb", Kind: findings.JobFailed, Severity: findings.Error, Title: "the job", Because: []string{"aa"},
+						Entities: []findings.Entity{{Type: "job", Name: "a-job", Link: "/namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"}},
+						Evidence: []findings.Evidence{{Source: "log", File: "job-driver.log", Line: 7, Text: "<img src=x>"}},
+					},
+				},
+			}, nil
+		}
+	})
+	got := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings", asBrowser)
+	if got.status != http.StatusOK {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	for _, want := range []string{
+		"&lt;b&gt;boom&lt;/b&gt;", "&lt;script&gt;", "&lt;img src=x&gt;", "&lt;i&gt;log", `href="#aa"`, "12 tasks", "line 7", "3 times",
+		`href="../../../../../../namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"`,
+	} {
+		if !strings.Contains(got.body, want) {
+			t.Errorf("the page lacks %q: %s", want, got.body)
+		}
+	}
+	for _, bad := range []string{"<script>alert", "<img src=x", "<b>boom"} {
+		if strings.Contains(got.body, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// Findings is the page that says why a session ended as it did.
+type Findings struct {
+	Base               string // relative address of the server's root
+	Cluster, Namespace string
+	*findings.Report
+}
+
+var findingsTemplate = parse("findings.html")
+
+// Render writes the page.
+func (p Findings) Render(w io.Writer) error { return render(w, findingsTemplate, p) }
+
+// Address is a link of the report as seen from the page.
+func (p Findings) Address(link string) string { return p.Base + strings.TrimPrefix(link, "/") }
+
+// TitleOf is the title of the finding with an ID.
+func (p Findings) TitleOf(id string) string {
+	for _, f := range p.Report.Findings {
+		if f.ID == id {
+			return f.Title
+		}
+	}
+	return id
+}
+
+// Left says what had not ended, such as "1 job, 12 tasks"; "" for nothing.
+func (p Findings) Left() string {
+	var parts []string
+	for _, c := range []struct {
+		n    int
+		noun string
+	}{{p.Unfinished.Jobs, "job"}, {p.Unfinished.Tasks, "task"}, {p.Unfinished.Actors, "actor"}, {p.Unfinished.PlacementGroups, "placement group"}} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", formatCount(c.n), plural(c.n, c.noun)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
