@@ -20,11 +20,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/panels"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server"
+	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessionload"
 )
 
@@ -45,7 +47,7 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
-	limitMemory(int64(o.cacheMemory) + int64(o.answerMemory) + 2*int64(o.metricsMemory)) // queries of large sessions take as much as what is kept
+	limitMemory(int64(o.cacheMemory) + int64(o.answerMemory) + 2*int64(o.metricsMemory) + server.SearchMemory) // queries of large sessions take as much as what is kept
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())
 }
 
@@ -81,6 +83,9 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
 		Metrics: metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), PromQL: o.promQL(),
+		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
+			return session.List(ctx, store, o.storage.Root, ref)
+		},
 		Storage: o.describeStorage(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {

@@ -2,11 +2,9 @@ package dashboard
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -22,11 +20,11 @@ type Job struct {
 
 // JobsOf returns the jobs of a session. Ray up to 2.60 sends no events of submissions: they are derived from other events and from logs.
 func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]Job, error) {
-	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "/api/jobs/", nil)
+	r, err := d.about(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	table, err := jobs.Read(&request.Request{Request: asked, Session: s, Env: d.env})
+	table, err := jobs.Read(r)
 	if err != nil {
 		return nil, err
 	}

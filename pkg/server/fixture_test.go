@@ -78,6 +78,10 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	log.SetOutput(f.log)
 	registry := prometheus.NewRegistry()
 	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry}
+	o.Dashboard = dashboard.New(dashboard.Options{Log: log})
+	o.ListLogs = func(ctx context.Context, ref layout.Session) (*session.Session, error) {
+		return session.List(ctx, f.store, root, ref)
+	}
 	if change != nil {
 		change(&o, f.store)
 	}

@@ -102,6 +102,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	s.get(ws, "/session_activity", s.activity)
 	s.get(ws, "/findings", s.answer(s.findingsRoute()))
 	s.addPromQL(ws, "", s.sessionPromQL)
+	s.addLogs(ws)
 	s.get(ws, "/{"+paramPath+":*}", s.file)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		s.add(ws, method, "/{"+paramPath+":*}", s.write)
@@ -116,6 +117,9 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	s.get(ws, clusterPrefix, s.clusterWithoutSession)
 	s.get(ws, clusterPrefix+"/sessions", s.clusterWithoutSession)
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
+	if s.opts.Dashboard != nil {
+		s.get(ws, clusterPrefix+"/api/history/search", s.searchCluster)
+	}
 	const enter = "/enter_cluster/{" + paramNamespace + "}"
 	s.get(ws, enter+"/{"+paramCluster+"}", s.enter)
 	s.get(ws, enter+"/{"+paramCluster+"}/{"+paramSession+"}", s.enter)

@@ -7,6 +7,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/kube"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -41,6 +43,9 @@ type Options struct {
 	// Metrics are those that collectors stored, PromQL what answers queries of them; both nil: there is no such API.
 	Metrics *metrics.Databases
 	PromQL  *promapi.API
+	// ListLogs knows the logs of sessions that are not loaded, Dashboard what else is known of them; both nil: logs are not searched.
+	ListLogs  func(context.Context, layout.Session) (*session.Session, error)
+	Dashboard *dashboard.Dashboard
 	// DashboardDir holds builds of the Ray Dashboard's frontend, one in each folder v{Ray version}.
 	DashboardDir string
 	// Storage says in a few words where sessions are stored, for error pages.
@@ -67,6 +72,7 @@ type Server struct {
 	router    *restful.Container
 	handler   http.Handler
 	draining  atomic.Bool
+	searches  chan struct{} // has one for each search of logs under way
 }
 
 // New makes a server of its parts, which it does not own.
@@ -80,7 +86,7 @@ func New(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("make the server: %w", err)
 		}
 	}
-	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontends{dir: opts.DashboardDir}}
+	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontends{dir: opts.DashboardDir}, searches: make(chan struct{}, maxSearches)}
 	var err error
 	if s.rules, err = browser.New(opts.Browser, opts.Access.Enabled()); err != nil {
 		return nil, err

@@ -26,6 +26,16 @@ type cutPoint struct {
 	unsure bool
 }
 
+// End is how many bytes of a log there were at the moment asked for.
+func End(r *request.Request, node rayid.Node, path string) (int64, error) {
+	f, err := r.Session.Logs.Open(r.Context(), node, path)
+	if err != nil {
+		return 0, err
+	}
+	cut, err := cutAt(r, f, logfiles.File{Node: node, Path: path})
+	return cut.end, err
+}
+
 // cutAt finds out where a log ended at the moment asked for. What tells, the surest first: when the process that wrote it ended, when its
 // chunks were stored, the times that its lines carry, and where in it the output of tasks began that ran later.
 func cutAt(r *request.Request, f *sessionlogs.File, log logfiles.File) (cutPoint, error) {

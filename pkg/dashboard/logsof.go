@@ -1,0 +1,41 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logs"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// LogEnd is how many bytes of a log there were at a moment (Unix nanoseconds), as its routes show it then. 0 is the session's end.
+func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, path string) (int64, error) {
+	r, err := d.about(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	r.At = at
+	return logs.End(r, node, path)
+}
+
+// Zone is the time zone of the times in a session's logs that name none. It asks only the session's snapshots.
+func (d *Dashboard) Zone(ctx context.Context, s *session.Session) (*time.Location, error) {
+	r, err := d.about(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Zone(r)
+}
+
+// about is a request about a session that no client sent.
+func (d *Dashboard) about(ctx context.Context, s *session.Session) (*request.Request, error) {
+	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &request.Request{Request: asked, Session: s, Env: d.env}, nil
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/logline"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
+)
+
+// searchQuery reads the parameters of a search of logs.
+func searchQuery(form url.Values) (*logsearch.Query, error) {
+	p := params{form: form}
+	q := &logsearch.Query{
+		Pattern: form.Get("q"), Regexp: p.bool("regexp"), IgnoreCase: p.bool("ignore_case"), Selection: selection(form),
+		From: p.moment("from"), To: p.moment("to"), Before: p.int("before"), After: p.int("after"),
+		Lines: p.int("limit"), FileLines: p.int("file_limit"), Timeout: time.Duration(p.int("timeout")) * time.Second,
+	}
+	if form.Get("context") != "" {
+		q.Before = p.int("context")
+		q.After = q.Before
+	}
+	var err error
+	if q.Level, err = logline.ParseLevel(form.Get("level")); err != nil {
+		return nil, badRequest(err)
+	}
+	if p.err == nil {
+		p.err = q.Prepare()
+	}
+	if p.err != nil {
+		return nil, badRequest(p.err)
+	}
+	return q, nil
+}
+
+// selection reads the parameters that say which logs are meant.
+func selection(form url.Values) logsearch.Selection {
+	return logsearch.Selection{Node: form.Get("node_id"), Files: form.Get("file"), Job: form.Get("job_id"), Submission: form.Get("submission_id")}
+}
+
+// params reads parameters and keeps the first error. A parameter that is missing or empty is the zero value.
+type params struct {
+	form url.Values
+	err  error
+}
+
+func (p *params) fail(name, want string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%s=%.40s: want %s", name, p.form.Get(name), want)
+	}
+}
+
+func (p *params) int(name string) int {
+	text := p.form.Get(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		p.fail(name, "a whole number from 0 on")
+	}
+	return int(n)
+}
+
+func (p *params) bool(name string) bool {
+	switch p.form.Get(name) {
+	case "", "0", "false":
+		return false
+	case "1", "true", "on":
+		return true
+	}
+	p.fail(name, "true or false")
+	return false
+}
+
+// moment reads Unix nanoseconds.
+func (p *params) moment(name string) int64 {
+	at, err := dashboard.ParseAt(p.form.Get(name))
+	if err != nil {
+		p.fail(name, "a time as RFC 3339 (2026-11-20T23:20:00Z) or as Unix milliseconds")
+	}
+	return at
+}

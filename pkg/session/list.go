@@ -1,0 +1,18 @@
+package session
+
+import (
+	"context"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// List returns a session of which only the names of objects are read: its Logs and Snapshots are known, its tables are missing.
+func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
+	found, err := listSession(ctx, store, root, ref, &Options{Progress: &progress.Counter{}})
+	if err != nil {
+		return nil, err
+	}
+	return &Session{Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Ended: found.ended}, nil
+}
