@@ -116,7 +116,7 @@ var (
 	labelValues = regexp.MustCompile(`^\s*label_values\(\s*(?:(.*)\s*,\s*)?([A-Za-z_][A-Za-z0-9_]*)\s*\)\s*$`)
 	queryResult = regexp.MustCompile(`(?s)^\s*query_result\((.*)\)\s*$`)
 	// valueOfLabel is a Regex that takes a label's value out of a result of query_result, the only kind that Ray's dashboards have.
-	valueOfLabel = regexp.MustCompile(`^/?\.?\*?\{?([A-Za-z_][A-Za-z0-9_]*)="\(`)
+	valueOfLabel = regexp.MustCompile(`^\{([A-Za-z_][A-Za-z0-9_]*)="\(`)
 )
 
 // choice is the variable for the page's form. The script gets the values of a query and adds them.

@@ -81,6 +81,9 @@ func serve(t *testing.T) *shown {
 		if err := a.WriteStore(filepath.Join(scratch, "data")); err != nil {
 			t.Fatal(err)
 		}
+		if name == withMetrics {
+			writeMetrics(t, a, s.Sessions[name], filepath.Join(scratch, "data"))
+		}
 	}
 	if _, err := os.Stat("node_modules"); err != nil {
 		command(t, "npm", "ci", "--no-audit", "--no-fund")

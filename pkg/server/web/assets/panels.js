@@ -51,13 +51,12 @@ function clock(options) {
 const exact = clock({ dateStyle: "short", timeStyle: "medium" });
 const time = { hour: "2-digit", minute: "2-digit" }, date = { day: "2-digit", month: "2-digit" };
 
-// ask gives the data of an answer. The server answers a few queries at a time and asks others to come back.
-let asking = Promise.resolve();
+// ask gives the data of an answer. The server answers a few queries at a time and asks others to come back: no more than three are sent.
+let free = 3;
+const waiting = [];
 async function ask(path, parameters) {
-  const before = asking;
-  let done;
-  asking = new Promise(resolve => { done = resolve; });
-  await before; // one after the other: the server has more pages to answer
+  if (free > 0) free--;
+  else await new Promise(turn => waiting.push(turn));
   try {
     for (let tries = 0; ; tries++) {
       const answer = await fetch(new URL(path + "?" + new URLSearchParams(parameters), api));
@@ -70,7 +69,8 @@ async function ask(path, parameters) {
       return body.data;
     }
   } finally {
-    done();
+    if (waiting.length) waiting.shift()();
+    else free++;
   }
 }
 
@@ -113,10 +113,11 @@ async function load(panel) {
   return { first: first * 1000, count, series };
 }
 
+// applies says whether an override is for a series: by its name or, as in /FAILED|DEAD/, by one of several texts in it. Ray has no other
+// patterns, and stored ones are not to run as such.
 function applies(alias, name) {
-  const pattern = /^\/(.{1,300})\/$/.exec(alias);
-  if (!pattern) return alias === name;
-  try { return new RegExp(pattern[1]).test(name); } catch (error) { return false; }
+  const texts = /^\/(.*)\/$/.exec(alias);
+  return texts ? texts[1].split("|").some(text => text && name.includes(text)) : alias === name;
 }
 
 // scale gives values from low to high, about count of them, that are round in a unit: bytes are counted by 1024.
@@ -211,8 +212,11 @@ function graph(section, panel, data) {
   const box = make("div", { class: "chart" }), legend = make("div", { class: "legend" }), kept = panel.legend || {};
   const columns = ["min", "max", "avg", "current", "total"].filter(name => kept[name]);
   const listed = data.series.filter(s => !(kept.hideZero && !s.max && !s.min)).sort((a, b) => kept.sort && columns.includes(kept.sort) ? (kept.sortDesc ? b[kept.sort] - a[kept.sort] : a[kept.sort] - b[kept.sort]) : 0);
+  section.chosen ??= new Map(); // what was hidden and shown by hand, by name: it stays when the panel is drawn again
+  for (const s of data.series) s.hidden = section.chosen.get(s.name) ?? s.hidden;
+  const press = s => { s.hidden = !s.hidden; section.chosen.set(s.name, s.hidden); draw(); };
   const draw = () => {
-    if (kept.show !== false) legend.replaceChildren(table(columns, listed.map(s => [s, ...columns.map(name => format(s[name], panel.unit))]), s => { s.hidden = !s.hidden; draw(); }));
+    if (kept.show !== false) legend.replaceChildren(table(columns, listed.map(s => [s, ...columns.map(name => format(s[name], panel.unit))]), press));
     plot(box, panel, data);
   };
   show(section, box, legend);
