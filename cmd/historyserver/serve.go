@@ -78,11 +78,13 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
 		return err
 	}
+	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
 	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels = log, memory, panels.New(store, o.storage.Root)
+	o.dashboard.Metrics = &promapi.Stored{API: promQL, Databases: databases}
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
-		Metrics: metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), PromQL: o.promQL(),
+		Metrics: databases, PromQL: promQL,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -21,6 +22,8 @@ type Options struct {
 	metrics.Services
 	// MaxLimit is the maximum limit of a State API list, RAY_MAX_LIMIT_FROM_API_SERVER; 0 means 10,000.
 	MaxLimit int
+	// Metrics are the sessions' stored metrics; nil: none are.
+	Metrics libraries.Metrics
 	// Memory bounds the memory of answers that are built in memory; nil means no bounds.
 	Memory *budget.Budget
 }

@@ -60,7 +60,7 @@ func (d *Dashboard) routes() []route {
 		{"/api/v0/logs/{media_type}", logs.File},
 
 		{"/api/serve/applications/", libraries.ServeApplications},
-		{"/api/data/datasets/{job_id}", libraries.Datasets},
+		{"/api/data/datasets/{job_id}", libraries.Data{Metrics: d.opts.Metrics}.Datasets},
 		{"/api/train/v2/runs", libraries.TrainRuns("/api/train/v2/runs")},
 		{"/api/train/v2/runs/v1", libraries.TrainRuns("/api/train/v2/runs/v1")},
 

@@ -144,7 +144,7 @@ func known(text string, some ...string) string {
 // count from that moment. A whole dashboard shows the session's whole life, since the frontend always asks for its last five minutes, or
 // the last of it that the page's own form names.
 func rangeOf(r *request.Request, query url.Values, onePanel bool) (from, to time.Time) {
-	begin, end := lifeOf(r)
+	begin, end := r.Life()
 	from, to = begin, end
 	if onePanel || absolute(query.Get("from")) && absolute(query.Get("to")) {
 		from, to = timeOf(query.Get("from"), begin, end, begin), timeOf(query.Get("to"), begin, end, end)
@@ -159,28 +159,6 @@ func rangeOf(r *request.Request, query url.Values, onePanel bool) (from, to time
 		to = from.Add(scrapeInterval)
 	}
 	return from, to
-}
-
-// lifeOf is when the session began and when it ended, up to the moment shown. Its events may have begun before, and gone on after, what the
-// list of sessions has.
-func lifeOf(r *request.Request) (begin, end time.Time) {
-	begin, end = r.Began, r.Ended
-	if first := time.Unix(0, r.Session.Start); r.Session.Start != 0 && (begin.IsZero() || first.Before(begin)) {
-		begin = first
-	}
-	if last := time.Unix(0, r.Session.End); r.Session.End != 0 && last.After(end) {
-		end = last
-	}
-	switch {
-	case r.At != 0:
-		end = time.Unix(0, r.At)
-	case end.IsZero() || r.Running != nil && r.Running(r.Context()):
-		end = time.Now()
-	}
-	if begin.IsZero() || begin.After(end) {
-		begin = end.Add(-time.Hour)
-	}
-	return begin, end
 }
 
 // absolute says whether a time counts from no other.

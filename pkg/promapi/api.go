@@ -95,7 +95,16 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 		writeError(w, asAPIError(badData("form", err)))
 		return
 	}
-	ctx, done, err := a.start(r)
+	timeout := a.opts.Timeout
+	if asked := r.Form.Get("timeout"); asked != "" {
+		d, err := parseDuration(asked)
+		if err != nil || d <= 0 {
+			writeError(w, asAPIError(badData("timeout", err)))
+			return
+		}
+		timeout = min(timeout, d)
+	}
+	ctx, done, err := a.start(r.Context(), timeout)
 	if err != nil {
 		writeError(w, asAPIError(err))
 		return
@@ -114,25 +123,17 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 }
 
 // start waits for a slot and bounds the time.
-func (a *API) start(r *http.Request) (context.Context, func(), error) {
-	timeout := a.opts.Timeout
-	if asked := r.Form.Get("timeout"); asked != "" {
-		d, err := parseDuration(asked)
-		if err != nil || d <= 0 {
-			return nil, nil, badData("timeout", err)
-		}
-		timeout = min(timeout, d)
-	}
+func (a *API) start(ctx context.Context, timeout time.Duration) (context.Context, func(), error) {
 	wait := time.NewTimer(a.opts.Wait)
 	defer wait.Stop()
 	select {
 	case a.slots <- struct{}{}:
 	case <-wait.C:
 		return nil, nil, &apiError{http.StatusServiceUnavailable, "unavailable", errors.New("too many queries are being answered: try again in some seconds")}
-	case <-r.Context().Done():
-		return nil, nil, context.Cause(r.Context())
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	return ctx, func() { cancel(); <-a.slots }, nil
 }
 

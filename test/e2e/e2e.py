@@ -141,6 +141,7 @@ class Scenario:
         record.say("comparing panels")
         dashboards = lab.head.tmp_ray / self.session(lab) / "metrics/grafana/dashboards"
         name = f"{NAMESPACE}/{CLUSTER}/{self.session(lab)}"
+        panels.datasets(self.report, base, checks.get_json(f"{base}/api/jobs/"))
         panels.watched(self.report, read, panels.raw(base, ended))
         panels.exported(self.report, base, ROOT / "build/historyserver", name, store.environment, dashboards, began, ended, self.work / "exported")
 

@@ -170,6 +170,12 @@ def watched(report, theirs, ours):
     report.none("series of which Prometheus lost samples", lost)
 
 
+def datasets(report, base, jobs):
+    """Columns of Ray Data that Ray's dashboard takes from Prometheus: filled, though none was configured."""
+    found = [d for j in jobs if j["job_id"] for d in checks.get_json(f"{base}/api/data/datasets/{j['job_id']}")["datasets"]]
+    report.check("datasets have the rows that metrics tell", any(float(o["ray_data_output_rows"]["max"]) for d in found for o in d["operators"]))
+
+
 def crossing(theirs, ours):
     """The first sample of a counter that is not between its neighbours in the other reader's samples, unless it was reset."""
     if any(b[1] < a[1] for v in (theirs, ours) for a, b in zip(v, v[1:])):

@@ -1,14 +1,175 @@
 package libraries
 
 import (
+	"context"
+	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
 
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset.
-func Datasets(w http.ResponseWriter, r *request.Request) error {
-	return request.SavedOr("/api/data/datasets/"+url.PathEscape(r.Params["job_id"]), request.Constant(pyjson.Obj("datasets", []any{})))(w, r)
+// Metrics are the stored metrics of sessions.
+type Metrics interface {
+	// Values calls see with each series that a PromQL expression has at a moment, and gives its labels by name.
+	Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error
+}
+
+// Data answers for Ray Data. Metrics may be nil: nothing is stored.
+type Data struct{ Metrics Metrics }
+
+// Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard asks Prometheus for some columns
+// (ray/dashboard/modules/data/data_head.py) and leaves 0 where it has none; then they are filled from the stored metrics.
+func (d Data) Datasets(w http.ResponseWriter, r *request.Request) error {
+	value, _, err := request.Saved(r, "/api/data/datasets/"+url.PathEscape(r.Params["job_id"]))
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		value = pyjson.Obj("datasets", []any{})
+	}
+	if saved, ok := value.(*pyjson.Object); ok && d.Metrics != nil {
+		figures, err := d.figures(r, emptyColumns(saved))
+		switch {
+		case r.Context().Err() != nil:
+			return err
+		case err == nil:
+			value = withFigures(saved, figures)
+		default:
+			r.Log.WithError(err).Warn("columns of datasets that come from metrics stay empty")
+		}
+	}
+	return reply.JSON(w, http.StatusOK, value)
+}
+
+const (
+	// maxColumns bounds the columns that are asked for; Ray 2.60 has 6.
+	maxColumns = 32
+	// windowStep is the distance of the moments whose maximum is sought: collectors read metrics each 15 s.
+	windowStep = 15 * time.Second
+	maxSteps   = 10_000
+)
+
+// metricColumn is a column that holds a metric's figures.
+var metricColumn = regexp.MustCompile(`^ray_data_[a-z_]{1,60}$`)
+
+// figure names a figure: "value" or "max" in a column of a dataset's row, or of one of its operators'.
+type figure struct{ dataset, operator, column, name string }
+
+// rows gives the rows of datasets and operators, which carry the same columns.
+func rows(saved *pyjson.Object) iter.Seq[*pyjson.Object] {
+	return func(yield func(*pyjson.Object) bool) {
+		for _, v := range saved.List("datasets") {
+			dataset, _ := v.(*pyjson.Object)
+			if !yield(dataset) {
+				return
+			}
+			for _, v := range dataset.List("operators") {
+				if operator, _ := v.(*pyjson.Object); !yield(operator) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// emptyColumns gives the columns of metrics; none if a Prometheus filled any of them while the cluster ran.
+func emptyColumns(saved *pyjson.Object) map[string]bool {
+	columns := make(map[string]bool)
+	for row := range rows(saved) {
+		for name, v := range row.All() {
+			figures, ok := v.(*pyjson.Object)
+			if !ok || !metricColumn.MatchString(name) || !columns[name] && len(columns) == maxColumns {
+				continue
+			}
+			for _, v := range figures.All() {
+				if v != pyjson.Number("0") {
+					return nil
+				}
+			}
+			columns[name] = true
+		}
+	}
+	return columns
+}
+
+// figures asks for the columns' figures, spelled as Prometheus does. Ray looks back an hour for the maximum; here it is that of the
+// session's whole life, so that a dataset which ended long before the cluster has one too.
+func (d Data) figures(r *request.Request, columns map[string]bool) (map[figure]string, error) {
+	found := make(map[figure]string)
+	begin, end := r.Life()
+	running := r.Running != nil && r.Running(r.Context())
+	life := max(end.Sub(begin), windowStep)
+	step := max(windowStep, life/maxSteps)
+	for column := range columns {
+		for _, by := range []string{"dataset", "dataset, operator"} {
+			sum := fmt.Sprintf("sum by (%s) (%s)", by, column)
+			highest := fmt.Sprintf("max_over_time(%s[%dms:%dms])", sum, life.Milliseconds(), step.Milliseconds())
+			for name, expression := range map[string]string{"value": sum, "max": highest} {
+				err := d.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression, func(label func(string) string, value float64) {
+					found[figure{label("dataset"), label("operator"), column, name}] = strconv.FormatFloat(value, 'f', -1, 64)
+				})
+				if err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// withFigures gives a copy that has the figures found.
+func withFigures(saved *pyjson.Object, found map[figure]string) *pyjson.Object {
+	if len(found) == 0 {
+		return saved
+	}
+	return withRows(saved, "datasets", func(dataset *pyjson.Object) *pyjson.Object {
+		id := dataset.String("dataset")
+		filled := withRows(dataset, "operators", func(operator *pyjson.Object) *pyjson.Object {
+			return filledRow(operator, id, operator.String("operator"), found)
+		})
+		return filledRow(filled, id, "", found)
+	})
+}
+
+// withRows gives a copy of an object with each row of a list replaced.
+func withRows(of *pyjson.Object, key string, replace func(*pyjson.Object) *pyjson.Object) *pyjson.Object {
+	list := slices.Clone(of.List(key))
+	for i, v := range list {
+		if row, ok := v.(*pyjson.Object); ok {
+			list[i] = replace(row)
+		}
+	}
+	if list == nil {
+		return of
+	}
+	out := of.Clone()
+	out.Set(key, list)
+	return out
+}
+
+func filledRow(row *pyjson.Object, dataset, operator string, found map[figure]string) *pyjson.Object {
+	out := row.Clone()
+	for column, v := range row.All() {
+		figures, ok := v.(*pyjson.Object)
+		if !ok {
+			continue
+		}
+		filled := figures.Clone()
+		for name := range figures.All() {
+			if value, has := found[figure{dataset, operator, column, name}]; has {
+				filled.Set(name, value)
+			}
+		}
+		out.Set(column, filled)
+	}
+	return out
 }

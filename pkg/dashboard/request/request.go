@@ -66,3 +66,25 @@ func (r *Request) Query() url.Values {
 	}
 	return r.query
 }
+
+// Life is when the session began and when it ended, up to the moment shown. Its events may have begun before, and gone on after, what the
+// list of sessions has.
+func (r *Request) Life() (begin, end time.Time) {
+	begin, end = r.Began, r.Ended
+	if first := time.Unix(0, r.Session.Start); r.Session.Start != 0 && (begin.IsZero() || first.Before(begin)) {
+		begin = first
+	}
+	if last := time.Unix(0, r.Session.End); r.Session.End != 0 && last.After(end) {
+		end = last
+	}
+	switch {
+	case r.At != 0:
+		end = time.Unix(0, r.At)
+	case end.IsZero() || r.Running != nil && r.Running(r.Context()):
+		end = time.Now()
+	}
+	if begin.IsZero() || begin.After(end) {
+		begin = end.Add(-time.Hour)
+	}
+	return begin, end
+}

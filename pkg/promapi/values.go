@@ -1,0 +1,39 @@
+package promapi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+)
+
+// Stored asks for the stored metrics of single sessions.
+type Stored struct {
+	API       *API
+	Databases *metrics.Databases
+}
+
+// Values calls see with each series that an expression has at a moment. It takes its turn among the API's queries, within the same limits.
+func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error {
+	ctx, done, err := s.API.start(ctx, s.API.opts.Timeout)
+	if err != nil {
+		return err
+	}
+	defer done()
+	session := Session{Name: ref.Name, Open: func() *metrics.Database { return s.Databases.Of(ref, running) }}
+	query, err := s.API.engine.NewInstantQuery(ctx, queryable{[]Session{session}, at.UnixMilli()}, nil, expression, at)
+	if err != nil {
+		return fmt.Errorf("query %q: %w", expression, err)
+	}
+	defer query.Close()
+	vector, err := query.Exec(ctx).Vector()
+	if err != nil {
+		return fmt.Errorf("query %q: %w", expression, err)
+	}
+	for _, series := range vector {
+		see(series.Metric.Get, series.F)
+	}
+	return nil
+}
