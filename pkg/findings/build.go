@@ -78,6 +78,7 @@ type builder struct {
 	unread                int   // logs that the bounds left out
 	missing               []string
 	counts                Counts
+	refused               []refusal
 }
 
 // build makes the report. The memory of the logs that it reads is reserved first.
@@ -102,7 +103,7 @@ func build(r *request.Request, running bool) (*Report, error) {
 	}
 	// Each step may refer to what the steps before it found.
 	for _, step := range []func(context.Context) error{
-		b.readJobs, b.readNodes, b.readDeaths, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending, b.readServe, b.readLibraries, b.readDrivers,
+		b.readJobs, b.readNodes, b.readDeaths, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending, b.readRefusals, b.readServe, b.readLibraries, b.readDrivers,
 	} {
 		if err := step(r.Context()); err != nil {
 			return nil, err

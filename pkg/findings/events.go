@@ -3,6 +3,7 @@ package findings
 import (
 	"context"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,12 +75,50 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	case label == "RAY_NODE_REMOVED" && b.lost[node] != nil:
 		b.lost[node].show(evident)
 	case noNodeType.MatchString(message):
-		f := b.find(Unschedulable, "autoscaler"+normalised(message))
-		f.Title = clip("The autoscaler could not provide what was asked for: "+firstSentence(message), maxTitleText)
-		f.happened(at, false)
-		f.Severity = Warning
-		f.show(evident)
+		b.refused = append(b.refused, refusal{demandIn(message), at, evident})
 	}
+}
+
+// refusal is what the autoscaler said about a demand that no type of node fulfils.
+type refusal struct {
+	demand  string // as resourceText writes it
+	at      int64
+	evident Evidence
+}
+
+// amount is one resource in Python's spelling of a demand, {'CPU': 1.0, 'GPU': 8.0}.
+var amount = regexp.MustCompile(`'([^']{1,200})': ([0-9.]{1,20})`)
+
+func demandIn(message string) string {
+	demand := map[string]float64{}
+	for _, m := range amount.FindAllStringSubmatch(clip(message, maxText), -1) {
+		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
+			demand[m[1]] = n
+		}
+	}
+	return resourceText(demand)
+}
+
+// readRefusals shows what the autoscaler said where something waited for it; what is not known to have waited is a finding of its own.
+func (b *builder) readRefusals(context.Context) error {
+	for _, said := range b.refused {
+		known := false
+		for _, f := range b.all {
+			if f.demand == said.demand {
+				f.show(said.evident)
+				known = true
+			}
+		}
+		if known {
+			continue
+		}
+		f := b.find(Unschedulable, "autoscaler"+said.demand)
+		f.Title = clip("The autoscaler could not provide what was asked for: "+firstSentence(said.evident.Text), maxTitleText)
+		f.happened(said.at, false)
+		f.Severity = Warning
+		f.show(said.evident)
+	}
+	return nil
 }
 
 func (b *builder) has(kind string) bool {

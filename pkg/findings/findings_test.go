@@ -191,6 +191,49 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
+// jobCases are recorded clusters that ran one submitted job after the other, and what the root cause of each job's failure must say: its
+// kind, and what its title and evidence hold.
+var jobCases = map[string]map[string]struct{ kind, find string }{
+	"jobs-2.60": {
+		"driver_error": {findings.JobFailed, `(?s)KeyError: 'checkpoint_path'.*File "`},
+		"missing":      {findings.Entrypoint, "can't open file '/app/no_such_train.py'"},
+		"segv":         {findings.WorkerDied, "(?s)segv died: SIGSEGV"},
+		"gpus":         {findings.Unschedulable, "(?s)needs_gpus could never be scheduled.*8 GPU.*no node has any GPU"},
+		"tokenizer":    {findings.ActorDied, "Tokenizer could not be created.*FileNotFoundError.*no-vocab.json"},
+	},
+}
+
+// TestJobs: each failed job is explained by its own cause.
+func TestJobs(t *testing.T) {
+	for name, cases := range jobCases {
+		t.Run(name, func(t *testing.T) {
+			dir, ref := cluster(t, name)
+			r := report(t, load(t, dir, ref, nil))
+			byID := map[string]*findings.Finding{}
+			for _, f := range r.Findings {
+				byID[f.ID] = f
+			}
+			for job, want := range cases {
+				i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool {
+					return f.SubmissionID == job && slices.ContainsFunc(f.Entities, func(e findings.Entity) bool { return e.Type == "job" })
+				})
+				if i < 0 {
+					t.Errorf("nothing is said of job %s", job)
+					continue
+				}
+				root := r.Findings[i]
+				for len(root.Because) > 0 {
+					root = byID[root.Because[0]]
+				}
+				if root.Kind != want.kind || !regexp.MustCompile(want.find).MatchString(text(root)) {
+					t.Errorf("job %s is explained by a finding %s, want %s like %s:\n%s", job, root.Kind, want.kind, want.find, text(root))
+				}
+			}
+			checkOrder(t, r)
+		})
+	}
+}
+
 // checkOrder: causes come before what followed from them, and are among the findings.
 func checkOrder(t *testing.T, r *findings.Report) {
 	t.Helper()

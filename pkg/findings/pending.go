@@ -307,6 +307,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 			f.Severity = Warning // others were at work: waiting is how queues are
 		}
 	}
+	f.demand = key
 	f.named(name)
 	f.of(job)
 	f.happened(at, false)
@@ -355,6 +356,9 @@ func (b *builder) lacking(resources map[string]float64) string {
 		return ""
 	}
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
+		if most[r] == 0 {
+			return "no node has any " + r
+		}
 		if most[r] < resources[r] {
 			return fmt.Sprintf("the most that one node has is %g %s", most[r], r)
 		}

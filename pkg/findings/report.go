@@ -136,6 +136,7 @@ type finding struct {
 	lasting     int       // occurrences that no retry made good
 	recovered   int       // occurrences that a retry made good
 	because     []*finding
+	demand      string          // the resources that were asked for; "" if it is not about that
 	names       []string        // of functions, actors and nodes that failed, in the order they were seen
 	seen        map[string]bool // entities
 	shown       map[string]bool // evidence, without what differs between occurrences
