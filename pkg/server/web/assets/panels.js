@@ -42,10 +42,10 @@ function format(value, unit) {
   return Number(value.toFixed(digits)).toLocaleString("en") + names[i];
 }
 
-// clock writes times in the zone that the dashboard shows.
+// clock writes times, as ISO 8601 does, in the zone that the dashboard shows.
 function clock(options) {
   for (const timeZone of [page.timezone, "UTC"]) {
-    try { return new Intl.DateTimeFormat("en-GB", { timeZone: timeZone || "UTC", hourCycle: "h23", ...options }); } catch (error) { /* no such zone */ }
+    try { return new Intl.DateTimeFormat("sv-SE", { timeZone: timeZone || "UTC", hourCycle: "h23", ...options }); } catch (error) { /* no such zone */ }
   }
 }
 const exact = clock({ dateStyle: "short", timeStyle: "medium" });
