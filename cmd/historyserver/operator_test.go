@@ -171,3 +171,26 @@ func TestVerifyFails(t *testing.T) {
 		t.Errorf("damage is told as %q, %v", out, err)
 	}
 }
+
+// TestGrep: the lines of a session and of a cluster's sessions, for people and for programs.
+func TestGrep(t *testing.T) {
+	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
+	out := mustRun(t, "grep", "Initializing", recorded, "-C", "1", dir)
+	if lines := strings.Split(out, "\n"); !strings.Contains(out, "Initializing") || !strings.HasPrefix(lines[len(lines)-2], "# ") || strings.Contains(out, "not complete") {
+		t.Errorf("it prints %.2000s", out)
+	}
+	out = mustRun(t, "grep", `rayl[e]t`, "default/lab", "--regexp", "--files=raylet*", "--level=info", "--limit=3", "-o", "json", dir)
+	var last struct {
+		Type     string
+		Reported int
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Type != "end" || last.Reported != 3 {
+		t.Errorf("it ends with %+v, %v", last, err)
+	}
+	for _, args := range [][]string{{"x", "default/none"}, {"(", "default/lab", "--regexp"}, {"x", "default/lab", "--from=yesterday"}, {"x", "default/lab", "--level=loud"}} {
+		if _, err := runCommand(t, append([]string{"grep", dir}, args...)...); err == nil {
+			t.Errorf("%q is done", args)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 // LogEnd is how many bytes of a log there were at a moment (Unix nanoseconds), as its routes show it then. 0 is the session's end.
@@ -38,4 +39,13 @@ func (d *Dashboard) about(ctx context.Context, s *session.Session) (*request.Req
 		return nil, err
 	}
 	return &request.Request{Request: asked, Session: s, Env: d.env}, nil
+}
+
+// LogOffset is where the first line of a log begins that is not before a moment (Unix nanoseconds).
+func (d *Dashboard) LogOffset(ctx context.Context, s *session.Session, f *sessionlogs.File, moment int64) (int64, error) {
+	r, err := d.about(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	return logs.Offset(r, f, moment)
 }

@@ -34,6 +34,8 @@ func (s *Server) addLogs(ws *restful.WebService) {
 	if s.opts.Dashboard == nil {
 		return
 	}
+	s.get(ws, "/search", s.searchPage)
+	s.get(ws, "/log", s.logPage)
 	s.get(ws, "/api/history/search", s.searchSession)
 }
 
@@ -43,29 +45,23 @@ func (s *Server) searchSession(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	c, err := choose(r)
+	l, err := s.loadChosen(r)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
-	e, loaded, release, err := s.load(ctx, c)
-	cancel()
+	defer l.release()
+	if err := s.withDriver(r.Context(), l.session, &q.Selection); err != nil {
+		return err
+	}
+	source, err := s.logsOf(r.Context(), l.entry, l.session)
 	if err != nil {
 		return err
 	}
-	defer release()
-	if err := s.withDriver(r.Context(), loaded, &q.Selection); err != nil {
-		return err
-	}
-	source, err := s.logsOf(r.Context(), e, loaded)
-	if err != nil {
-		return err
-	}
-	if c.at != 0 {
+	if l.at != 0 {
 		source.End = func(ctx context.Context, node rayid.Node, file string) (int64, error) {
-			return s.opts.Dashboard.LogEnd(ctx, loaded, c.at, node, file)
+			return s.opts.Dashboard.LogEnd(ctx, l.session, l.at, node, file)
 		}
-		source.Link = lineLink(fmt.Sprintf("%sat/%d/", sessionPath(e), c.at/int64(time.Millisecond)))
+		source.Link = lineLink(fmt.Sprintf("%sat/%d/", sessionPath(l.entry), l.at/int64(time.Millisecond)))
 	}
 	return s.search(w, r, q, func(yield func(logsearch.Source, error) bool) { yield(source, nil) })
 }

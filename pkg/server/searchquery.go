@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -54,15 +55,23 @@ func (p *params) fail(name, want string) {
 }
 
 func (p *params) int(name string) int {
+	n := p.int64(name)
+	if n > math.MaxInt32 {
+		p.fail(name, "a smaller number")
+	}
+	return int(n)
+}
+
+func (p *params) int64(name string) int64 {
 	text := p.form.Get(name)
 	if text == "" {
 		return 0
 	}
-	n, err := strconv.ParseInt(text, 10, 32)
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
 		p.fail(name, "a whole number from 0 on")
 	}
-	return int(n)
+	return n
 }
 
 func (p *params) bool(name string) bool {

@@ -23,6 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/logview"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -72,7 +73,9 @@ type Server struct {
 	router    *restful.Container
 	handler   http.Handler
 	draining  atomic.Bool
-	searches  chan struct{} // has one for each search of logs under way
+	// lineIndexes are of the logs that were looked at last.
+	lineIndexes logview.Indexes
+	searches    chan struct{} // has one for each search of logs under way
 }
 
 // New makes a server of its parts, which it does not own.

@@ -74,7 +74,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
         make("span", { class: "what", title: `${cluster} in ${namespace}, ${session}` },
           make("span", { class: "wide" }, "Stored session of "), make("b", {}, cluster), make("span", { class: "faint" }, " in " + namespace)),
-        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, this.replayButton, this.shareButton,
+        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, make("a", { href: new URL("search", this.session).href }, "Search logs"), this.replayButton, this.shareButton,
         make("a", { href: new URL("homepage", this.root).href }, "All sessions")));
   }
 

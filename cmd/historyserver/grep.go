@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/logline"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// grepFlags are the flags of grep that are not its query's own fields.
+type grepFlags struct {
+	level, from, to string
+	context         int
+}
+
+func grepCommand(o *operator) (*cobra.Command, runFunc) {
+	var q logsearch.Query
+	var flags grepFlags
+	cmd := &cobra.Command{
+		Use:   "grep pattern {namespace/cluster | session | namespace/cluster/session | namespace/cluster/latest}",
+		Short: "Search the logs of a session, or of all sessions of a cluster",
+		Args:  cobra.ExactArgs(2),
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
+	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "find the pattern in any case")
+	fs.StringVar(&q.Node, "node", "", "search only nodes whose ID begins so")
+	fs.StringVar(&q.Files, "files", "", "search only logs whose name matches this pattern, such as 'worker-*.out' or 'old/*'")
+	fs.StringVar(&q.Job, "job", "", "search only logs of the job with this ID, such as 01000000")
+	fs.StringVar(&q.Submission, "submission", "", "search only the driver's log of the submission with this ID; with --job, also the job's")
+	fs.StringVar(&flags.level, "level", "", "only lines of this level or a more serious one: debug, info, warning, error or fatal")
+	fs.StringVar(&flags.from, "from", "", "only lines from this time on, such as 2026-11-20T23:20:00Z")
+	fs.StringVar(&flags.to, "to", "", "only lines before this time")
+	fs.IntVarP(&flags.context, "context", "C", 0, "lines to print before and after each match, at most 20")
+	fs.IntVar(&q.Lines, "limit", logsearch.DefaultLines, "matching lines to print; further ones are counted")
+	settings.DurationVar(fs, &q.Timeout, "search-timeout", logsearch.MaxTimeout, "time after which the search ends with what it has found, at most 10m")
+	return cmd, func(ctx context.Context, args []string) error {
+		q.Pattern = args[0]
+		if err := flags.complete(&q); err != nil {
+			return err
+		}
+		entries, err := o.clusterOrNamed(ctx, args[1])
+		if err != nil {
+			return err
+		}
+		return o.grep(ctx, &q, entries)
+	}
+}
+
+// complete reads the flags that are texts.
+func (f *grepFlags) complete(q *logsearch.Query) (err error) {
+	q.Before, q.After = f.context, f.context
+	if q.Level, err = logline.ParseLevel(f.level); err != nil {
+		return err
+	}
+	if q.From, err = dashboard.ParseAt(f.from); err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	if q.To, err = dashboard.ParseAt(f.to); err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	return q.Prepare()
+}
+
+// clusterOrNamed returns the sessions of a cluster, named as namespace/cluster, or a named session.
+func (o *operator) clusterOrNamed(ctx context.Context, name string) ([]catalog.Entry, error) {
+	if strings.Count(name, "/") != 1 {
+		return o.entries(ctx, []string{name})
+	}
+	all, err := o.entries(ctx, nil)
+	of := slices.DeleteFunc(slices.Clone(all), func(e catalog.Entry) bool { return e.Ref.Namespace+"/"+e.Ref.Cluster != name })
+	if err == nil && len(of) == 0 {
+		err = fmt.Errorf("%w: %s; `historyserver ls` lists the stored sessions", catalog.ErrNoSession, name)
+	}
+	return of, err
+}
+
+// grep prints the lines of sessions that match, with --output=json the records of a search, a line each.
+func (o *operator) grep(ctx context.Context, q *logsearch.Query, entries []catalog.Entry) error {
+	out := bufio.NewWriter(o.out)
+	p := &matchPrinter{w: out, sessions: len(entries) > 1}
+	emit := p.print
+	if o.output == "json" {
+		encode := json.NewEncoder(out)
+		emit = func(r logsearch.Record) error { return encode.Encode(r) }
+	}
+	err := logsearch.Run(ctx, q, o.logSources(ctx, entries), func(r logsearch.Record) error {
+		if err := emit(r); err != nil {
+			return err
+		}
+		return out.Flush()
+	})
+	if err != nil {
+		return fmt.Errorf("search logs: %w", err)
+	}
+	return nil
+}
+
+// logSources lists the logs of sessions when their turn comes.
+func (o *operator) logSources(ctx context.Context, entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
+	facts := dashboard.New(dashboard.Options{Log: o.log})
+	return func(yield func(logsearch.Source, error) bool) {
+		for _, e := range entries {
+			var zone *time.Location
+			listed, err := session.List(ctx, o.store, o.storage.Root, e.Ref)
+			if err == nil {
+				zone, err = facts.Zone(ctx, listed)
+			}
+			if err != nil {
+				yield(logsearch.Source{}, err)
+				return
+			}
+			if !yield(logsearch.Source{Session: e.Ref.Name, Logs: listed.Logs, Zone: zone}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// matchPrinter prints matches as grep does.
+type matchPrinter struct {
+	w        io.Writer
+	sessions bool // of several sessions, so that each is named
+}
+
+func (p *matchPrinter) print(record logsearch.Record) error {
+	switch r := record.(type) {
+	case *logsearch.Match:
+		return p.match(r)
+	case *logsearch.File:
+		if r.Problem != "" {
+			return p.line("# %.8s/%s: not all of it was searched: %s", r.NodeID, r.File, r.Problem)
+		}
+	case *logsearch.End:
+		text := fmt.Sprintf("# %s, %d printed; %s of %s searched in %.1f s", human.Count(int(r.Matches), "matching line"), r.Reported, human.Bytes(r.Bytes), human.Count(r.Files, "log"), r.Seconds)
+		if !r.Complete {
+			text += "; not complete: limited by " + strings.Join(r.Why, ", ")
+		}
+		if r.Undated > 0 {
+			text += fmt.Sprintf("; %s without a time left out", human.Count(int(r.Undated), "line"))
+		}
+		return p.line("%s", text)
+	}
+	return nil
+}
+
+func (p *matchPrinter) match(m *logsearch.Match) error {
+	name := fmt.Sprintf("%.8s/%s", m.NodeID, m.File)
+	if p.sessions {
+		name = m.Session + "/" + name
+	}
+	for i, text := range m.Before {
+		if err := p.line("%s-%d-%s", name, m.Line-int64(len(m.Before)-i), printable(text)); err != nil {
+			return err
+		}
+	}
+	if err := p.line("%s:%d:%s", name, m.Line, printable(m.Text)); err != nil {
+		return err
+	}
+	for i, text := range m.After {
+		if err := p.line("%s-%d-%s", name, m.Line+int64(i)+1, printable(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *matchPrinter) line(format string, values ...any) error {
+	_, err := fmt.Fprintf(p.w, format+"\n", values...)
+	return err
+}
+
+// printable replaces control characters: what a log holds must not act on a terminal.
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 {
+			return '\uFFFD'
+		}
+		return c
+	}, text)
+}

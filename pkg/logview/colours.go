@@ -1,0 +1,99 @@
+package logview
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// Span is a part of a line in one style. Class holds names of CSS classes: "bold", "fg0" to "fg15", or none.
+type Span struct{ Class, Text string }
+
+// Colours splits a line at the sequences by which terminals choose colours (ECMA-48, SGR) and leaves out all other control sequences.
+func Colours(line []byte) []Span {
+	var spans []Span
+	var s style
+	for len(line) > 0 {
+		n := bytes.IndexByte(line, 0x1b)
+		if n < 0 {
+			n = len(line)
+		}
+		if n > 0 {
+			spans = append(spans, Span{s.class(), printable(line[:n])})
+		}
+		if line = line[n:]; len(line) > 0 {
+			var params string
+			var final byte
+			params, final, line = sequence(line)
+			if final == 'm' {
+				s.apply(params)
+			}
+		}
+	}
+	return spans
+}
+
+// sequence reads the control sequence that b starts with, ESC [ … final. Of another escape it takes only the ESC.
+func sequence(b []byte) (params string, final byte, rest []byte) {
+	if len(b) < 2 || b[1] != '[' {
+		return "", 0, b[1:]
+	}
+	n := 2
+	for n < len(b) && b[n] >= 0x20 && b[n] <= 0x3f {
+		n++
+	}
+	if n == len(b) {
+		return "", 0, nil
+	}
+	return string(b[2:n]), b[n], b[n+1:]
+}
+
+// style is what a terminal would write in.
+type style struct {
+	bold   bool
+	colour int // 1 to 16; 0 is the page's own
+}
+
+func (s *style) apply(params string) {
+	for param := range strings.SplitSeq(params, ";") {
+		n, err := strconv.Atoi(param)
+		switch {
+		case param == "", err == nil && n == 0:
+			*s = style{}
+		case err != nil:
+		case n == 1:
+			s.bold = true
+		case n == 22:
+			s.bold = false
+		case n >= 30 && n <= 37:
+			s.colour = n - 29
+		case n >= 90 && n <= 97:
+			s.colour = n - 81
+		case n == 39:
+			s.colour = 0
+		case n == 38 || n == 48:
+			return // colours by number take parameters of their own
+		}
+	}
+}
+
+func (s style) class() string {
+	var names []string
+	if s.bold {
+		names = append(names, "bold")
+	}
+	if s.colour > 0 {
+		names = append(names, "fg"+strconv.Itoa(s.colour-1))
+	}
+	return strings.Join(names, " ")
+}
+
+// printable replaces what is no text, and leaves out control characters other than tabs.
+func printable(b []byte) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 {
+			return -1
+		}
+		return c
+	}, string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))
+}

@@ -1,0 +1,110 @@
+package logview
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// indexStep is the distance of two marks of an index, in bytes: a log of 10 GB has 1,200 marks.
+const indexStep = 8 << 20
+
+// Index knows the numbers of a log's lines. It counts as far as it is asked, and remembers. It is safe for concurrent use.
+type Index struct {
+	mu    sync.Mutex
+	marks []int64 // line ends before each step; the first mark is of the second step
+}
+
+// before counts the line ends before a step. If the context ends it is counted on next time.
+func (x *Index) before(ctx context.Context, f *sessionlogs.File, step int64) (int64, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for int64(len(x.marks)) < step {
+		from := int64(len(x.marks)) * indexStep
+		n, err := count(ctx, f, from, from+indexStep)
+		if err != nil {
+			return 0, err
+		}
+		if last := len(x.marks) - 1; last >= 0 {
+			n += x.marks[last]
+		}
+		x.marks = append(x.marks, n)
+	}
+	if step == 0 {
+		return 0, nil
+	}
+	return x.marks[step-1], nil
+}
+
+// Number is the number of the line that begins at an offset.
+func (x *Index) Number(ctx context.Context, f *sessionlogs.File, offset int64) (int64, error) {
+	step := offset / indexStep
+	before, err := x.before(ctx, f, step)
+	if err != nil {
+		return 0, err
+	}
+	n, err := count(ctx, f, step*indexStep, offset)
+	return before + n + 1, err
+}
+
+// Offset is where a line begins, or where the log ends if it has fewer lines.
+func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (int64, error) {
+	if line <= 1 {
+		return 0, nil
+	}
+	step := int64(0)
+	for ; (step+1)*indexStep < f.Size(); step++ {
+		if n, err := x.before(ctx, f, step+1); err != nil {
+			return 0, err
+		} else if n >= line-1 {
+			break
+		}
+	}
+	before, err := x.before(ctx, f, step)
+	if err != nil {
+		return 0, err
+	}
+	end := place{wanted: line - 1 - before}
+	err = f.WriteRange(ctx, &end, step*indexStep, f.Size())
+	switch {
+	case end.wanted == 0:
+		return step*indexStep + end.bytes, nil
+	case err != nil:
+		return 0, err
+	}
+	return f.Size(), nil
+}
+
+// count counts the line ends in a range.
+func count(ctx context.Context, f *sessionlogs.File, from, to int64) (int64, error) {
+	var n ends
+	err := f.WriteRange(ctx, &n, from, to)
+	return int64(n), err
+}
+
+// ends counts the line ends that are written to it.
+type ends int64
+
+func (n *ends) Write(p []byte) (int, error) {
+	*n += ends(bytes.Count(p, []byte{'\n'}))
+	return len(p), nil
+}
+
+// place stops writing behind the wanted-th line end, and knows how many bytes that took.
+type place struct{ wanted, bytes int64 }
+
+func (p *place) Write(b []byte) (int, error) {
+	for rest := b; p.wanted > 0; {
+		n := bytes.IndexByte(rest, '\n')
+		if n < 0 {
+			p.bytes += int64(len(rest))
+			return len(b), nil
+		}
+		p.bytes += int64(n) + 1
+		p.wanted--
+		rest = rest[n+1:]
+	}
+	return 0, errFound
+}

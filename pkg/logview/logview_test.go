@@ -1,0 +1,157 @@
+package logview
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// stored is a log in two chunks, and the bytes that were read of it.
+func stored(t *testing.T, text []byte) (*sessionlogs.File, *memstore.Store) {
+	t.Helper()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	store := memstore.New()
+	set := sessionlogs.New(store)
+	for _, chunk := range [][2]int{{0, len(text) / 3}, {len(text) / 3, len(text)}} {
+		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), int64(chunk[0]), layout.Plain)
+		store.Objects[key] = text[chunk[0]:chunk[1]]
+		o, err := layout.ParseObject("log", ref, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Add(o, blob.Object{Key: key, Size: int64(chunk[1] - chunk[0])})
+	}
+	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, store
+}
+
+// numbered is a log of 24 MiB whose lines say their numbers, and some lines that are longer than a page.
+func numbered() []byte {
+	var b bytes.Buffer
+	for n := 1; b.Len() < 3*indexStep; n++ {
+		fmt.Fprintf(&b, "line %d%s\n", n, strings.Repeat(".", n%100))
+		if n%50_000 == 0 {
+			b.Truncate(b.Len() - 1)
+			b.WriteString(strings.Repeat("x", 2*pageBytes) + "\n")
+		}
+	}
+	return b.Bytes()
+}
+
+func TestIndex(t *testing.T) {
+	text := numbered()
+	f, store := stored(t, text)
+	x := &Index{}
+	for _, line := range []int64{1, 2, 999, 150_000, 60_000, 300_000, 50_001} {
+		offset, err := x.Offset(t.Context(), f, line)
+		if err != nil || !bytes.HasPrefix(text[offset:], fmt.Appendf(nil, "line %d", line)) {
+			t.Fatalf("line %d begins at %d with %.20q, %v", line, offset, text[offset:], err)
+		}
+		if n, err := x.Number(t.Context(), f, offset); n != line || err != nil {
+			t.Errorf("the line at %d is %d, %v; want %d", offset, n, err, line)
+		}
+	}
+	if offset, err := x.Offset(t.Context(), f, 1<<40); offset != f.Size() || err != nil {
+		t.Errorf("a line that is not there is at %d, %v", offset, err)
+	}
+	store.Read.Store(0)
+	if _, err := x.Number(t.Context(), f, 2*indexStep+100); err != nil || store.Read.Load() > 100 {
+		t.Errorf("%d bytes were read again, %v", store.Read.Load(), err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := (&Index{}).Number(gone, f, f.Size()); err == nil {
+		t.Error("it counts for nobody")
+	}
+}
+
+// TestPages: pages from the first to the last hold every byte once, and those back to the first begin where others do.
+func TestPages(t *testing.T) {
+	text := numbered()
+	f, _ := stored(t, text)
+	lines := 0
+	for at := int64(0); at < f.Size(); {
+		p, err := Read(t.Context(), f, at, f.Size())
+		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 || len(p.Lines) > PageLines {
+			t.Fatalf("page at %d: to %d, %d lines, %v", at, p.End, len(p.Lines), err)
+		}
+		lines += bytes.Count(text[at:p.End], []byte{'\n'})
+		at = p.End
+	}
+	if want := bytes.Count(text, []byte{'\n'}); lines != want {
+		t.Errorf("%d lines, want %d", lines, want)
+	}
+	pages := 0
+	for at := f.Size(); at > 0; pages++ {
+		start, err := Before(t.Context(), f, at)
+		if err != nil || start >= at || at-start > pageBytes {
+			t.Fatalf("the page before %d begins at %d, %v", at, start, err)
+		}
+		at = start
+	}
+	if pages > 10_000 {
+		t.Errorf("%d pages", pages)
+	}
+}
+
+func TestColours(t *testing.T) {
+	for line, want := range map[string][]Span{
+		"plain":                        {{"", "plain"}},
+		"\x1b[31mred\x1b[0m x":         {{"fg1", "red"}, {"", " x"}},
+		"\x1b[1;92mb\x1b[22mc\x1b[39m": {{"bold fg10", "b"}, {"fg10", "c"}},
+		"a\x1b[2Kb\x1b]0;t\x07c":       {{"", "a"}, {"", "b"}, {"", "]0;tc"}},
+		"\x1b[38;5;31mx":               {{"", "x"}},
+		"\x1b[31":                      nil,
+		"x\x1b":                        {{"", "x"}},
+		"\xff\x00\ty\r":                {{"", "\uFFFD\ty"}},
+		"\x1b[<script>mx":              {{"", "cript>mx"}},
+	} {
+		if got := Colours([]byte(line)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// FuzzColours: no line makes a class of its own, nor loses its letters.
+func FuzzColours(f *testing.F) {
+	f.Add("\x1b[31mred\x1b[0m")
+	f.Add("\x1b[1;97;99999999999999999999mx")
+	f.Fuzz(func(t *testing.T, line string) {
+		for _, span := range Colours([]byte(line)) {
+			for name := range strings.FieldsSeq(span.Class) {
+				if name != "bold" && (!strings.HasPrefix(name, "fg") || len(name) > 4) {
+					t.Errorf("class %q", span.Class)
+				}
+			}
+			if strings.ContainsAny(span.Text, "\x1b\x00\x07") {
+				t.Errorf("text %q", span.Text)
+			}
+		}
+	})
+}
+
+func TestIndexesAreBounded(t *testing.T) {
+	var k Indexes
+	first := k.Of("first")
+	for i := range maxIndexes {
+		if k.Of("first") != first {
+			t.Fatal("the index of a log that is looked at is gone")
+		}
+		k.Of(fmt.Sprint(i))
+	}
+	if len(k.known) != maxIndexes || len(k.order) != maxIndexes {
+		t.Errorf("%d indexes, %d names", len(k.known), len(k.order))
+	}
+}

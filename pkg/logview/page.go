@@ -1,0 +1,70 @@
+// Package logview shows a stored log of any size part by part: pages of lines with their numbers, which a sparse index knows, and colours.
+package logview
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+const (
+	// PageLines and pageBytes bound a page.
+	PageLines = 1000
+	pageBytes = 512 << 10
+	// maxLine is how much of a line is shown, in bytes.
+	maxLine = 8 << 10
+)
+
+// Line is a line of a page, or a part of a line that is longer than a page.
+type Line struct {
+	Number int64 // 0 if not known
+	Spans  []Span
+	Cut    int // bytes of the line that are not shown
+}
+
+// Page is a part of a log: the bytes [Start, End).
+type Page struct {
+	Start, End int64
+	Lines      []Line
+}
+
+// Read reads the page that begins at start, of a log that ends at end. start should be where a line begins.
+func Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, error) {
+	text, err := f.ReadRange(ctx, start, min(end, start+pageBytes))
+	if err != nil {
+		return Page{}, err
+	}
+	p := Page{Start: start, End: min(end, start+pageBytes)}
+	if p.End < end {
+		if n := bytes.LastIndexByte(text, '\n') + 1; n > 0 {
+			p.End -= int64(len(text) - n)
+			text = text[:n]
+		}
+	}
+	for len(text) > 0 && len(p.Lines) < PageLines {
+		line, rest, _ := bytes.Cut(text, []byte{'\n'})
+		shown := line[:min(len(line), maxLine)]
+		p.Lines = append(p.Lines, Line{Spans: Colours(shown), Cut: len(line) - len(shown)})
+		text = rest
+	}
+	p.End -= int64(len(text))
+	return p, nil
+}
+
+// Before is where the page that ends at end begins.
+func Before(ctx context.Context, f *sessionlogs.File, end int64) (int64, error) {
+	start, err := f.TailStart(ctx, end, PageLines)
+	if err != nil || end-start <= pageBytes {
+		return start, err
+	}
+	text, err := f.ReadRange(ctx, end-pageBytes, end)
+	if err != nil {
+		return 0, err
+	}
+	n := bytes.IndexByte(text, '\n') + 1
+	if n == len(text) {
+		n = 0 // there is one line only, which is longer than a page
+	}
+	return end - int64(len(text)-n), nil
+}

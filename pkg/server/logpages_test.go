@@ -1,0 +1,59 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestLogPages: a log is shown from any place, with the numbers of its lines, and nothing in it is taken for HTML.
+func TestLogPages(t *testing.T) {
+	f := logged(t)
+	node := "node_id=01" + strings.Repeat("0", 54)
+	for query, want := range map[string]struct {
+		status int
+		holds  string
+		lacks  string
+	}{
+		"file=raylet.out":                           {200, `id="L3"`, "<b>time"},
+		"file=raylet.out&line=3":                    {200, "no &lt;b&gt;time&lt;/b&gt;", "<b>time"},
+		"file=raylet.out&offset=43":                 {200, `id="L2"`, "needle one"},
+		"file=raylet.out&time=2026-11-20T23:21:00Z": {200, `id="L2"`, "needle one"},
+		"file=raylet.out&end=1":                     {200, "needle one", "are still being counted"},
+		"file=raylet.out&offset=999999":             {200, "There are no lines here", "needle"},
+		"file=" + url.QueryEscape("a b#c.log"):      {200, "filename=a&#43;b%23c.log", ""},
+		"file=" + url.QueryEscape("old/raylet.out"): {200, `<span class="fg1">needle</span>`, "\x1b"},
+		"file=none":                          {404, "is not stored", ""},
+		"file=" + url.QueryEscape("../../x"): {404, "is not stored", ""},
+		"file=raylet.out&line=x":             {400, "ine=x", ""},
+		"file=raylet.out&time=" + url.QueryEscape("<script>"): {400, "ime=", "<script>"},
+	} {
+		got := f.ask(t, http.MethodGet, lab+name+"/log?"+node+"&"+query, asBrowser)
+		if got.status != want.status || !strings.Contains(got.body, want.holds) || want.lacks != "" && strings.Contains(got.body, want.lacks) {
+			t.Errorf("%s: %d %s; want %d with %q, without %q", query, got.status, got.body, want.status, want.holds, want.lacks)
+		}
+	}
+	at := f.ask(t, http.MethodGet, lab+name+"/at/2026-11-20T23:21:00Z/log?file=raylet.out&"+node, asBrowser)
+	if at.status != 200 || !strings.Contains(at.body, "needle one") || strings.Contains(at.body, "needle two") {
+		t.Errorf("at a moment: %d %s", at.status, at.body)
+	}
+	if got := f.ask(t, http.MethodGet, lab+name+"/log?node_id=x&file=raylet.out", asBrowser); got.status != 400 {
+		t.Errorf("node x: %d", got.status)
+	}
+	// The page's own links lead somewhere.
+	if got := f.ask(t, http.MethodGet, lab+name+"/api/v0/logs/file?"+node+"&filename=raylet.out&lines=-1", asProgram); got.status == 500 {
+		t.Errorf("download: %d", got.status)
+	}
+}
+
+func TestSearchPage(t *testing.T) {
+	f := logged(t)
+	got := f.ask(t, http.MethodGet, lab+name+"/search?q="+url.QueryEscape(`"><script>alert(1)</script>`)+"&level=error", asBrowser)
+	if got.status != 200 || strings.Contains(got.body, "<script>alert") || !strings.Contains(got.body, "<option selected>error") || !strings.Contains(got.body, "010000000000") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, "/search", asBrowser); got.status != 400 {
+		t.Errorf("without a session: %d", got.status)
+	}
+}
