@@ -214,8 +214,14 @@ func (b *builder) envFailed(name, text string) *finding {
 	return f
 }
 
-// envReason is what of a message about a runtime environment tells the reason: the last error in it.
+// toolError is what pip, uv and conda print of what they refuse.
+var toolError = regexp.MustCompile(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
+
+// envReason is what of a message about a runtime environment tells the reason: what the tool that made it printed, else the last error.
 func envReason(text string) string {
+	if m := toolError.FindStringSubmatch(printable(text)); m != nil {
+		return clip(strings.TrimSpace(m[0]), maxTitleText)
+	}
 	if what := exceptionOf(text); what.Message != "" {
 		return clip(what.String(), maxTitleText)
 	}

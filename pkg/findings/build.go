@@ -15,9 +15,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
@@ -58,8 +60,9 @@ func Read(r *request.Request) (*Report, error) {
 type builder struct {
 	r    *request.Request
 	s    *session.Session
-	base string // of links
-	end  int64  // the moment asked for, Unix ns
+	base string         // of links
+	end  int64          // the moment asked for, Unix ns
+	zone *time.Location // the cluster's
 
 	byKey map[string]*finding
 	all   []*finding
@@ -101,9 +104,12 @@ func build(r *request.Request, running bool) (*Report, error) {
 	if b.end == 0 {
 		b.end = math.MaxInt64
 	}
+	if b.zone, err = cluster.Zone(r); err != nil {
+		return nil, err
+	}
 	// Each step may refer to what the steps before it found.
 	for _, step := range []func(context.Context) error{
-		b.readJobs, b.readNodes, b.readDeaths, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending, b.readRefusals, b.readServe, b.readLibraries, b.readDrivers,
+		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending, b.readRefusals, b.readServe, b.readLibraries, b.readDrivers,
 	} {
 		if err := step(r.Context()); err != nil {
 			return nil, err

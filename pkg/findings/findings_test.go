@@ -201,6 +201,19 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"gpus":         {findings.Unschedulable, "(?s)needs_gpus could never be scheduled.*8 GPU.*no node has any GPU"},
 		"tokenizer":    {findings.ActorDied, "Tokenizer could not be created.*FileNotFoundError.*no-vocab.json"},
 	},
+	"more-2.60": {
+		"starved":       {findings.Starved, "resize waited for 1 CPU: Holder held 4 of 4 CPU"},
+		"env":           {findings.WorkerStart, "did not start: .*/no/such/python: No such file or directory"},
+		"pip_env":       {findings.RuntimeEnv, "wheel.whl is not a valid wheel filename"},
+		"cancelled":     {findings.Cancelled, "sleeper was cancelled"},
+		"exits":         {findings.WorkerDied, "exits died: exit code 5"},
+		"chained":       {findings.TaskFailed, "(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
+		"killed_actor":  {findings.ActorDied, "Counter.inc failed.*killed by `ray.kill`"},
+		"driver_killed": {findings.DriverKilled, "driver_killed was ended by SIGKILL"},
+		"data":          {findings.TaskFailed, "Map.decode. failed: ValueError: image 7 is truncated"},
+		"train":         {findings.JobFailed, "RuntimeError: loss is NaN at step 3"},
+		"stopme":        {findings.JobStopped, "stopme was stopped"},
+	},
 }
 
 // TestJobs: each failed job is explained by its own cause.

@@ -18,6 +18,10 @@ var helpOf = map[string]help{
 		"Look at the worker's log for a crash of native code; if there is none, the kernel's log says whether it killed the process.",
 		"ray-observability/user-guides/debug-apps/debug-failures.html",
 	},
+	WorkerStart: {
+		"Check that the image and the runtime environment have the Python that workers are started with; raylet.err says what it printed.",
+		"ray-core/handling-dependencies.html#runtime-environments",
+	},
 	ActorDied: {
 		"Look at the log of the actor's worker; max_restarts and max_task_retries let Ray start it again.",
 		"ray-core/fault_tolerance/actors.html",

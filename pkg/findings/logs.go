@@ -70,7 +70,7 @@ func (b *builder) evidence(l *logText, from, to int) Evidence {
 	if l.whole {
 		e.Line = 1 + strings.Count(l.text[:from], "\n")
 	}
-	if t := logTime(e.Text); t != 0 {
+	if t := b.logTime(e.Text); t != 0 {
 		e.Time = stamp(t)
 	}
 	return e
@@ -96,13 +96,17 @@ func (l *logText) lastLines(n int) int {
 	return at + 1
 }
 
-// logTime is the time that a line of one of Ray's own logs begins with, "[2026-11-22 00:33:28,988 W …": Unix ns, as if the cluster's
-// clock showed UTC; 0 if there is none.
-func logTime(line string) int64 {
+// logTime is the time that a line of one of Ray's own logs begins with, "[2026-11-22 00:33:28,988 W …": Unix ns; 0 if there is none.
+func (b *builder) logTime(line string) int64 {
 	if len(line) < 24 || line[0] != '[' {
 		return 0
 	}
-	t, err := time.Parse("2006-01-02 15:04:05,000", line[1:24])
+	return b.timeOf(line[1:24])
+}
+
+// timeOf reads a time of the cluster's clock, "2026-11-22 00:52:37,023": Unix ns; 0 if it is none.
+func (b *builder) timeOf(s string) int64 {
+	t, err := time.ParseInLocation("2006-01-02 15:04:05,000", s, b.zone)
 	if err != nil {
 		return 0
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -87,12 +88,12 @@ func (b *builder) loggedGroups(log *logText, known map[string]*group, order []st
 	for _, m := range registered.FindAllStringSubmatchIndex(log.text, -1) {
 		from, to := log.line(m[0])
 		id := log.text[m[2]:m[3]]
-		if logTime(log.text[from:to]) > b.end {
+		if b.logTime(log.text[from:to]) > b.end {
 			continue
 		}
 		g := known[id]
 		if g == nil {
-			g = &group{id: id, name: clip(log.text[m[4]:m[5]], maxTitleText), status: "PENDING", created: logTime(log.text[from:to])}
+			g = &group{id: id, name: clip(log.text[m[4]:m[5]], maxTitleText), status: "PENDING", created: b.logTime(log.text[from:to])}
 			if parsed, err := rayid.Parse[rayid.PlacementGroup](id); err == nil {
 				g.job = parsed.Job()
 			}
@@ -215,6 +216,9 @@ func (b *builder) readPending(ctx context.Context) error {
 	u := b.s.Unfinished()
 	b.counts.Jobs, b.counts.Actors = u.Jobs, u.Actors
 	demand := demands{b: b, running: running > 0, fits: map[string]string{}}
+	if err := demand.readRunning(ctx); err != nil {
+		return err
+	}
 	pending, err := b.s.Tasks.Select(tasktable.Query{
 		Filters: []tasktable.Filter{{Key: "state", Value: "PENDING_NODE_ASSIGNMENT"}}, Limit: maxPending, ExcludeDriver: true, At: b.r.At, Stop: stop,
 	})
@@ -227,12 +231,12 @@ func (b *builder) readPending(ctx context.Context) error {
 			return err
 		}
 		if string(row.Type()) == eventjson.TypeNormal { // actors are looked at below, and their calls wait for them
-			demand.task(row)
+			demand.task(row, lastState(row))
 		}
 	}
 	for _, a := range b.abandoned {
-		if a.state == "PENDING_NODE_ASSIGNMENT" && demand.lacking(demandOf(a.row)) != "" {
-			demand.task(a.row)
+		if a.state == "PENDING_NODE_ASSIGNMENT" {
+			demand.task(a.row, a.since)
 		}
 	}
 	for i := range b.s.Actors {
@@ -251,16 +255,92 @@ type demands struct {
 	b       *builder
 	running bool              // something ran when the session ended
 	fits    map[string]string // resources as JSON → what no node has of them; "" if a node has all
+	atWork  []abandoned       // attempts that ran when the session ended
 	found   []*finding
 }
 
-func (d *demands) task(row tasktable.Row) {
+// task adds an attempt that had waited since a time (Unix ns).
+func (d *demands) task(row tasktable.Row, since int64) {
+	d.add(string(row.GivenName()), row.Job(), demandOf(row), since, d.b.taskEntity(row.ID(), string(row.Name())))
+}
+
+// lastState is when an attempt entered its last state, Unix ns.
+func lastState(row tasktable.Row) (at int64) {
 	var room [8]tasktable.StateTime
-	var at int64
 	for _, s := range row.States(room[:0]) {
-		at = s.Time
+		at = max(at, s.Time)
 	}
-	d.add(string(row.GivenName()), row.Job(), demandOf(row), at, d.b.taskEntity(row.ID(), string(row.Name())))
+	return at
+}
+
+// readRunning collects the attempts that ran when the session ended.
+func (d *demands) readRunning(ctx context.Context) error {
+	running, err := d.b.s.Tasks.Select(tasktable.Query{
+		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateRunning}}, Limit: maxPending, ExcludeDriver: true, At: d.b.r.At,
+		Stop: func() error { return context.Cause(ctx) },
+	})
+	if err != nil {
+		return err
+	}
+	for i := range running.Rows {
+		row, err := running.Row(i)
+		if err != nil {
+			return err
+		}
+		if string(row.Type()) == eventjson.TypeNormal {
+			d.atWork = append(d.atWork, abandoned{row: row, state: tasktable.StateRunning, since: lastState(row)})
+		}
+	}
+	return nil
+}
+
+// holders says who held so much of the resources, some time after an attempt began to wait for them, that what is left is less than it asks
+// for; "" if nothing stored shows that.
+func (d *demands) holders(resources map[string]float64, since int64) string {
+	total, held := map[string]float64{}, map[string]float64{}
+	for i := range d.b.s.Nodes {
+		for r, amount := range nodeTotal(&d.b.s.Nodes[i]) {
+			total[r] += amount
+		}
+	}
+	var names []string
+	hold := func(name string, of map[string]float64) {
+		uses := false
+		for r, amount := range of {
+			held[r] += amount
+			uses = uses || amount > 0 && resources[r] > 0
+		}
+		if uses && len(names) < maxEntities && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for i := range d.b.s.Actors {
+		a := &d.b.s.Actors[i]
+		if state, existed := moment.Actor(a, since); existed && state.State == moment.Alive {
+			hold(actorName(a), a.Resources)
+		}
+	}
+	for _, a := range slices.Concat(d.b.abandoned, d.atWork) {
+		if a.state == tasktable.StateRunning && a.since <= since {
+			hold(string(a.row.GivenName()), demandOf(a.row))
+		}
+	}
+	for _, r := range slices.Sorted(maps.Keys(resources)) {
+		if total[r]-held[r] < resources[r] && held[r] > 0 {
+			return fmt.Sprintf("%s held %g of %g %s", quoted(names), held[r], total[r], r)
+		}
+	}
+	return ""
+}
+
+// nodeTotal are the resources that a node had, last while it lived.
+func nodeTotal(n *entities.Node) (total map[string]float64) {
+	for _, t := range n.Transitions { // dead nodes have none
+		if len(t.Resources) > 0 {
+			total = t.Resources
+		}
+	}
+	return total
 }
 
 // demandOf is what an attempt asked for; nil if that cannot be read.
@@ -301,8 +381,13 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 		f = d.b.find(Unschedulable, name+job.String()+key)
 		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, key, lacking)
 	} else {
+		holders := d.holders(resources, at)
+		if holders == "" {
+			return // something else kept it
+		}
+		lacking = holders
 		f = d.b.find(Starved, name+job.String()+key)
-		f.Title = fmt.Sprintf("%s waited for %s that others held", name, key)
+		f.Title = fmt.Sprintf("%s waited for %s: %s", name, key, holders)
 		if d.running {
 			f.Severity = Warning // others were at work: waiting is how queues are
 		}
@@ -312,7 +397,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	f.of(job)
 	f.happened(at, false)
 	f.about(e)
-	f.show(Evidence{Source: "event", Time: stamp(at), Text: fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, name, e.ID, key, orElse(lacking, "nodes have that in total")), Link: e.Link})
+	f.show(Evidence{Source: "event", Time: stamp(at), Text: fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, name, e.ID, key, lacking), Link: e.Link})
 	if !slices.Contains(d.found, f) {
 		d.found = append(d.found, f)
 	}
@@ -334,13 +419,8 @@ func (b *builder) lacking(resources map[string]float64) string {
 	most := map[string]float64{}
 	fits := false
 	for i := range b.s.Nodes {
-		n, existed := moment.Node(&b.s.Nodes[i], b.r.At)
-		total := n.Resources
-		for _, t := range b.s.Nodes[i].Transitions { // dead nodes have none
-			if len(t.Resources) > 0 {
-				total = t.Resources
-			}
-		}
+		_, existed := moment.Node(&b.s.Nodes[i], b.r.At)
+		total := nodeTotal(&b.s.Nodes[i])
 		if !existed || len(total) == 0 {
 			continue
 		}

@@ -27,6 +27,7 @@ const (
 	OutOfMemory   = "out_of_memory"
 	NodeDied      = "node_died"
 	WorkerDied    = "worker_died"
+	WorkerStart   = "worker_start"
 	ActorDied     = "actor_died"
 	TaskFailed    = "task_failed"
 	RuntimeEnv    = "runtime_env"

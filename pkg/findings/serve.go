@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
@@ -59,7 +58,7 @@ func (b *builder) readServe(ctx context.Context) error {
 
 func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 	for _, m := range replicaRaised.FindAllStringSubmatchIndex(log.text, -1) {
-		at := serveTime(log.text[m[2]:m[3]])
+		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
 			continue
 		}
@@ -83,7 +82,7 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 	}
 	for _, m := range replicaCrashed.FindAllStringSubmatchIndex(log.text, -1) {
 		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
-		at := serveTime(log.text[m[2]:m[3]])
+		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end || broken[deployment] != nil && broken[deployment].last > at {
 			continue
 		}
@@ -104,7 +103,7 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 		broken[deployment] = f
 	}
 	for _, m := range updateFailed.FindAllStringSubmatchIndex(log.text, -1) {
-		at := serveTime(log.text[m[2]:m[3]])
+		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
 			continue
 		}
@@ -188,13 +187,4 @@ func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, br
 		f.show(Evidence{Source: "snapshot", Time: stamp(taken), Text: fmt.Sprintf("application %s is %s: %s", app, status, message), Link: b.link("#/serve/applications/%s", app)})
 		f.Severity = Error
 	}
-}
-
-// serveTime is the time of a line of Serve's logs, "2026-11-22 00:52:37,023": Unix ns, as if the cluster's clock showed UTC; 0 if it is none.
-func serveTime(s string) int64 {
-	t, err := time.Parse("2006-01-02 15:04:05,000", s)
-	if err != nil {
-		return 0
-	}
-	return t.UnixNano()
 }

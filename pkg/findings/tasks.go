@@ -207,6 +207,9 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 			d.detail = text
 		}
 		how := d.how(signal)
+		if how == "" {
+			how = "Ray did not record how"
+		}
 		f = b.find(WorkerDied, row.Job().String()+name+normalised(how))
 		f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
 		f.show(e)
@@ -368,7 +371,7 @@ var rayErrors = map[string][]string{
 	"RuntimeEnvSetupError": {RuntimeEnv}, "TaskUnschedulableError": {Unschedulable}, "ActorUnschedulableError": {Unschedulable},
 	"ObjectLostError": {NodeDied, ObjectLost}, "ObjectReconstructionFailedError": {NodeDied, ObjectLost}, "OwnerDiedError": {NodeDied, ActorDied, WorkerDied, ObjectLost},
 	"ReferenceCountingAssertionError": {ObjectLost}, "ObjectFetchTimedOutError": {NodeDied, ObjectLost}, "OutOfDiskError": {ObjectStore}, "ObjectStoreFullError": {ObjectStore},
-	"TaskCancelledError": {Cancelled}, "GetTimeoutError": {Unschedulable, Starved}, "TaskPlacementGroupRemoved": {Unschedulable}, "ActorPlacementGroupRemoved": {Unschedulable},
+	"TaskCancelledError": {Cancelled}, "GetTimeoutError": {Unschedulable, Starved, WorkerStart}, "TaskPlacementGroupRemoved": {Unschedulable}, "ActorPlacementGroupRemoved": {Unschedulable},
 	"RayServeException": {Serve}, "DeploymentUnavailableError": {Serve}, "BackPressureError": {Serve}, "PlacementGroupSchedulingTimeoutError": {Unschedulable},
 }
 

@@ -89,12 +89,49 @@ func (b *builder) loggedDeaths(ctx context.Context) error {
 		for _, m := range reportedExit.FindAllStringSubmatchIndex(log.text, -1) {
 			id, err := rayid.Parse[rayid.Worker](log.text[m[2]:m[3]])
 			from, to := log.line(m[0])
-			if _, known := b.deaths[id]; err != nil || known || logTime(log.text[from:to]) > b.end {
+			if _, known := b.deaths[id]; err != nil || known || b.logTime(log.text[from:to]) > b.end {
 				continue
 			}
-			d := death{at: logTime(log.text[from:to]), exit: log.text[m[6]:m[7]], detail: log.text[m[8]:m[9]], evident: b.evidence(log, from, to)}
+			d := death{at: b.logTime(log.text[from:to]), exit: log.text[m[6]:m[7]], detail: log.text[m[8]:m[9]], evident: b.evidence(log, from, to)}
 			d.node, _ = rayid.Parse[rayid.Node](log.text[m[4]:m[5]]) // matched
 			b.deaths[id] = d
+		}
+	}
+	return nil
+}
+
+// notStarted is the raylet's line about workers that did not come up.
+var notStarted = regexp.MustCompile(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
+
+const maxRaylets = 60 // nodes whose raylet's log is read, of one report
+
+// readStarts finds worker processes that ended before Ray could use them, and what they printed.
+func (b *builder) readStarts(ctx context.Context) error {
+	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		printed := ""
+		for line := range strings.Lines(log.text) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '[' && printed == "" {
+				printed = line
+			}
+		}
+		for _, m := range notStarted.FindAllStringSubmatchIndex(log.text, -1) {
+			at := b.logTime(log.text[m[0]:m[1]])
+			if at > b.end {
+				continue
+			}
+			f := b.find(WorkerStart, printed)
+			f.Title = "Worker processes did not start: " + clip(orElse(printed, log.text[m[2]:m[3]]), maxTitleText)
+			f.happened(at, false)
+			f.about(b.nodeEntity(file.Node))
+			if first := strings.Index(log.text, printed); printed != "" && first >= 0 {
+				from, to := log.line(first)
+				f.show(b.evidence(log, from, to))
+			}
+			f.show(b.evidence(log, m[0], m[1]))
 		}
 	}
 	return nil
