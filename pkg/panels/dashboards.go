@@ -19,6 +19,8 @@ const (
 	maxDashboard = 4 << 20
 	// maxKept bounds the dashboards in memory, by what they take as JSON.
 	maxKept = 16 << 20
+	// maxReading is how many are read at once.
+	maxReading = 2
 )
 
 // errNone says that no such dashboard is stored.
@@ -29,8 +31,10 @@ var errNone = errors.New("no such dashboard is stored")
 type dashboards struct {
 	store blob.Reader
 	root  string
+	// reading bounds how many are read at once, since each takes several times its size while it is.
+	reading chan struct{}
 
-	mu    sync.Mutex // held while one is read, so that it is read once, and one at a time in memory
+	mu    sync.Mutex
 	kept  map[string]*dashboard
 	bytes int64
 }
@@ -38,9 +42,16 @@ type dashboards struct {
 // of gives a session's dashboard by Ray's name for it, such as "default". It is errNone if there is none or if it is damaged.
 func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*dashboard, error) {
 	key := layout.GrafanaDashboardKey(d.root, ref, name+"_grafana_dashboard.json")
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if kept, ok := d.kept[key]; ok {
+	if kept := d.known(key); kept != nil {
+		return kept, nil
+	}
+	select {
+	case d.reading <- struct{}{}:
+		defer func() { <-d.reading }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if kept := d.known(key); kept != nil { // read while this request waited
 		return kept, nil
 	}
 	data, err := d.read(ctx, key)
@@ -54,11 +65,24 @@ func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s is damaged: %w", errNone, key, err)
 	}
-	if d.bytes += int64(len(data)); d.bytes > maxKept || d.kept == nil {
-		d.kept, d.bytes = make(map[string]*dashboard), int64(len(data))
+	d.keep(key, parsed, int64(len(data)))
+	return parsed, nil
+}
+
+func (d *dashboards) known(key string) *dashboard {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.kept[key]
+}
+
+// keep forgets all others when there are too many: they are read again in no time.
+func (d *dashboards) keep(key string, parsed *dashboard, bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bytes += bytes; d.bytes > maxKept || d.kept == nil {
+		d.kept, d.bytes = make(map[string]*dashboard), bytes
 	}
 	d.kept[key] = parsed
-	return parsed, nil
 }
 
 // any says whether a session has dashboards.

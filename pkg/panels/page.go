@@ -24,7 +24,7 @@ type Panels struct{ dashboards dashboards }
 
 // New makes pages of the sessions under a root of a store.
 func New(store blob.Reader, root string) *Panels {
-	return &Panels{dashboards{store: store, root: root}}
+	return &Panels{dashboards{store: store, root: root, reading: make(chan struct{}, maxReading)}}
 }
 
 const (
@@ -40,7 +40,6 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel, Kiosk: query.Has("kiosk"),
 		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"),
 	}
-	w.Header().Set("Cache-Control", "no-cache")
 	d, err := p.dashboards.of(r.Context(), r.Session.Ref, name)
 	if errors.Is(err, errNone) {
 		return p.missing(w, r, page, err)
@@ -48,7 +47,7 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 	if err != nil {
 		return err
 	}
-	asked := p.ofSession(r)
+	asked := ofSession(r)
 	from, to := rangeOf(r, asked, onePanel)
 	step := stepOf(to.Sub(from))
 	values := d.valuesOf(asked, to.Sub(from), step)
@@ -81,11 +80,11 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 
 // missing says why there is no dashboard. A session without metrics is no error: the frontend shows panels of every session.
 func (p *Panels) missing(w http.ResponseWriter, r *request.Request, page web.Panels, why error) error {
-	any, err := p.dashboards.any(r.Context(), r.Session.Ref)
+	others, err := p.dashboards.any(r.Context(), r.Session.Ref)
 	if err != nil {
 		return err
 	}
-	if !any {
+	if !others {
 		page.Missing = noMetrics
 		return web.Write(w, http.StatusOK, page)
 	}
@@ -113,7 +112,7 @@ func apiAddress(path string) string {
 const sessionVariable = "SessionName"
 
 // ofSession is the request's query with the session's name.
-func (p *Panels) ofSession(r *request.Request) url.Values {
+func ofSession(r *request.Request) url.Values {
 	query := url.Values{}
 	for name, values := range r.Query() {
 		query[name] = values
