@@ -1,6 +1,7 @@
 package server
 
 import (
+	"archive/zip"
 	"net/http"
 	"net/url"
 	"strings"
@@ -55,5 +56,32 @@ func TestSearchPage(t *testing.T) {
 	}
 	if got := f.ask(t, http.MethodGet, "/search", asBrowser); got.status != 400 {
 		t.Errorf("without a session: %d", got.status)
+	}
+}
+
+// TestLogArchive: the logs of a session or of a job as one file, and none that one may not see.
+func TestLogArchive(t *testing.T) {
+	f := logged(t)
+	for query, want := range map[string]int{"": 6, "?submission_id=raysubmit_1": 1, "?job_id=01000000": 1, "?file=*let.out": 2, "?node_id=01": 6} {
+		got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip"+query, asProgram)
+		if got.status != 200 || got.header.Get("Content-Type") != "application/zip" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment; ") {
+			t.Fatalf("%s: %d %v", query, got.status, got.header)
+		}
+		archive, err := zip.NewReader(strings.NewReader(got.body), int64(len(got.body)))
+		if err != nil || len(archive.File) != want {
+			t.Errorf("%s: %d files, %v; want %d", query, len(archive.File), err, want)
+		}
+	}
+	if got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip?node_id=ff", asProgram); got.status != http.StatusNotFound {
+		t.Errorf("a node that is not there: %d", got.status)
+	}
+	guardedServer, _ := guarded(t)
+	for who, status := range map[string]int{"ann": http.StatusForbidden, "bob": http.StatusOK} {
+		for _, path := range []string{"api/history/logs.zip", "log?file=classified.log&node_id=01" + strings.Repeat("0", 54), "search"} {
+			got := guardedServer.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/latest/"+path, asProgram, "Authorization: Bearer "+who)
+			if got.status != status {
+				t.Errorf("%s: %s gets %d", path, who, got.status)
+			}
+		}
 	}
 }

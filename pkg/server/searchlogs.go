@@ -37,6 +37,7 @@ func (s *Server) addLogs(ws *restful.WebService) {
 	s.get(ws, "/search", s.searchPage)
 	s.get(ws, "/log", s.logPage)
 	s.get(ws, "/api/history/search", s.searchSession)
+	s.get(ws, "/api/history/logs.zip", s.logArchive)
 }
 
 // searchSession searches the logs of the chosen session as they were at the moment shown.

@@ -76,6 +76,7 @@ type Server struct {
 	// lineIndexes are of the logs that were looked at last.
 	lineIndexes logview.Indexes
 	searches    chan struct{} // has one for each search of logs under way
+	archives    chan struct{} // has one for each archive of logs under way
 }
 
 // New makes a server of its parts, which it does not own.
@@ -89,7 +90,7 @@ func New(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("make the server: %w", err)
 		}
 	}
-	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontends{dir: opts.DashboardDir}, searches: make(chan struct{}, maxSearches)}
+	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontends{dir: opts.DashboardDir}, searches: make(chan struct{}, maxSearches), archives: make(chan struct{}, maxArchives)}
 	var err error
 	if s.rules, err = browser.New(opts.Browser, opts.Access.Enabled()); err != nil {
 		return nil, err
