@@ -47,7 +47,7 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
-	cmd.AddCommand(webhookCommand())
+	cmd.AddCommand(webhookCommand(), mcpCommand())
 	cmd.AddCommand(operatorCommands(cmd.Flags())...)
 	settings.Help(append(cmd.Commands(), cmd)...)
 	return cmd

@@ -124,6 +124,9 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	s.get(ws, enter+"/{"+paramCluster+"}", s.enter)
 	s.get(ws, enter+"/{"+paramCluster+"}/{"+paramSession+"}", s.enter)
 	s.get(ws, enter+"/{"+paramKind+"}/{"+paramCluster+"}/{"+paramSession+"}", s.enter)
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		s.add(ws, method, "/mcp", s.mcp)
+	}
 	s.get(ws, "/healthz", s.healthy)
 	s.get(ws, "/livez", s.healthy)
 	s.get(ws, "/readyz", s.ready)

@@ -11,6 +11,7 @@ Ray's Grafana dashboards with Prometheus's. Needs root, iproute2, Chromium, Node
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -30,7 +31,7 @@ import golden  # noqa: E402
 import losses  # noqa: E402
 import panels  # noqa: E402
 import record  # noqa: E402
-from lab import EVENTS_PORT, HOME, HOST, Lab, wait  # noqa: E402
+from lab import EVENTS_PORT, HOME, HOST, Lab, installation, wait  # noqa: E402
 from store import Store  # noqa: E402
 
 NAMESPACE, CLUSTER = "default", "lab"
@@ -38,6 +39,11 @@ SESSION_PATH = f"/namespaces/{NAMESPACE}/clusters/{CLUSTER}/sessions/latest"
 PUSH_INTERVAL = 5  # s
 # Mean share of equal leaves, in percent, and of right status codes that the stored session must reach.
 MIN_SHARE, MIN_STATUS = 92, 97
+
+
+TOOLS = [
+    "list_sessions", "why", "list_entities", "summarize_tasks", "list_logs", "search_logs", "read_log", "query_metrics",
+]  # fmt: skip
 
 
 class Scenario:
@@ -76,6 +82,7 @@ class Scenario:
             self.compare(base, lab, live, store)
             if tuple(map(int, self.version.split("."))) >= (2, 57):  # before, Ray gives its figures to one reader only
                 self.metrics(base, lab, store, read, began, ended)
+            self.assistant(lab, base)
             self.proxied(lab)
 
     def start_collector(self, pod, store):
@@ -144,6 +151,17 @@ class Scenario:
         panels.datasets(self.report, base, checks.get_json(f"{base}/api/jobs/"))
         panels.watched(self.report, read, panels.raw(base, ended))
         panels.exported(self.report, base, ROOT / "build/historyserver", name, store.environment, dashboards, began, ended, self.work / "exported")
+
+    def assistant(self, lab, base):
+        record.say("the tools of an assistant")
+        python = installation("mcp", "mcp==2.3.0") / "bin/python"
+        node = next(n["node_id"] for n in checks.rows(base, "nodes") if n["is_head_node"])
+        session = f"{NAMESPACE}/{CLUSTER}/{self.session(lab)}"
+        command = [python, HERE / "assistant.py", self.server, session, node, ROOT / "build/historyserver"]
+        said = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=300).stdout)
+        self.report.check("an assistant's tools answer", sorted(said), sorted(TOOLS))
+        # What a search finds first depends on which log is read first.
+        self.report.none("tools that answer otherwise over stdin", [t for t, (http, stdin) in said.items() if http != stdin and t != "search_logs"])
 
     def session(self, lab):
         return next(p.name for p in lab.head.tmp_ray.glob("session_2*"))

@@ -46,16 +46,21 @@ EVENT_TYPES = ",".join(
 
 
 def venv(version):
-    """The Ray installation of a version: made once with pip below $RAY_VENV_DIR (default: the user's cache) as venv-{version}."""
+    """The installation of a Ray version."""
+    # Serve of Ray 2.55 fails with protobuf 7 ("'FieldDescriptor' object has no attribute 'label'").
+    # Serve of Ray 2.57 needs jinja2 and does not say so.
+    return installation(version, f"ray[default,serve,data]=={version}", "protobuf<7", "jinja2")
+
+
+def installation(name, *packages):
+    """Python packages in an environment of their own: made once with pip below $RAY_VENV_DIR (default: the user's cache) as venv-{name}."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = pathlib.Path(os.environ.get("RAY_VENV_DIR") or f"{cache}/rayhistory") / f"venv-{version}"
-    if not (folder / "complete").exists() and not (folder / "bin" / "ray").exists():
-        print(f"installing Ray {version} into {folder} (about a minute)", flush=True)
+    folder = pathlib.Path(os.environ.get("RAY_VENV_DIR") or f"{cache}/rayhistory") / f"venv-{name}"
+    if not (folder / "complete").exists():
+        print(f"installing {packages[0]} into {folder} (about a minute)", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        # Serve of Ray 2.55 fails with protobuf 7 ("'FieldDescriptor' object has no attribute 'label'").
-        # Serve of Ray 2.57 needs jinja2 and does not say so.
-        subprocess.run([folder / "bin" / "pip", "install", "--quiet", f"ray[default,serve,data]=={version}", "protobuf<7", "jinja2"], check=True)
+        subprocess.run([folder / "bin" / "pip", "install", "--quiet", *packages], check=True)
         (folder / "complete").touch()
     return folder.resolve()
 

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/pkg/mcptools"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+func mcpCommand() *cobra.Command {
+	var server, tokenFile string
+	var logs logging.Options
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Give an assistant the tools of a history server, in the Model Context Protocol over stdin and stdout",
+		Args:  cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&server, "server", "http://127.0.0.1:8080", "address of the history server")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the bearer token of who asks, read anew for each question; empty: no token")
+	logs.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := settings.Load(cmd.Flags(), os.Environ()); err != nil {
+			return err
+		}
+		log, err := logs.New(os.Stderr)
+		if err != nil {
+			return err
+		}
+		base, err := url.Parse(strings.TrimSuffix(server, "/") + "/")
+		if err == nil && (base.Host == "" || base.Scheme != "http" && base.Scheme != "https") {
+			err = errors.New("want an address such as https://history.example.com")
+		}
+		if err != nil {
+			return fmt.Errorf("--server=%s: %w", server, err)
+		}
+		log.WithField("server", base).Info("answering an assistant over stdin and stdout")
+		return mcptools.New(version, base, signed{tokenFile}).Run(cmd.Context(), &mcp.StdioTransport{})
+	}
+	return cmd
+}
+
+// signed sends requests with the token of a file.
+type signed struct{ tokenFile string }
+
+func (s signed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.tokenFile == "" {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	token, err := os.ReadFile(s.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	return http.DefaultTransport.RoundTrip(r)
+}

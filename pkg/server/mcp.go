@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/mcptools"
+)
+
+// mcp answers assistants, in the Model Context Protocol over HTTP. Nothing is kept between requests, so any replica answers each.
+func (s *Server) mcp(w http.ResponseWriter, r *request) error {
+	handler := mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
+		return mcptools.New(s.opts.Version, rootOf(asked), asker{s.router.Dispatch, asked.Context(), s.opts.Log})
+	}, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true,
+		DisableLocalhostProtection: true, // the server's own rules about hosts and origins were applied before
+	})
+	handler.ServeHTTP(w, r.Request)
+	return nil
+}
+
+// rootOf is the address of the server's root, as the client knows it.
+func rootOf(r *http.Request) *url.URL {
+	root := &url.URL{Scheme: "http", Host: r.Host, Path: "/"}
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		root.Scheme = "https"
+	}
+	return root
+}
+
+// asker answers requests that tools send, for the caller whom a request's context knows.
+type asker struct {
+	dispatch func(http.ResponseWriter, *http.Request)
+	caller   context.Context
+	log      logrus.FieldLogger
+}
+
+// errPanicked is the end of an answer whose handler panicked.
+var errPanicked = errors.New("the history server failed to answer; its log has the details")
+
+// RoundTrip gives an answer while it is being written. It ends with the tool's request, and when its body is closed.
+func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(a.caller))
+	stopped := context.AfterFunc(r.Context(), cancel)
+	out, in := io.Pipe()
+	w := &pipedAnswer{header: make(http.Header), in: in, begun: make(chan struct{})}
+	go func() {
+		defer cancel()
+		defer stopped()
+		defer func() {
+			if cause := recover(); cause != nil {
+				a.log.WithField("path", r.URL.Path).Errorf("panic while answering an assistant: %v\n%s", cause, debug.Stack())
+				w.fail(errPanicked)
+			}
+		}()
+		a.dispatch(w, r.WithContext(context.WithValue(ctx, recorderKey{}, &recorder{ResponseWriter: w, route: "none", body: http.NoBody})))
+		w.fail(nil)
+	}()
+	select {
+	case <-w.begun:
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: body{out, cancel}, Request: r}, nil
+}
+
+// body cancels the work for what nobody reads.
+type body struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (b body) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
+}
+
+// pipedAnswer writes an answer into a pipe.
+type pipedAnswer struct {
+	header http.Header
+	status int
+	in     *io.PipeWriter
+	begun  chan struct{}
+}
+
+func (w *pipedAnswer) Header() http.Header { return w.header }
+
+func (w *pipedAnswer) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+		close(w.begun)
+	}
+}
+
+func (w *pipedAnswer) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.in.Write(p)
+}
+
+// fail ends the answer; a nil error is its regular end.
+func (w *pipedAnswer) fail(err error) {
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	w.WriteHeader(http.StatusOK)
+	_ = w.in.CloseWithError(err) // never fails
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// bearer signs requests.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// assistant connects a real client of the protocol for a user.
+func assistant(t *testing.T, f *fixture, who string) *mcp.ClientSession {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.URL + "/mcp", HTTPClient: &http.Client{Transport: bearer(who)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+func call(t *testing.T, session *mcp.ClientSession, tool string, arguments map[string]any) (text string, failed bool) {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range result.Content {
+		text += content.(*mcp.TextContent).Text
+	}
+	return text, result.IsError
+}
+
+// TestAssistantsSeeWhatTheirPeopleSee: each tool, about a session in a namespace that the caller may not see, tells nothing of it.
+func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
+	f, _ := guarded(t)
+	ann, bob := assistant(t, f, "ann"), assistant(t, f, "bob")
+	if text, failed := call(t, ann, "list_sessions", nil); failed || !strings.Contains(text, "default/lab/") || strings.Contains(text, "classified") {
+		t.Errorf("ann's sessions: %s", text)
+	}
+	if text, failed := call(t, bob, "list_sessions", map[string]any{"query": "CLASSIFIED"}); failed || !strings.Contains(text, "secret/classified/") {
+		t.Errorf("bob's sessions: %s", text)
+	}
+	tools, err := ann.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, tool := range tools.Tools {
+		if tool.Name == "list_sessions" {
+			continue
+		}
+		arguments := map[string]any{"session": "secret/classified/" + name}
+		for _, required := range tool.InputSchema.(map[string]any)["required"].([]any) {
+			if required != "session" {
+				arguments[required.(string)] = "x"
+			}
+		}
+		if tool.Name == "list_entities" {
+			arguments["kind"] = "tasks"
+		}
+		asked++
+		text, failed := call(t, ann, tool.Name, arguments)
+		if !failed || !strings.Contains(text, "Forbidden") || strings.Contains(text, "content") {
+			t.Errorf("%s as ann: %t %s", tool.Name, failed, text)
+		}
+	}
+	if asked < 7 {
+		t.Errorf("%d tools were tried", asked)
+	}
+	// What bob may see comes with an address that he can open.
+	text, failed := call(t, bob, "list_logs", map[string]any{"session": "secret/classified/" + name, "node_id": rayid.Node{1}.String()})
+	if failed || !strings.Contains(text, "address: "+f.URL+"/namespaces/secret/clusters/classified/sessions/"+name+"/") {
+		t.Errorf("bob's logs: %t %s", failed, text)
+	}
+	// No tool leaves its session.
+	for _, session := range []string{"default/lab", "default/lab/latest/api", "../../secret/classified/" + name, "default/lab/..", ""} {
+		if text, failed := call(t, ann, "why", map[string]any{"session": session}); !failed || strings.Contains(text, "content") {
+			t.Errorf("session %q: %t %s", session, failed, text)
+		}
+	}
+}
+
+func TestAssistantsSignIn(t *testing.T) {
+	f, _ := guarded(t)
+	if got := f.ask(t, http.MethodPost, "/mcp", asProgram); got.status != http.StatusUnauthorized {
+		t.Errorf("%d, want 401", got.status)
+	}
+}
