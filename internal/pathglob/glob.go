@@ -11,7 +11,7 @@ import (
 
 var (
 	// ErrForm is of a glob that is empty or absolute, or has "..".
-	ErrForm = errors.New("want a relative path without ..")
+	ErrForm = errors.New("want a relative path below the folder")
 	// ErrLong is of a glob with more than MaxLength bytes or MaxWildcards wildcards.
 	ErrLong = errors.New("the pattern is too long")
 )

@@ -3,6 +3,7 @@ package logview
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -91,6 +92,9 @@ func (n *ends) Write(p []byte) (int, error) {
 	*n += ends(bytes.Count(p, []byte{'\n'}))
 	return len(p), nil
 }
+
+// errFound ends a read that has found its line.
+var errFound = errors.New("the line was found")
 
 // place stops writing behind the wanted-th line end, and knows how many bytes that took.
 type place struct{ wanted, bytes int64 }

@@ -1,12 +1,9 @@
 package logview
 
 import (
-	"errors"
 	"slices"
 	"sync"
 )
-
-var errFound = errors.New("the line was found")
 
 // maxIndexes bounds the indexes that are kept.
 const maxIndexes = 256

@@ -47,7 +47,7 @@ func (s *Server) searchPage(w http.ResponseWriter, r *request) error {
 	}
 	defer l.release()
 	page := web.Search{
-		Base: base(r.Request), Path: sessionPath(l.entry), Cluster: l.entry.Ref.Cluster, Namespace: l.entry.Ref.Namespace, Session: l.entry.Ref.Name,
+		Base: base(r.Request), Cluster: l.entry.Ref.Cluster, Namespace: l.entry.Ref.Namespace, Session: l.entry.Ref.Name,
 		Form: r.URL.Query(),
 	}
 	for _, node := range l.session.Logs.Nodes() {
@@ -78,7 +78,7 @@ func (s *Server) logPage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	page := web.Log{
-		Base: base(r.Request), Path: sessionPath(l.entry), Cluster: l.entry.Ref.Cluster, Namespace: l.entry.Ref.Namespace, Session: l.entry.Ref.Name,
+		Base: base(r.Request), Cluster: l.entry.Ref.Cluster, Namespace: l.entry.Ref.Namespace, Session: l.entry.Ref.Name,
 		NodeID: node.String(), File: form.Get("file"), Size: file.Size(), Previous: -1,
 	}
 	if l.at != 0 {

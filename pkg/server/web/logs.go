@@ -16,7 +16,6 @@ var (
 // Search is the page that searches a session's logs. Its script fills in the results.
 type Search struct {
 	Base                        string
-	Path                        string // of the session, from the server's root
 	Cluster, Namespace, Session string
 	Form                        url.Values // the query
 	Nodes                       []string
@@ -37,7 +36,6 @@ func (Search) Levels() []string { return []string{"debug", "info", "warning", "e
 // Log is a page of a log.
 type Log struct {
 	Base                        string
-	Path                        string // of the session, from the server's root
 	Cluster, Namespace, Session string
 	NodeID, File                string
 	Size                        int64 // of the log, in bytes
