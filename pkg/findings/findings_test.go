@@ -201,6 +201,14 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"gpus":         {findings.Unschedulable, "(?s)needs_gpus could never be scheduled.*8 GPU.*no node has any GPU"},
 		"tokenizer":    {findings.ActorDied, "Tokenizer could not be created.*FileNotFoundError.*no-vocab.json"},
 	},
+	"jobs-2.55": {
+		"missing":   {findings.Entrypoint, "can't open file '/app/no_such_train.py'"},
+		"segv":      {findings.WorkerDied, "(?s)segv died: SIGSEGV"},
+		"gpus":      {findings.Unschedulable, "(?s)needs_gpus could never be scheduled.*8 GPU.*no node has any GPU"},
+		"tokenizer": {findings.ActorDied, "Tokenizer could not be created.*FileNotFoundError.*no-vocab.json"},
+		"starved":   {findings.Starved, "resize waited for 1 CPU: Holder held 4 of 4 CPU"},
+		"chained":   {findings.TaskFailed, "(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
+	},
 	"more-2.60": {
 		"starved":       {findings.Starved, "resize waited for 1 CPU: Holder held 4 of 4 CPU"},
 		"env":           {findings.WorkerStart, "did not start: .*/no/such/python: No such file or directory"},
@@ -244,6 +252,23 @@ func TestJobs(t *testing.T) {
 			}
 			checkOrder(t, r)
 		})
+	}
+}
+
+// TestSuccess: a session whose job succeeded, though a worker crashed, a task was cancelled, an actor killed and an exception caught, has
+// no error.
+func TestSuccess(t *testing.T) {
+	for _, name := range []string{"fine-2.55", "fine-2.60"} {
+		dir, ref := cluster(t, name)
+		r := report(t, load(t, dir, ref, nil))
+		if r.Outcome != findings.Succeeded || r.Errors() > 0 {
+			t.Errorf("%s: %s: %s", name, r.Outcome, r.Summary)
+		}
+		for _, kind := range []string{findings.WorkerDied, findings.Cancelled, findings.TaskFailed} {
+			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == kind }) {
+				t.Errorf("%s: no finding tells of %s", name, kind)
+			}
+		}
 	}
 }
 

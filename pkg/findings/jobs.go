@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
@@ -202,8 +203,11 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		}
 	case at >= 0 && what.Type != "":
 		kind := JobFailed
-		if isTimeout(what) {
+		switch {
+		case isTimeout(what):
 			kind = Timeout
+		case what.Type == "ObjectStoreFullError" || what.Type == "OutOfDiskError":
+			kind = ObjectStore
 		}
 		f = b.jobFinding(kind, j)
 		f.what = what
@@ -294,6 +298,11 @@ func (b *builder) explain(f *finding, j *job, text string) {
 	}
 	if len(f.because) > 0 {
 		return
+	}
+	for _, other := range b.all {
+		if slices.ContainsFunc(other.names, func(name string) bool { return strings.Contains(name, "_ray_internal_job_actor_"+j.submission+")") }) {
+			f.causedBy(other) // its supervisor, which starts the driver
+		}
 	}
 	if rayErrors[f.what.Type] != nil {
 		if b.blame(f, text); len(f.because) > 0 {

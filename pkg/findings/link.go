@@ -35,9 +35,7 @@ func (b *builder) report(running bool) *Report {
 		}
 		r.Findings = append(r.Findings, &f.Finding)
 	}
-	for _, w := range b.s.Damage() {
-		r.Missing = append(r.Missing, w)
-	}
+	r.Missing = append(r.Missing, b.s.Damage()...)
 	if b.unread > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.", plural(b.unread, "log")))
 	}

@@ -28,6 +28,7 @@ var (
 	replicaRaised  = regexp.MustCompile(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception in Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\), the replica will be stopped\.`)
 	updateFailed   = regexp.MustCompile(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
 	replicaCrashed = regexp.MustCompile(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
+	appFailed      = regexp.MustCompile(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
 	logLine        = regexp.MustCompile(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
 )
 
@@ -102,6 +103,17 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 		}
 		broken[deployment] = f
 	}
+	for _, m := range appFailed.FindAllStringSubmatchIndex(log.text, -1) {
+		at := b.timeOf(log.text[m[2]:m[3]])
+		if at > b.end {
+			continue
+		}
+		end := len(log.text)
+		if next := logLine.FindStringIndex(log.text[m[1]:]); next != nil {
+			end = m[1] + next[0]
+		}
+		b.applicationFailed(log.text[m[4]:m[5]], log.text[m[1]:end], at, b.evidence(log, m[0], end))
+	}
 	for _, m := range updateFailed.FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
@@ -125,6 +137,18 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 			}
 		}
 	}
+}
+
+// applicationFailed adds the finding about an application that could not be built or deployed.
+func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
+	f := b.find(Serve, app+"#")
+	f.what = exceptionOf(message)
+	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, orElse(f.what.String(), firstSentence(message)))
+	f.happened(at, false)
+	f.about(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
+	e.Time = stamp(at)
+	f.show(e)
+	f.Severity = Error
 }
 
 // recovered says that a later line of the controller's log shows a deployment healthy again.
@@ -178,13 +202,7 @@ func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, br
 		if told {
 			return
 		}
-		f := b.find(Serve, app+"#")
-		message := o.String("message")
-		f.what = exceptionOf(message)
-		f.Title = fmt.Sprintf("Serve application %s is %s: %s", app, status, orElse(f.what.String(), firstSentence(message)))
-		f.happened(taken, false)
-		f.about(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
-		f.show(Evidence{Source: "snapshot", Time: stamp(taken), Text: fmt.Sprintf("application %s is %s: %s", app, status, message), Link: b.link("#/serve/applications/%s", app)})
-		f.Severity = Error
+		text := fmt.Sprintf("application %s is %s: %s", app, status, o.String("message"))
+		b.applicationFailed(app, o.String("message"), taken, Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app)})
 	}
 }
