@@ -14,10 +14,10 @@ const (
 	// maxPattern bounds a pattern, in bytes.
 	maxPattern = 1024
 	// maxProgram bounds the instructions of a regular expression: each byte of a log may cost a step for each of them.
-	maxProgram = 2000
-	// maxPiece is how much of a line a regular expression gets at once, in bytes, so that a search can be cancelled. The pieces of longer lines
-	// overlap by pieceOverlap.
-	maxPiece     = 32 << 10
+	maxProgram = 500
+	// maxPiece is how much of a line a regular expression gets at once, in bytes, so that a search can be cancelled: the most complex one
+	// takes some 50 ms for it. The pieces of longer lines overlap by pieceOverlap.
+	maxPiece     = 8 << 10
 	pieceOverlap = 4 << 10
 	// maxLiterals bounds the alternatives of which each is looked for by itself.
 	maxLiterals = 8
