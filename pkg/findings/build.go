@@ -109,7 +109,8 @@ func build(r *request.Request, running bool) (*Report, error) {
 	}
 	// Each step may refer to what the steps before it found.
 	for _, step := range []func(context.Context) error{
-		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending, b.readRefusals, b.readServe, b.readLibraries, b.readDrivers,
+		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
+		b.readRefusals, b.readServe, b.readLibraries, b.readDrivers,
 	} {
 		if err := step(r.Context()); err != nil {
 			return nil, err

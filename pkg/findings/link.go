@@ -199,7 +199,11 @@ var severities = []string{Error, Warning, Info}
 func (b *builder) ordered() []*finding {
 	all := slices.Clone(b.all)
 	slices.SortStableFunc(all, func(a, c *finding) int {
-		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, c.Severity)), cmp.Compare(b.explains(c), b.explains(a)), cmp.Compare(when(a), when(c)))
+		return cmp.Or(
+			cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, c.Severity)),
+			cmp.Compare(b.explains(c), b.explains(a)),
+			cmp.Compare(when(a), when(c)),
+		)
 	})
 	var out []*finding
 	placed := map[*finding]bool{}

@@ -18,7 +18,8 @@ const maxFailures = 200_000
 // readTasks groups the failed attempts by cause.
 func (b *builder) readTasks(ctx context.Context) error {
 	query := tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateFailed}}, Limit: maxFailures, ExcludeDriver: true, At: b.r.At, Stop: func() error { return context.Cause(ctx) },
+		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateFailed}}, Limit: maxFailures, ExcludeDriver: true, At: b.r.At,
+		Stop: func() error { return context.Cause(ctx) },
 	}
 	failed, err := b.s.Tasks.Select(query)
 	if err != nil {
@@ -177,7 +178,8 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	worker, _ := rayid.ParseBytes[rayid.Worker]([]byte(hex.EncodeToString(row.Worker()))) // none: not known
 	node, _ := rayid.ParseBytes[rayid.Node]([]byte(hex.EncodeToString(row.Node())))       // likewise
 	evident := Evidence{
-		Source: "event", NodeID: nodeHex(node), Time: stamp(at), Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(), orElse(kind, "no error was recorded"), text),
+		Source: "event", NodeID: nodeHex(node), Time: stamp(at),
+		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(), orElse(kind, "no error was recorded"), text),
 		Link: b.link("#/tasks/%s", row.ID()),
 	}
 	d, dead := b.deaths[worker]
@@ -302,7 +304,8 @@ func (b *builder) taskOfActor(row tasktable.Row, name, kind, text string, eviden
 	f := b.find(ActorDied, "calls "+row.Job().String()+name+kind+normalised(what.String()))
 	f.what = what
 	f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, orElse(what.String(), deathSentence(text)))
-	if strings.Contains(text, "ray.kill") || strings.Contains(text, exitIntendedUser) || strings.Contains(text, exitIntended) || strings.Contains(text, "out of scope") {
+	if strings.Contains(text, "ray.kill") || strings.Contains(text, exitIntendedUser) ||
+		strings.Contains(text, exitIntended) || strings.Contains(text, "out of scope") {
 		f.wanted = true
 	}
 	f.named(name)
@@ -366,13 +369,31 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 
 // rayErrors are Ray's exceptions that tell of something else that failed, and the kinds of findings about that.
 var rayErrors = map[string][]string{
-	"ActorDiedError": {ActorDied, OutOfMemory, NodeDied}, "ActorUnavailableError": {ActorDied, NodeDied}, "RayActorError": {ActorDied, OutOfMemory, NodeDied},
-	"OutOfMemoryError": {OutOfMemory}, "WorkerCrashedError": {WorkerDied, OutOfMemory, NodeDied}, "NodeDiedError": {NodeDied}, "LocalRayletDiedError": {NodeDied},
-	"RuntimeEnvSetupError": {RuntimeEnv}, "TaskUnschedulableError": {Unschedulable}, "ActorUnschedulableError": {Unschedulable},
-	"ObjectLostError": {NodeDied, ObjectLost}, "ObjectReconstructionFailedError": {NodeDied, ObjectLost}, "OwnerDiedError": {NodeDied, ActorDied, WorkerDied, ObjectLost},
-	"ReferenceCountingAssertionError": {ObjectLost}, "ObjectFetchTimedOutError": {NodeDied, ObjectLost}, "OutOfDiskError": {ObjectStore}, "ObjectStoreFullError": {ObjectStore},
-	"TaskCancelledError": {Cancelled}, "GetTimeoutError": {Unschedulable, Starved, WorkerStart}, "TaskPlacementGroupRemoved": {Unschedulable}, "ActorPlacementGroupRemoved": {Unschedulable},
-	"RayServeException": {Serve}, "DeploymentUnavailableError": {Serve}, "BackPressureError": {Serve}, "PlacementGroupSchedulingTimeoutError": {Unschedulable},
+	"ActorDiedError":                       {ActorDied, OutOfMemory, NodeDied},
+	"ActorUnavailableError":                {ActorDied, NodeDied},
+	"RayActorError":                        {ActorDied, OutOfMemory, NodeDied},
+	"OutOfMemoryError":                     {OutOfMemory},
+	"WorkerCrashedError":                   {WorkerDied, OutOfMemory, NodeDied},
+	"NodeDiedError":                        {NodeDied},
+	"LocalRayletDiedError":                 {NodeDied},
+	"RuntimeEnvSetupError":                 {RuntimeEnv},
+	"TaskUnschedulableError":               {Unschedulable},
+	"ActorUnschedulableError":              {Unschedulable},
+	"ObjectLostError":                      {NodeDied, ObjectLost},
+	"ObjectReconstructionFailedError":      {NodeDied, ObjectLost},
+	"OwnerDiedError":                       {NodeDied, ActorDied, WorkerDied, ObjectLost},
+	"ReferenceCountingAssertionError":      {ObjectLost},
+	"ObjectFetchTimedOutError":             {NodeDied, ObjectLost},
+	"OutOfDiskError":                       {ObjectStore},
+	"ObjectStoreFullError":                 {ObjectStore},
+	"TaskCancelledError":                   {Cancelled},
+	"GetTimeoutError":                      {Unschedulable, Starved, WorkerStart},
+	"TaskPlacementGroupRemoved":            {Unschedulable},
+	"ActorPlacementGroupRemoved":           {Unschedulable},
+	"RayServeException":                    {Serve},
+	"DeploymentUnavailableError":           {Serve},
+	"BackPressureError":                    {Serve},
+	"PlacementGroupSchedulingTimeoutError": {Unschedulable},
 }
 
 // blame links a finding whose exception is one of Ray's to what that is about.

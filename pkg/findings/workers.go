@@ -53,8 +53,13 @@ func (b *builder) readDeaths(ctx context.Context) error {
 		if !existed || state.Alive || state.ExitType == "" {
 			continue
 		}
-		d := death{at: int64(min(state.Ended, 1<<53)) * 1e6, exit: state.ExitType, detail: state.ExitDetail, node: w.Node, driver: w.Type == moment.TypeDriver, job: w.Job}
-		d.evident = Evidence{Source: "event", NodeID: w.Node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", w.ID, d.exit, d.detail)}
+		d := death{
+			at: int64(min(state.Ended, 1<<43)) * 1e6, exit: state.ExitType, detail: state.ExitDetail, node: w.Node,
+			driver: w.Type == moment.TypeDriver, job: w.Job,
+		}
+		d.evident = Evidence{
+			Source: "event", NodeID: w.Node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", w.ID, d.exit, d.detail),
+		}
 		b.deaths[w.ID] = d
 	}
 	list, taken, err := request.SavedList(b.r.With(ctx), "/api/v0/workers")
