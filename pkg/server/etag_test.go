@@ -104,6 +104,9 @@ func TestBusy(t *testing.T) {
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || got.header.Get("ETag") != "" || !strings.Contains(got.body, "busy with other answers") {
 		t.Errorf("%d %v %s", got.status, got.header, got.body)
 	}
+	if page := f.ask(t, http.MethodGet, lab+name+"/findings", asBrowser); page.header.Get("Refresh") != page.header.Get("Retry-After") {
+		t.Errorf("a page does not ask again: %d %v", page.status, page.header)
+	}
 	release()
 	for range 20 { // each gives back what it took
 		if got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a"); got.status != http.StatusOK {

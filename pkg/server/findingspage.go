@@ -2,9 +2,11 @@ package server
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
@@ -14,6 +16,10 @@ func (s *Server) findingsRoute() dashboard.Route {
 	return dashboard.Route{Method: http.MethodGet, Path: "/findings", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
 		if s.opts.Findings == nil {
 			s.fail(w, r.Request, noRoute(r.Request, http.StatusNotFound))
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/") { // the page's links are relative
+			browser.Redirect(w, http.StatusFound, "../findings")
 			return
 		}
 		report, err := s.opts.Findings(r)

@@ -39,6 +39,9 @@ func TestFindingsPage(t *testing.T) {
 			t.Errorf("the page lacks %q: %s", want, got.body)
 		}
 	}
+	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/", asBrowser); slashed.header.Get("Location") != "../findings" {
+		t.Errorf("with a slash at the end: %d %v", slashed.status, slashed.header)
+	}
 	for _, bad := range []string{"<script>alert", "<img src=x", "<b>boom"} {
 		if strings.Contains(got.body, bad) {
 			t.Errorf("the page has %q", bad)

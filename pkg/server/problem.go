@@ -135,6 +135,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
 	if wantsPage(r) {
+		if p.RetryAfter > 0 && r.Method == http.MethodGet {
+			w.Header().Set("Refresh", strconv.Itoa(p.RetryAfter)) // browsers ask again by themselves
+		}
 		s.page(w, p.Status, web.Problem{Base: base(r), Title: p.Title, Detail: p.Detail, Advice: p.Advice})
 		return
 	}

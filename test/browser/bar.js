@@ -8,7 +8,7 @@
 //   shows     is a regular expression whose first group is that number
 //   counts    is the request, put behind the page's own path, whose answer has it as num_filtered
 //   fraction  is where to drag the slider to, 0 for the session's start and 1 for its end
-// REPORT: {steps: {name: {url, shown, counted, time}}, bars, shared, errors: [message]}
+// REPORT: {steps: {name: {url, shown, counted, time}}, bars, lines: [name], shared, errors: [message]}
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
@@ -49,6 +49,8 @@ const quiet = promise => promise.catch(() => {});
   await press(page, 'Replay');
   await quiet(page.locator('ray-history-bar rect').first().waitFor({ state: 'attached', timeout: WAIT }));
   report.bars = { running: await page.locator('ray-history-bar rect.running').count(), failed: await page.locator('ray-history-bar rect.failed').count() };
+  if (job.metrics) await quiet(page.locator('ray-history-bar .usage span').first().waitFor({ state: 'attached', timeout: WAIT }));
+  report.lines = await page.locator('ray-history-bar .usage span').allTextContents();
   const box = await page.locator('ray-history-bar input').boundingBox();
   const drag = async fraction => {
     await page.mouse.move(box.x + box.width - 2, box.y + box.height / 2);

@@ -86,7 +86,7 @@ def crawl(report, how, base, pages, out, enter=None):
     report.check(f"{how}: downloads", got, wanted)
 
 
-def bar(report, live, base):
+def bar(report, live, base, metrics):
     """The bar moves the page of a job through the session: what is shown is what is answered for each moment."""
     driver = next(t for t in live["tasks"] if t["name"] == "talk_renamed")["job_id"]
     # Halfway between the job's first task and its last.
@@ -94,7 +94,7 @@ def bar(report, live, base):
     life = checks.get_json(f"{base}/session_activity")
     fraction = ((min(began) + max(began)) / 2 - life["from"]) / (life["to"] - life["from"])
     counts = f"api/v0/tasks?limit=1&filter_keys=job_id&filter_predicates=%3D&filter_values={driver}"
-    job = {"base": base, "path": f"/#/jobs/{driver}", "shows": r"Total: (\d+)", "counts": counts, "fraction": fraction}
+    job = {"base": base, "path": f"/#/jobs/{driver}", "shows": r"Total: (\d+)", "counts": counts, "fraction": fraction, "metrics": metrics}
     seen = run("bar.js", job)
     if isinstance(seen, str):
         report.check("bar", seen, "")
@@ -102,6 +102,7 @@ def bar(report, live, base):
     steps = seen["steps"]
     report.none("bar: page errors", seen["errors"])
     report.check("bar: histogram of running and failed tasks", all(seen["bars"].values()))
+    report.check("bar: lines of what was used", sorted(seen["lines"]), ["CPU", "memory"] if metrics else [])
     for name, step in steps.items():
         if name != "all sessions":
             report.check(f"bar: tasks shown at {name}", step["shown"], step["counted"])

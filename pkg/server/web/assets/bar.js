@@ -1,3 +1,10 @@
+// USAGE are the lines behind the slider, in percent.
+const USAGE = {
+  CPU: "avg(ray_node_cpu_utilization)",
+  memory: "100 * sum(ray_node_mem_used) / sum(ray_node_mem_total)",
+  GPU: "avg(ray_node_gpus_utilization)",
+};
+
 // The bar of a stored session. The dashboard's requests are relative to the page, so the slider only changes the segment at/{time} of the
 // page's address: the dashboard's next requests are answered as of that moment.
 customElements.define("ray-history-bar", class extends HTMLElement {
@@ -158,6 +165,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       const activity = await answer.json();
       if (activity.to > activity.from) { this.from = activity.from; this.to = activity.to; }
       this.plot(activity);
+      this.plotUsage();
     } catch (error) {
       this.histogram = false; // opening the slider again tries again
     }
@@ -181,6 +189,38 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     bars("failed", failed, count => 50 * count / worst);
     this.track.prepend(svg);
     this.track.title = `Running task attempts (at most ${most} at once) and, in red, failed ones`;
+  }
+
+  // plotUsage draws what the cluster used, from its stored metrics, as lines behind the slider. Sessions without metrics have none.
+  async plotUsage() {
+    const seconds = (this.to - this.from) / 1000, step = Math.max(15, Math.ceil(seconds / 200));
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), names = document.createElement("div");
+    svg.setAttribute("viewBox", `0 0 ${seconds} 100`);
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("aria-hidden", "true");
+    names.className = "usage";
+    await Promise.all(Object.entries(USAGE).map(async ([name, query]) => {
+      const asked = new URLSearchParams({ query, start: this.from / 1000, end: this.to / 1000, step });
+      const values = (await this.ask("api/v1/query_range?" + asked))?.data?.result?.[0]?.values || [];
+      if (!values.length) return;
+      let last = -Infinity;
+      const line = document.createElementNS(svg.namespaceURI, "path");
+      line.setAttribute("class", name);
+      line.setAttribute("d", values.map(([t, value]) => {
+        const move = t - last > 1.5 * step ? "M" : "L";
+        last = t;
+        return `${move}${(t - this.from / 1000).toFixed(1)} ${(100 - Math.min(100, Math.max(0, Number(value) || 0))).toFixed(1)}`;
+      }).join(""));
+      svg.append(line);
+      const label = document.createElement("span");
+      label.className = name;
+      label.textContent = name;
+      names.append(label);
+    }));
+    if (!svg.children.length) return;
+    this.track.prepend(svg);
+    this.track.append(names);
+    this.track.title += (this.track.title && "; ") + "lines: share used of the cluster's CPUs, memory and GPUs";
   }
 
   // watchTables shows when a table of tasks is cut: the dashboard asks for a number of rows and does not say that there are more.
