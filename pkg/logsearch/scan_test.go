@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -295,6 +296,9 @@ func FuzzScan(f *testing.F) {
 			}
 			return nil
 		})
+		for _, m := range slices.Concat(got, want) {
+			comparable(m)
+		}
 		if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
 			t.Errorf("%d matches, want %d", len(got), len(want))
 		}
