@@ -74,6 +74,7 @@ type builder struct {
 	targets []blockTarget
 	series  []builderSeries
 	place   map[uint32]int // of a series in these, by its number
+	told    []toldSeries   // those of the table that is read
 	changes []change
 }
 
@@ -85,11 +86,20 @@ type builderTable struct {
 }
 
 type builderSeries struct {
-	number uint32
-	target int
-	up     bool
-	value  float64
-	last   int // its last change, -1 if there is none
+	number  uint32
+	target  int
+	up      bool
+	value   float64
+	last    int // its last change, -1 if there is none
+	exposed int // how many of the table's series are this one and exposed
+}
+
+// toldSeries is a series of a table. Several may be one to Prometheus, to which a label with an empty value is none: where a metric gets a label
+// more, Ray exposes the series that do not have it with an empty one.
+type toldSeries struct {
+	place   int // of the series that it is
+	exposed bool
+	value   float64
 }
 
 type change struct {
@@ -104,7 +114,10 @@ func newBuilder(names *dictionary, wants func(string) bool, left *allowance) *bu
 
 // Start implements samples.Visitor.
 func (b *builder) Start(targets [][]samples.Label) {
-	b.table = b.table[:0]
+	b.table, b.told = b.table[:0], b.told[:0]
+	for i := range b.series {
+		b.series[i].exposed = 0
+	}
 	for _, labels := range targets {
 		id := b.names.target(labels)
 		place := slices.IndexFunc(b.targets, func(t blockTarget) bool { return t.id == id })
@@ -139,7 +152,8 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	if b.series[place].target != t.target {
 		return -1 // two targets with series of the same labels: those of the first count
 	}
-	return place
+	b.told = append(b.told, toldSeries{place: place})
+	return len(b.told) - 1
 }
 
 // Read implements samples.Visitor.
@@ -159,16 +173,16 @@ func (b *builder) Read(r *samples.Read) {
 	}
 	// A clock that was set back, or a second writer: what changed counts from the last read on.
 	at := uint16(len(times) - 1)
-	for i, place := range r.Series {
-		b.change(place, at, r.Values[i])
+	for i, told := range r.Series {
+		b.expose(&b.told[told], at, r.Values[i])
 	}
-	for _, place := range r.Gone {
-		b.end(place, at)
+	for _, told := range r.Gone {
+		b.hide(&b.told[told], at)
 	}
 	if r.Failed || !table.read {
 		told := make(map[int]bool, len(r.Series))
-		for _, place := range r.Series {
-			told[place] = true
+		for _, i := range r.Series {
+			told[b.told[i].place] = true
 		}
 		for place, s := range b.series {
 			if s.target == table.target && !told[place] && (!r.Failed || !s.up) {
@@ -176,7 +190,49 @@ func (b *builder) Read(r *samples.Read) {
 			}
 		}
 	}
+	if r.Failed {
+		b.hideAll(table.target)
+	}
 	table.read = true
+}
+
+// expose gives a series of the table a value.
+func (b *builder) expose(t *toldSeries, at uint16, v float64) {
+	if !t.exposed {
+		t.exposed = true
+		b.series[t.place].exposed++
+	}
+	t.value = v
+	b.change(t.place, at, v)
+}
+
+// hide says that a series of the table is not exposed any more. What it is may be exposed by another.
+func (b *builder) hide(t *toldSeries, at uint16) {
+	if !t.exposed {
+		return
+	}
+	t.exposed = false
+	s := &b.series[t.place]
+	if s.exposed--; s.exposed == 0 {
+		b.end(t.place, at)
+		return
+	}
+	for _, other := range b.told {
+		if other.place == t.place && other.exposed {
+			b.change(t.place, at, other.value)
+			return
+		}
+	}
+}
+
+// hideAll says that a target has none of the table's series; those that it has again are told.
+func (b *builder) hideAll(target int) {
+	for i := range b.told {
+		if t := &b.told[i]; t.exposed && b.series[t.place].target == target {
+			t.exposed = false
+			b.series[t.place].exposed--
+		}
+	}
 }
 
 // end says that a series is not exposed any more.

@@ -71,7 +71,7 @@ class Scenario:
             record.say("recording the live dashboard's answers")
             live = self.live_answers(lab)
             ended = time.time()
-            read = panels.raw(prometheus.address, ended)
+            read = panels.raw(prometheus.address, ended, panels.PROMETHEUS_ADDS)
             record.say("SIGKILL for Ray, SIGTERM for the collectors")
             lab.kill_ray()
             for driver in drivers:
@@ -153,7 +153,7 @@ class Scenario:
         dashboards = lab.head.tmp_ray / self.session(lab) / "metrics/grafana/dashboards"
         name = f"{NAMESPACE}/{CLUSTER}/{self.session(lab)}"
         panels.datasets(self.report, base, checks.get_json(f"{base}/api/jobs/"))
-        panels.watched(self.report, read, panels.raw(base, ended))
+        panels.watched(self.report, read, panels.raw(base, ended, panels.COLLECTOR_ADDS))
         panels.exported(self.report, base, ROOT / "build/historyserver", name, store.environment, dashboards, began, ended, self.work / "exported")
 
     def assistant(self, lab, base):

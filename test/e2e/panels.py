@@ -25,7 +25,8 @@ STEP = 15  # s
 TOLERANCE = 1e-9  # relative
 # An engine before 3.0 takes a sample that lies exactly at the beginning of a range into it; ours does not. No sample lies there.
 ODD = 0.0137
-WINDOW = 60  # s, that variables stand for
+
+RANGE = re.compile(r"\[(\d+)([smhd])")
 DURATION = re.compile(r"\[\$[^\]:]*|\$\{?(__rate_interval|__interval|__range|interval)\b\}?")
 VARIABLE = re.compile(r"\$\w+|\$\{[^}]*\}")
 
@@ -107,7 +108,8 @@ def explained(expression, began, t, base, imported):
     Text does not hold that a series ended, so Prometheus shows its last sample for 5 minutes more. And an engine before 3.0 extends a rate or
     an increase over a counter that begins within the range to where it would have been 0, one of today by at most half a step."""
     names = sorted(n for n in set(re.findall(r"[a-zA-Z_:][\w:]*", expression)) if n in began)
-    if re.search(r"\b(rate|increase)\(", expression) and any(t - WINDOW < b <= t for n in names for b in began[n]):
+    window = max((int(n) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit] for n, unit in RANGE.findall(expression)), default=0)
+    if re.search(r"\b(rate|increase)\(", expression) and any(t - window < b <= t for n in names for b in began[n]):
         return True
     return present(base, "|".join(names), t) < present(imported, "|".join(names), t)
 
@@ -129,12 +131,12 @@ def exported(report, base, binary, session, storage, dashboards, start, end, wor
     start, wrong, answered, exempt = math.floor(start) + ODD, [], 0, 0
     asked = expressions(dashboards)
     with Prometheus(work, "") as prometheus:
-        stored, imported = (raw(b, end, all_labels=True) for b in (base, prometheus.address))
+        stored, imported = (raw(b, end) for b in (base, prometheus.address))
         report.check("as many series exported as stored", len(imported), len(stored))
         report.none(f"{len(stored)} series whose samples are exported otherwise", [str(k) for k, v in stored.items() if repr(imported.get(k)) != repr(v)])
         began = {}
         for (name, _), values in stored.items():
-            began.setdefault(name, []).extend(b[0] for a, b in zip([(0, 0), *values], values) if b[0] - a[0] > WINDOW / 2)
+            began.setdefault(name, []).extend(b[0] for a, b in zip([(0, 0), *values], values) if b[0] - a[0] > 30)
         for expression, panel in asked.items():
             ours, theirs = (samples(b, expression, start, end) for b in (base, prometheus.address))
             answered += bool(theirs)
@@ -146,15 +148,16 @@ def exported(report, base, binary, session, storage, dashboards, start, end, wor
     report.none(f"{len(asked)} expressions of Ray's panels, {answered} of them with samples, {exempt} with series that begin or end, that Prometheus answers otherwise", wrong)
 
 
-# Labels that each reader adds.
-ADDED = {"job", "instance", "namespace", "__name__"}
+# Labels that a reader adds to Ray's own, which it then calls exported_… where they have that name.
+PROMETHEUS_ADDS = {"job", "instance"}
+COLLECTOR_ADDS = {"job", "instance", "namespace", "ray_io_cluster"}
 
 
-def raw(base, end, all_labels=False):
-    """All samples of Ray's metrics in the hour before a moment: {(name, sorted labels): [(time, value)]}."""
+def raw(base, end, added=frozenset()):
+    """All samples of Ray's metrics in the hour before a moment, without the labels that were added: {(name, sorted labels): [(time, value)]}."""
     found = {}
     for s in ask(base, "query", query='{__name__=~"ray_.+"}[1h]', time=end)["result"]:
-        labels = {k: v for k, v in s["metric"].items() if all_labels or k not in ADDED and not k.startswith("ray_io_")}
+        labels = {k.removeprefix("exported_"): v for k, v in s["metric"].items() if k not in added and k != "__name__"}
         found[s["metric"]["__name__"], tuple(sorted(labels.items()))] = [(t, float(v)) for t, v in s["values"]]
     return found
 
@@ -166,8 +169,16 @@ def watched(report, theirs, ours):
     report.none(f"of {len(long)} series that Prometheus read for a minute, those not stored", sorted(map(str, long.keys() - ours.keys())))
     counters = [k for k in long.keys() & ours.keys() if k[0].endswith(("_total", "_sum", "_count", "_bucket"))]
     report.none(f"{len(counters)} counters that grew otherwise", [f"{k}: {d}" for k in counters for d in [crossing(long[k], ours[k])] if d])
-    lost = [f"{k}: none for {d:.0f} s" for k, v in long.items() for d in [max(b[0] - a[0] for a, b in zip(v, v[1:]))] if d > 4 * INTERVAL]
-    report.none("series of which Prometheus lost samples", lost)
+    lost = [f"{k}: {d}" for k in long.keys() & ours.keys() for d in [robbed(long[k], ours[k])] if d]
+    report.none("series of which Prometheus lost samples that the collectors had", lost)
+
+
+def robbed(theirs, ours):
+    """The first gap between the samples of one reader in which the other has several, so that they were there to be read."""
+    for (a, _), (b, _) in zip(theirs, theirs[1:]):
+        if b - a > 4 * INTERVAL and sum(a + INTERVAL < t < b - INTERVAL for t, _ in ours) > 1:
+            return f"none for {b - a:.0f} s"
+    return ""
 
 
 def datasets(report, base, jobs):
