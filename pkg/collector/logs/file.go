@@ -24,6 +24,7 @@ type file struct {
 	limit int64
 	// oldest is when the first unstored byte was seen. grown is when the file was last seen to have grown, or first seen.
 	oldest, grown time.Time
+	replaced      bool      // a scan found other bytes under its inode, and no copy of it
 	lastScan      int       // the number (tree.scans) of the last scan that found it
 	retry         time.Time // when an unreadable file is tried again
 }
@@ -46,6 +47,7 @@ func (f *file) found(now time.Time, seen seenFile) {
 	} else {
 		f.on(fileSeen)
 	}
+	f.replaced = false
 	f.update(now, seen)
 }
 

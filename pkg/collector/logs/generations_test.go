@@ -136,6 +136,18 @@ func TestGenerations(t *testing.T) {
 			},
 			map[string]string{"x.out": a + "tail\n" + b + c, "x.out-1": "", "x.out.1": ""},
 		},
+		"copy seen a scan after the truncation": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.copyTruncate("x.out", "../../copy")
+				r.write("x.out", b)
+				r.scan() // as one that listed the folder before the copy was made
+				r.rename("../../copy", "x.out.1")
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		},
 		"copy seen before the truncation": {
 			func(r *rig) {
 				r.write("x.out", a)

@@ -109,14 +109,20 @@ func (t *tree) compare(now time.Time, seen map[fileID]seenFile) (unknown, replac
 	return unknown, replaced
 }
 
-// replace finishes the files whose inodes have other bytes now. If the log was truncated, a new generation begins. If the inode was given
+// replace finishes the files whose inodes have other bytes now, those that may have been copied before only when two scans found no copy. If the log was truncated, a new generation begins. If the inode was given
 // to another file, that file is unknown.
 func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 	slices.SortFunc(replaced, byGeneration)
 	for _, s := range replaced {
 		f := t.files[s.id]
-		delete(t.files, s.id)
 		copied := t.copyOf(f, unknown)
+		if copied < 0 && t.mayHaveCopy(f, s) {
+			f.replaced = true
+			f.on(fileMoved)
+			t.wake()
+			continue
+		}
+		delete(t.files, s.id)
 		if copied >= 0 {
 			t.readFromCopy(f, now, unknown[copied])
 			unknown = slices.Delete(unknown, copied, copied+1)
@@ -130,6 +136,12 @@ func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 		}
 	}
 	return unknown
+}
+
+// mayHaveCopy says whether the next scan may find the copy of a truncated log. A scan that listed the folder before the copy was made, and looked
+// at the log after it was truncated, does not.
+func (t *tree) mayHaveCopy(f *file, s seenFile) bool {
+	return !f.replaced && !t.draining && s.full() == f.full() && f.prefix.n >= copyPrefix
 }
 
 // enterAll adds new files, each to the stream that it belongs to.
