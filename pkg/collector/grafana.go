@@ -28,9 +28,9 @@ const (
 
 var grafanaFile = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.json$`)
 
-// storeGrafana stores the session's Grafana dashboards, each once.
+// storeGrafana stores the session's Grafana dashboards, each once, if its metrics are stored too.
 func (c *Collector) storeGrafana(ctx context.Context, session string) error {
-	if c.scraper == nil || !c.opts.Head {
+	if c.scraper == nil || !c.opts.Head || c.opts.Metrics == MetricsAuto && c.metricsAllowed(ctx, session) != nil {
 		return nil
 	}
 	root, err := os.OpenRoot(c.opts.RayTmpDir)

@@ -183,7 +183,7 @@ func TestMetricsAuto(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(map[string]string{"ray_version": version})
 			}))
 			tmpRay, _ := rayNode(t, http.NotFoundHandler())
-			o, _ := options(t, tmpRay)
+			o, store := options(t, tmpRay)
 			o.Head, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = head, MetricsAuto, time.Hour, 100
 			o.Dashboard = dashboard.URL
 			if err := os.WriteFile(filepath.Join(o.RayTmpDir, currentCluster), []byte("127.0.0.1:6379"), 0o644); err != nil {
@@ -199,6 +199,13 @@ func TestMetricsAuto(t *testing.T) {
 			err = c.metricsAllowed(t.Context(), session().Name)
 			if (want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), want)) {
 				t.Errorf("Ray %q, head %t: %v, want %q", version, head, err, want)
+			}
+			if err := c.storeGrafana(t.Context(), session().Name); err != nil {
+				t.Error(err)
+			}
+			stored := slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, "default_grafana_dashboard.json") })
+			if stored != (head && want == "") {
+				t.Errorf("Ray %q, head %t: Grafana dashboards stored: %t", version, head, stored)
 			}
 			if err := c.spool.Close(); err != nil {
 				t.Error(err)

@@ -136,7 +136,7 @@ class Scenario:
         checks.logs(self.report, lab, store, self.root)
         checks.commands(self.report, lab, live["commands"], base)
         checks.clients(self.report, live["clients"], checks.ask_clients(lab, base))
-        checks.fidelity(self.report, ROOT, live["golden"], base, MIN_SHARE, MIN_STATUS)
+        checks.fidelity(self.report, ROOT, live["golden"], base, MIN_SHARE, MIN_STATUS, self.has_metrics())
         checks.timeline(self.report, base)
         browser.bar(self.report, live["rows"], base, self.has_metrics())
         self.pages = browser.pages(live["rows"], lab)

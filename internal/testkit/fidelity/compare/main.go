@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,17 +22,18 @@ func main() {
 	name := pflag.String("recording", recording.Default, "recording to compare with: a folder of test/testdata, or a path to a folder with INDEX.json")
 	base := pflag.String("base", "", "URL of the stored session, with its path prefix")
 	family := pflag.String("family", "", "only families that match this regular expression")
+	except := pflag.StringSlice("except", nil, "families that are left out")
 	show := pflag.Int("show", 0, "differences to show per family")
 	minShare := pflag.Float64("min-share", 0, "fail below this mean family share, in percent")
 	minStatus := pflag.Float64("min-status", 0, "fail below this share of right status codes, in percent")
 	pflag.Parse()
-	if err := run(*name, strings.TrimSuffix(*base, "/"), *family, *show, *minShare/100, *minStatus/100); err != nil {
+	if err := run(*name, strings.TrimSuffix(*base, "/"), *family, *except, *show, *minShare/100, *minStatus/100); err != nil {
 		fmt.Fprintln(os.Stderr, "fidelity:", err)
 		os.Exit(1)
 	}
 }
 
-func run(name, base, family string, show int, minShare, minStatus float64) error {
+func run(name, base, family string, except []string, show int, minShare, minStatus float64) error {
 	match, err := regexp.Compile(family)
 	if err != nil {
 		return fmt.Errorf("--family: %w", err)
@@ -42,7 +44,7 @@ func run(name, base, family string, show int, minShare, minStatus float64) error
 	}
 	var wanted []recording.Answer
 	for _, a := range answers {
-		if match.MatchString(fidelity.FamilyOf(a.URL)) {
+		if of := fidelity.FamilyOf(a.URL); match.MatchString(of) && !slices.Contains(except, of) {
 			wanted = append(wanted, a)
 		}
 	}
