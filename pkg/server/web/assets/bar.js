@@ -12,6 +12,8 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     const given = this.dataset;
     this.root = new URL(given.base, location.href);
     this.session = new URL(given.path, this.root);
+    // The dashboard of a running cluster itself answers below this address: it knows nothing of what is stored.
+    this.live = this.session.pathname.endsWith("/sessions/live/");
     this.from = Number(given.start);
     this.to = Number(given.end) || Date.now();
     this.at = this.atOfAddress();
@@ -23,7 +25,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.matchTheme();
     addEventListener("popstate", () => { this.at = this.atOfAddress(); this.show(); });
     if (this.at !== null || sessionStorage.rayHistoryReplay) this.open(true);
-    this.countFindings();
+    if (!this.live) this.countFindings();
     this.listWarnings();
     this.listLostNodes();
     this.watchTables();
@@ -81,7 +83,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
         make("span", { class: "what", title: `${cluster} in ${namespace}, ${session}` },
           make("span", { class: "wide" }, "Stored session of "), make("b", {}, cluster), make("span", { class: "faint" }, " in " + namespace)),
-        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, make("a", { href: new URL("search", this.session).href }, "Search logs"), this.replayButton, this.shareButton,
+        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, ...(this.live ? [] : [make("a", { href: new URL("search", this.session).href }, "Search logs")]), this.replayButton, this.shareButton,
         make("a", { href: new URL("homepage", this.root).href }, "All sessions")));
   }
 
@@ -165,7 +167,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       const activity = await answer.json();
       if (activity.to > activity.from) { this.from = activity.from; this.to = activity.to; }
       this.plot(activity);
-      this.plotUsage();
+      if (!this.live) this.plotUsage();
     } catch (error) {
       this.histogram = false; // opening the slider again tries again
     }
