@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxAnswer bounds an answer, in bytes: assistants have little room.
+	// maxAnswer bounds the text of an answer, in bytes: assistants have little room.
 	maxAnswer = 64 << 10
 	// maxList bounds what is read of the list of sessions.
 	maxList = 64 << 20
@@ -61,6 +61,9 @@ func add[In any](s *mcp.Server, name, description string, answer func(context.Co
 		text, err := answer(ctx, in)
 		if err != nil {
 			return nil, nil, err
+		}
+		if len(text) > maxAnswer {
+			text = strings.ToValidUTF8(text[:maxAnswer], "") + fmt.Sprintf("\n… cut off after %d bytes: ask for less", maxAnswer)
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	})
@@ -135,11 +138,7 @@ func (t *tools) text(ctx context.Context, o of, rest string, query url.Values) (
 	if err != nil {
 		return "", err
 	}
-	text := "address: " + address.String() + "\n"
-	if len(data) > maxAnswer {
-		return text + strings.ToValidUTF8(string(data[:maxAnswer]), "") + fmt.Sprintf("\n… cut off after %d bytes: ask for less", maxAnswer), nil
-	}
-	return text + string(data), nil
+	return "address: " + address.String() + "\n" + string(data), nil
 }
 
 type listSessions struct {
