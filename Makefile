@@ -118,11 +118,7 @@ vet: ## go vet, staticcheck, gofmt
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
-	for p in $$(grep -rl --include='*_test.go' 'func Fuzz' pkg internal | xargs -n1 dirname | sort -u); do \
-		for f in $$(grep -rhoE --include='*_test.go' 'func Fuzz[A-Za-z0-9_]+' $$p | cut -d' ' -f2); do \
-			$(GO_TEST) ./$$p -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME); \
-		done; \
-	done
+	GO="$(GO)" TMPDIR=$(TEST_TMP) scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: mutations
 mutations: ## MUTATIONS (20,000) stored objects with some bytes changed, each opened and asked; prints what that took

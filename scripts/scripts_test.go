@@ -119,3 +119,58 @@ func TestImagesAreMadeByDigest(t *testing.T) {
 		t.Errorf("the binaries are built by different compilers: %v", goImages)
 	}
 }
+
+// fakeGo builds a test binary that prints $OUTPUT and fails if that says so.
+const fakeGo = `#!/bin/sh
+case $1 in
+env | list) echo "$PWD"; exit ;;
+esac
+while [ "$1" != -o ]; do shift; done
+printf '#!/bin/sh\nprintf "%%s\\n" "$OUTPUT"\ncase $OUTPUT in *FAIL*) exit 1 ;; esac\n' >"$2"
+chmod +x "$2"
+`
+
+// TestFuzzFindings: a target that Go fails because its time is over has found nothing; every other failure is one.
+func TestFuzzFindings(t *testing.T) {
+	script, err := filepath.Abs("fuzz.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "pkg", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "internal"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("pkg/x/x_test.go", "package x\n\nfunc FuzzX(f *testing.F) {}\n")
+	write("go", fakeGo)
+	const progress = "fuzz: elapsed: 6s, execs: 226 (0/sec), new interesting: 1 (total: 70)\n"
+	for name, test := range map[string]struct {
+		output string
+		fails  bool
+	}{
+		"nothing found":       {output: progress + "PASS"},
+		"the time was over":   {output: progress + "--- FAIL: FuzzX (8.17s)\n    context deadline exceeded\nFAIL"},
+		"an input that fails": {output: progress + "--- FAIL: FuzzX (0.02s)\n    --- FAIL: FuzzX (0.00s)\n        x_test.go:9: wrong\n    \n    Failing input written to testdata/fuzz/FuzzX/5d\nFAIL", fails: true},
+		"an input that takes too long": {
+			output: "--- FAIL: FuzzX (0.02s)\n    --- FAIL: FuzzX (0.00s)\n        x_test.go:9: load: context deadline exceeded\n    Failing input written to testdata/fuzz/FuzzX/5d\nFAIL", fails: true,
+		},
+		"a seed that fails": {output: "--- FAIL: FuzzX (0.02s)\n    context deadline exceeded\n    x_test.go:9: wrong\nFAIL", fails: true},
+		"a panic":           {output: "panic: wrong\nFAIL", fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := exec.Command(script, "1s")
+			run.Dir = dir
+			run.Env = append(os.Environ(), "GO="+filepath.Join(dir, "go"), "OUTPUT="+test.output)
+			if out, err := run.CombinedOutput(); (err != nil) != test.fails {
+				t.Errorf("the script ended with %v, want a failure: %v\n%s", err, test.fails, out)
+			}
+		})
+	}
+}
