@@ -26,6 +26,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/panels"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server"
+	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessionload"
 )
@@ -47,7 +48,7 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
-	limitMemory(int64(o.cacheMemory) + int64(o.answerMemory) + 2*int64(o.metricsMemory) + server.SearchMemory) // queries of large sessions take as much as what is kept
+	limitMemory(int64(o.cacheMemory) + int64(o.answerMemory) + 2*int64(o.metricsMemory) + logs.SearchMemory) // queries of large sessions take as much as what is kept
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())
 }
 

@@ -57,10 +57,12 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 		shown := d.panel(id)
 		if err != nil || shown == nil {
 			page.Missing = noPanel
-			return web.Write(w, http.StatusNotFound, page)
+			web.Write(w, http.StatusNotFound, page)
+			return nil
 		}
 		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
-		return web.Write(w, http.StatusOK, page)
+		web.Write(w, http.StatusOK, page)
+		return nil
 	}
 	page.Spans, page.Hidden = spansOf(query.Get("last")), kept(query)
 	for _, v := range d.Templating.List {
@@ -75,7 +77,8 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 		}
 		page.Rows = append(page.Rows, shown)
 	}
-	return web.Write(w, http.StatusOK, page)
+	web.Write(w, http.StatusOK, page)
+	return nil
 }
 
 // missing says why there is no dashboard. A session without metrics is no error: the frontend shows panels of every session.
@@ -86,11 +89,13 @@ func (p *Panels) missing(w http.ResponseWriter, r *request.Request, page web.Pan
 	}
 	if !others {
 		page.Missing = noMetrics
-		return web.Write(w, http.StatusOK, page)
+		web.Write(w, http.StatusOK, page)
+		return nil
 	}
 	r.Log.WithError(why).Debug("no dashboard for a page of panels")
 	page.Missing = noDashboard
-	return web.Write(w, http.StatusNotFound, page)
+	web.Write(w, http.StatusNotFound, page)
+	return nil
 }
 
 // onPage writes a panel for the page.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
 // activitySlices is how finely the slider's histogram divides a session's life.
@@ -16,7 +18,7 @@ func (s *Server) activity(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
 	defer cancel()
 	_, loaded, release, err := s.load(ctx, c)
 	if err != nil {

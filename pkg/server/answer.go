@@ -12,11 +12,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
-
-// errWaited is the cause of a context that ended because a request waited long enough.
-var errWaited = errors.New("waited long enough")
 
 // answer serves a route of the dashboard from the chosen session.
 func (s *Server) answer(route dashboard.Route) handler {
@@ -28,7 +27,7 @@ func (s *Server) answer(route dashboard.Route) handler {
 		if answered, err := s.passOn(w, r, c); answered || err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
+		ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
 		entry, loaded, release, err := s.load(ctx, c)
 		cancel()
 		if err != nil {
@@ -40,15 +39,15 @@ func (s *Server) answer(route dashboard.Route) handler {
 			w.WriteHeader(http.StatusNotModified)
 			return nil
 		} else if etag != "" {
-			w = &taggedWriter{ResponseWriter: w, etag: etag}
+			w = &writer.Tagged{ResponseWriter: w, ETag: etag}
 		}
 		releaseMemory, err := s.opts.Memory.Reserve(r.Context(), budget.Answer, answerBytes(route.Path))
 		if err != nil {
 			return err
 		}
 		defer releaseMemory()
-		out := newDeadlineWriter(w)
-		defer out.end()
+		out := writer.NewDeadline(w)
+		defer out.End()
 		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: c.at, Params: r.params, Began: entry.Start, Ended: entry.End}
 		if entry.Running && c.at == 0 {
 			asked.Running = s.stillRuns(entry.Ref)
@@ -64,7 +63,7 @@ func (s *Server) load(ctx context.Context, c choice) (e catalog.Entry, loaded *s
 		return e, nil, nil, err
 	}
 	loaded, release, err = s.opts.Sessions.Get(ctx, e.Ref)
-	if errors.Is(err, errWaited) {
+	if errors.Is(err, problem.ErrWaited) {
 		err = loadingProblem(s.opts.Sessions.Status(e.Ref))
 	}
 	if err == nil {
@@ -86,7 +85,7 @@ func notBeforeStart(at int64, e catalog.Entry, loaded *session.Session) error {
 		return nil
 	}
 	const form = "2006-01-02 15:04:05 UTC"
-	p := &problem{
+	p := &problem.Problem{
 		Status: http.StatusBadRequest, Title: "The session had not started yet",
 		Detail: fmt.Sprintf("Session %s started at %s, after the moment asked for: %s.", e.Ref.Name, start.UTC().Format(form), time.Unix(0, at).UTC().Format(form)),
 		Advice: fmt.Sprintf("Ask for a moment from %s on.", start.UTC().Truncate(time.Second).Format(time.RFC3339)),

@@ -26,7 +26,7 @@ func (s *Server) withBar(w http.ResponseWriter, r *request, page io.Reader, e ca
 	}
 	var clock, bar bytes.Buffer
 	b := web.Bar{
-		Base: base(r.Request), Path: sessionPath(e), Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Session: e.Ref.Name,
+		Base: base(r.Request), Path: web.SessionPath(e.Ref), Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Session: e.Ref.Name,
 		Start: e.Start, End: e.End, Unfinished: web.Unfinished(u),
 	}
 	if err := errors.Join(b.RenderClock(&clock), b.Render(&bar)); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
 // Cookies that choose a session; KubeRay's names.
@@ -28,7 +29,7 @@ type choice struct {
 }
 
 // errNoChoice says that a request names no session.
-var errNoChoice = &problem{
+var errNoChoice = &problem.Problem{
 	Status: http.StatusBadRequest,
 	Title:  "No session is chosen",
 	Detail: "This address answers for one stored session, and none is chosen.",
@@ -52,7 +53,7 @@ func choose(r *request) (choice, error) {
 	}
 	at, err := dashboard.ParseAt(cmp.Or(r.URL.Query().Get("at"), moment))
 	if err != nil {
-		return choice{}, badRequest(err)
+		return choice{}, problem.BadRequest(err)
 	}
 	c.at = at
 	return c, nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
 // clusterJSON is one session in /clusters. The first five fields are KubeRay's.
@@ -38,7 +40,7 @@ const timeFormat = "2006-01-02T15:04:05Z"
 
 // clusters lists all sessions, newest first.
 func (s *Server) clusters(w http.ResponseWriter, r *request) error {
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
 	defer cancel()
 	l := s.sessions.list(ctx)
 	if l.Err != nil && l.At.IsZero() {
@@ -64,7 +66,7 @@ func (s *Server) clusterWithoutSession(w http.ResponseWriter, r *request) error 
 		browser.Redirect(w, http.StatusFound, base(r.Request)+"homepage?q="+url.QueryEscape(r.params[paramNamespace]+" "+r.params[paramCluster]))
 		return nil
 	}
-	return &problem{
+	return &problem.Problem{
 		Status: http.StatusNotFound, Title: "No session is named", Detail: "This is the address of a cluster, not of one of its sessions.",
 		Advice: "Put /sessions/latest, or a session's name, after the cluster's name. /clusters lists all sessions.",
 	}
@@ -75,7 +77,7 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
 		CreateTime: e.Start.UTC().Format(timeFormat), CreateTimeStamp: e.Start.Unix(),
 		Session: e.Ref.Name, State: "ended", OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
-		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes, Path: sessionPath(e),
+		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes, Path: web.SessionPath(e.Ref),
 	}
 	if e.Running {
 		row.SessionName, row.State = catalog.Live, "running"
@@ -95,10 +97,5 @@ func (s *Server) livePath(e catalog.Entry) string {
 		return ""
 	}
 	e.Ref.Name = catalog.Live
-	return sessionPath(e)
-}
-
-// sessionPath is the path prefix of a session, relative to the server's root. Its parts have passed layout's check: none needs escaping.
-func sessionPath(e catalog.Entry) string {
-	return "namespaces/" + e.Ref.Namespace + "/clusters/" + e.Ref.Cluster + "/sessions/" + e.Ref.Name + "/"
+	return web.SessionPath(e.Ref)
 }

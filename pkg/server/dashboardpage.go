@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -41,11 +42,11 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 		// The page is this server's; only data is the running cluster's.
 		return s.dashboardPage(w, r, c.byPath, liveEntry(cluster), session.Unfinished{})
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), min(dashboardWait, s.opts.LoadWait), errWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), min(dashboardWait, s.opts.LoadWait), problem.ErrWaited)
 	defer cancel()
 	e, loaded, release, err := s.load(ctx, c)
 	if err != nil {
-		if s.problemOf(err).Status != http.StatusServiceUnavailable || !wantsPage(r.Request) || e.Ref.Name == "" {
+		if problem.Of(err, s.opts.Storage).Status != http.StatusServiceUnavailable || !wantsPage(r.Request) || e.Ref.Name == "" {
 			return err
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -83,13 +84,13 @@ func tidyAddress(r *http.Request, c choice) string {
 // cookie was chosen together with the session in the cookies, not for sessions chosen by path.
 func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e catalog.Entry, u session.Unfinished) error {
 	version := r.URL.Query().Get("dashboard")
-	if chosen := cookie(r, cookieDashboard); version == "" && !byPath && s.frontends.has(chosen) {
+	if chosen := cookie(r, cookieDashboard); version == "" && !byPath && s.frontends.Has(chosen) {
 		version = chosen
 	}
 	if version == "" {
-		version = s.frontends.nearest(e.RayVersion)
+		version = s.frontends.Nearest(e.RayVersion)
 	}
-	f, _, err := s.frontends.open(version, "index.html")
+	f, _, err := s.frontends.Open(version, "index.html")
 	if version == "" || err != nil {
 		return s.missingFrontend(cmp.Or(version, e.RayVersion))
 	}
@@ -99,9 +100,9 @@ func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e
 }
 
 // missingFrontend says that there is no frontend to show. It is 404, so that the proxying dashboard of Ray shows its own.
-func (s *Server) missingFrontend(version string) *problem {
+func (s *Server) missingFrontend(version string) *problem.Problem {
 	version = cmp.Or(version, "2.60.0")
-	p := &problem{
+	p := &problem.Problem{
 		Status: http.StatusNotFound, Title: "The Ray Dashboard's pages are missing",
 		Detail: "No folder with builds of the Ray Dashboard's frontend is configured.",
 		Advice: fmt.Sprintf("Run `make dashboard RAY_VERSION=%s` and point --dashboard-dir to the folder that holds v%s. The APIs work without it.", version, version),
@@ -115,7 +116,7 @@ func (s *Server) missingFrontend(version string) *problem {
 // file serves a file of the frontend: anything but its first page.
 func (s *Server) file(w http.ResponseWriter, r *request) error {
 	name := r.params[paramPath]
-	f, info, err := s.frontends.open("", name)
+	f, info, err := s.frontends.Open("", name)
 	if err != nil || name == "index.html" {
 		if err == nil {
 			_ = f.Close()
@@ -123,7 +124,7 @@ func (s *Server) file(w http.ResponseWriter, r *request) error {
 		if answered, err := s.tryLive(w, r); answered || err != nil {
 			return err
 		}
-		return noRoute(r.Request, http.StatusNotFound)
+		return problem.NoRoute(r.Request, http.StatusNotFound)
 	}
 	defer func() { _ = f.Close() }()
 	if strings.HasPrefix(name, "static/") {

@@ -9,6 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
@@ -20,10 +21,10 @@ import (
 // Forms: /enter_cluster/{namespace}/{name}/{session} and KubeRay's newer /enter_cluster/{namespace}/{kind}/{name}[/{session}].
 func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	selector := selectorOf(r.params)
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
 	defer cancel()
 	version := r.URL.Query().Get("dashboard")
-	if version != "" && !s.frontends.has(version) {
+	if version != "" && !s.frontends.Has(version) {
 		return s.missingFrontend(version)
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -45,14 +46,14 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	setCookies(w, r, e, version)
 	if r.URL.Query().Get("open") == "dashboard" {
 		s.opts.Sessions.Begin(e.Ref)
-		s.loadingPage(w, r, e, base(r.Request)+sessionPath(e))
+		s.loadingPage(w, r, e, base(r.Request)+web.SessionPath(e.Ref))
 		return nil
 	}
 	answer := entered(e)
 	switch _, release, err := s.opts.Sessions.Get(ctx, e.Ref); {
 	case err == nil:
 		release()
-	case errors.Is(err, errWaited):
+	case errors.Is(err, problem.ErrWaited):
 		answer["loading"] = loadStatusOf(s.opts.Sessions.Status(e.Ref))
 	default:
 		return err
@@ -69,8 +70,8 @@ func (s *Server) enterLive(w http.ResponseWriter, r *request, cluster kube.Clust
 	}
 	setCookies(w, r, e, version)
 	if r.URL.Query().Get("open") == "dashboard" {
-		s.page(w, http.StatusOK, web.Loading{
-			Base: base(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: base(r.Request) + sessionPath(e), State: "ready",
+		web.Write(w, http.StatusOK, web.Loading{
+			Base: base(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: base(r.Request) + web.SessionPath(e.Ref), State: "ready",
 		})
 		return
 	}
@@ -88,7 +89,7 @@ func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.
 	if s.rules.OwnPage(r.Request) == nil {
 		return false
 	}
-	browser.Redirect(w, http.StatusSeeOther, base(r.Request)+sessionPath(e))
+	browser.Redirect(w, http.StatusSeeOther, base(r.Request)+web.SessionPath(e.Ref))
 	return true
 }
 

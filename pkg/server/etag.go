@@ -29,28 +29,3 @@ func matches(r *http.Request, etag string) bool {
 		return strings.TrimPrefix(strings.TrimSpace(have), "W/") == strings.TrimPrefix(etag, "W/")
 	})
 }
-
-// taggedWriter puts an ETag on an answer if it is a good one: no client may keep an error.
-type taggedWriter struct {
-	http.ResponseWriter
-	etag    string
-	written bool
-}
-
-func (t *taggedWriter) WriteHeader(status int) {
-	if !t.written && status == http.StatusOK && t.etag != "" {
-		t.Header().Set("ETag", t.etag)
-	}
-	t.written = true
-	t.ResponseWriter.WriteHeader(status)
-}
-
-func (t *taggedWriter) Write(p []byte) (int, error) {
-	if !t.written {
-		t.WriteHeader(http.StatusOK)
-	}
-	return t.ResponseWriter.Write(p)
-}
-
-// Unwrap is for http.ResponseController.
-func (t *taggedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }

@@ -7,6 +7,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
@@ -15,7 +16,7 @@ import (
 func (s *Server) findingsRoute() dashboard.Route {
 	return dashboard.Route{Method: http.MethodGet, Path: "/findings", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
 		if s.opts.Findings == nil {
-			s.fail(w, r.Request, noRoute(r.Request, http.StatusNotFound))
+			s.fail(w, r.Request, problem.NoRoute(r.Request, http.StatusNotFound))
 			return
 		}
 		if strings.HasSuffix(r.URL.Path, "/") { // the page's links are relative
@@ -28,7 +29,7 @@ func (s *Server) findingsRoute() dashboard.Route {
 			return
 		}
 		ref := r.Session.Ref
-		s.page(w, http.StatusOK, web.Findings{Base: base(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Report: report})
+		web.Write(w, http.StatusOK, web.Findings{Base: base(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Report: report})
 	}}
 }
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -147,16 +148,11 @@ func put(t *testing.T, store blob.Creator, key, body string) {
 // build makes a build of the frontend as the Ray wheel has it.
 func build(t *testing.T, dir, version string) {
 	t.Helper()
-	for file, body := range map[string]string{
-		"index.html": "<html>dashboard " + version, "static/js/main." + version + ".js": "js of " + version, "favicon.ico": "icon", "speedscope/index.html": "<html>speedscope",
-	} {
-		path := filepath.Join(dir, "v"+version, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.CopyFS(filepath.Join(dir, "v"+version), fstest.MapFS{
+		"index.html": {Data: []byte("<html>dashboard " + version)}, "static/js/main." + version + ".js": {Data: []byte("js of " + version)},
+		"favicon.ico": {Data: []byte("icon")}, "speedscope/index.html": {Data: []byte("<html>speedscope")},
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
@@ -18,31 +19,31 @@ const homepageWait = 10 * time.Second
 // homepage is the list of clusters and sessions.
 func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	q := parseListQuery(r.URL.Query())
-	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, errWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := s.sessions.list(ctx)
 	page := web.Home{Base: base(r.Request), Storage: s.opts.Storage, Query: q.view(), At: l.At}
 	status := http.StatusOK
 	switch {
 	case l.Err == nil:
-	case l.At.IsZero() && errors.Is(l.Err, errWaited):
+	case l.At.IsZero() && errors.Is(l.Err, problem.ErrWaited):
 		status, page.Waiting = http.StatusServiceUnavailable, true
 	case l.At.IsZero():
-		status = s.problemOf(l.Err).Status
+		status = problem.Of(l.Err, s.opts.Storage).Status
 		fallthrough
 	default:
-		p := s.problemOf(l.Err)
+		p := problem.Of(l.Err, s.opts.Storage)
 		page.Title, page.Trouble, page.Advice = p.Title, p.Detail, p.Advice
 	}
 	if l.LiveErr != nil {
-		page.LiveTrouble = sentence(l.LiveErr)
+		page.LiveTrouble = problem.Sentence(l.LiveErr)
 	}
 	now := time.Now()
 	page.Count(l.Entries)
 	found := q.filter(l.Entries)
 	q.order(found, now)
 	page.Found = len(found)
-	page.Versions = s.frontends.versions()
+	page.Versions = s.frontends.Versions()
 	page.DashboardDir = s.opts.DashboardDir
 	loads := s.opts.Sessions.Loads()
 	rows, pager := q.page(found)
@@ -51,12 +52,12 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 		page.Rows = append(page.Rows, s.row(e, now, loads))
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	s.page(w, status, page)
+	web.Write(w, status, page)
 	return nil
 }
 
 func (s *Server) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
-	row := web.Row{Entry: e, Duration: e.Duration(now), Path: sessionPath(e), LivePath: s.livePath(e), Nearest: s.frontends.nearest(e.RayVersion)}
+	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref), LivePath: s.livePath(e), Nearest: s.frontends.Nearest(e.RayVersion)}
 	if st, ok := loads[e.Ref]; ok {
 		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone, Total: st.Progress.BytesTotal}
 	}

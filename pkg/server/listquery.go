@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/frontend"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
@@ -90,7 +91,7 @@ var columns = map[string]func(a, b catalog.Entry, now time.Time) int{
 		return cmp.Compare(a.Duration(now), b.Duration(now))
 	},
 	"version": func(a, b catalog.Entry, _ time.Time) int {
-		return slices.Compare(numbers(a.RayVersion), numbers(b.RayVersion))
+		return slices.Compare(frontend.Numbers(a.RayVersion), frontend.Numbers(b.RayVersion))
 	},
 	"size": func(a, b catalog.Entry, _ time.Time) int { return cmp.Compare(a.Bytes, b.Bytes) },
 }

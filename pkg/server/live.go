@@ -9,6 +9,8 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // passOn passes a request on to the dashboard of the running cluster it is about, if it is about one, and reports whether it has answered.
@@ -24,7 +26,7 @@ func (s *Server) passOn(w http.ResponseWriter, r *request, c choice) (answered b
 		return false, err
 	}
 	browser.Sandbox(w.Header())
-	r.Body = recorderOf(r.Request).body // Forward has a limit of its own
+	r.Body = writer.RecorderOf(r.Request).Body // Forward has a limit of its own
 	s.opts.Live.Forward(w, r.Request, cluster.Namespace, cluster.Name, pathBelow(r.Request, c), func(err error) {
 		s.fail(w, r.Request, liveProblem(cluster, err))
 	})
@@ -46,7 +48,7 @@ func (s *Server) write(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header().Set("Allow", "GET, HEAD")
-	return noRoute(r.Request, http.StatusMethodNotAllowed)
+	return problem.NoRoute(r.Request, http.StatusMethodNotAllowed)
 }
 
 // pathBelow is the escaped path of a request behind what chooses its session.
@@ -65,9 +67,9 @@ func pathBelow(r *http.Request, c choice) string {
 }
 
 // liveProblem says why a running cluster's dashboard gave no answer.
-func liveProblem(c kube.Cluster, err error) *problem {
-	p := &problem{
-		Status: http.StatusBadGateway, RetryAfter: 5, Title: "The running cluster does not answer", Detail: sentence(err),
+func liveProblem(c kube.Cluster, err error) *problem.Problem {
+	p := &problem.Problem{
+		Status: http.StatusBadGateway, RetryAfter: 5, Title: "The running cluster does not answer", Detail: problem.Sentence(err),
 		Advice: fmt.Sprintf("Try again, or look at what is stored of it: /namespaces/%s/clusters/%s/sessions/latest/.", c.Namespace, c.Name),
 	}
 	var write *kube.WriteError
@@ -84,7 +86,7 @@ func liveProblem(c kube.Cluster, err error) *problem {
 		p.Status, p.RetryAfter, p.Title = http.StatusMethodNotAllowed, 0, "Running clusters are read-only here"
 		p.Advice = "Send the request to the cluster's own dashboard, or start the history server with --live-writes."
 	case errors.Is(err, kube.ErrPath):
-		return badRequest(err)
+		return problem.BadRequest(err)
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
@@ -33,8 +34,8 @@ func loadStatusOf(st sessioncache.Status) loadStatus {
 }
 
 // loadingProblem says that a session needs longer to load than a request may wait.
-func loadingProblem(st sessioncache.Status) *problem {
-	return &problem{
+func loadingProblem(st sessioncache.Status) *problem.Problem {
+	return &problem.Problem{
 		Status: http.StatusServiceUnavailable, RetryAfter: 5,
 		Title:  "The session is being loaded",
 		Detail: fmt.Sprintf("The session is being loaded: %d of %d bytes of events are read.", st.Progress.BytesDone, st.Progress.BytesTotal),
@@ -49,7 +50,7 @@ func (s *Server) sessionStatus(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
 	defer cancel()
 	e, err := s.sessions.find(ctx, c.selector)
 	if err != nil {
@@ -65,7 +66,7 @@ func (s *Server) sessionStatus(w http.ResponseWriter, r *request) error {
 // scripts the page reloads itself.
 func (s *Server) loadingPage(w http.ResponseWriter, r *request, e catalog.Entry, target string) {
 	st := loadStatusOf(s.opts.Sessions.Status(e.Ref))
-	s.page(w, http.StatusOK, web.Loading{
+	web.Write(w, http.StatusOK, web.Loading{
 		Base: base(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: target,
 		State: string(st.State), BytesDone: st.BytesDone, BytesTotal: st.BytesTotal,
 	})

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -11,6 +10,9 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // maxBody bounds request bodies, in bytes: the history server's own routes read a few bytes at most.
@@ -66,13 +68,13 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		inFlight.Inc()
 		defer inFlight.Dec()
 		began := time.Now()
-		rec := &recorder{ResponseWriter: w, route: "none", body: r.Body}
-		r = r.WithContext(context.WithValue(r.Context(), recorderKey{}, rec))
+		ctx, rec := writer.Record(r.Context(), w, r.Body)
+		r = r.WithContext(ctx)
 		defer func() {
 			took := time.Since(began).Seconds()
-			seconds.WithLabelValues(rec.route, methodLabel(r.Method), strconv.Itoa(rec.code())).Observe(took)
+			seconds.WithLabelValues(rec.Route, methodLabel(r.Method), strconv.Itoa(rec.Code())).Observe(took)
 			s.opts.Log.WithFields(logrus.Fields{
-				"method": r.Method, "path": r.URL.Path, "status": rec.code(), "bytes": rec.bytes, "seconds": took, "client": r.RemoteAddr,
+				"method": r.Method, "path": r.URL.Path, "status": rec.Code(), "bytes": rec.Bytes, "seconds": took, "client": r.RemoteAddr,
 			}).Debug("request")
 		}()
 		next.ServeHTTP(rec, r)
@@ -101,10 +103,10 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 				panic(cause)
 			}
 			s.opts.Log.WithField("path", r.URL.Path).Errorf("panic while answering a request: %v\n%s", cause, debug.Stack())
-			if recorderOf(r).status != 0 {
+			if writer.RecorderOf(r).Status != 0 {
 				panic(http.ErrAbortHandler)
 			}
-			s.fail(w, r, &problem{
+			s.fail(w, r, &problem.Problem{
 				Status: http.StatusInternalServerError, Title: "Internal error",
 				Detail: fmt.Sprintf("The history server failed to answer the request for %.200s.", r.URL.Path),
 				Advice: "The server's log has the details. Please report them.",

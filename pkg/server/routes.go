@@ -5,6 +5,10 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rayhistory/historyserver/pkg/server/assistant"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // Path parameters that choose a session. The dashboard's routes use none of these names.
@@ -54,7 +58,7 @@ func (s *Server) newRouter() *restful.Container {
 		for name, values := range e.Header {
 			resp.Header()[name] = values
 		}
-		s.fail(resp.ResponseWriter, req.Request, noRoute(req.Request, e.Code))
+		s.fail(resp.ResponseWriter, req.Request, problem.NoRoute(req.Request, e.Code))
 	})
 	router.Filter(recordRoute)
 	router.Filter(s.authorize)
@@ -117,15 +121,19 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	s.get(ws, clusterPrefix, s.clusterWithoutSession)
 	s.get(ws, clusterPrefix+"/sessions", s.clusterWithoutSession)
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
-	if s.opts.Dashboard != nil {
+	if s.logs != nil {
 		s.get(ws, clusterPrefix+"/api/history/search", s.searchCluster)
 	}
 	const enter = "/enter_cluster/{" + paramNamespace + "}"
 	s.get(ws, enter+"/{"+paramCluster+"}", s.enter)
 	s.get(ws, enter+"/{"+paramCluster+"}/{"+paramSession+"}", s.enter)
 	s.get(ws, enter+"/{"+paramKind+"}/{"+paramCluster+"}/{"+paramSession+"}", s.enter)
+	assistants := assistant.Handler(s.opts.Version, func(w http.ResponseWriter, r *http.Request) { s.router.Dispatch(w, r) }, s.opts.Log)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		s.add(ws, method, "/mcp", s.mcp)
+		s.add(ws, method, "/mcp", func(w http.ResponseWriter, r *request) error {
+			assistants.ServeHTTP(w, r.Request)
+			return nil
+		})
 	}
 	s.get(ws, "/healthz", s.healthy)
 	s.get(ws, "/livez", s.healthy)
@@ -140,7 +148,7 @@ func (s *Server) addOwn(ws *restful.WebService) {
 // recordRoute is a filter that records which route took the request.
 func recordRoute(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
 	if req.SelectedRoute() != nil {
-		recorderOf(req.Request).route = req.SelectedRoutePath()
+		writer.RecorderOf(req.Request).Route = req.SelectedRoutePath()
 	}
 	chain.ProcessFilter(req, resp)
 }

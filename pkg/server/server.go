@@ -23,10 +23,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/logview"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/frontend"
+	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
@@ -69,14 +70,11 @@ type Server struct {
 	opts      Options
 	sessions  visible
 	rules     *browser.Rules
-	frontends *frontends
+	frontends *frontend.Builds
+	logs      *logs.Handlers // nil: logs are not searched
 	router    *restful.Container
 	handler   http.Handler
 	draining  atomic.Bool
-	// lineIndexes are of the logs that were looked at last.
-	lineIndexes logview.Indexes
-	searches    chan struct{} // has one for each search of logs under way
-	archives    chan struct{} // has one for each archive of logs under way
 }
 
 // New makes a server of its parts, which it does not own.
@@ -90,7 +88,10 @@ func New(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("make the server: %w", err)
 		}
 	}
-	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontends{dir: opts.DashboardDir}, searches: make(chan struct{}, maxSearches), archives: make(chan struct{}, maxArchives)}
+	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontend.Builds{Dir: opts.DashboardDir}}
+	if opts.Dashboard != nil {
+		s.logs = logs.New(logs.Options{List: opts.ListLogs, Dashboard: opts.Dashboard, Log: opts.Log})
+	}
 	var err error
 	if s.rules, err = browser.New(opts.Browser, opts.Access.Enabled()); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
 // visible holds the stored and running sessions that the caller of a request may see. Handlers have no other access to them.
@@ -59,9 +60,9 @@ func (v visible) find(ctx context.Context, sel catalog.Selector) (catalog.Entry,
 	if sel.Session == catalog.Live && errors.Is(err, catalog.ErrNoSession) {
 		if why := v.live.NotReached(sel.Namespace, sel.Name); why != nil {
 			// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
-			return e, &problem{
+			return e, &problem.Problem{
 				Status: http.StatusGone, Title: "Nothing is stored of this running cluster",
-				Detail: "The cluster " + sel.Name + " runs, but nothing of its session is stored yet. " + sentence(why),
+				Detail: "The cluster " + sel.Name + " runs, but nothing of its session is stored yet. " + problem.Sentence(why),
 				Advice: "Check that its pods have a collector. What a collector stores is shown within a minute.",
 			}
 		}

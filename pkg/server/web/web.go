@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 //go:embed templates
@@ -31,6 +32,11 @@ func Assets() fs.FS {
 	return sub
 }
 
+// SessionPath is the path prefix of a session, relative to the server's root. Its parts have passed layout's check: none needs escaping.
+func SessionPath(of layout.Session) string {
+	return "namespaces/" + of.Namespace + "/clusters/" + of.Cluster + "/sessions/" + of.Name + "/"
+}
+
 // Page is one of the pages with its data.
 type Page interface {
 	Render(w io.Writer) error
@@ -40,18 +46,17 @@ type Page interface {
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
-// Write answers with a page. An error says that nothing was written, because the page's template does not fit its data.
-func Write(w http.ResponseWriter, status int, p Page) error {
+// Write answers with a page. It panics before anything is written if the page's template does not fit its data.
+func Write(w http.ResponseWriter, status int, p Page) {
 	var body bytes.Buffer
 	if err := p.Render(&body); err != nil {
-		return err
+		panic(err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes())
-	return nil
 }
 
 // parse makes the template of one page, within the frame of all pages.

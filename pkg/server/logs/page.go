@@ -1,4 +1,4 @@
-package server
+package logs
 
 import (
 	"context"
@@ -9,9 +9,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/logview"
 	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -20,57 +21,14 @@ import (
 // countWait is how long a page waits until the lines before it are counted. What was counted is kept for the next request.
 const countWait = 5 * time.Second
 
-// loaded is a chosen session that is loaded until release.
-type loaded struct {
-	choice
-	entry   catalog.Entry
-	session *session.Session
-	release func()
-}
-
-// loadChosen loads the session that a request is about.
-func (s *Server) loadChosen(r *request) (l loaded, err error) {
-	if l.choice, err = choose(r); err != nil {
-		return l, err
-	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, errWaited)
-	defer cancel()
-	l.entry, l.session, l.release, err = s.load(ctx, l.choice)
-	return l, err
-}
-
-// searchPage is the page that searches a session's logs.
-func (s *Server) searchPage(w http.ResponseWriter, r *request) error {
-	l, err := s.loadChosen(r)
-	if err != nil {
-		return err
-	}
-	defer l.release()
-	page := web.Search{
-		Base: base(r.Request), Cluster: l.entry.Ref.Cluster, Namespace: l.entry.Ref.Namespace, Session: l.entry.Ref.Name,
-		Form: r.URL.Query(),
-	}
-	for _, node := range l.session.Logs.Nodes() {
-		page.Nodes = append(page.Nodes, node.String())
-	}
-	w.Header().Set("Cache-Control", "no-store")
-	s.page(w, http.StatusOK, page)
-	return nil
-}
-
-// logPage is a page of a log: the one that begins at ?offset=, ?line= or ?time=, the log's ?end=, or its first one.
-func (s *Server) logPage(w http.ResponseWriter, r *request) error {
-	l, err := s.loadChosen(r)
-	if err != nil {
-		return err
-	}
-	defer l.release()
+// Page is a page of a log: the one that begins at ?offset=, ?line= or ?time=, the log's ?end=, or its first one.
+func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	node, err := rayid.Parse[rayid.Node](form.Get("node_id"))
 	if err != nil {
-		return badRequest(fmt.Errorf("node_id=%.80s: want the ID of a node, in hex", form.Get("node_id")))
+		return problem.BadRequest(fmt.Errorf("node_id=%.80s: want the ID of a node, in hex", form.Get("node_id")))
 	}
-	file, err := l.session.Logs.Open(r.Context(), node, form.Get("file"))
+	file, err := of.Session.Logs.Open(r.Context(), node, form.Get("file"))
 	if errors.Is(err, os.ErrNotExist) {
 		return noLog(node, form.Get("file"))
 	}
@@ -78,16 +36,16 @@ func (s *Server) logPage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	page := web.Log{
-		Base: base(r.Request), Cluster: l.entry.Ref.Cluster, Namespace: l.entry.Ref.Namespace, Session: l.entry.Ref.Name,
+		Base: browser.Root(r), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace, Session: of.Entry.Ref.Name,
 		NodeID: node.String(), File: form.Get("file"), Size: file.Size(), Previous: -1,
 	}
-	if l.at != 0 {
-		if page.Size, err = s.opts.Dashboard.LogEnd(r.Context(), l.session, l.at, node, page.File); err != nil {
+	if of.At != 0 {
+		if page.Size, err = h.opts.Dashboard.LogEnd(r.Context(), of.Session, of.At, node, page.File); err != nil {
 			return err
 		}
 	}
-	index := s.lineIndexes.Of(fmt.Sprintf("%s %s %s", l.entry.Ref, node, page.File))
-	start, err := s.pageStart(r.Context(), l.session, file, index, form, page.Size)
+	index := h.lineIndexes.Of(fmt.Sprintf("%s %s %s", of.Entry.Ref, node, page.File))
+	start, err := h.pageStart(r.Context(), of.Session, file, index, form, page.Size)
 	if err != nil {
 		return err
 	}
@@ -110,17 +68,17 @@ func (s *Server) logPage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	s.page(w, http.StatusOK, page)
+	web.Write(w, http.StatusOK, page)
 	return nil
 }
 
 // pageStart is where the page begins that a request asks for, in a log that ends at end.
-func (s *Server) pageStart(ctx context.Context, of *session.Session, file *sessionlogs.File, index *logview.Index, form url.Values, end int64) (start int64, err error) {
+func (h *Handlers) pageStart(ctx context.Context, of *session.Session, file *sessionlogs.File, index *logview.Index, form url.Values, end int64) (start int64, err error) {
 	p := params{form: form}
 	line, offset, moment, last := p.int64("line"), p.int64("offset"), p.moment("time"), p.bool("end")
 	switch {
 	case p.err != nil:
-		return 0, badRequest(p.err)
+		return 0, problem.BadRequest(p.err)
 	case line > 0:
 		counting, cancel := context.WithTimeoutCause(ctx, countWait, errCounting)
 		defer cancel()
@@ -129,7 +87,7 @@ func (s *Server) pageStart(ctx context.Context, of *session.Session, file *sessi
 			err = errCounting
 		}
 	case moment != 0:
-		start, err = s.opts.Dashboard.LogOffset(ctx, of, file, moment)
+		start, err = h.opts.Dashboard.LogOffset(ctx, of, file, moment)
 	case last:
 		start, err = logview.Before(ctx, file, end)
 	default:
@@ -142,13 +100,13 @@ func (s *Server) pageStart(ctx context.Context, of *session.Session, file *sessi
 const linesBefore = 20
 
 // errCounting says that a line's place is not known yet.
-var errCounting = &problem{
+var errCounting = &problem.Problem{
 	Status: http.StatusServiceUnavailable, RetryAfter: 1, Title: "The log's lines are being counted",
 	Detail: "The log is large, and the lines before this one are still being counted.", Advice: "Reload the page: counting goes on where it stopped.",
 }
 
-func noLog(node rayid.Node, file string) *problem {
-	return &problem{
+func noLog(node rayid.Node, file string) *problem.Problem {
+	return &problem.Problem{
 		Status: http.StatusNotFound, Title: "This log is not stored", Detail: fmt.Sprintf("Node %.12s has no log %.200q.", node, file),
 		Advice: "Choose one on the dashboard's Logs page, or search all logs.",
 	}

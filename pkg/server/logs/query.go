@@ -1,4 +1,4 @@
-package server
+package logs
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
 // searchQuery reads the parameters of a search of logs.
@@ -26,13 +27,13 @@ func searchQuery(form url.Values) (*logsearch.Query, error) {
 	}
 	var err error
 	if q.Level, err = logline.ParseLevel(form.Get("level")); err != nil {
-		return nil, badRequest(err)
+		return nil, problem.BadRequest(err)
 	}
 	if p.err == nil {
 		p.err = q.Prepare()
 	}
 	if p.err != nil {
-		return nil, badRequest(p.err)
+		return nil, problem.BadRequest(p.err)
 	}
 	return q, nil
 }

@@ -1,4 +1,5 @@
-package server
+// Package frontend finds builds of the Ray Dashboard's frontend, and their files.
+package frontend
 
 import (
 	"cmp"
@@ -12,10 +13,10 @@ import (
 	"time"
 )
 
-// frontends are the builds of the Ray Dashboard's frontend in a folder: each is a folder v{Ray version} with an index.html, as in the Ray
+// Builds are the builds of the Ray Dashboard's frontend in a folder: each is a folder v{Ray version} with an index.html, as in the Ray
 // wheel below ray/dashboard/client/build.
-type frontends struct {
-	dir string // "": there are none
+type Builds struct {
+	Dir string // "": there are none
 
 	mu      sync.Mutex
 	scanned time.Time
@@ -25,37 +26,38 @@ type frontends struct {
 // scanInterval is how long the folder's listing is kept: builds may be added while the server runs.
 const scanInterval = 5 * time.Second
 
-// versions lists the versions that there are builds of, newest first. A folder that does not exist has none.
-func (f *frontends) versions() []string {
+// Versions lists the versions that there are builds of, newest first. A folder that does not exist has none.
+func (f *Builds) Versions() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.dir == "" || time.Since(f.scanned) < scanInterval {
+	if f.Dir == "" || time.Since(f.scanned) < scanInterval {
 		return f.found
 	}
 	f.scanned, f.found = time.Now(), nil
-	entries, _ := os.ReadDir(f.dir)
+	entries, _ := os.ReadDir(f.Dir)
 	for _, e := range entries {
 		version, ok := strings.CutPrefix(e.Name(), "v")
 		if !ok {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(f.dir, e.Name(), "index.html")); err == nil {
+		if _, err := os.Stat(filepath.Join(f.Dir, e.Name(), "index.html")); err == nil {
 			f.found = append(f.found, version)
 		}
 	}
 	slices.SortFunc(f.found, func(x, y string) int {
-		return cmp.Or(slices.Compare(numbers(y), numbers(x)), strings.Compare(y, x))
+		return cmp.Or(slices.Compare(Numbers(y), Numbers(x)), strings.Compare(y, x))
 	})
 	return f.found
 }
 
-func (f *frontends) has(version string) bool { return slices.Contains(f.versions(), version) }
+// Has says whether there is a build of a version.
+func (f *Builds) Has(version string) bool { return slices.Contains(f.Versions(), version) }
 
-// nearest picks the build for a session of a Ray version: that version's own, else the one that differs least, of two as near the newer.
+// Nearest picks the build for a session of a Ray version: that version's own, else the one that differs least, of two as near the newer.
 // Without a version it is the newest. "" says that there are no builds.
-func (f *frontends) nearest(version string) string {
+func (f *Builds) Nearest(version string) string {
 	best := ""
-	for _, v := range f.versions() {
+	for _, v := range f.Versions() {
 		if v == version {
 			return v
 		}
@@ -68,7 +70,7 @@ func (f *frontends) nearest(version string) string {
 
 // distance compares versions number by number.
 func distance(a, b string) []int {
-	x, y := numbers(a), numbers(b)
+	x, y := Numbers(a), Numbers(b)
 	d := make([]int, len(x))
 	for i := range x {
 		d[i] = max(x[i]-y[i], y[i]-x[i])
@@ -76,8 +78,8 @@ func distance(a, b string) []int {
 	return d
 }
 
-// numbers are a version's major, minor and patch; what does not parse is 0. "3.0.0rc1" is 3.0.0.
-func numbers(version string) []int {
+// Numbers are a version's major, minor and patch; what does not parse is 0. "3.0.0rc1" is 3.0.0.
+func Numbers(version string) []int {
 	n := make([]int, 3)
 	for i, part := range strings.SplitN(version, ".", len(n)) {
 		digits := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' })
@@ -89,15 +91,15 @@ func numbers(version string) []int {
 	return n
 }
 
-// open finds a file of a build, or of any build if version is "": names below static/ hold a hash of the content, so a page may take its
+// Open finds a file of a build, or of any build if version is "": names below static/ hold a hash of the content, so a page may take its
 // files from any build that has them. A folder below the build's own stands for its index.html.
-func (f *frontends) open(version, name string) (*os.File, fs.FileInfo, error) {
-	for _, v := range f.versions() {
+func (f *Builds) Open(version, name string) (*os.File, fs.FileInfo, error) {
+	for _, v := range f.Versions() {
 		if version != "" && v != version {
 			continue
 		}
 		for _, path := range []string{name, filepath.Join(name, "index.html")} {
-			file, info, err := openFile(filepath.Join(f.dir, "v"+v), path)
+			file, info, err := openFile(filepath.Join(f.Dir, "v"+v), path)
 			if err == nil {
 				return file, info, nil
 			}

@@ -1,9 +1,12 @@
-package server
+package frontend
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"testing/fstest"
 )
 
 func TestNearestFrontend(t *testing.T) {
@@ -11,20 +14,20 @@ func TestNearestFrontend(t *testing.T) {
 	for _, v := range []string{"2.55.1", "2.60.0", "2.9.3", "2.60.2"} {
 		build(t, dir, v)
 	}
-	b := &frontends{dir: dir}
-	if got := b.versions(); !slices.Equal(got, []string{"2.60.2", "2.60.0", "2.55.1", "2.9.3"}) {
+	b := &Builds{Dir: dir}
+	if got := b.Versions(); !slices.Equal(got, []string{"2.60.2", "2.60.0", "2.55.1", "2.9.3"}) {
 		t.Errorf("versions %v", got)
 	}
 	for version, want := range map[string]string{
 		"2.60.0": "2.60.0", "2.60.1": "2.60.2", "2.60.9": "2.60.2", "2.55.0": "2.55.1", "2.57.0": "2.55.1", "2.58.0": "2.60.0", "2.10.0": "2.9.3",
 		"3.0.0.dev0": "2.9.3", "2.60.0rc1": "2.60.0", "": "2.60.2", "nightly": "2.9.3",
 	} {
-		if got := b.nearest(version); got != want {
+		if got := b.Nearest(version); got != want {
 			t.Errorf("nearest to %q is %q, want %q", version, got, want)
 		}
 	}
 	for _, dir := range []string{"", dir + "/nowhere"} {
-		if got := (&frontends{dir: dir}).nearest("2.60.0"); got != "" {
+		if got := (&Builds{Dir: dir}).Nearest("2.60.0"); got != "" {
 			t.Errorf("without builds the nearest is %q", got)
 		}
 	}
@@ -34,7 +37,7 @@ func TestFrontendFiles(t *testing.T) {
 	dir := t.TempDir()
 	build(t, dir, "2.55.1")
 	build(t, dir, "2.60.0")
-	b := &frontends{dir: dir}
+	b := &Builds{Dir: dir}
 	for _, tc := range []struct{ version, name, want string }{
 		{"", "static/js/main.2.55.1.js", "js of 2.55.1"},
 		{"", "static/js/main.2.60.0.js", "js of 2.60.0"},
@@ -49,7 +52,7 @@ func TestFrontendFiles(t *testing.T) {
 		{"", "/etc/passwd", ""},
 		{"9.9.9", "index.html", ""},
 	} {
-		f, _, err := b.open(tc.version, tc.name)
+		f, _, err := b.Open(tc.version, tc.name)
 		got := ""
 		if err == nil {
 			body, err := io.ReadAll(f)
@@ -62,5 +65,16 @@ func TestFrontendFiles(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("open(%q, %q) is %q, want %q", tc.version, tc.name, got, tc.want)
 		}
+	}
+}
+
+// build makes a build of the frontend as the Ray wheel has it.
+func build(t *testing.T, dir, version string) {
+	t.Helper()
+	if err := os.CopyFS(filepath.Join(dir, "v"+version), fstest.MapFS{
+		"index.html": {Data: []byte("<html>dashboard " + version)}, "static/js/main." + version + ".js": {Data: []byte("js of " + version)},
+		"favicon.ico": {Data: []byte("icon")}, "speedscope/index.html": {Data: []byte("<html>speedscope")},
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,4 +1,5 @@
-package server
+// Package assistant lets assistants ask the server, in the Model Context Protocol.
+package assistant
 
 import (
 	"context"
@@ -12,18 +13,18 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/mcptools"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
-// mcp answers assistants, in the Model Context Protocol over HTTP. Nothing is kept between requests, so any replica answers each.
-func (s *Server) mcp(w http.ResponseWriter, r *request) error {
-	handler := mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
-		return mcptools.New(s.opts.Version, rootOf(asked), asker{s.router.Dispatch, asked.Context(), s.opts.Log})
+// Handler answers assistants over HTTP. Nothing is kept between requests, so any replica answers each. Tools ask router, for the caller whom
+// the request's context knows.
+func Handler(version string, router func(http.ResponseWriter, *http.Request), log logrus.FieldLogger) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
+		return mcptools.New(version, rootOf(asked), asker{router, asked.Context(), log})
 	}, &mcp.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true,
 		DisableLocalhostProtection: true, // the server's own rules about hosts and origins were applied before
 	})
-	handler.ServeHTTP(w, r.Request)
-	return nil
 }
 
 // rootOf is the address of the server's root, as the client knows it.
@@ -60,7 +61,8 @@ func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 				w.fail(errPanicked)
 			}
 		}()
-		a.dispatch(w, r.WithContext(context.WithValue(ctx, recorderKey{}, &recorder{ResponseWriter: w, route: "none", body: http.NoBody})))
+		recorded, _ := writer.Record(ctx, w, http.NoBody)
+		a.dispatch(w, r.WithContext(recorded))
 		w.fail(nil)
 	}()
 	select {

@@ -19,8 +19,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// assistant connects a real client of the protocol for a user.
-func assistant(t *testing.T, f *fixture, who string) *mcp.ClientSession {
+// assistantOf connects a real client of the protocol for a user.
+func assistantOf(t *testing.T, f *fixture, who string) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.URL + "/mcp", HTTPClient: &http.Client{Transport: bearer(who)}}, nil)
@@ -46,7 +46,7 @@ func call(t *testing.T, session *mcp.ClientSession, tool string, arguments map[s
 // TestAssistantsSeeWhatTheirPeopleSee: each tool, about a session in a namespace that the caller may not see, tells nothing of it.
 func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 	f, _ := guarded(t)
-	ann, bob := assistant(t, f, "ann"), assistant(t, f, "bob")
+	ann, bob := assistantOf(t, f, "ann"), assistantOf(t, f, "bob")
 	if text, failed := call(t, ann, "list_sessions", nil); failed || !strings.Contains(text, "default/lab/") || strings.Contains(text, "classified") {
 		t.Errorf("ann's sessions: %s", text)
 	}

@@ -6,13 +6,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
-// page writes one of the server's own pages.
-func (s *Server) page(w http.ResponseWriter, status int, p web.Page) {
-	if err := web.Write(w, status, p); err != nil {
-		panic(err) // the template does not fit its data; recoverPanics logs it
-	}
-}
-
 // asset serves the style sheet, scripts and images of the server's own pages.
 func (s *Server) asset(w http.ResponseWriter, r *request) error {
 	w.Header().Set("Cache-Control", "public, max-age=3600")

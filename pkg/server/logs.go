@@ -1,0 +1,59 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/emicklei/go-restful/v3"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/logs"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+)
+
+// addLogs adds what is about a session's logs.
+func (s *Server) addLogs(ws *restful.WebService) {
+	if s.logs == nil {
+		return
+	}
+	s.get(ws, "/search", s.loaded(s.logs.SearchPage))
+	s.get(ws, "/log", s.loaded(s.logs.Page))
+	s.get(ws, "/api/history/search", s.loaded(s.logs.Search))
+	s.get(ws, "/api/history/logs.zip", s.loaded(s.logs.Archive))
+}
+
+// loaded answers with a handler that has the chosen session loaded.
+func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session) error) handler {
+	return func(w http.ResponseWriter, r *request) error {
+		c, err := choose(r)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
+		entry, loaded, release, err := s.load(ctx, c)
+		cancel()
+		if err != nil {
+			return err
+		}
+		defer release()
+		return h(w, r.Request, logs.Session{Session: loaded, Entry: entry, At: c.at})
+	}
+}
+
+// searchCluster searches the logs of all sessions of a cluster, the newest first.
+func (s *Server) searchCluster(w http.ResponseWriter, r *request) error {
+	of := s.sessions.list(r.Context())
+	if of.Err != nil {
+		return of.Err
+	}
+	var entries []catalog.Entry
+	for _, e := range of.Entries {
+		if e.Ref.Namespace == r.params[paramNamespace] && e.Ref.Cluster == r.params[paramCluster] && e.Ref.Name != catalog.Live {
+			entries = append(entries, e)
+		}
+	}
+	if len(entries) == 0 {
+		return catalog.ErrNoSession
+	}
+	return s.logs.SearchSessions(w, r.Request, entries)
+}

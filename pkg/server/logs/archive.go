@@ -1,0 +1,57 @@
+package logs
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/klauspost/compress/gzhttp"
+
+	"github.com/rayhistory/historyserver/pkg/logarchive"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
+)
+
+// maxArchives is how many archives of logs are sent at once: each compresses as fast as its client reads.
+const maxArchives = 4
+
+// Archive sends the logs of a session, a node or a job as a zip archive, as they were at the moment shown.
+func (h *Handlers) Archive(w http.ResponseWriter, r *http.Request, of Session) error {
+	selected := selection(r.URL.Query())
+	if err := selected.Prepare(); err != nil {
+		return problem.BadRequest(err)
+	}
+	if err := h.withDriver(r.Context(), of.Session, &selected); err != nil {
+		return err
+	}
+	opts := logarchive.Options{Logs: of.Session.Logs, Selected: selected.Of(of.Session.Logs), Failed: func(log logsearch.Log, err error) {
+		h.opts.Log.WithError(err).WithField("log", log.Path).Warn("a log in an archive is not whole")
+	}}
+	if len(opts.Selected) == 0 {
+		return &problem.Problem{Status: http.StatusNotFound, Title: "No such logs", Detail: "The session has no logs of this node, job or name.", Advice: "Leave out the parameters to get all logs."}
+	}
+	if of.At != 0 {
+		opts.End = func(ctx context.Context, log logsearch.Log) (int64, error) {
+			return h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, log.Node, log.Path)
+		}
+	}
+	release, err := turn(r.Context(), h.archives)
+	if err != nil {
+		return err
+	}
+	defer release()
+	w.Header().Set("Content-Type", "application/zip")
+	w.Header().Set("Content-Disposition", `attachment; filename="`+of.Entry.Ref.Cluster+"-"+of.Entry.Ref.Name+`-logs.zip"`) // names that layout has checked
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set(gzhttp.HeaderNoCompression, "1")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	out := writer.NewDeadline(w)
+	defer out.End()
+	if err := logarchive.WriteZip(r.Context(), out, opts); err != nil {
+		h.opts.Log.WithError(err).WithField("path", r.URL.Path).Debug("an archive of logs was not sent to its end")
+		panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package logs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+const (
+	// maxSearches is how many searches of logs run at once.
+	maxSearches = 2
+	// SearchMemory is what searches of logs take together at most, in bytes.
+	SearchMemory = maxSearches * logsearch.MaxMemory
+)
+
+// Search searches the logs of the chosen session as they were at the moment shown.
+func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) error {
+	q, err := searchQuery(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	if err := h.withDriver(r.Context(), of.Session, &q.Selection); err != nil {
+		return err
+	}
+	source, err := h.logsOf(r.Context(), of.Entry, of.Session)
+	if err != nil {
+		return err
+	}
+	if of.At != 0 {
+		source.End = func(ctx context.Context, node rayid.Node, file string) (int64, error) {
+			return h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, node, file)
+		}
+		source.Link = lineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref), of.At/int64(time.Millisecond)))
+	}
+	return h.search(w, r, q, func(yield func(logsearch.Source, error) bool) { yield(source, nil) })
+}
+
+// SearchSessions searches the logs of all of the sessions that may have lines of the time asked for, in their order.
+func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entries []catalog.Entry) error {
+	q, err := searchQuery(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	return h.search(w, r, q, h.sourcesOf(r.Context(), entries, q))
+}
+
+// sourcesOf lists the logs of sessions when their turn comes.
+func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry, q *logsearch.Query) iter.Seq2[logsearch.Source, error] {
+	return func(yield func(logsearch.Source, error) bool) {
+		for _, e := range entries {
+			if q.To != 0 && e.Start.UnixNano() >= q.To || q.From != 0 && !e.Running && !e.End.IsZero() && e.LastWrite.UnixNano() < q.From {
+				continue
+			}
+			listed, err := h.opts.List(ctx, e.Ref)
+			var source logsearch.Source
+			if err == nil {
+				source, err = h.logsOf(ctx, e, listed)
+			}
+			if !yield(source, err) {
+				return
+			}
+		}
+	}
+}
+
+// logsOf are the logs of a session, to be searched whole.
+func (h *Handlers) logsOf(ctx context.Context, e catalog.Entry, of *session.Session) (logsearch.Source, error) {
+	zone, err := h.opts.Dashboard.Zone(ctx, of)
+	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Zone: zone, Link: lineLink(web.SessionPath(e.Ref))}, err
+}
+
+// withDriver adds the driver of a selected submission, whose ID is in the names of its workers' logs.
+func (h *Handlers) withDriver(ctx context.Context, of *session.Session, selected *logsearch.Selection) error {
+	if selected.Submission == "" || selected.Job != "" {
+		return nil
+	}
+	jobs, err := h.opts.Dashboard.JobsOf(ctx, of)
+	for _, job := range jobs {
+		if job.SubmissionID == selected.Submission {
+			selected.Job = job.ID
+		}
+	}
+	return err
+}
+
+// lineLink gives addresses of lines in the log viewer, relative to the server's root. path is the session's.
+func lineLink(path string) func(rayid.Node, string, int64) string {
+	return func(node rayid.Node, file string, line int64) string {
+		return fmt.Sprintf("%slog?node_id=%s&file=%s&line=%d#L%d", path, node, url.QueryEscape(file), line, line)
+	}
+}
+
+// search runs a search and sends its records as they come, a line of JSON each.
+func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Query, sources iter.Seq2[logsearch.Source, error]) error {
+	release, err := turn(r.Context(), h.searches)
+	if err != nil {
+		return err
+	}
+	defer release()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set(gzhttp.HeaderNoCompression, "1") // it would hold back the first records
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	out := writer.NewDeadline(w)
+	defer out.End()
+	encode, control := json.NewEncoder(out), http.NewResponseController(out)
+	err = logsearch.Run(r.Context(), q, sources, func(record logsearch.Record) error {
+		if err := encode.Encode(record); err != nil {
+			return errClientGone
+		}
+		_ = control.Flush() // a test's recorder cannot
+		return nil
+	})
+	switch {
+	case err == nil, errors.Is(err, errClientGone), r.Context().Err() != nil:
+		return nil
+	}
+	h.opts.Log.WithError(err).WithField("path", r.URL.Path).Warn("cannot finish a search of logs")
+	panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
+}
+
+// errClientGone says that an answer could not be sent.
+var errClientGone = errors.New("the client went away")

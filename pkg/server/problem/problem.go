@@ -1,0 +1,119 @@
+// Package problem holds the answers to requests that failed.
+package problem
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/access"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
+)
+
+// ErrWaited is the cause of a context that ended because a request waited long enough.
+var ErrWaited = errors.New("waited long enough")
+
+// Problem is the answer to a request that failed: a page to a browser, JSON in the form of Ray's dashboard to others.
+type Problem struct {
+	Status int
+	Title  string
+	Detail string // Sentences that say what is wrong
+	Advice string // Sentences that say what to do next
+	Data   any    // for programs
+	// RetryAfter is when to ask again, in seconds; 0 says nothing about it.
+	RetryAfter int
+}
+
+func (p *Problem) Error() string { return p.Detail }
+
+// BadRequest says that a request's address is wrong.
+func BadRequest(err error) *Problem {
+	return &Problem{Status: http.StatusBadRequest, Title: "Bad request", Detail: Sentence(err), Advice: "Correct the address and try again."}
+}
+
+// NoRoute answers a request that no route takes.
+func NoRoute(r *http.Request, status int) *Problem {
+	p := &Problem{Status: status, Title: http.StatusText(status), Advice: "The server answers the addresses of a Ray dashboard, /homepage and /clusters."}
+	switch status {
+	case http.StatusNotFound:
+		p.Detail = fmt.Sprintf("Nothing is at %.200s.", r.URL.Path)
+	case http.StatusMethodNotAllowed:
+		p.Detail = fmt.Sprintf("%s is not possible at %.200s: stored sessions cannot be changed.", r.Method, r.URL.Path)
+	default:
+		p.Detail = fmt.Sprintf("The request for %.200s cannot be answered: %s.", r.URL.Path, strings.ToLower(http.StatusText(status)))
+	}
+	return p
+}
+
+// Sentence makes an error's text one.
+func Sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// problems are the answers for errors of other packages. The error's own text is their Detail.
+var problems = []struct {
+	err     error
+	problem Problem
+}{
+	{access.ErrForbidden, Problem{
+		Status: http.StatusForbidden, Title: "Not allowed",
+		Advice: "Ask for the right to get rayclusters in that namespace, or sign in at /login as somebody who has it.",
+	}},
+	{access.ErrUnauthenticated, Problem{Status: http.StatusUnauthorized, Title: "Not signed in", Advice: "Sign in at /login, or send a token."}},
+	{access.ErrUnavailable, Problem{
+		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Kubernetes does not answer",
+		Advice: "Without its answer nothing is shown. Try again in a few seconds.",
+	}},
+	{browser.ErrHost, Problem{Status: http.StatusForbidden, Title: "Unknown host name", Advice: "Use a name or address of the server."}},
+	{browser.ErrOtherSite, Problem{
+		Status: http.StatusForbidden, Title: "Request from another site",
+		Advice: "Open the history server itself and do it there. If this is the server itself behind a proxy that changes the Host header, start it with --allowed-hosts and the name that browsers use.",
+	}},
+	// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
+	{catalog.ErrNoSession, Problem{
+		Status: http.StatusGone, Title: "This session is not stored",
+		Advice: "It may have been deleted, or the name may be mistyped. Choose another one on /homepage; /clusters lists all of them as JSON.",
+	}},
+	{budget.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy", Advice: "Ask again in a few seconds."}},
+	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Ask again in a few seconds."}},
+	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Ask again in a few seconds."}},
+	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error", Advice: "Please report what the log says."}},
+}
+
+// Of finds the answer for an error. storage says in a few words where sessions are stored.
+func Of(err error, storage string) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	for _, known := range problems {
+		if errors.Is(err, known.err) {
+			p := known.problem
+			p.Detail = Sentence(err)
+			return &p
+		}
+	}
+	if errors.Is(err, layout.ErrForeign) {
+		return &Problem{
+			Status: http.StatusBadRequest, Title: "Not a session's address",
+			Detail: "This is not the address of a session: " + strings.TrimPrefix(err.Error(), layout.ErrForeign.Error()+": ") + ".",
+			Advice: "A session's address is /namespaces/{namespace}/clusters/{cluster}/sessions/{session}/, where the session is latest (the newest), live (the one that runs) or a name such as session_2026-11-20_23-19-45_581717_22125. /homepage lists all.",
+		}
+	}
+	// The store's own words may hold signatures and names: they are only in the log.
+	detail := "The store returned an error; the server's log has the details."
+	if errors.Is(err, blob.ErrPermission) {
+		detail = "The store does not let the server read; the server's log names the right to grant."
+	}
+	return &Problem{
+		Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read", Detail: detail,
+		Advice: "Sessions are stored in " + storage + ". Check that the history server can reach it, that its name and credentials are right, and that they allow listing and reading. Then try again.",
+	}
+}
