@@ -80,7 +80,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		return err
 	}
 	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
-	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels = log, memory, panels.New(store, o.storage.Root)
+	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels = log, memory, panels.New(store, o.storage.Root, databases)
 	o.dashboard.Metrics = &promapi.Stored{API: promQL, Databases: databases}
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{

@@ -101,8 +101,11 @@ func SnapshotVersionKey(snapshotKey string, taken time.Time) string {
 
 // SeriesKey is the stream of one hour of hardware figures.
 func SeriesKey(root string, s Session, hour time.Time) string {
-	return Prefix(root, s) + "series/" + hour.UTC().Format(hourFormat)
+	return SeriesPrefix(root, s) + hour.UTC().Format(hourFormat)
 }
+
+// SeriesPrefix is what the keys of all hardware figures of the session start with.
+func SeriesPrefix(root string, s Session) string { return Prefix(root, s) + "series/" }
 
 // MetricsKey is the stream of one hour of a node's metrics.
 func MetricsKey(root string, s Session, node rayid.Node, hour time.Time) string {

@@ -68,6 +68,28 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 	return d.used.Front().Value.(*keptDatabase).Database
 }
 
+// Kept says what is stored of a session's figures.
+type Kept uint8
+
+// What is stored of a session: nothing; hardware figures of its nodes; Ray's metrics.
+const (
+	Nothing Kept = iota
+	Hardware
+	Metrics
+)
+
+// Stored says what is stored of a session.
+func (d *Databases) Stored(ctx context.Context, ref layout.Session, running bool) (Kept, error) {
+	hours, err := d.Of(ref, running).Hours(ctx)
+	switch {
+	case err != nil || len(hours) == 0:
+		return Nothing, err
+	case hours[0].hardware != nil:
+		return Hardware, nil
+	}
+	return Metrics, nil
+}
+
 // forget drops the databases used longest ago until the others fit. Called with d.mu held.
 func (d *Databases) forget() {
 	var bytes int64

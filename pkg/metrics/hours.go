@@ -19,24 +19,35 @@ import (
 	"github.com/rayhistory/historyserver/pkg/samples"
 )
 
-// Hour is what is stored of one node's metrics of one hour.
+// Hour is what is stored of one node's metrics of one hour, or of all nodes' hardware figures.
 type Hour struct {
-	Node   rayid.Node
-	Start  time.Time
-	Bytes  int64 // as stored
-	stream *chunks.Stream
+	Node     rayid.Node // nil for hardware figures
+	Start    time.Time
+	Bytes    int64 // as stored
+	stream   *chunks.Stream
+	hardware *hardware // nil for metrics
 }
 
-// List lists a session's metrics in a store, in order of time, and nothing else of the session.
+// List lists a session's metrics in a store, in order of time. Of a session that has none, it lists the hardware figures, which are told
+// under the names of Ray's metrics.
 func List(ctx context.Context, store blob.Lister, root string, ref layout.Session) ([]Hour, error) {
+	hours, err := listKind(ctx, store, layout.MetricsPrefix(root, ref), layout.Metrics, root, ref)
+	if err != nil || len(hours) > 0 {
+		return hours, err
+	}
+	return listHardware(ctx, store, root, ref)
+}
+
+// listKind lists the hours of one kind.
+func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout.Kind, root string, ref layout.Session) ([]Hour, error) {
 	var hours []Hour
 	places := make(map[string]int) // of streams in hours
-	for object, err := range store.List(ctx, layout.MetricsPrefix(root, ref), blob.ListOptions{}) {
+	for object, err := range store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return nil, fmt.Errorf("list metrics of session %s: %w", ref, err)
 		}
 		o, err := layout.ParseObject(root, ref, object.Key)
-		if err != nil || o.Kind != layout.Metrics {
+		if err != nil || o.Kind != kind {
 			continue
 		}
 		place, known := places[o.Stream]
@@ -63,10 +74,24 @@ const maxLine = 64 << 20
 // Visit tells v what is stored of an hour. What is damaged is left out and reported to damaged, in order. An error is of the store or the
 // context.
 func (h Hour) Visit(ctx context.Context, store chunks.Store, v samples.Visitor, damaged func(key string, err error)) error {
+	if h.hardware != nil {
+		return h.visitHardware(ctx, store, v, damaged)
+	}
+	return h.lines(ctx, store, samples.NewDecoder(v), maxLine, damaged)
+}
+
+// lineReader is told the lines of an hour.
+type lineReader interface {
+	Line(line []byte) error
+	// Lost says that bytes before the next line are missing.
+	Lost()
+}
+
+// lines reads an hour.
+func (h Hour) lines(ctx context.Context, store chunks.Store, d lineReader, maxLine int, damaged func(key string, err error)) error {
 	r := chunks.NewReader(ctx, store, h.stream, chunks.Options{Exact: true})
 	defer r.Close()
 	in := bufio.NewReaderSize(r, 256<<10)
-	d := samples.NewDecoder(v)
 	reported := "" // the last chunk of which a bad line was reported: one each is enough
 	bad := func(err error) {
 		if key := r.Key(); key != reported {

@@ -15,22 +15,28 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
 // Panels answers with the pages. Safe for concurrent use.
-type Panels struct{ dashboards dashboards }
+type Panels struct {
+	dashboards dashboards
+	metrics    *metrics.Databases
+}
 
-// New makes pages of the sessions under a root of a store.
-func New(store blob.Reader, root string) *Panels {
-	return &Panels{dashboards{store: store, root: root, reading: make(chan struct{}, maxReading)}}
+// New makes pages of the sessions under a root of a store, whose metrics are those of databases.
+func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
+	return &Panels{dashboards{store: store, root: root, reading: make(chan struct{}, maxReading)}, databases}
 }
 
 const (
-	noMetrics   = "No metrics of this session are stored: its collectors kept none."
-	noDashboard = "Ray made no such dashboard for this session."
-	noPanel     = "This dashboard has no such panel."
+	noMetrics    = "No metrics of this session are stored: its collectors kept none."
+	noFigures    = "No data: of this session only figures of CPU, memory, disk, network and GPU are stored."
+	noDashboards = "Metrics of this session are stored, but not the Grafana dashboards that Ray makes to show them."
+	noDashboard  = "Ray made no such dashboard for this session."
+	noPanel      = "This dashboard has no such panel."
 )
 
 // Page answers with the page of a dashboard, by Ray's name for it, or of the panel that panelId names.
@@ -40,12 +46,14 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel, Kiosk: query.Has("kiosk"),
 		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"),
 	}
-	d, err := p.dashboards.of(r.Context(), r.Session.Ref, name)
-	if errors.Is(err, errNone) {
-		return p.missing(w, r, page, err)
-	}
+	d, sentence, err := p.dashboard(r, name)
 	if err != nil {
 		return err
+	}
+	if sentence != "" {
+		page.Missing = sentence
+		web.Write(w, statusOf(sentence), page)
+		return nil
 	}
 	asked := ofSession(r)
 	from, to := rangeOf(r, asked, onePanel)
@@ -56,8 +64,10 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 		id, err := strconv.Atoi(strings.TrimPrefix(query.Get("panelId"), "panel-"))
 		shown := d.panel(id)
 		if err != nil || shown == nil {
-			page.Missing = noPanel
-			web.Write(w, http.StatusNotFound, page)
+			if page.Missing = noPanel; d == hardwareOnly {
+				page.Missing = noFigures
+			}
+			web.Write(w, statusOf(page.Missing), page)
 			return nil
 		}
 		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
@@ -81,21 +91,40 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 	return nil
 }
 
-// missing says why there is no dashboard. A session without metrics is no error: the frontend shows panels of every session.
-func (p *Panels) missing(w http.ResponseWriter, r *request.Request, page web.Panels, why error) error {
-	others, err := p.dashboards.any(r.Context(), r.Session.Ref)
+// dashboard gives the dashboard of a page, or the sentence that says why there is none.
+func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sentence string, err error) {
+	ref := r.Session.Ref
+	stored, err := p.metrics.Stored(r.Context(), ref, r.Running != nil && r.Running(r.Context()))
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	if !others {
-		page.Missing = noMetrics
-		web.Write(w, http.StatusOK, page)
-		return nil
+	if stored == metrics.Nothing {
+		return nil, noMetrics, nil
 	}
-	r.Log.WithError(why).Debug("no dashboard for a page of panels")
-	page.Missing = noDashboard
-	web.Write(w, http.StatusNotFound, page)
-	return nil
+	d, err = p.dashboards.of(r.Context(), ref, name)
+	if !errors.Is(err, errNone) {
+		return d, "", err
+	}
+	r.Log.WithError(err).Debug("no dashboard for a page of panels")
+	others, err := p.dashboards.any(r.Context(), ref)
+	switch {
+	case err != nil || others:
+		return nil, noDashboard, err
+	case stored != metrics.Hardware:
+		return nil, noDashboards, nil
+	case name != "default":
+		return nil, noFigures, nil
+	}
+	return hardwareOnly, "", nil
+}
+
+// statusOf is the status of a page that has a sentence only. That figures are not stored is no error: the frontend shows panels of every
+// session.
+func statusOf(sentence string) int {
+	if sentence == noDashboard || sentence == noPanel {
+		return http.StatusNotFound
+	}
+	return http.StatusOK
 }
 
 // onPage writes a panel for the page.

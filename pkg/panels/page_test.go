@@ -27,6 +27,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/promapi"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -44,6 +45,18 @@ func newStore(t testing.TB) blob.Store {
 		t.Fatal(err)
 	}
 	return store
+}
+
+func newPanels(store blob.Reader) *Panels {
+	return New(store, root, metrics.NewDatabases(store, root, 64<<20, nil))
+}
+
+// putMetrics makes a session one that has metrics.
+func putMetrics(t testing.TB, store blob.Creator) {
+	t.Helper()
+	if err := store.Create(t.Context(), layout.MetricsKey(root, ref, rayid.Node{1}, begin), strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // put stores a dashboard as a collector does.
@@ -128,7 +141,7 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 			}
 			all, queries, lines := 0, 0, 0
 			for _, name := range names {
-				page := ask(t, New(store, root), "/grafana/d/x?from=now-5m&to=now", name, false).Body.String()
+				page := ask(t, newPanels(store), "/grafana/d/x?from=now-5m&to=now", name, false).Body.String()
 				for _, d := range drawings(t, page) {
 					all++
 					for _, q := range d.Queries {
@@ -154,6 +167,7 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 
 func TestRange(t *testing.T) {
 	store := newStore(t)
+	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":"D","panels":[{"id":7,"type":"graph","title":"Panel","targets":[{"expr":"up[$__rate_interval] $__range"}]}]}`))
 	at := func(m int) string { return fmt.Sprint(begin.Add(time.Duration(m) * time.Minute).UnixMilli()) }
 	moment := func(r *request.Request) { r.At = begin.Add(10 * time.Minute).UnixNano() }
@@ -182,7 +196,7 @@ func TestRange(t *testing.T) {
 		{"ten days", "", false, long, at(0), at(14400), "2895"},
 		{"no such times", "from=x&to=now-99999999w", true, none, at(0), at(30), "15"},
 	} {
-		got := rangeAsk.FindStringSubmatch(ask(t, New(store, root), "/grafana/d/x?panelId=7&"+tt.query, "default", tt.onePanel, tt.change).Body.String())
+		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?panelId=7&"+tt.query, "default", tt.onePanel, tt.change).Body.String())
 		if got == nil || got[1] != tt.from || got[2] != tt.to || got[3] != tt.seconds+"000" || got[4] != "0" {
 			t.Errorf("%s: %v, want %s to %s every %s s", tt.what, got, tt.from, tt.to, tt.seconds)
 		}
@@ -192,10 +206,11 @@ func TestRange(t *testing.T) {
 // A page of a session that runs asks again as often as it was told to.
 func TestRunning(t *testing.T) {
 	store := newStore(t)
+	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
 	runs := func(r *request.Request) { r.Running, r.Ended = func(context.Context) bool { return true }, time.Time{} }
 	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh": "0"} {
-		got := rangeAsk.FindStringSubmatch(ask(t, New(store, root), "/grafana/d/x?"+query, "default", false, runs).Body.String())
+		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false, runs).Body.String())
 		if got == nil || got[4] != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
 		}
@@ -204,6 +219,7 @@ func TestRunning(t *testing.T) {
 
 func TestVariables(t *testing.T) {
 	store := newStore(t)
+	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":"D","templating":{"list":[
 		{"name":"SessionName","type":"query","includeAll":true,"allValue":".+","query":{"query":"label_values(up{}, SessionName)"}},
 		{"name":"Instance","type":"query","multi":true,"includeAll":true,"allValue":".+","current":{"value":["$__all"]},
@@ -220,7 +236,7 @@ func TestVariables(t *testing.T) {
 			`",d=~"d_1"}[1m] 60s 15s 1800s $1 $Instances`,
 		`var-Instance=a&var-Instance=b"&var-Dataset=$__all`: `a{i=~"(a|b\")",n=~"(head|worker)",s=~"` + ref.Name + `",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
 	} {
-		page := ask(t, New(store, root), "/grafana/d/x?"+strings.ReplaceAll(query, `"`, "%22"), "default", false).Body.String()
+		page := ask(t, newPanels(store), "/grafana/d/x?"+strings.ReplaceAll(query, `"`, "%22"), "default", false).Body.String()
 		if got := drawings(t, page); len(got) != 1 || got[0].Queries[0].Expr != want {
 			t.Errorf("%s: %+v\nwant %s", query, got, want)
 		}
@@ -241,10 +257,18 @@ func TestVariables(t *testing.T) {
 // What is not there is said in a sentence; what is stored is not trusted.
 func TestOddDashboards(t *testing.T) {
 	store := newStore(t)
-	none := New(store, root)
-	if w := ask(t, none, "/grafana/d-solo/x?panelId=1", "default", true); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), noMetrics) {
-		t.Errorf("%d %s", w.Code, w.Body)
+	sentence := func(want string) {
+		t.Helper()
+		if w := ask(t, newPanels(store), "/grafana/d-solo/x?panelId=1", "default", true); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d %s, want %s", w.Code, w.Body, want)
+		}
 	}
+	sentence(noMetrics)
+	put(t, store, "data_llm_grafana_dashboard.json", []byte(`{}`))
+	sentence(noMetrics) // there are dashboards, but nothing that they could draw
+	store = newStore(t)
+	putMetrics(t, store)
+	sentence(noDashboards)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":7,"panels":[null,{"type":"row","title":"<b>Row</b>","collapsed":true,"panels":[null,
 		{"id":1,"type":"graph","title":"\"><script>alert(1)</script>","fill":"x","targets":[{"expr":"</section>"},{"expr":""},5],"yaxes":[{"format":"bytes","min":"0"}]}]},
 		{"id":"2"}],"templating":{"list":[null,{"name":"a","query":5},{"name":"__x"}]}}`))
@@ -253,7 +277,7 @@ func TestOddDashboards(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, store, "train_grafana_dashboard.json", bytes.Repeat([]byte(" "), maxDashboard+1))
-	p := New(store, root)
+	p := newPanels(store)
 	for name, want := range map[string]string{"": noDashboard, "serve": noDashboard, "data": noDashboard, "train": noDashboard} {
 		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%q: %d %s", name, w.Code, w.Body)
@@ -276,15 +300,72 @@ func TestOddDashboards(t *testing.T) {
 	}
 }
 
+// TestHardwareOnly: of a session that has only hardware figures Ray's panels show these, all of which are found; others say that there are none.
+func TestHardwareOnly(t *testing.T) {
+	store := newStore(t)
+	node := rayid.Node{0xaa}
+	nodes := fmt.Sprintf(`{"data":{"summary":[{"cpus":[4,4],"raylet":{"nodeId":"%s","nodeManagerAddress":"10.0.0.1"}}]}}`, node)
+	figures := fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"disk":[1,2],"store":[1,2],"gpus":[{"util":70,"used":3,"total":10}],"workers":1}`, begin.UnixMilli(), node)
+	for key, text := range map[string]string{layout.SnapshotKey(root, ref, "/nodes?view=summary"): nodes, layout.SeriesKey(root, ref, begin): figures} {
+		if err := store.Create(t.Context(), key, strings.NewReader(text+"\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newPanels(store)
+	database := p.metrics.Of(ref, false)
+	api := promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute})
+	scope := promapi.Scope{
+		Sessions: []promapi.Session{{Name: ref.Name, Open: func() *metrics.Database { return database }}}, Until: begin.Add(time.Hour),
+	}
+	shown := drawings(t, ask(t, p, "/grafana/d/x", "default", false).Body.String())
+	if len(shown) != len(hardwareOnly.Panels) {
+		t.Fatalf("%d panels", len(shown))
+	}
+	for _, d := range shown {
+		for _, q := range d.Queries {
+			w := httptest.NewRecorder()
+			form := url.Values{"query": {q.Expr}, "time": {fmt.Sprint(begin.Unix() + 1)}}
+			api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(), nil), "query", scope)
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"value":[`) {
+				t.Errorf("%s: %d %s", q.Expr, w.Code, w.Body)
+			}
+		}
+	}
+	if got := drawings(t, ask(t, p, "/grafana/d-solo/x?panelId=54", "default", true).Body.String()); len(got) != 1 || got[0].Unit != "%" {
+		t.Errorf("one panel: %+v", got)
+	}
+	for name, id := range map[string]string{"default": "24", "serve": "1"} {
+		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, name, true); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), noFigures) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	// The IDs and titles are Ray's.
+	for _, version := range []string{"ray-2.55", "ray-2.57", "ray-2.60"} {
+		theirs := newStore(t)
+		putMetrics(t, theirs)
+		recorded(t, theirs, version)
+		board, err := newPanels(theirs).dashboards.of(t.Context(), ref, "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ours := range hardwareOnly.Panels {
+			if p := board.panel(ours.ID); p == nil || p.Title != ours.Title {
+				t.Errorf("%s has no panel %d %q", version, ours.ID, ours.Title)
+			}
+		}
+	}
+}
+
 // Addresses of data and files hold below any prefix.
 func TestAddresses(t *testing.T) {
 	store := newStore(t)
+	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
 	for _, path := range []string{
 		"/grafana/d/x", "/grafana/d/x/", "/grafana/d-solo/x/slug", "/namespaces/grafana/clusters/grafana/sessions/latest/grafana/d/x/",
 		"/namespaces/a/clusters/b/sessions/c/at/2026-11-20T23:20:00Z/grafana/d-solo/x",
 	} {
-		page := ask(t, New(store, root), path, "default", false).Body.String()
+		page := ask(t, newPanels(store), path, "default", false).Body.String()
 		prefix, _, _ := strings.Cut(path, "/grafana/d")
 		at := &url.URL{Path: path}
 		for found, want := range map[string]string{`data-api="([^"]*)"`: prefix + "/api/v1/", `href="([^"?]*/panels.css)`: "/homepage/assets/panels.css"} {

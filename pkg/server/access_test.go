@@ -111,10 +111,10 @@ func guarded(t *testing.T) (*fixture, *Server) {
 			t.Fatal(err)
 		}
 		o.Access = a
-		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{
-			Log: silent(), MaxLimit: 10000, Services: metrics.Services{Panels: panels.New(store, root)},
-		}).Routes()...)
 		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)
+		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{
+			Log: silent(), MaxLimit: 10000, Services: metrics.Services{Panels: panels.New(store, root, o.Metrics)},
+		}).Routes()...)
 		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
 	})
 	server = f.Config.Handler.(*Server)

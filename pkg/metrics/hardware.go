@@ -1,0 +1,265 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+const (
+	// maxFigures bounds a line of hardware figures.
+	maxFigures = 64 << 10
+	// maxNodes bounds the nodes of an hour of hardware figures.
+	maxNodes = 4096
+)
+
+// hardware is what hours of hardware figures share.
+type hardware struct {
+	ref      layout.Session
+	machines machines
+}
+
+// listHardware lists the hours of hardware figures, and the answers of the dashboard that say which machines they are of.
+func listHardware(ctx context.Context, store blob.Lister, root string, ref layout.Session) ([]Hour, error) {
+	hours, err := listKind(ctx, store, layout.SeriesPrefix(root, ref), layout.Series, root, ref)
+	if err != nil || len(hours) == 0 {
+		return nil, err
+	}
+	shared := &hardware{ref: ref}
+	if shared.machines.snapshots, err = listNodes(ctx, store, root, ref); err != nil {
+		return nil, err
+	}
+	for i := range hours {
+		hours[i].hardware = shared
+	}
+	return hours, nil
+}
+
+// visitHardware tells v an hour of hardware figures as if Ray's exporters had told them. Each node is a target, as it is with metrics.
+func (h Hour) visitHardware(ctx context.Context, store chunks.Store, v samples.Visitor, damaged func(key string, err error)) error {
+	known, err := h.hardware.machines.read(ctx, store, damaged)
+	if err != nil {
+		return err
+	}
+	told := &toldHardware{visitor: v, nodes: make(map[rayid.Node]*toldNode)}
+	// A table begins with all of its targets, so the nodes are found first.
+	targets := make([][]samples.Label, 0, len(known))
+	find := sampleReader(func(node rayid.Node, _ layout.Sample) error {
+		if told.nodes[node] != nil {
+			return nil
+		}
+		if len(targets) == maxNodes {
+			return fmt.Errorf("hardware figures of more than %d nodes", maxNodes)
+		}
+		m := known[node]
+		told.nodes[node] = &toldNode{target: len(targets), machine: m, labels: m.labels(h.hardware.ref), series: make(map[figureKey]*toldFigure)}
+		targets = append(targets, m.target(node, h.hardware.ref))
+		return nil
+	})
+	if err := h.lines(ctx, store, find, maxFigures, func(string, error) {}); err != nil {
+		return err
+	}
+	v.Start(targets)
+	for name, help := range figureHelp {
+		v.Metric(samples.Metric{Name: name, Type: "gauge", Help: help})
+	}
+	return h.lines(ctx, store, sampleReader(told.tell), maxFigures, damaged)
+}
+
+// sampleReader is a lineReader of hardware figures.
+type sampleReader func(node rayid.Node, s layout.Sample) error
+
+// Line implements lineReader.
+func (r sampleReader) Line(line []byte) error {
+	var s layout.Sample
+	if err := json.Unmarshal(line, &s); err != nil {
+		return fmt.Errorf("hardware figures: %w", err)
+	}
+	node, err := rayid.Parse[rayid.Node](s.Node)
+	if err != nil {
+		return fmt.Errorf("hardware figures: %w", err)
+	}
+	return r(node, s)
+}
+
+// Lost implements lineReader: each line stands alone.
+func (sampleReader) Lost() {}
+
+// toldHardware tells a visitor what samples say.
+type toldHardware struct {
+	visitor samples.Visitor
+	nodes   map[rayid.Node]*toldNode
+	read    samples.Read
+}
+
+// toldNode is a node with the series that the visitor knows.
+type toldNode struct {
+	target  int
+	machine machine
+	labels  []samples.Label
+	last    int64
+	series  map[figureKey]*toldFigure
+}
+
+type toldFigure struct {
+	number int   // below 0: the visitor does not want it
+	last   int64 // when it was told, 0: it is gone
+}
+
+var errUnknownNode = errors.New("a node that was not there when the figures were read first")
+
+// tell tells one sample. Those that are not newer than the node's last were stored twice.
+func (t *toldHardware) tell(id rayid.Node, s layout.Sample) error {
+	node := t.nodes[id]
+	if node == nil {
+		return errUnknownNode
+	}
+	if s.Time <= node.last {
+		return nil
+	}
+	node.last = s.Time
+	r := &t.read
+	*r = samples.Read{Target: node.target, Time: s.Time, Series: r.Series[:0], Values: r.Values[:0], Gone: r.Gone[:0]}
+	for _, f := range figures(s, node.machine) {
+		told := node.series[f.figureKey]
+		if told == nil {
+			told = &toldFigure{number: -1}
+			if t.visitor.Wants(f.name) {
+				told.number = t.visitor.Series(node.target, f.name, slices.Concat(f.labels, node.labels))
+			}
+			node.series[f.figureKey] = told
+		}
+		if told.last = s.Time; told.number >= 0 {
+			r.Series, r.Values = append(r.Series, told.number), append(r.Values, f.value)
+		}
+	}
+	for _, told := range node.series {
+		if told.last != 0 && told.last != s.Time {
+			told.last = 0
+			if told.number >= 0 {
+				r.Gone = append(r.Gone, told.number)
+			}
+		}
+	}
+	t.visitor.Read(r)
+	return nil
+}
+
+// figure is one value of a sample as Ray's exporter names it (ray/dashboard/modules/reporter/reporter_agent.py), beside the node's labels.
+type figure struct {
+	figureKey
+	labels []samples.Label
+	value  float64
+}
+
+// figureKey tells a node's series apart: of is a GPU's index, or a state.
+type figureKey struct{ name, of string }
+
+// figureHelp are the metrics that hardware figures are told as.
+var figureHelp = map[string]string{
+	"ray_node_cpu_utilization": "Total CPU usage on a ray node", "ray_node_cpu_count": "Total CPUs available on a ray node",
+	"ray_node_mem_used": "Memory usage on a ray node", "ray_node_mem_available": "Memory available on a ray node",
+	"ray_node_mem_total": "Total memory on a ray node", "ray_node_mem_used_host": "Memory usage of the host of a ray node",
+	"ray_node_mem_total_host": "Total memory of the host of a ray node", "ray_node_cgroup_mem_used": "Memory usage of a ray node's cgroup",
+	"ray_node_cgroup_mem_total": "Memory limit of a ray node's cgroup", "ray_node_disk_usage": "Total disk usage (bytes) on a ray node",
+	"ray_node_disk_free":                   "Disk free (bytes) on a ray node",
+	"ray_node_disk_utilization_percentage": "Total disk utilization (percentage) on a ray node",
+	"ray_node_disk_io_read_speed":          "Disk read speed", "ray_node_disk_io_write_speed": "Disk write speed",
+	"ray_node_network_receive_speed": "Network receive speed", "ray_node_network_send_speed": "Network send speed",
+	"ray_node_gpus_available": "Total GPUs available on a ray node", "ray_node_gpus_utilization": "Total GPUs usage on a ray node",
+	"ray_node_gram_used": "Total GPU RAM usage on a ray node", "ray_node_gram_available": "Total GPU RAM available on a ray node",
+	"ray_object_store_memory": "Object store memory by various sub-kinds on this node",
+	"ray_resources":           "Logical Ray resources broken per state",
+}
+
+// figures gives the values of a sample. What was not known when it was taken is left out.
+func figures(s layout.Sample, m machine) []figure {
+	list := make([]figure, 0, 24)
+	add := func(name string, value float64) {
+		list = append(list, figure{figureKey: figureKey{name: name}, value: value})
+	}
+	add("ray_node_cpu_utilization", s.CPU)
+	if m.cpus > 0 {
+		add("ray_node_cpu_count", m.cpus)
+	}
+	if used, total := float64(s.Mem[0]), float64(s.Mem[1]); total > 0 {
+		add("ray_node_mem_used", used)
+		add("ray_node_mem_available", total-used)
+		add("ray_node_mem_total", total)
+		switch m.memory { // Ray 2.60's dashboards ask for these instead
+		case ofHost:
+			add("ray_node_mem_used_host", used)
+			add("ray_node_mem_total_host", total)
+		case ofCgroup:
+			add("ray_node_cgroup_mem_used", used)
+			add("ray_node_cgroup_mem_total", total)
+		}
+	}
+	if used, total := float64(s.Disk[0]), float64(s.Disk[1]); total > 0 {
+		add("ray_node_disk_usage", used)
+		add("ray_node_disk_free", total-used)
+		add("ray_node_disk_utilization_percentage", 100*used/total)
+	}
+	add("ray_node_disk_io_read_speed", float64(s.DiskIO[0]))
+	add("ray_node_disk_io_write_speed", float64(s.DiskIO[1]))
+	add("ray_node_network_receive_speed", float64(s.Net[0]))
+	add("ray_node_network_send_speed", float64(s.Net[1]))
+
+	of := func(name, which string, value float64, labels ...samples.Label) {
+		list = append(list, figure{figureKey{name, which}, labels, value})
+	}
+	if used, total := float64(s.Store[0]), float64(s.Store[1]); total > 0 {
+		of("ray_object_store_memory", "", used, samples.Label{Name: "Location", Value: "MMAP_SHM"})
+		resource := samples.Label{Name: "Name", Value: "object_store_memory"}
+		of("ray_resources", "USED", used, resource, samples.Label{Name: "State", Value: "USED"})
+		of("ray_resources", "AVAILABLE", total-used, resource, samples.Label{Name: "State", Value: "AVAILABLE"})
+	}
+	for i, gpu := range s.GPUs {
+		index := strconv.Itoa(i)
+		labels := []samples.Label{{Name: "GpuIndex", Value: index}}
+		if i < len(m.gpus) {
+			labels = append(labels, samples.Label{Name: "GpuDeviceName", Value: m.gpus[i]})
+		}
+		of("ray_node_gpus_available", index, 1, labels...)
+		of("ray_node_gpus_utilization", index, gpu.Util, labels...)
+		of("ray_node_gram_used", index, float64(gpu.Used), labels...)
+		of("ray_node_gram_available", index, float64(gpu.Total-gpu.Used), labels...)
+	}
+	return list
+}
+
+// target gives the labels that a Prometheus would set of a node's exporter.
+func (m machine) target(node rayid.Node, ref layout.Session) []samples.Label {
+	instance := cmp.Or(m.ip, node.String())
+	if m.ip != "" && m.port != 0 {
+		instance += ":" + strconv.Itoa(m.port)
+	}
+	return []samples.Label{
+		{Name: "instance", Value: instance}, {Name: "job", Value: "ray"},
+		{Name: "ray_io_cluster", Value: ref.Cluster}, {Name: "namespace", Value: ref.Namespace},
+	}
+}
+
+// labels gives those of all series of a node.
+func (m machine) labels(ref layout.Session) []samples.Label {
+	labels := []samples.Label{{Name: "SessionName", Value: ref.Name}}
+	if m.ip == "" {
+		return labels
+	}
+	kind := "worker"
+	if m.head {
+		kind = "head"
+	}
+	return append(labels, samples.Label{Name: "ip", Value: m.ip}, samples.Label{Name: "RayNodeType", Value: kind},
+		samples.Label{Name: "IsHeadNode", Value: strconv.FormatBool(m.head)})
+}

@@ -1,0 +1,234 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// machine is what the dashboard's list of nodes says of a node that its hardware figures do not. What is not known is zero.
+type machine struct {
+	ip     string
+	port   int // of its metrics
+	head   bool
+	cpus   float64
+	memory memoryOf
+	gpus   []string // their names
+}
+
+// memoryOf says which memory a node's figures are of.
+type memoryOf uint8
+
+const (
+	ofHost memoryOf = iota + 1
+	ofCgroup
+)
+
+// nodesURL is the dashboard's list of nodes.
+const nodesURL = "/nodes?view=summary"
+
+const (
+	// maxSnapshots bounds how many of the stored lists of nodes are read: dead nodes stay in the later ones, with less about them.
+	maxSnapshots = 8
+	// maxNodeRow bounds what is read of one node, in bytes.
+	maxNodeRow = 8 << 20
+)
+
+// machines reads the stored lists of nodes once. Safe for concurrent use.
+type machines struct {
+	snapshots []string // keys
+
+	mu    sync.Mutex
+	known map[rayid.Node]machine
+}
+
+// listNodes gives the keys of the stored lists of nodes that are read: the last one first, and others from all of the session.
+func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.Session) (keys []string, err error) {
+	var found []layout.Object
+	of := make(map[int64]string)
+	for object, err := range store.List(ctx, layout.SnapshotKey(root, ref, nodesURL), blob.ListOptions{}) {
+		if err != nil {
+			return nil, fmt.Errorf("list nodes of session %s: %w", ref, err)
+		}
+		if o, err := layout.ParseObject(root, ref, object.Key); err == nil && o.Kind == layout.Snapshot && o.Path == nodesURL {
+			found = append(found, o)
+			of[o.Offset] = object.Key
+		}
+	}
+	slices.SortFunc(found, func(a, b layout.Object) int { return cmp.Compare(b.Offset, a.Offset) })
+	for i := range min(len(found), maxSnapshots) {
+		keys = append(keys, of[found[i*len(found)/min(len(found), maxSnapshots)].Offset])
+	}
+	return keys, nil
+}
+
+// read gives what is known of nodes. What is damaged is reported and left out.
+func (m *machines) read(ctx context.Context, store chunks.Store, damaged func(key string, err error)) (map[rayid.Node]machine, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known != nil {
+		return m.known, nil
+	}
+	known := make(map[rayid.Node]machine)
+	for _, key := range m.snapshots {
+		err := readNodes(ctx, store, key, known)
+		if damage := (*damagedNodes)(nil); errors.As(err, &damage) {
+			damaged(key, err)
+		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	m.known = known
+	return known, nil
+}
+
+// nodeRow is what is read of one node.
+type nodeRow struct {
+	CPUs      []float64 `json:"cpus"`
+	HostMem   []float64 `json:"hostMem"` // Ray 2.60 and later
+	CgroupMem []float64 `json:"cgroupMem"`
+	GPUs      []struct {
+		Name string `json:"name"`
+	} `json:"gpus"`
+	Raylet struct {
+		NodeID            string `json:"nodeId"`
+		Address           string `json:"nodeManagerAddress"`
+		MetricsExportPort int    `json:"metricsExportPort"`
+		IsHeadNode        bool   `json:"isHeadNode"`
+	} `json:"raylet"`
+}
+
+type damagedNodes struct{ error }
+
+func (d *damagedNodes) Unwrap() error { return d.error }
+
+// readNodes adds what a stored list of nodes says to what is known from later ones.
+func readNodes(ctx context.Context, store chunks.Store, key string, known map[rayid.Node]machine) error {
+	object, err := store.Get(ctx, key, 0, -1)
+	if err != nil {
+		return fmt.Errorf("read the stored list of nodes: %w", err)
+	}
+	defer func() { _ = object.Close() }()
+	in := &boundedRows{r: object, left: maxNodeRow}
+	err = eachNode(json.NewDecoder(in), in, func(row nodeRow) error {
+		node, err := rayid.Parse[rayid.Node](row.Raylet.NodeID)
+		if err != nil {
+			return nil // it has no figures
+		}
+		m, isKnown := known[node]
+		if !isKnown && len(known) == maxNodes {
+			return fmt.Errorf("more than %d nodes", maxNodes)
+		}
+		known[node] = m.with(row)
+		return nil
+	})
+	switch {
+	case in.err != nil:
+		return fmt.Errorf("read the stored list of nodes: %w", in.err)
+	case err != nil:
+		return &damagedNodes{fmt.Errorf("stored list of nodes: %w", err)}
+	}
+	return nil
+}
+
+// with adds what is not known yet.
+func (m machine) with(row nodeRow) machine {
+	if m.ip == "" {
+		m.ip, m.port, m.head = row.Raylet.Address, row.Raylet.MetricsExportPort, row.Raylet.IsHeadNode
+	}
+	if m.cpus == 0 && len(row.CPUs) > 0 {
+		m.cpus = row.CPUs[0]
+	}
+	if m.memory == 0 && len(row.HostMem) > 0 {
+		m.memory = ofHost
+		if len(row.CgroupMem) > 0 {
+			m.memory = ofCgroup
+		}
+	}
+	if m.gpus == nil {
+		for _, gpu := range row.GPUs {
+			m.gpus = append(m.gpus, gpu.Name)
+		}
+	}
+	return m
+}
+
+// eachNode calls do for each row of {"data": {"summary": [...]}}. A field of a row that has another type counts as missing.
+func eachNode(d *json.Decoder, in *boundedRows, do func(nodeRow) error) error {
+	for _, field := range []string{"data", "summary"} {
+		if err := enter(d, in, field); err != nil {
+			return err
+		}
+	}
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return errors.Join(errors.New("no list of nodes"), err)
+	}
+	for d.More() {
+		in.left = maxNodeRow
+		var row nodeRow
+		if err := d.Decode(&row); err != nil {
+			if wrong := (*json.UnmarshalTypeError)(nil); !errors.As(err, &wrong) {
+				return err
+			}
+		}
+		if err := do(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter goes to the value of an object's field.
+func enter(d *json.Decoder, in *boundedRows, field string) error {
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return errors.Join(fmt.Errorf("no object that has %q", field), err)
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if name == field {
+			return nil
+		}
+		in.left = maxNodeRow
+		var other json.RawMessage
+		if err := d.Decode(&other); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("no field %q", field)
+}
+
+// boundedRows gives as many bytes as one row may have, since a row is decoded from memory.
+type boundedRows struct {
+	r    io.Reader
+	left int
+	err  error // the store's
+}
+
+var errLongRow = fmt.Errorf("more than %d bytes about one node", maxNodeRow)
+
+// Read implements io.Reader.
+func (b *boundedRows) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLongRow
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.err = err
+	}
+	return n, err
+}
