@@ -68,7 +68,11 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	sessions := catalog.New(catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Log: log, Registerer: registry})
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
-	loader := sessionload.New(o.loading(store, sessions, memory, log, registry))
+	loading := o.loading(store, sessions, memory, log, registry)
+	if loading.Opener != nil {
+		o.dashboard.KeptFindings = loading.Opener.Findings
+	}
+	loader := sessionload.New(loading)
 	defer loader.Close()
 	cache := loader.Cache(sessionload.CacheOptions{MaxBytes: int64(o.cacheMemory), MaxLoads: o.cacheLoads, RefreshEvery: o.cacheRefresh})
 	defer cache.Close()

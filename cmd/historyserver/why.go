@@ -33,9 +33,8 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{
-			Log: o.log, Index: &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log},
-		})
+		indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
+		s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: indexes})
 		if err != nil {
 			return err
 		}
@@ -43,7 +42,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		report, err := dashboard.New(dashboard.Options{Log: o.log}).Findings(&dashboard.Request{
+		report, err := dashboard.New(dashboard.Options{Log: o.log, KeptFindings: indexes.Findings}).Findings(&dashboard.Request{
 			Request: asked, Session: s, Running: func(context.Context) bool { return e.Running },
 		})
 		if err != nil {

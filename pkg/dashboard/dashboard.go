@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -14,6 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // Options configure a Dashboard.
@@ -24,6 +28,8 @@ type Options struct {
 	MaxLimit int
 	// Metrics are the sessions' stored metrics; nil: none are.
 	Metrics libraries.Metrics
+	// KeptFindings opens what is kept of a session's findings, see findings.Reader; nil: nothing is.
+	KeptFindings func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
 	// Memory bounds the memory of answers that are built in memory; nil means no bounds.
 	Memory *budget.Budget
 }
@@ -55,7 +61,18 @@ func (d *Dashboard) Settings() string {
 // Findings says why the session that a request asks about ended as it did.
 func (d *Dashboard) Findings(r *Request) (*findings.Report, error) {
 	r.Env = d.env
-	return findings.Read(r)
+	return d.findings().Read(r)
+}
+
+func (d *Dashboard) findings() findings.Reader { return findings.Reader{Kept: d.opts.KeptFindings} }
+
+// FindingsOf says why a session that does not run ended as it did.
+func (d *Dashboard) FindingsOf(ctx context.Context, s *session.Session) (*findings.Report, error) {
+	r, err := d.about(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return d.findings().Read(r)
 }
 
 // Request is a request with the session and the moment that it asks about.

@@ -16,7 +16,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
 	"github.com/rayhistory/historyserver/pkg/dashboard/tasks"
 	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
-	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // route is a request that is answered from the session, and its handler.
@@ -85,7 +84,7 @@ func (d *Dashboard) routes() []route {
 		{"/grafana/d-solo/{dashboard:*}", m.GrafanaView("d-solo")},
 
 		// What a Ray dashboard does not have.
-		{"/api/history/findings", findings.Answer},
+		{"/api/history/findings", d.findings().Answer},
 	}
 }
 

@@ -4,26 +4,35 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// BenchmarkFindings: a session of 100,000 tasks, of which some thousand attempts failed, in memory and from its index.
+// BenchmarkFindings: a session of 100,000 tasks, of which some thousand attempts failed: in memory, from its index, and as kept with the index.
 func BenchmarkFindings(b *testing.B) {
 	dir := b.TempDir()
 	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 100_000, Ended: true})
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, open := range map[string]func() *session.Session{
-		"events": func() *session.Session { return load(b, dir, stats.Session, nil) },
-		"index":  func() *session.Session { return indexed(b, dir, stats.Session) },
+	writeIndex(b, dir, stats.Session, false)
+	read := func(s *session.Session) *findings.Report { return report(b, s) }
+	readKept := func(s *session.Session) *findings.Report { return reportKept(b, dir, s, false) }
+	for _, from := range []struct {
+		name string
+		open func() *session.Session
+		read func(*session.Session) *findings.Report
+	}{
+		{"events", func() *session.Session { return load(b, dir, stats.Session, nil) }, read},
+		{"index", func() *session.Session { return indexed(b, dir, stats.Session) }, read},
+		{"kept", func() *session.Session { return indexed(b, dir, stats.Session) }, readKept},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(from.name, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				s := open()
+				s := from.open()
 				b.StartTimer()
-				if r := report(b, s); len(r.Findings) == 0 {
+				if r := from.read(s); len(r.Findings) == 0 {
 					b.Fatal("nothing was found")
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -24,13 +25,20 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
+// Reader reads sessions' findings.
+type Reader struct {
+	// Kept opens what is kept of a session's findings, see Encode, at most n bytes; nil: nothing is.
+	Kept func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
+}
+
 // Answer is the handler of the findings as JSON.
-func Answer(w http.ResponseWriter, r *request.Request) error {
-	report, err := Read(r)
+func (f Reader) Answer(w http.ResponseWriter, r *request.Request) error {
+	report, err := f.Read(r)
 	if err != nil {
 		return err
 	}
@@ -45,14 +53,20 @@ func Answer(w http.ResponseWriter, r *request.Request) error {
 type cache struct{ report shared.Value[*Report] }
 
 // Read gives the findings at the moment asked for. Those at the session's end are kept until the session changes. They must not be changed.
-func Read(r *request.Request) (*Report, error) {
+func (f Reader) Read(r *request.Request) (*Report, error) {
 	running := r.Running != nil && r.Running(r.Context())
 	if r.At != 0 {
 		return build(r, running)
 	}
 	version := fmt.Sprintf("%s %t", request.Version(r.Session), running)
 	return request.Kept[cache](r).report.GetFor(r.Context(), version, func(ctx context.Context) (*Report, error) {
-		return build(r.With(ctx), running)
+		r := r.With(ctx)
+		if !running {
+			if kept := f.readKept(r); kept != nil {
+				return kept, nil
+			}
+		}
+		return build(r, running)
 	})
 }
 
@@ -95,11 +109,10 @@ func build(r *request.Request, running bool) (*Report, error) {
 		return nil, fmt.Errorf("find out why %s ended: %w", r.Session.Ref, err)
 	}
 	defer release()
-	ref := r.Session.Ref
 	b := &builder{
 		maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
 		actors: map[rayid.Actor]*finding{}, logs: map[logfiles.File]*logText{}, examined: map[rayid.Worker]bool{},
-		base: "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" + url.PathEscape(ref.Name) + "/",
+		base: baseOf(r.Session.Ref),
 	}
 	if b.end == 0 {
 		b.end = math.MaxInt64
@@ -120,6 +133,11 @@ func build(r *request.Request, running bool) (*Report, error) {
 		}
 	}
 	return b.report(running), nil
+}
+
+// baseOf is what the links to a session's pages begin with.
+func baseOf(ref layout.Session) string {
+	return "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" + url.PathEscape(ref.Name) + "/"
 }
 
 // find gives the finding of a kind and key, a new one if there is none yet. Beyond maxFindings, all of one kind are one.

@@ -77,7 +77,7 @@ func indexed(t testing.TB, dir string, ref layout.Session) *session.Session {
 func report(t testing.TB, s *session.Session) *findings.Report {
 	t.Helper()
 	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: s}
-	found, err := findings.Read(r)
+	found, err := findings.Reader{}.Read(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type Background struct {
 	mu      sync.Mutex
 	failed  map[layout.Session]string // the fingerprint of what could not be indexed
 	written map[layout.Session]int64  // bytes of events that the last index holds
+	kept    map[layout.Session]string // the state whose findings were kept, or could not be
 }
 
 // NewBackground waits for sessions until Close.
@@ -50,6 +52,7 @@ func NewBackground(store blob.Reader, opener *Opener, writer *Writer, log logrus
 	b := &Background{
 		store: store, opener: opener, writer: writer, log: log, writes: writes, growth: growthBytes, jobs: make(chan func(context.Context)), stop: stop,
 		failed: make(map[layout.Session]string), written: make(map[layout.Session]int64),
+		kept: make(map[layout.Session]string),
 	}
 	b.done.Go(func() {
 		for {
@@ -70,22 +73,52 @@ func (b *Background) Close() {
 	b.done.Wait()
 }
 
-// Offer requests an index of a session that was just loaded or refreshed. It does nothing if the session is indexed already, is too small or
-// failed before, or while another one is being indexed: the next load or refresh offers the session again.
+// Offer requests an index of a session that was just loaded or refreshed, and that its findings are kept once it has ended. An index is not
+// written if the session is indexed already, is too small or failed before. Nothing is done while another session is worked on: the next load
+// or refresh offers the session again.
 func (b *Background) Offer(s *session.Session, ended bool) {
-	var job func(context.Context)
-	switch {
-	case mayMarkSettled(s):
-		job = func(ctx context.Context) { b.markSettled(ctx, s) }
-	case s.Indexed() || s.Tasks.Len() < minRows || b.hasFailed(s) || !ended && !b.hasGrown(s):
+	settle := mayMarkSettled(s)
+	write := !s.Indexed() && s.Tasks.Len() >= minRows && !b.hasFailed(s) && (ended || b.hasGrown(s))
+	keep := ended && !b.hasKept(s)
+	if !settle && !write && !keep {
 		return
-	default:
-		job = func(ctx context.Context) { b.write(ctx, s) }
+	}
+	job := func(ctx context.Context) {
+		switch {
+		case settle:
+			b.markSettled(ctx, s)
+		case write:
+			b.write(ctx, s)
+		}
+		if keep {
+			b.keep(ctx, s)
+		}
 	}
 	select {
 	case b.jobs <- job:
 	default:
 	}
+}
+
+// stateOf changes whenever something is stored of a session.
+func stateOf(s *session.Session) string {
+	return fmt.Sprintf("%s %x %s", s.Fingerprint(), s.Contents(), s.LastStored())
+}
+
+func (b *Background) hasKept(s *session.Session) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.kept[s.Ref] == stateOf(s)
+}
+
+// keep is best effort: findings that are not kept are computed when they are asked for.
+func (b *Background) keep(ctx context.Context, s *session.Session) {
+	if err := b.writer.KeepFindings(ctx, b.opener, s, false); err != nil && ctx.Err() == nil {
+		b.log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept[s.Ref] = stateOf(s)
 }
 
 func (b *Background) hasFailed(s *session.Session) bool {

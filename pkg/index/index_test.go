@@ -117,8 +117,13 @@ var parameter = regexp.MustCompile(`\{(\w+)(:\*)?\}`)
 func handler(s *session.Session, at int64) http.Handler {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
+	return answering(dashboard.New(dashboard.Options{Log: log}), s, at)
+}
+
+// answering answers from a session as a dashboard does.
+func answering(d *dashboard.Dashboard, s *session.Session, at int64) http.Handler {
 	mux := http.NewServeMux()
-	for _, route := range dashboard.New(dashboard.Options{Log: log}).Routes() {
+	for _, route := range d.Routes() {
 		pattern := strings.ReplaceAll(route.Path, ":*}", "...}") // go-restful's spelling of a path's rest
 		if strings.HasSuffix(pattern, "/") {
 			pattern += "{$}"

@@ -23,6 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -57,6 +58,7 @@ func TestMutations(t *testing.T) {
 		}
 		loaded := s.load()
 		s.write(loaded)
+		s.keepFindings(loaded)
 		targets = append(targets, newMutated(t, s, loaded))
 	}
 	runtime.GC()
@@ -127,7 +129,7 @@ func newMutated(t *testing.T, s *stored, loaded *session.Session) *mutated {
 		"/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?limit=3", "/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage",
 		"/api/v0/tasks/timeline", "/logical/actors", "/api/v0/actors?detail=1", "/api/jobs/", "/nodes?view=summary", "/api/v0/workers?detail=1",
 		"/api/v0/placement_groups?detail=1", "/api/v0/cluster_events", "/api/serve/applications/", "/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=failed",
-		"/api/cluster_status",
+		"/api/cluster_status", "/api/history/findings",
 	}}
 	for _, node := range loaded.Nodes {
 		m.urls = append(m.urls, "/nodes/"+node.ID.String(), "/api/v0/logs?node_id="+node.ID.String())
@@ -145,7 +147,7 @@ func newMutated(t *testing.T, s *stored, loaded *session.Session) *mutated {
 		if o, err := layout.ParseObject(layout.DefaultRoot, s.ref, key); err == nil {
 			kind := fmt.Sprint(o.Kind)
 			if o.Kind == layout.Index {
-				if kind = strings.TrimSuffix(o.Path, ".parquet"); !slices.Contains(serverTables, kind) {
+				if kind = strings.TrimSuffix(o.Path, ".parquet"); kind != "findings.json" && !slices.Contains(serverTables, kind) {
 					continue // the server does not read it
 				}
 			}
@@ -191,7 +193,7 @@ func (m *mutated) try(t *testing.T, i int, random *rand.Rand) (told bool) {
 		t.Errorf("%s: %v", what, err)
 		return true
 	}
-	h := handler(s, 0)
+	h := answering(dashboard.New(dashboard.Options{Log: m.log, KeptFindings: index.Findings, Memory: budget.New(budget.Options{Bytes: mutationCap / 2})}), s, 0)
 	for _, url := range m.urls {
 		w := &answer{header: http.Header{}}
 		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, url, nil))

@@ -28,6 +28,8 @@ type Writer struct {
 	Log   logrus.FieldLogger
 	// Jobs, if set, returns what the dashboard shows of a session's jobs, which is more than events have.
 	Jobs func(ctx context.Context, s *session.Session) ([]Job, error)
+	// Findings, if set, gives what is to be kept of a session's findings; nil if kept, which may be nil, is just that.
+	Findings func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error)
 
 	denied atomic.Bool
 }

@@ -28,7 +28,7 @@ const (
 	GrafanaDashboard
 	// Metadata is session/start.json or session/end.json.
 	Metadata
-	// Index is a Parquet table of the session.
+	// Index is a Parquet table of the session, or its findings.
 	Index
 	// OldIndex is an index below the session's prefix, where earlier versions stored it. Collectors may write there, so nothing reads it.
 	OldIndex
@@ -146,6 +146,9 @@ func CheckLogPath(p string) error {
 	}
 	return nil
 }
+
+// FindingsKey is what is kept of the session's findings, beside the tables of its index.
+func FindingsKey(root string, s Session) string { return IndexPrefix(root, s) + "findings.json" }
 
 // ParseObject reads the key of an object of the session s.
 func ParseObject(root string, s Session, key string) (Object, error) {

@@ -156,7 +156,7 @@ func isNode(folder string) bool {
 // Listed reports whether all sources of the session were listed when it was loaded. If not, a settled index was trusted, see Verify.
 func (s *Session) Listed() bool { return !s.source.unlisted }
 
-// LastStored is when the newest of the session's objects was stored; zero after a refresh found more.
+// LastStored is when the newest of the session's objects was stored, of those that were listed.
 func (s *Session) LastStored() time.Time { return s.stored }
 
 // Verify lists the sources of the session's index, if Load did not. If they have changed, the session becomes Broken and its index is

@@ -39,7 +39,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // continues from the index, or from a newer one
 	case src.indexed, len(grown) == 0 && !(found.ended && changed):
 		next := *latest
-		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = found.logs, found.snapshots, found.foreign, found.ended, time.Time{}
+		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = found.logs, found.snapshots, found.foreign, found.ended, found.version.last
 		src.latest, src.version = &next, found.version
 		return &next, nil
 	case src.filed && !found.ended && time.Since(src.loaded) < reloadAfter*src.took:

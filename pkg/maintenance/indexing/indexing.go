@@ -3,6 +3,7 @@ package indexing
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -10,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -32,7 +34,24 @@ func (p Places) Open() (*index.Opener, *index.Writer) {
 		cache = index.NewCache(p.CacheDir, p.CacheBytes)
 	}
 	return &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log},
-		&index.Writer{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log)}
+		&index.Writer{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: keptFindings(p.Log)}
+}
+
+// keptFindings returns the function that gives what is to be kept of a session's findings.
+func keptFindings(log logrus.FieldLogger) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+	d := dashboard.New(dashboard.Options{Log: log})
+	return func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
+		if kept != nil {
+			if is, err := findings.IsKept(kept, s); is || err != nil {
+				return nil, err
+			}
+		}
+		report, err := d.FindingsOf(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		return findings.Encode(s, report)
+	}
 }
 
 // jobs returns the function that lists a session's jobs as the dashboard shows them.
@@ -77,7 +96,7 @@ type Result struct {
 	Attempts int    `json:"attempts"` // task attempts of the session
 }
 
-// Session writes the index of a session that has ended, if it has none that is up to date.
+// Session writes the index and the findings of a session that has ended, where those that are stored are not up to date.
 func Session(ctx context.Context, ref layout.Session, opts Options) (Result, error) {
 	s, err := load(ctx, ref, opts)
 	if err != nil {
@@ -96,6 +115,9 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 		stop := opts.Follow("writing", &rows)
 		err = opts.Writer.Write(ctx, s, func(n int) { rows.Did(n, 0) })
 		stop()
+	}
+	if err == nil && result.Index != Running {
+		err = opts.Writer.KeepFindings(ctx, opts.Opener, s, opts.Force)
 	}
 	return result, err
 }

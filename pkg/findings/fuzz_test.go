@@ -1,0 +1,48 @@
+package findings
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// FuzzKept: whatever is kept of a session's findings is refused, or is a report within its bounds whose links lead to the session's pages.
+func FuzzKept(f *testing.F) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	report := &Report{
+		Session: ref.Name, Outcome: Failed, Summary: "It failed.", Missing: []string{"a log"},
+		Findings: []*Finding{{
+			ID: "aa", Kind: TaskFailed, Severity: Error, Title: "load failed", Because: []string{"bb"}, Docs: docsRoot + helpOf[TaskFailed].docs,
+			Entities: []Entity{{Type: "task", Link: baseOf(ref) + "#/tasks/1"}}, Evidence: []Evidence{{Source: "log", Text: "Traceback", Link: baseOf(ref)}},
+		}},
+	}
+	body, err := json.Marshal(report)
+	if err != nil {
+		f.Fatal(err)
+	}
+	kept := fmt.Appendf(nil, `{"version":%d,"session":"%s","of":"x","outcome":"failed","cause":"load failed","bytes":%d}`+"\n%s\n", keptVersion, ref, len(body), body)
+	memory := budget.New(budget.Options{Bytes: 64 << 20})
+	if _, err := decode(f.Context(), bytes.NewReader(kept), ref, "x", memory); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(kept)
+	f.Fuzz(func(t *testing.T, kept []byte) {
+		if h, err := ReadHead(bytes.NewReader(kept), ref); err == nil && len([]rune(h.Cause)) > maxCause {
+			t.Errorf("a cause of %d bytes", len(h.Cause))
+		}
+		r, err := decode(t.Context(), bytes.NewReader(kept), ref, "x", memory)
+		if err != nil {
+			return
+		}
+		if err := r.check(ref); err != nil {
+			t.Error(err)
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Error(err)
+		}
+	})
+}

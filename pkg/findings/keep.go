@@ -1,0 +1,233 @@
+package findings
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// The findings of an ended session are kept in two lines of JSON: a Head, which is all that the list of sessions reads, and the Report. They are
+// outside input like all that is stored: what is damaged, too large, of another version, or of anything but what is stored now is ignored.
+
+// keptVersion changes when the same session would get another report.
+const keptVersion = 1
+
+// Bounds of what is kept.
+const (
+	// HeadBytes is how much of it has to be read for its Head.
+	HeadBytes    = 4 << 10
+	maxKept      = 4 << 20  // bytes of the report
+	maxKeptBytes = 24 << 20 // memory that reading the report takes
+	maxCause     = 160      // characters of a Head's Cause
+)
+
+// Head says how a session ended.
+type Head struct {
+	Version int    `json:"version"`
+	Session string `json:"session"` // namespace/cluster/session
+	// Of is the state of the session that the report is of.
+	Of string `json:"of"`
+	// Stored is when the newest object of that state was stored.
+	Stored  time.Time `json:"stored"`
+	Outcome string    `json:"outcome"`
+	// Cause is the title of the first error, one line; "" if there is none.
+	Cause string `json:"cause"`
+	Bytes int64  `json:"bytes"` // of the report
+}
+
+// errNotKept says that what is kept cannot be used.
+var errNotKept = errors.New("not the findings of what is stored now")
+
+// Encode gives what is to be kept of the report of an ended session.
+func Encode(s *session.Session, r *Report) ([]byte, error) {
+	report, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(report) > maxKept || keptMemory(report) > maxKeptBytes {
+		return nil, fmt.Errorf("the findings of %s have %d bytes, too many to be kept", s.Ref, len(report))
+	}
+	h := Head{
+		Version: keptVersion, Session: s.Ref.String(), Of: request.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
+		Bytes: int64(len(report)),
+	}
+	head, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	if len(head) >= HeadBytes {
+		return nil, fmt.Errorf("the outcome of %s has %d bytes, too many to be kept", s.Ref, len(head))
+	}
+	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
+}
+
+// Cause is the title of the first error in one short line; "" if there is no error.
+func (r *Report) Cause() string {
+	for _, f := range r.Findings {
+		if f.Severity == Error {
+			return shortLine(f.Title)
+		}
+	}
+	return ""
+}
+
+// shortLine cuts a text to maxCause characters of one line.
+func shortLine(text string) string {
+	if len(text) > 8*maxCause {
+		text = text[:8*maxCause]
+	}
+	runes := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " "))
+	if len(runes) > maxCause {
+		runes = append(runes[:maxCause-1], '…')
+	}
+	return string(runes)
+}
+
+// ReadHead reads the Head of what is kept. Its version, session and outcome have been checked.
+func ReadHead(kept io.Reader, ref layout.Session) (Head, error) {
+	return readHead(bufio.NewReaderSize(kept, HeadBytes), ref)
+}
+
+func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
+	line, err := kept.ReadSlice('\n')
+	if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
+		return h, fmt.Errorf("read how %s ended: %w", ref, err)
+	}
+	if err != nil || json.Unmarshal(line, &h) != nil {
+		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
+	}
+	if h.Version != keptVersion || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
+		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
+	}
+	h.Cause = shortLine(h.Cause)
+	return h, nil
+}
+
+// outcomes are those that a session ends with.
+var outcomes = []string{Failed, Succeeded, Stopped, Unfinished}
+
+// Holds says whether nothing was stored of the session since, whose last object was stored at lastWrite.
+func (h Head) Holds(lastWrite time.Time) bool { return !lastWrite.After(h.Stored) }
+
+// IsKept says whether what is kept is the findings of a session as it is.
+func IsKept(kept io.Reader, s *session.Session) (bool, error) {
+	h, err := ReadHead(kept, s.Ref)
+	if errors.Is(err, errNotKept) {
+		return false, nil
+	}
+	return err == nil && h.Of == request.Version(s) && h.Holds(s.LastStored()), err
+}
+
+// readKept gives the kept report of a session; nil if there is none that can be used.
+func (f Reader) readKept(r *request.Request) (report *Report) {
+	if f.Kept == nil {
+		return nil
+	}
+	err := guard.Do("the kept findings of "+r.Session.Ref.String(), func() (err error) {
+		report, err = f.openKept(r)
+		return err
+	})
+	if err == nil {
+		return report
+	}
+	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errNotKept) && r.Stop() == nil {
+		r.Log.WithError(err).WithField("session", r.Session.Ref.String()).Warn("cannot use a session's kept findings; they are computed again")
+	}
+	return nil
+}
+
+func (f Reader) openKept(r *request.Request) (*Report, error) {
+	kept, err := f.Kept(r.Context(), r.Session.Ref, HeadBytes+maxKept)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = kept.Close() }()
+	return decode(r.Context(), kept, r.Session.Ref, request.Version(r.Session), r.Memory)
+}
+
+// decode reads the report of a state of a session. The memory that it takes is reserved first.
+func decode(ctx context.Context, kept io.Reader, ref layout.Session, of string, memory *budget.Budget) (*Report, error) {
+	in := bufio.NewReaderSize(kept, HeadBytes)
+	h, err := readHead(in, ref)
+	if err != nil {
+		return nil, err
+	}
+	if h.Of != of {
+		return nil, errNotKept
+	}
+	most := int64(maxKeptBytes)
+	if share := memory.Size(budget.Work) / 2; share > 0 {
+		most = min(most, share)
+	}
+	if h.Bytes < 0 || h.Bytes > min(maxKept, most/2) {
+		return nil, fmt.Errorf("the findings of %s have %d bytes, too many", ref, h.Bytes)
+	}
+	release, err := memory.Reserve(ctx, budget.Work, most)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	text := make([]byte, h.Bytes)
+	if _, err := io.ReadFull(in, text); err != nil {
+		return nil, fmt.Errorf("read the findings of %s: %w", ref, err)
+	}
+	if keptMemory(text) > most {
+		return nil, fmt.Errorf("the findings of %s take too much memory", ref)
+	}
+	report := &Report{}
+	if err := json.Unmarshal(text, report); err != nil {
+		return nil, fmt.Errorf("read the findings of %s: %w", ref, err)
+	}
+	if err := report.check(ref); err != nil {
+		return nil, fmt.Errorf("the findings of %s: %w", ref, err)
+	}
+	return report, nil
+}
+
+// keptMemory is about how many bytes a report takes at most, with its text.
+func keptMemory(text []byte) int64 {
+	const object, element = 400, 32 // bytes: a Finding is the largest
+	return 3*int64(len(text)) + object*int64(bytes.Count(text, []byte("{"))) + element*int64(bytes.Count(text, []byte(",")))
+}
+
+// check returns an error unless a report is like one that was just made: within its bounds, with links to the session's own pages.
+func (r *Report) check(ref layout.Session) error {
+	base := baseOf(ref)
+	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil || len(r.Findings) > maxFindings+len(helpOf) {
+		return errors.New("not a report of this session")
+	}
+	for _, f := range r.Findings {
+		if f == nil || f.Because == nil || f.Entities == nil || f.Evidence == nil || len(f.Entities) > maxEntities || len(f.Evidence) > maxEvidence {
+			return errors.New("a finding is not whole")
+		}
+		help, known := helpOf[f.Kind]
+		if !known || !slices.Contains(severities, f.Severity) || f.Docs != docsRoot+help.docs {
+			return fmt.Errorf("a finding of the kind %.40q is not known", f.Kind)
+		}
+		for _, e := range f.Entities {
+			if e.Link != "" && !strings.HasPrefix(e.Link, base) {
+				return errors.New("a link leads elsewhere")
+			}
+		}
+		for _, e := range f.Evidence {
+			if e.Link != "" && !strings.HasPrefix(e.Link, base) {
+				return errors.New("a link leads elsewhere")
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package findings_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// writeIndex indexes a session as `historyserver index` does.
+func writeIndex(t testing.TB, dir string, ref layout.Session, force bool) indexing.Result {
+	t.Helper()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent()}.Open()
+	result, err := indexing.Session(t.Context(), ref, indexing.Options{
+		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, Force: force, MaxMemory: 1 << 30,
+		Follow: func(string, *progress.Counter) func() { return func() {} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func keptFile(dir string, ref layout.Session) string {
+	return filepath.Join(dir, filepath.FromSlash(layout.FindingsKey(layout.DefaultRoot, ref)))
+}
+
+// reportKept is report, with what is kept below dir.
+func reportKept(t testing.TB, dir string, s *session.Session, running bool) *findings.Report {
+	t.Helper()
+	r := &request.Request{
+		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), budget.New(budget.Options{Bytes: 64 << 20}), 10_000), Session: s,
+		Running: func(context.Context) bool { return running },
+	}
+	found, err := findings.Reader{Kept: func(_ context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
+		f, err := os.Open(keptFile(dir, ref))
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(f, n), f}, err
+	}}.Read(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func asJSON(t testing.TB, r *findings.Report) string {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestKept: the findings that are kept with an index are those that are computed, and answer in their place while nothing else is stored and
+// the session does not run. What is not whole, or of anything else, is not believed.
+func TestKept(t *testing.T) {
+	dir, ref := cluster(t, "jobs-2.60")
+	computed := asJSON(t, report(t, load(t, dir, ref, nil)))
+	if got := writeIndex(t, dir, ref, false); got.Index != indexing.Written {
+		t.Fatalf("the index was not written: %s", got.Index)
+	}
+	whole, err := os.ReadFile(keptFile(dir, ref))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false)); got != computed {
+		t.Errorf("kept:\n%s\ncomputed:\n%s", got, computed)
+	}
+	head, err := findings.ReadHead(bytes.NewReader(whole[:min(len(whole), findings.HeadBytes)]), ref)
+	if err != nil || head.Outcome != findings.Failed || !strings.Contains(computed, head.Cause) || len(head.Cause) < 10 {
+		t.Errorf("%+v, %v", head, err)
+	}
+	if s := load(t, dir, ref, nil); !head.Holds(s.LastStored()) || head.Holds(s.LastStored().Add(time.Second)) {
+		t.Errorf("%s does not tell what was stored since", head.Stored)
+	}
+
+	const marked = "a title that nobody computed"
+	line := bytes.IndexByte(whole, '\n') + 1
+	edited := bytes.Replace(whole[line:], []byte(`"title":"`), []byte(`"title":"`+marked), 1)
+	// With the head's size as it should be, or as it is told.
+	kept := func(report []byte) []byte { return append(headOf(t, whole[:line], len(report)), report...) }
+	sized := func(n int, report []byte) []byte { return append(headOf(t, whole[:line], n), report...) }
+	inHead := func(old, new string) []byte { return replaced(t, kept(edited), old, new) }
+	inReport := func(old, new string) []byte { return kept(replaced(t, edited, old, new)) }
+	believed := kept(edited)
+	refused := map[string][]byte{
+		"nothing":                {},
+		"cut in its head":        whole[:line/2],
+		"cut":                    believed[:len(believed)/2],
+		"another version":        inHead(`{"version":1,`, `{"version":0,`),
+		"another session":        inHead(`"session":"`+ref.String(), `"session":"x`+ref.String()),
+		"another state":          inHead(`"of":"`, `"of":"0`),
+		"another outcome":        inHead(`"outcome":"failed"`, `"outcome":"running"`),
+		"another's report":       inReport(`"session":"`, `"session":"x`),
+		"not JSON":               inReport(`"kind":`, `"kind":!`),
+		"a kind that is unknown": inReport(`"kind":"`, `"kind":"x`),
+		"a link elsewhere":       inReport(`"link":"`, `"link":"javascript:`),
+		"a page elsewhere":       inReport(`"docs":"`, `"docs":"javascript:`),
+		"a finding that is null": inReport(`"findings":[`, `"findings":[null,`),
+		"a list that is null":    inReport(`"because":[]`, `"because":null`),
+		"too large":              sized(1<<40, edited),
+		"less than nothing":      sized(-5, edited),
+		"too much memory":        kept([]byte(`{"findings":[` + strings.Repeat("{},", 1<<20) + `]}`)),
+		"a head without an end":  []byte(strings.Repeat(`{`, 1<<20)),
+	}
+	try := func(what string, body []byte, want bool) {
+		t.Helper()
+		if err := os.WriteFile(keptFile(dir, ref), body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false))
+		if strings.Contains(got, marked) != want || !want && got != computed {
+			t.Errorf("%s: answered from what is kept %v, want %v", what, !want, want)
+		}
+	}
+	for what, body := range refused {
+		try(what, body, false)
+	}
+	try("a title", believed, true)
+	if got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), true)); strings.Contains(got, marked) {
+		t.Error("a running session was answered from what is kept")
+	}
+	if got := writeIndex(t, dir, ref, false); got.Index != indexing.UpToDate {
+		t.Fatalf("the index was written again: %s", got.Index)
+	}
+	if kept, err := os.ReadFile(keptFile(dir, ref)); err != nil || !bytes.Contains(kept, []byte(marked)) {
+		t.Errorf("findings that are kept were written again: %v", err)
+	}
+	writeIndex(t, dir, ref, true)
+	if kept, err := os.ReadFile(keptFile(dir, ref)); err != nil || !bytes.Equal(kept, whole) {
+		t.Errorf("they were not computed again with --force: %v", err)
+	}
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try("a title", believed, true)
+	log := layout.LogKey(layout.DefaultRoot, ref, load(t, dir, ref, nil).Nodes[0].ID, "more.log")
+	if err := store.Create(t.Context(), log, strings.NewReader("more\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false)); strings.Contains(got, marked) {
+		t.Error("what is kept answered though more is stored")
+	}
+}
+
+// replaced replaces the first of some text, which must be there.
+func replaced(t *testing.T, text []byte, old, new string) []byte {
+	t.Helper()
+	if !bytes.Contains(text, []byte(old)) {
+		t.Fatalf("nothing that is kept has %s", old)
+	}
+	return bytes.Replace(text, []byte(old), []byte(new), 1)
+}
+
+// headOf gives a head that says that a report has n bytes.
+func headOf(t *testing.T, line []byte, n int) []byte {
+	t.Helper()
+	var h findings.Head
+	if err := json.Unmarshal(line, &h); err != nil {
+		t.Fatal(err)
+	}
+	h.Bytes = int64(n)
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(text, '\n')
+}
+
+// TestKeptOfIndexed: a session whose index was written without findings, by an earlier version, gets them.
+func TestKeptOfIndexed(t *testing.T) {
+	dir, ref := cluster(t, "fine-2.60")
+	indexed(t, dir, ref)
+	if got := writeIndex(t, dir, ref, false); got.Index != indexing.UpToDate {
+		t.Fatal(got.Index)
+	}
+	f, err := os.Open(keptFile(dir, ref))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if head, err := findings.ReadHead(f, ref); err != nil || head.Outcome != findings.Succeeded || head.Cause != "" {
+		t.Errorf("%+v, %v", head, err)
+	}
+}

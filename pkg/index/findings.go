@@ -1,0 +1,72 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Why a session ended as it did is kept beside its tables. Unlike these it says itself which stored objects it was made of, so it needs no
+// index, and a session too small for one has it all the same.
+
+// Findings opens what is kept of a session's findings: at most n bytes of it, n < 0 for all. The error is os.ErrNotExist if nothing is kept.
+func (o *Opener) Findings(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
+	key := layout.FindingsKey(o.Root, ref)
+	body, err := o.Store.Get(ctx, key, 0, n)
+	if err == nil || o.Cache == nil || ctx.Err() != nil {
+		return body, err
+	}
+	cached, cacheErr := o.Cache.open(false)
+	if cached == nil || cacheErr != nil {
+		return nil, errors.Join(err, cacheErr)
+	}
+	return cached.Get(ctx, key, 0, n)
+}
+
+// KeepFindings keeps a session's findings, unless they are kept already; always with force. The session must have ended.
+func (w *Writer) KeepFindings(ctx context.Context, o *Opener, s *session.Session, force bool) error {
+	if w.Findings == nil {
+		return nil
+	}
+	return guard.Do(s.Ref.String(), func() error { return w.keepFindings(ctx, o, s, force) })
+}
+
+func (w *Writer) keepFindings(ctx context.Context, o *Opener, s *session.Session, force bool) error {
+	var kept io.Reader
+	if !force {
+		body, err := o.Findings(ctx, s.Ref, -1)
+		switch {
+		case err == nil:
+			defer func() { _ = body.Close() }()
+			kept = body
+		case !errors.Is(err, os.ErrNotExist):
+			return err
+		}
+	}
+	if !s.Listed() { // when its last object was stored is known of all objects only
+		var err error
+		if s, err = s.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	body, err := w.Findings(ctx, s, kept)
+	if body == nil || err != nil {
+		return err
+	}
+	if err := s.Tasks.Err(); err != nil {
+		return err
+	}
+	if err := w.put(ctx, layout.FindingsKey(w.Root, s.Ref), bytes.NewReader(body)); err != nil {
+		return err
+	}
+	if w.denied.Load() {
+		return w.Cache.trim(ctx, w.Root)
+	}
+	return nil
+}

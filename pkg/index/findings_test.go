@@ -1,0 +1,139 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// keepFindings keeps a session's findings as the server does.
+func (s *stored) keepFindings(loaded *session.Session) {
+	s.t.Helper()
+	d := dashboard.New(dashboard.Options{Log: s.log})
+	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log, Findings: func(ctx context.Context, s *session.Session, _ io.Reader) ([]byte, error) {
+		report, err := d.FindingsOf(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		return findings.Encode(s, report)
+	}}
+	if err := w.KeepFindings(s.t.Context(), s.opener(), loaded, true); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestFindingsAreKept: the server keeps the findings of a session that has ended, once for each state of it, also of one that is too small for
+// an index; of one that runs it does not.
+func TestFindingsAreKept(t *testing.T) {
+	s := generated(t, 100)
+	made := make(chan string, 10)
+	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log, Findings: func(_ context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
+		if kept != nil {
+			if text, err := io.ReadAll(kept); err != nil || string(text) == stateOf(s) {
+				made <- "nothing"
+				return nil, err
+			}
+		}
+		made <- "findings"
+		return []byte(stateOf(s)), nil
+	}}
+	opener := s.opener()
+	start := func() *Background {
+		b := NewBackground(s.store, opener, w, s.log, prometheus.NewRegistry())
+		t.Cleanup(b.Close)
+		return b
+	}
+	b := start()
+	offer := func(b *Background, loaded *session.Session, want string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a busy background takes no offer
+			b.Offer(loaded, true)
+			select {
+			case got := <-made:
+				if got != want {
+					t.Errorf("made %s, want %s", got, want)
+				}
+				return
+			default:
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("nothing was made")
+			}
+		}
+	}
+	loaded := s.load()
+	b.Offer(loaded, false)
+	offer(b, loaded, "findings")
+	body, err := opener.Findings(t.Context(), s.ref, -1)
+	for deadline := time.Now().Add(time.Minute); errors.Is(err, os.ErrNotExist) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		body, err = opener.Findings(t.Context(), s.ref, -1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = body.Close() }()
+	if text, err := io.ReadAll(body); err != nil || string(text) != stateOf(loaded) {
+		t.Errorf("%q, %v", text, err)
+	}
+	for !b.hasKept(loaded) {
+		time.Sleep(time.Millisecond)
+	}
+	offer(start(), loaded, "nothing")
+	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte(`{}`))
+	offer(b, s.load(), "findings")
+	select {
+	case more := <-made:
+		t.Errorf("more was made: %s", more)
+	default:
+	}
+}
+
+// TestFindingsInCacheDir: where the store is read-only, findings are kept where indexes are.
+func TestFindingsInCacheDir(t *testing.T) {
+	s := generated(t, 10)
+	cache := NewCache(t.TempDir(), 1<<30)
+	w := &Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log, Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+		return []byte("kept"), nil
+	}}
+	opener := s.opener()
+	opener.Cache = cache
+	if _, err := opener.Findings(t.Context(), s.ref, 2); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing is kept, and reading it gave %v", err)
+	}
+	if err := w.KeepFindings(t.Context(), opener, s.load(), false); err != nil {
+		t.Fatal(err)
+	}
+	body, err := opener.Findings(t.Context(), s.ref, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = body.Close() }()
+	if text, err := io.ReadAll(body); err != nil || string(text) != "ke" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestFindingsThatPanic leave nothing behind, and the server goes on.
+func TestFindingsThatPanic(t *testing.T) {
+	s := generated(t, 10)
+	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log, Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+		panic("oh no")
+	}}
+	if err := w.KeepFindings(t.Context(), s.opener(), s.load(), false); err == nil || !strings.Contains(err.Error(), "oh no") {
+		t.Error(err)
+	}
+	if _, err := s.store.Stat(t.Context(), layout.FindingsKey(layout.DefaultRoot, s.ref)); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
