@@ -59,6 +59,17 @@ func TestOperatorsDay(t *testing.T) {
 			t.Errorf("%q tells %s", args, out)
 		}
 	}
+	mustRun(t, "index", "--all", "--quiet=1ns", "--local-dir="+home)
+	mustRun(t, "verify", recorded, "--local-dir="+home)
+	if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--quiet=1ns", "--local-dir="+home)), &sessions); err != nil {
+		t.Fatal(err)
+	}
+	if sessions[0].Outcome == "" || sessions[0].Running {
+		t.Errorf("the list does not tell how the session ended: %+v", sessions)
+	}
+	if out := mustRun(t, "ls", "--quiet=1ns", "--local-dir="+home); !strings.Contains(out, sessions[0].Outcome) || !strings.Contains(out, "CAUSE") {
+		t.Errorf("ls tells %s", out)
+	}
 	mustRun(t, "compact", "--all", "--local-dir="+home)
 	mustRun(t, "verify", recorded, "--local-dir="+home)
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--dry-run", "--local-dir="+home)

@@ -23,6 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/panels"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server"
@@ -69,8 +70,9 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	sessions := catalog.New(catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Log: log, Registerer: registry})
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
 	loading := o.loading(store, sessions, memory, log, registry)
+	var ends *outcomes.Outcomes
 	if loading.Opener != nil {
-		o.dashboard.KeptFindings = loading.Opener.Findings
+		o.dashboard.KeptFindings, ends = loading.Opener.Findings, outcomes.New(loading.Opener.Findings)
 	}
 	loader := sessionload.New(loading)
 	defer loader.Close()
@@ -88,7 +90,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	o.dashboard.Metrics = &promapi.Stored{API: promQL, Databases: databases}
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
-		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
+		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Outcomes: ends, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
 		Metrics: databases, PromQL: promQL,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)

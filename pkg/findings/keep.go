@@ -90,7 +90,7 @@ func shortLine(text string) string {
 	if len(text) > 8*maxCause {
 		text = text[:8*maxCause]
 	}
-	runes := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " "))
+	runes := []rune(strings.Join(strings.Fields(printable(strings.ToValidUTF8(text, "�"))), " "))
 	if len(runes) > maxCause {
 		runes = append(runes[:maxCause-1], '…')
 	}

@@ -191,6 +191,8 @@ type session struct {
 	OwnerName  string  `json:"ownerName,omitempty"`
 	RayVersion string  `json:"rayVersion,omitempty"`
 	Ended      string  `json:"endTime,omitempty"`
+	Outcome    string  `json:"outcome,omitempty"`
+	Cause      string  `json:"cause,omitempty"`
 	Seconds    float64 `json:"durationSeconds"`
 	Path       string  `json:"path"`
 }

@@ -105,6 +105,8 @@ func guarded(t *testing.T) (*fixture, *Server) {
 		ref := layout.Session{Namespace: "secret", Cluster: "classified", Name: name}
 		put(t, store, layout.MarkerKey(root, ref), "")
 		put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "classified.log"), "classified content\n")
+		put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
+		putOutcome(t, o, store, ref, "classified cause")
 		withRunningClusters(t, o, true, api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
 		a, err := access.New(access.Config{Auth: access.Kubernetes, CacheFor: time.Minute}, api, silent())
 		if err != nil {
@@ -193,6 +195,8 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 		{"/clusters", bob, 200, `"classified"`, "shown"},
 		{"/homepage", ann, 200, "lab", "classified"},
 		{"/homepage", bob, 200, "classified", ">lab<"},
+		{"/clusters", bob, 200, "classified cause", "shown"},
+		{"/homepage", bob, 200, "classified cause", ">lab<"},
 		{"/enter_cluster/secret/classified/latest", ann, 403, "rayclusters.ray.io in namespace secret", "result\":\"success"},
 		{"/enter_cluster/secret/classified/live", ann, 403, "rayclusters.ray.io in namespace secret", "result\":\"success"},
 		{"/enter_cluster/secret/classified/latest", bob, 200, "success", ""},

@@ -30,11 +30,18 @@ type clusterJSON struct {
 	Bytes      int64   `json:"bytes"`
 	Objects    int     `json:"objects"`
 	Nodes      int     `json:"nodes,omitempty"`
+	// Outcome is how an ended session ended: failed, succeeded, stopped or unfinished; Cause is its first error, in one line. Known only where its
+	// findings are kept with its index.
+	Outcome string `json:"outcome,omitempty"`
+	Cause   string `json:"cause,omitempty"`
 	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
 	LivePath string `json:"livePath,omitempty"`
 	// Path is where the session's dashboard is, relative to the server's root.
 	Path string `json:"path"`
 }
+
+// maxOutcomes is how many of the newest sessions have their outcomes read for /clusters. Of others it has those that are known.
+const maxOutcomes = 250
 
 const timeFormat = "2006-01-02T15:04:05Z"
 
@@ -48,8 +55,12 @@ func (s *Server) clusters(w http.ResponseWriter, r *request) error {
 	}
 	now := time.Now()
 	rows := make([]clusterJSON, len(l.Entries))
+	s.readOutcomes(ctx, l.Entries[:min(maxOutcomes, len(l.Entries))])
 	for i, e := range l.Entries {
 		rows[i] = clusterOf(e, now)
+		if head, known, _ := s.opts.Outcomes.Of(e); known {
+			rows[i].Outcome, rows[i].Cause = head.Outcome, head.Cause
+		}
 		rows[i].LivePath = s.livePath(e)
 	}
 	if l.Err != nil {

@@ -24,7 +24,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
@@ -143,6 +145,15 @@ func put(t *testing.T, store blob.Creator, key, body string) {
 	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// putOutcome keeps that a session failed, and why, and has the server know.
+func putOutcome(t *testing.T, o *Options, store blob.Store, ref layout.Session, cause string) {
+	t.Helper()
+	const kept = `{"version":1,"session":"%s","of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"%s","bytes":2}` + "\n{}\n"
+	put(t, store, layout.FindingsKey(root, ref), fmt.Sprintf(kept, ref, cause))
+	indexes := &index.Opener{Store: store, Root: root, Log: o.Log}
+	o.Outcomes = outcomes.New(indexes.Findings)
 }
 
 // build makes a build of the frontend as the Ray wheel has it.

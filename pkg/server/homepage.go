@@ -16,6 +16,9 @@ import (
 // homepageWait is how long the homepage waits for the first listing of a store.
 const homepageWait = 10 * time.Second
 
+// outcomesWait is how long a list waits for outcomes of sessions that are not known yet. Those that are late are shown the next time.
+const outcomesWait = 300 * time.Millisecond
+
 // homepage is the list of clusters and sessions.
 func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	q := parseListQuery(r.URL.Query())
@@ -48,6 +51,7 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	loads := s.opts.Sessions.Loads()
 	rows, pager := q.page(found)
 	page.Pager = pager
+	s.readOutcomes(r.Context(), rows)
 	for _, e := range rows {
 		page.Rows = append(page.Rows, s.row(e, now, loads))
 	}
@@ -56,10 +60,20 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
+func (s *Server) readOutcomes(ctx context.Context, entries []catalog.Entry) {
+	ctx, cancel := context.WithTimeout(ctx, outcomesWait)
+	defer cancel()
+	s.opts.Outcomes.Read(ctx, entries)
+}
+
 func (s *Server) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
 	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref), LivePath: s.livePath(e), Nearest: s.frontends.Nearest(e.RayVersion)}
 	if st, ok := loads[e.Ref]; ok {
 		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone, Total: st.Progress.BytesTotal}
+	}
+	head, known, reading := s.opts.Outcomes.Of(e)
+	if row.Looking = reading; known {
+		row.Outcome, row.Cause = head.Outcome, head.Cause
 	}
 	if loaded, ok := s.opts.Sessions.Peek(e.Ref); ok {
 		row.Warnings = loaded.Warnings

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -122,5 +123,36 @@ func TestHomepageShowsSessions(t *testing.T) {
 	}
 	if got := f.ask(t, http.MethodGet, "/homepage/assets/nope"); got.status != 404 {
 		t.Errorf("an asset that is not there: %d", got.status)
+	}
+}
+
+// TestListShowsOutcomes: the list and /clusters say how a session ended and why, as text, with a link to its findings; of sessions whose findings
+// are not kept they say nothing.
+func TestListShowsOutcomes(t *testing.T) {
+	f := start(t, func(o *Options, store *gatedStore) {
+		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, "train failed: <b>oh no</b>")
+	})
+	f.waitDescribed(t)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		page := f.ask(t, http.MethodGet, "/homepage", asBrowser).body
+		list := f.ask(t, http.MethodGet, "/clusters").body
+		if strings.Contains(page, ">failed<") && strings.Contains(list, `"outcome":"failed"`) {
+			for _, want := range []string{`href="./namespaces/default/clusters/lab/sessions/` + name + `/findings"`, "&lt;b&gt;oh no&lt;/b&gt;", ">running<"} {
+				if !strings.Contains(page, want) {
+					t.Errorf("the page lacks %s", want)
+				}
+			}
+			if strings.Contains(page, ">ended<") || strings.Count(page, `class="why"`) != 1 {
+				t.Error("the page tells more outcomes than are kept")
+			}
+			var rows []map[string]any
+			if err := json.Unmarshal([]byte(list), &rows); err != nil || rows[0]["cause"] != "train failed: <b>oh no</b>" || rows[1]["outcome"] != nil {
+				t.Errorf("%v: %v", err, rows)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no outcome is shown: %s %s", page, list)
+		}
 	}
 }

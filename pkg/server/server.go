@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/frontend"
@@ -42,6 +43,8 @@ type Options struct {
 	Routes   []dashboard.Route
 	// Findings says why a session ended as it did; nil: there is no page about it.
 	Findings FindingsOf
+	// Outcomes know how listed sessions ended; nil: the list does not show it.
+	Outcomes *outcomes.Outcomes
 	// Metrics are those that collectors stored, PromQL what answers queries of them; both nil: there is no such API.
 	Metrics *metrics.Databases
 	PromQL  *promapi.API

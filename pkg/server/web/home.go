@@ -52,6 +52,9 @@ type Row struct {
 	LivePath string // of the running cluster's own dashboard; "" if it cannot be reached
 	Nearest  string // version of the frontend that is shown if none is chosen; "" if there is none
 	Load     *Load  // if it is being loaded
+	// Outcome is how the session ended, Cause its first error; "" if it is not known. Looking says that it soon may be.
+	Outcome, Cause string
+	Looking        bool
 	// Warnings about the session; known of sessions in memory only.
 	Warnings []string
 	// Unfinished is what had not ended when the session did, such as "1 job, 5 actors"; known of sessions in memory only.

@@ -21,7 +21,7 @@
 
   // Only the states are replaced, so that nothing changes that somebody is choosing.
   function follow() {
-    if (!document.querySelector('.chip.loading, [data-reload]')) { return; }
+    if (!document.querySelector('.chip.loading, .chip.looking, [data-reload]')) { return; }
     fetch(location.href, { cache: 'no-store', headers: { Accept: 'text/html' } }).then(function (answer) { return answer.text(); }).then(function (text) {
       var fresh = new DOMParser().parseFromString(text, 'text/html');
       var now = document.querySelectorAll('td.state'), next = fresh.querySelectorAll('td.state');

@@ -1,0 +1,171 @@
+// Package outcomes knows how the listed sessions ended, and why, as far as their findings are kept with their indexes: package findings says
+// what is kept. It is read in the background, for the sessions that somebody looks at.
+package outcomes
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Open opens what is kept of a session's findings, at most n bytes of it.
+type Open func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
+
+const (
+	// maxReads is the number of outcomes that are read at a time, maxWaiting of those that are to be read; pages show fewer sessions.
+	maxReads, maxWaiting = 8, 500
+	// generation is how many outcomes are remembered since the last time that the older ones were forgotten; one takes half a kilobyte.
+	generation = 5000
+	// again is the time after which an outcome that was not there is looked for again.
+	again = time.Minute
+	// readTime bounds reading one outcome.
+	readTime = 10 * time.Second
+)
+
+// Outcomes remembers outcomes. A nil *Outcomes knows none. Safe for concurrent use.
+type Outcomes struct {
+	open  Open
+	slots chan struct{} // has one for each read under way
+
+	mu      sync.Mutex
+	waiting int // looks that have not ended
+	// Those not asked for in a whole generation are forgotten.
+	current, before map[layout.Session]*look
+}
+
+// look is one attempt to read the outcome of a session. Its fields are set when done is closed.
+type look struct {
+	lastWrite time.Time // of the session
+	done      chan struct{}
+	ended     time.Time
+	head      findings.Head
+	ok        bool
+}
+
+// New makes an Outcomes that knows none yet.
+func New(open Open) *Outcomes {
+	return &Outcomes{open: open, slots: make(chan struct{}, maxReads), current: make(map[layout.Session]*look)}
+}
+
+// Read has the outcomes of sessions read that are not known, and waits for them until ctx ends; reading goes on after that.
+func (o *Outcomes) Read(ctx context.Context, entries []catalog.Entry) {
+	if o == nil {
+		return
+	}
+	var looks []*look
+	for _, e := range entries {
+		if l := o.look(e); l != nil {
+			looks = append(looks, l)
+		}
+	}
+	for _, l := range looks {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Of gives the outcome of a session as it is stored now, if it is known. Otherwise reading says whether it is being read.
+func (o *Outcomes) Of(e catalog.Entry) (head findings.Head, known, reading bool) {
+	if o == nil || !has(e) {
+		return head, false, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.find(e.Ref)
+	switch {
+	case l == nil:
+		return head, false, false
+	case !l.isDone():
+		return head, false, true
+	}
+	return l.head, l.ok && l.head.Holds(e.LastWrite), false
+}
+
+// has says whether an outcome of a session may be kept.
+func has(e catalog.Entry) bool { return e.Described && !e.Running && e.Objects > 0 }
+
+// look gives the attempt to read a session's outcome, and begins it if it is due; nil if there is none.
+func (o *Outcomes) look(e catalog.Entry) *look {
+	if !has(e) {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.find(e.Ref)
+	if l != nil && (!l.isDone() || l.lastWrite.Equal(e.LastWrite) && (l.ok || time.Since(l.ended) < again)) || o.waiting >= maxWaiting {
+		return l
+	}
+	l = &look{lastWrite: e.LastWrite, done: make(chan struct{})}
+	o.remember(e.Ref, l)
+	o.waiting++
+	go o.read(e, l)
+	return l
+}
+
+func (l *look) isDone() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// find gives the last look at a session; o.mu must be held.
+func (o *Outcomes) find(ref layout.Session) *look {
+	if l := o.current[ref]; l != nil {
+		return l
+	}
+	l := o.before[ref]
+	if l != nil {
+		o.remember(ref, l)
+	}
+	return l
+}
+
+// remember keeps a look; o.mu must be held.
+func (o *Outcomes) remember(ref layout.Session, l *look) {
+	if len(o.current) >= generation {
+		o.before, o.current = o.current, make(map[layout.Session]*look)
+	}
+	o.current[ref] = l
+}
+
+func (o *Outcomes) read(e catalog.Entry, l *look) {
+	o.slots <- struct{}{}
+	ctx, cancel := context.WithTimeout(context.Background(), readTime)
+	defer cancel()
+	head, ok := Read(ctx, o.open, e)
+	<-o.slots
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l.head, l.ok, l.ended = head, ok, time.Now()
+	o.waiting--
+	close(l.done)
+}
+
+// Read reads the outcome of a session as it is stored now; false if none is kept, or it cannot be read.
+func Read(ctx context.Context, open Open, e catalog.Entry) (head findings.Head, ok bool) {
+	if !has(e) {
+		return head, false
+	}
+	err := guard.Do("the outcome of "+e.Ref.String(), func() error {
+		kept, err := open(ctx, e.Ref, findings.HeadBytes)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = kept.Close() }()
+		head, err = findings.ReadHead(kept, e.Ref)
+		return err
+	})
+	return head, err == nil && head.Holds(e.LastWrite)
+}
