@@ -73,7 +73,7 @@ func (b *builder) readActors(ctx context.Context) error {
 
 // isOfRay says that an actor is Ray's own, whose end is told where what it serves is.
 func isOfRay(a *entities.Actor) bool {
-	return strings.HasPrefix(a.Name, "_ray_internal_job_actor_") || strings.HasPrefix(a.Class, "ServeReplica:") ||
+	return strings.HasPrefix(a.Name, supervisor) || strings.HasPrefix(a.Class, "ServeReplica:") ||
 		a.Class == "ServeController" || a.Class == "ProxyActor"
 }
 

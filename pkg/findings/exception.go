@@ -74,11 +74,34 @@ func exceptionOf(text string) (e exception) {
 			continue
 		}
 		e = exception{Type: m[2], Message: clip(m[4], maxMessage), Function: function}
+		if m[2] == "RuntimeEnvSetupError" {
+			break // its message goes on with tracebacks of the agent's
+		}
 	}
 	return e
 }
 
 func lastName(dotted string) string { return dotted[strings.LastIndexByte(dotted, '.')+1:] }
+
+// groupStart is the line that heads the traceback of several exceptions, and groupRaised the one that names them together.
+var (
+	groupStart  = regexp.MustCompile(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
+	groupRaised = regexp.MustCompile(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
+)
+
+// lastGroup is the exception group that a log ends with, and the offset where its traceback begins; -1 if there is none.
+func lastGroup(log string) (e exception, at int) {
+	starts := groupStart.FindAllStringIndex(log, -1)
+	for i := len(starts) - 1; i >= 0; i-- {
+		// Groups in a group have a margin: the outermost begins with the first one.
+		if from := starts[i][0]; i == 0 || !strings.HasPrefix(log[from:], "    ") {
+			if m := groupRaised.FindStringSubmatch(log[from:]); m != nil {
+				return exception{Type: m[2], Message: clip(m[3], maxMessage)}, from
+			}
+		}
+	}
+	return e, -1
+}
 
 // lastTraceback is the last traceback in a log with those that it was raised because of, and the offset where it begins; -1 if there is none.
 func lastTraceback(log string) (text string, at int) {

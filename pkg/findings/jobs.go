@@ -169,6 +169,11 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		trace, at = lastTraceback(log.text)
 	}
 	what := exceptionOf(trace)
+	if log != nil {
+		if group, from := lastGroup(log.text); from > at {
+			what, at, trace = group, from, log.text[from:]
+		}
+	}
 	fatal := []int(nil)
 	if log != nil {
 		fatal = killedBy.FindStringSubmatchIndex(log.text)
@@ -212,6 +217,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.jobFinding(kind, j)
 		f.what = what
 		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), what)
+		if exited && code != uncaught {
+			f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), code, what)
+		}
 	case exited:
 		f = b.jobFinding(JobFailed, j)
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), code)
@@ -230,11 +238,26 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		b.showLeft(f, j)
 	}
 	b.explain(f, j, orElse(trace, j.message))
+	if len(f.because) == 0 {
+		b.showOthers(f, j)
+	}
 	for _, c := range f.because {
 		if at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
 			c.show(b.evidence(log, at, len(log.text)))
 			c.toldBy(f)
 		}
+	}
+}
+
+// showOthers shows what else failed for good in a job shortly before its driver, which may have been why: nothing stored says so.
+func (b *builder) showOthers(f *finding, j *job) {
+	for _, other := range b.all {
+		if other.job != j.id || j.id.Nil() || other.ended || other.wanted || other.lasting == 0 || j.ended-other.last > atTheEnd || len(other.Evidence) == 0 {
+			continue
+		}
+		e := other.Evidence[0]
+		e.Text = fmt.Sprintf("in the same job before (%s): %s", plural(other.Count, "time"), e.Text)
+		f.show(e)
 	}
 }
 
@@ -270,6 +293,9 @@ func envFailure(j *job, log *logText) string {
 	return ""
 }
 
+// uncaught is the exit code of Python after an exception that nobody caught.
+const uncaught = 1
+
 // exitOf reads a driver's exit code.
 func exitOf(v any) (code int64, exited bool) {
 	if v == nil {
@@ -300,8 +326,8 @@ func (b *builder) explain(f *finding, j *job, text string) {
 		return
 	}
 	for _, other := range b.all {
-		if slices.ContainsFunc(other.names, func(name string) bool { return strings.Contains(name, "_ray_internal_job_actor_"+j.submission+")") }) {
-			f.causedBy(other) // its supervisor, which starts the driver
+		if slices.Contains(other.names, supervisor+j.submission) {
+			f.causedBy(other) // what starts the driver
 		}
 	}
 	if rayErrors[f.what.Type] != nil {

@@ -16,6 +16,7 @@ const atTheEnd = 15e9 // ns
 // report decides severities, outcome and order.
 func (b *builder) report(running bool) *Report {
 	for _, f := range b.all {
+		f.because = slices.DeleteFunc(f.because, f.before) // not all times were known when the links were made
 		b.complete(f)
 	}
 	b.judge()
@@ -141,6 +142,9 @@ func (b *builder) harmless(f *finding) bool {
 		return false
 	case j.submission != "" && j.status == "FAILED":
 		own := b.finished(j)
+		if own != nil && len(own.because) == 0 && j.ended-f.last <= atTheEnd {
+			return false
+		}
 		return own != nil && (len(own.because) > 0 || own.what.Type != "") // it is told why the job failed, and this is not it
 	case j.submission != "":
 		return j.status == "SUCCEEDED" || j.status == "STOPPED"

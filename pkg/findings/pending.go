@@ -242,9 +242,9 @@ func (b *builder) readPending(ctx context.Context) error {
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
 		if now, existed := moment.Actor(a, b.r.At); existed && (now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
-			demand.add("actor "+actorName(a), a.Job, a.Resources, now.Changed, b.actorEntity(a))
+			demand.actor(a, now.Changed)
 		} else if existed && now.State == moment.Dead && now.Started == 0 && demand.lacking(a.Resources) != "" {
-			demand.add("actor "+actorName(a), a.Job, a.Resources, now.Changed, b.actorEntity(a))
+			demand.actor(a, now.Changed)
 		}
 	}
 	return demand.show(ctx)
@@ -262,6 +262,23 @@ type demands struct {
 // task adds an attempt that had waited since a time (Unix ns).
 func (d *demands) task(row tasktable.Row, since int64) {
 	d.add(string(row.GivenName()), row.Job(), demandOf(row), since, d.b.taskEntity(row.ID(), string(row.Name())))
+}
+
+// supervisor begins the name of the actor that starts a submission's driver, with the resources that the submission asked for.
+const supervisor = "_ray_internal_job_actor_"
+
+// actor adds an actor that had waited since a time (Unix ns).
+func (d *demands) actor(a *entities.Actor, since int64) {
+	name := "actor " + actorName(a)
+	submission, ok := strings.CutPrefix(a.Name, supervisor)
+	if ok {
+		name = "The entrypoint of job " + submission
+	}
+	if f := d.add(name, a.Job, a.Resources, since, d.b.actorEntity(a)); f != nil && ok {
+		f.SubmissionID = submission
+		f.named(a.Name)
+		f.about(Entity{Type: "job", ID: submission, Name: submission, Link: d.b.link("#/jobs/%s", submission)})
+	}
 }
 
 // lastState is when an attempt entered its last state, Unix ns.
@@ -367,14 +384,14 @@ func (d *demands) lacking(resources map[string]float64) string {
 	return lacking
 }
 
-// add adds one task or actor that waited.
-func (d *demands) add(name string, job rayid.Job, resources map[string]float64, at int64, e Entity) {
+// add adds one task or actor that waited, and gives the finding; nil if none is about it.
+func (d *demands) add(name string, job rayid.Job, resources map[string]float64, at int64, e Entity) *finding {
 	key, lacking := resourceText(resources), d.lacking(resources)
 	if len(resources) == 0 || strings.Contains(key, "_group_") {
-		return
+		return nil
 	}
 	if j := d.b.jobOfID(job); j != nil && j.submission != "" && (j.status == "SUCCEEDED" || j.status == "STOPPED") {
-		return
+		return nil
 	}
 	var f *finding
 	if lacking != "" {
@@ -383,7 +400,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	} else {
 		holders := d.holders(resources, at)
 		if holders == "" {
-			return // something else kept it
+			return nil // something else kept it
 		}
 		lacking = holders
 		f = d.b.find(Starved, name+job.String()+key)
@@ -397,10 +414,11 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	f.of(job)
 	f.happened(at, false)
 	f.about(e)
-	f.show(Evidence{Source: "event", Time: stamp(at), Text: fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, name, e.ID, key, lacking), Link: e.Link})
+	f.show(Evidence{Source: "event", Time: stamp(at), Text: fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, e.Name, e.ID, key, lacking), Link: e.Link})
 	if !slices.Contains(d.found, f) {
 		d.found = append(d.found, f)
 	}
+	return f
 }
 
 // show adds what the autoscaler said about what waited.

@@ -216,7 +216,7 @@ func (f *finding) show(e Evidence) {
 
 // causedBy links a finding to its cause, unless that is caused by it.
 func (f *finding) causedBy(cause *finding) {
-	if cause == nil || cause == f || cause.follows(f, 0) {
+	if cause == nil || cause == f || cause.follows(f, 0) || f.before(cause) {
 		return
 	}
 	for _, known := range f.because {
@@ -225,6 +225,16 @@ func (f *finding) causedBy(cause *finding) {
 		}
 	}
 	f.because = append(f.because, cause)
+}
+
+// before reports whether a finding was over before another one began, which then is not its cause. A node counts as lost only when the head
+// has missed it for a while, and demands are told of every few seconds.
+func (f *finding) before(cause *finding) bool {
+	late := int64(5e9)
+	if cause.Kind == NodeDied {
+		late = 60e9
+	}
+	return f.last != 0 && cause.first > f.last+late
 }
 
 // wrappers are exceptions that only say that another was raised, which Ray's events do not tell.

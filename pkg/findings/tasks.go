@@ -170,6 +170,9 @@ type abandoned struct {
 	since int64  // Unix ns
 }
 
+// ownerWorker is the process that owned a lost object, in Ray's message.
+var ownerWorker = regexp.MustCompile(`Owner worker ID: ([0-9a-f]{56})(?:, owner node ID: ([0-9a-f]{56}))?`)
+
 var actorID = regexp.MustCompile(`actor_id: ?([0-9a-f]{32})`)
 
 // taskFailed finds the finding that a failed attempt belongs to, a new one if it is the first; nil if it needs none.
@@ -408,8 +411,17 @@ func (b *builder) blame(f *finding, text string) {
 			return
 		}
 	}
+	owner, ownerNode := rayid.Worker{}, ""
+	if m := ownerWorker.FindStringSubmatch(text); m != nil {
+		owner, _ = rayid.Parse[rayid.Worker](m[1]) // matched
+		ownerNode = m[2]
+		f.show(b.deaths[owner].evident)
+	}
 	for _, kind := range kinds {
 		for _, other := range b.all {
+			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
+				continue
+			}
 			if other != f && other.Kind == kind && (other.job == f.job || other.job.Nil() || f.job.Nil()) {
 				f.causedBy(other)
 			}

@@ -31,7 +31,7 @@ import golden  # noqa: E402
 import losses  # noqa: E402
 import panels  # noqa: E402
 import record  # noqa: E402
-from lab import EVENTS_PORT, HOME, HOST, Lab, installation, wait  # noqa: E402
+from lab import EVENTS_PORT, HOME, HOST, PYTHON, Lab, installation, wait  # noqa: E402
 from store import Store  # noqa: E402
 
 NAMESPACE, CLUSTER = "default", "lab"
@@ -66,7 +66,8 @@ class Scenario:
             lab.start_ray()
             prometheus = stack.enter_context(panels.watching(self.work / "prometheus", lab.head.exec("cat", panels.DISCOVERY)))
             began = time.time()
-            drivers = record.workload(lab)
+            gpus = lab.head.popen(PYTHON, "gpus.py", "3600", env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            drivers = [gpus, *record.workload(lab)]
             time.sleep(5)  # the last states are on their way: Ray exports every second
             record.say("recording the live dashboard's answers")
             live = self.live_answers(lab)

@@ -128,7 +128,7 @@ def exported(report, base, binary, session, storage, dashboards, start, end, wor
     with open(text, "wb") as out:
         subprocess.run([binary, "export-metrics", session, "--storage-backend", "s3"], env={**os.environ, **storage}, stdout=out, check=True)
     subprocess.run(["promtool", "tsdb", "create-blocks-from", "openmetrics", text, data], check=True, stdout=subprocess.DEVNULL)
-    start, wrong, answered, exempt = math.floor(start) + ODD, [], 0, 0
+    start, wrong, answered, gpus, exempt = math.floor(start) + ODD, [], 0, 0, 0
     asked = expressions(dashboards)
     with Prometheus(work, "") as prometheus:
         stored, imported = (raw(b, end) for b in (base, prometheus.address))
@@ -140,11 +140,13 @@ def exported(report, base, binary, session, storage, dashboards, start, end, wor
         for expression, panel in asked.items():
             ours, theirs = (samples(b, expression, start, end) for b in (base, prometheus.address))
             answered += bool(theirs)
+            gpus += bool(theirs) and "ray_node_gpus_utilization" in expression
             differ = list(differences(ours, theirs))
             unexplained = [d for t, d in differ if not explained(expression, began, t, base, prometheus.address)]
             exempt += bool(differ) and not unexplained
             wrong += [f"{panel}: {expression}: {d}" for d in unexplained[:1]]
     report.check("at least 40 expressions of Ray's panels have samples", answered >= 40)
+    report.check("at least 3 of them are about the use of GPUs", gpus >= 3)
     report.none(f"{len(asked)} expressions of Ray's panels, {answered} of them with samples, {exempt} with series that begin or end, that Prometheus answers otherwise", wrong)
 
 
