@@ -92,7 +92,7 @@ func (b *builder) readDrivers(ctx context.Context) error {
 			f := b.jobFinding(JobStopped, j)
 			f.wanted = true
 			f.Title = fmt.Sprintf("Job %s was stopped", j.name())
-			f.show(b.jobEvidence(j))
+			f.show(b.jobEvidence(j, j.message))
 		case j.status == "FAILED":
 			var log *logText
 			if node, stored := names.Jobs[j.submission]; stored {
@@ -136,7 +136,10 @@ func hexJob(id rayid.Job) string {
 	return id.String()
 }
 
-func (b *builder) jobEvidence(j *job) Evidence {
+// logsInMessage is where Ray's message about a job goes on with the end of its log.
+const logsInMessage = ", last available logs"
+
+func (b *builder) jobEvidence(j *job, message string) Evidence {
 	text := fmt.Sprintf("job %s: %s", j.name(), j.status)
 	if j.exit != nil {
 		text += fmt.Sprintf(", exit code %v", j.exit)
@@ -144,8 +147,8 @@ func (b *builder) jobEvidence(j *job) Evidence {
 	if j.errorType != "" {
 		text += ", " + j.errorType
 	}
-	if j.message != "" {
-		text += ": " + j.message
+	if message != "" {
+		text += ": " + message
 	}
 	source := "log" // what the dashboard would say, derived from the job's logs
 	if b.jobsSaved {
@@ -233,7 +236,11 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	case log != nil && log.text != "":
 		f.show(b.evidence(log, log.lastLines(12), len(log.text)))
 	}
-	f.show(b.jobEvidence(j))
+	message := j.message
+	if len(f.Evidence) > 0 {
+		message, _, _ = strings.Cut(message, logsInMessage)
+	}
+	f.show(b.jobEvidence(j, message))
 	if isTimeout(what) {
 		b.showLeft(f, j)
 	}
