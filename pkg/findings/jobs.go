@@ -231,6 +231,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), orElse(firstSentence(j.message), "how it ended was not recorded"))
 	}
 	switch {
+	case at > 0 && exited && code != uncaught: // somebody logged it: with what, is in the line before
+		from, _ := log.line(at - 1)
+		f.show(b.evidence(log, from, len(log.text)))
 	case at >= 0:
 		f.show(b.evidence(log, at, len(log.text)))
 	case log != nil && log.text != "":
