@@ -41,7 +41,7 @@ type operator struct {
 func operatorCommands(server *pflag.FlagSet) []*cobra.Command {
 	var commands []*cobra.Command
 	for _, add := range []func(*operator) (*cobra.Command, runFunc){
-		listCommand, showCommand, whyCommand, usageCommand, grepCommand, exportCommand, importCommand,
+		listCommand, showCommand, whyCommand, compareCommand, usageCommand, grepCommand, exportCommand, importCommand,
 		exportMetricsCommand, compactCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
 	} {
 		o := &operator{}

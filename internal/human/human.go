@@ -3,6 +3,7 @@ package human
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -38,6 +39,21 @@ func Duration(d time.Duration) string {
 		return fmt.Sprintf("%dh %dm", seconds/3600, seconds%3600/60)
 	}
 	return fmt.Sprintf("%dd %dh", seconds/86400, seconds%86400/3600)
+}
+
+// Seconds writes a duration in seconds with about three digits, from a minute on as Duration does: 12 ms, 1.25 s, 34.5 s, 3m 12s.
+func Seconds(s float64) string {
+	switch a := math.Abs(s); {
+	case a == 0:
+		return "0 s"
+	case a < 0.9995:
+		return strconv.FormatFloat(1000*s, 'g', 3, 64) + " ms"
+	case a < 59.5:
+		return strconv.FormatFloat(s, 'g', 3, 64) + " s"
+	case s < 0:
+		return "-" + Seconds(-s)
+	}
+	return Duration(time.Duration(s * float64(time.Second)))
 }
 
 // Time writes a time in UTC, to the second; "-" for none.

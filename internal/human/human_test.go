@@ -20,3 +20,11 @@ func TestDuration(t *testing.T) {
 		}
 	}
 }
+
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{0: "0 s", 0.0123: "12.3 ms", 0.9996: "1 s", 1.254: "1.25 s", -34.51: "-34.5 s", 192: "3m 12s", -192: "-3m 12s", 0.0000015: "0.0015 ms"} {
+		if got := Seconds(s); got != want {
+			t.Errorf("%v s are %s, want %s", s, got, want)
+		}
+	}
+}

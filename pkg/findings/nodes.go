@@ -7,6 +7,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -21,13 +22,10 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 	for _, hex := range b.nodes.Order {
 		raylet := b.nodes.Node(hex).Object("raylet")
 		id, err := rayid.Parse[rayid.Node](hex)
-		if err != nil || raylet.String("state") != moment.Dead {
+		if err != nil || !Lost(raylet) {
 			continue
 		}
 		info := raylet.Object("deathInfo")
-		if reason := info.String("reason"); wantedEnds[reason] || reason == "" && raylet.String("stateMessage") == "" {
-			continue
-		}
 		f := b.nodeLost(id)
 		f.happened(raylet.Int("endTimeMs")*1e6, false)
 		message := firstSentence(info.String("reasonMessage"))
@@ -53,6 +51,12 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 		})
 	}
 	return nil
+}
+
+// Lost says whether a node died that nobody wanted to end, by the "raylet" of its summary.
+func Lost(raylet *pyjson.Object) bool {
+	reason := raylet.Object("deathInfo").String("reason")
+	return raylet.String("state") == moment.Dead && !wantedEnds[reason] && (reason != "" || raylet.String("stateMessage") != "")
 }
 
 // nodeLost is the finding about a node that died.

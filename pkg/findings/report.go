@@ -82,6 +82,18 @@ type Finding struct {
 	Docs         string     `json:"docs"`
 }
 
+// Signature is equal for findings of two sessions, or two jobs, that tell of the same failure: the kind and the title without what differs
+// between runs, such as numbers, addresses and the job's own name.
+func (f *Finding) Signature() string {
+	title := f.Title
+	for _, name := range []string{f.SubmissionID, f.JobID} {
+		if name != "" {
+			title = strings.ReplaceAll(title, "ob "+name+" ", "ob # ")
+		}
+	}
+	return f.Kind + ": " + strings.Replace(normalised(title), " # times", "", 1)
+}
+
 // Entity is a thing of the cluster that a finding is about.
 type Entity struct {
 	Type string `json:"type"` // task, actor, node, job, placement_group or deployment

@@ -57,7 +57,7 @@ func TestChangedBytes(t *testing.T) {
 					t.Fatal(err)
 				}
 				for g := range tables.First {
-					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart, tasktable.AllParts} {
+					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart, tasktable.RunPart, tasktable.AllParts} {
 						_, _ = tables.Source.Columns(g, part)
 					}
 				}

@@ -29,11 +29,11 @@ func (g *rowGroup) columns(part tasktable.Part) (out *tasktable.Columns, err err
 	if out.IDs, err = g.taskIDs(ids); err != nil {
 		return nil, err
 	}
-	if part == tasktable.LineagePart {
+	if part == tasktable.LineagePart || part == tasktable.RunPart {
 		if out.Cells, err = g.int32s(cells, cells+tasktable.LineageCells); err != nil {
 			return nil, err
 		}
-		out.Times, err = g.int64s(times, times+1)
+		out.Times, err = g.int64s(times, times+part.Times())
 		return out, err
 	}
 	if out.Cells, err = g.int32s(cells, times); err != nil {

@@ -46,8 +46,8 @@ func (t *rowsTable) Columns(n int, part tasktable.Part) (*tasktable.Columns, err
 	switch part {
 	case tasktable.ScanPart:
 		g.chunks = g.chunks[:len(tasktable.ScanColumns)]
-	case tasktable.LineagePart:
-		g.chunks = g.chunks[:len(tasktable.ScanColumns)+1+len(tasktable.CellColumns)+1]
+	case tasktable.LineagePart, tasktable.RunPart:
+		g.chunks = g.chunks[:len(tasktable.ScanColumns)+1+len(tasktable.CellColumns)+part.Times()]
 	}
 	from, to, err := g.extent()
 	if err != nil {

@@ -36,6 +36,8 @@ func New(version string, base *url.URL, transport http.RoundTripper) *mcp.Server
 	t := &tools{base: base, client: &http.Client{Transport: transport}}
 	add(s, "list_sessions", "Lists stored and running sessions of Ray clusters, newest first.", t.listSessions)
 	add(s, "why", "Says why a session failed: its outcome and its findings, causes first, each with evidence from events, logs and metrics.", t.why)
+	add(s, "compare", "Puts a session, or a job of it, beside an earlier or another one: durations by function, retries, failures, nodes and resource hours. "+
+		"Differences are those of the session from the other.", t.compare)
 	add(s, "list_entities", "Lists what ran in a session: jobs, tasks, actors, nodes, workers, placement groups, objects, runtime environments or cluster events. "+
 		"Filters are of Ray's State API, for example state = FAILED.", t.listEntities)
 	add(s, "summarize_tasks", "Counts a session's tasks by function and state.", t.summarizeTasks)
@@ -209,6 +211,19 @@ func (s session) has(words []string) bool {
 
 func (t *tools) why(ctx context.Context, in of) (string, error) {
 	return t.text(ctx, in, "api/history/findings", nil)
+}
+
+type compare struct {
+	of
+	With    string `json:"with,omitempty" jsonschema:"the other session: its name if it is of the same cluster, else namespace/cluster/session; the one before if not given"`
+	Job     string `json:"job,omitempty" jsonschema:"compare this job: its ID, its submission's, or its entrypoint"`
+	WithJob string `json:"with_job,omitempty" jsonschema:"the other job; the run of the same job before if not given"`
+	Top     int    `json:"top,omitempty" jsonschema:"at most so many functions, 20 if not given, 100 at most"`
+}
+
+func (t *tools) compare(ctx context.Context, in compare) (string, error) {
+	query := url.Values{"with": {in.With}, "job": {in.Job}, "with_job": {in.WithJob}, "top": {strconv.Itoa(bounded(in.Top, 20, 100))}}
+	return t.text(ctx, in.of, "api/history/compare", query)
 }
 
 type filter struct {

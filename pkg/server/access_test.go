@@ -178,6 +178,24 @@ func TestNoRouteLeaks(t *testing.T) {
 			}
 		}
 	}
+	// A parameter of comparisons names a session too.
+	compared := 0
+	for _, route := range routes {
+		if !strings.HasSuffix(route.Path, "/compare") {
+			continue
+		}
+		path := strings.ReplaceAll(fill(strings.ReplaceAll(route.Path, "{"+paramSession+"}", name)), "/namespaces/secret/clusters/classified/", "/namespaces/default/clusters/lab/")
+		for _, with := range []string{"secret/classified/" + name, "secret/classified/latest", "secret/classified/live"} {
+			asked, compared = asked+1, compared+1
+			got := f.ask(t, route.Method, path+"?with="+with, asProgram, cookies("default", "lab", name), "Authorization: Bearer ann")
+			if got.status != http.StatusForbidden || strings.Contains(got.body, "classified") {
+				t.Errorf("%s %s?with=%s as ann: %d %.200s, want 403", route.Method, path, with, got.status, got.body)
+			}
+		}
+	}
+	if compared < 36 { // with a page and JSON, by cookie, session and moment, for GET and HEAD
+		t.Errorf("%d comparisons were tried", compared)
+	}
 	t.Logf("%d routes, %d requests", len(routes), asked)
 }
 

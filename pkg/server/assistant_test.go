@@ -77,7 +77,10 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 			t.Errorf("%s as ann: %t %s", tool.Name, failed, text)
 		}
 	}
-	if asked < 7 {
+	if text, failed := call(t, ann, "compare", map[string]any{"session": "default/lab/" + name, "with": "secret/classified/" + name}); !failed || !strings.Contains(text, "Forbidden") || strings.Contains(text, "content") {
+		t.Errorf("compared as ann: %t %s", failed, text)
+	}
+	if asked < 8 {
 		t.Errorf("%d tools were tried", asked)
 	}
 	// What bob may see comes with an address that he can open.

@@ -52,8 +52,11 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	rows, pager := q.page(found)
 	page.Pager = pager
 	s.readOutcomes(r.Context(), rows)
+	first := firstStarts(l.Entries)
 	for _, e := range rows {
-		page.Rows = append(page.Rows, s.row(e, now, loads))
+		row := s.row(e, now, loads)
+		row.Comparable = s.opts.Dashboard != nil && e.Ref.Name != catalog.Live && first[clusterOfRef(e.Ref)].Before(e.Start)
+		page.Rows = append(page.Rows, row)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
@@ -82,4 +85,16 @@ func (s *Server) row(e catalog.Entry, now time.Time, loads map[layout.Session]se
 		}
 	}
 	return row
+}
+
+// clusterOfRef names a session's cluster.
+func clusterOfRef(ref layout.Session) [2]string { return [2]string{ref.Namespace, ref.Cluster} }
+
+// firstStarts gives when each cluster's first session began. entries are sorted, newest first.
+func firstStarts(entries []catalog.Entry) map[[2]string]time.Time {
+	first := make(map[[2]string]time.Time)
+	for _, e := range entries {
+		first[clusterOfRef(e.Ref)] = e.Start
+	}
+	return first
 }

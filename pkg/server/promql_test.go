@@ -27,6 +27,7 @@ func TestPromQL(t *testing.T) {
 		o.Metrics = metrics.NewDatabases(store, root, 64<<20, o.Registerer)
 		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
 	})
+	f.waitDescribed(t) // until then the session's end is not known
 	cookies := "Cookie: " + cookieNamespace + "=default; " + cookieCluster + "=lab; " + cookieSession + "=" + name
 	for path, want := range map[string]string{
 		lab + name + "/api/v1/query?query=count_over_time(up[1h])":                                         `"26"]`, // to 23:25

@@ -107,6 +107,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	s.get(ws, "/findings", s.answer(s.findingsRoute()))
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
+	s.addCompare(ws)
 	s.get(ws, "/{"+paramPath+":*}", s.file)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		s.add(ws, method, "/{"+paramPath+":*}", s.write)

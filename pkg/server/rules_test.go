@@ -30,7 +30,7 @@ const liveLab = "/namespaces/default/clusters/lab/sessions/live/"
 func live(t *testing.T, auth access.Mode, handler http.HandlerFunc) *fixture {
 	t.Helper()
 	api := kubernetes(t, runningCluster("default", "lab")...)
-	return start(t, func(o *Options, _ *gatedStore) {
+	f := start(t, func(o *Options, _ *gatedStore) {
 		withRunningClusters(t, o, true, api, handler)
 		a, err := access.New(access.Config{Auth: auth}, api, silent())
 		if err != nil {
@@ -38,6 +38,11 @@ func live(t *testing.T, auth access.Mode, handler http.HandlerFunc) *fixture {
 		}
 		o.Access = a
 	})
+	clusters := f.Config.Handler.(*Server).opts.Live
+	for _, ok := clusters.Reachable("default", "", "lab"); !ok; _, ok = clusters.Reachable("default", "", "lab") {
+		time.Sleep(time.Millisecond)
+	}
+	return f
 }
 
 // A page of another site may change nothing, here or at a running cluster, whether or not it has its visitor's cookies.

@@ -82,6 +82,7 @@ var problems = []struct {
 		Advice: "It may have been deleted, or the name may be mistyped. Choose another one on /homepage; /clusters lists all of them as JSON.",
 	}},
 	{budget.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy", Advice: "Ask again in a few seconds."}},
+	{budget.ErrTooLarge, Problem{Status: http.StatusServiceUnavailable, Title: "The session is too large for this", Advice: "Raise --max-answer-memory."}},
 	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Ask again in a few seconds."}},
 	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Ask again in a few seconds."}},
 	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error", Advice: "Please report what the log says."}},

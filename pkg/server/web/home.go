@@ -55,6 +55,8 @@ type Row struct {
 	// Outcome is how the session ended, Cause its first error; "" if it is not known. Looking says that it soon may be.
 	Outcome, Cause string
 	Looking        bool
+	// Comparable says that the cluster has a session before this one.
+	Comparable bool
 	// Warnings about the session; known of sessions in memory only.
 	Warnings []string
 	// Unfinished is what had not ended when the session did, such as "1 job, 5 actors"; known of sessions in memory only.

@@ -28,11 +28,20 @@ type Part uint8
 const (
 	ScanPart    Part = iota // ScanColumns
 	LineagePart             // and those for lineage: IDs, the first LineageCells of CellColumns and the first of TimeColumns
+	RunPart                 // and those that say how long attempts ran: the times of all common states
 	AllParts
 )
 
-// LineageCells is how many of CellColumns belong to LineagePart.
+// LineageCells is how many of CellColumns belong to LineagePart and RunPart.
 const LineageCells = 3
+
+// Times is how many of TimeColumns belong to LineagePart or RunPart.
+func (p Part) Times() int {
+	if p == LineagePart {
+		return 1
+	}
+	return numCommonStates
+}
 
 // maxPagedBytes bounds the cells of an index that a session holds in memory. Scan columns are never dropped: they take 15 bytes a row.
 const maxPagedBytes = 64 << 20

@@ -149,8 +149,8 @@ func (t *Table) rowsFor(q Query, part Part, from, to int) (row func(n int) (*pag
 	if t.paged == nil || from == to || part == AllParts || q.At != 0 || slices.ContainsFunc(q.Filters, func(f Filter) bool { return !filterColumns[f.Key].scanned }) {
 		return t.row, nil
 	}
-	if part == LineagePart {
-		return t.paged.lineageRows(from, to).row, nil
+	if part != ScanPart {
+		return t.paged.streamed(part, from, to).row, nil
 	}
 	return t.scanRow, t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
 }

@@ -7,34 +7,35 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// lineageRows reads the rows of an index group by group, with the columns of LineagePart only, and caches none. It reads the next group in the
-// background. Rows must be read in order.
-type lineageRows struct {
+// streamedRows reads the rows of an index group by group, with the columns of LineagePart or RunPart only, and caches none. It reads the next
+// group in the background. Rows must be read in order.
+type streamedRows struct {
 	paged   *pagedRows
+	part    Part
 	end     int // the first group not to read
 	group   int // that pages are of; -1 before the first
 	pages   []page
-	next    chan lineageGroup
-	buffers [2]lineageBuffer
+	next    chan streamedGroup
+	buffers [2]streamedBuffer
 }
 
-// lineageGroup is a group that was read.
-type lineageGroup struct {
+// streamedGroup is a group that was read.
+type streamedGroup struct {
 	pages []page
 	err   error
 }
 
-// lineageBuffer is the memory for a group's pages.
-type lineageBuffer struct {
+// streamedBuffer is the memory for a group's pages.
+type streamedBuffer struct {
 	pages []page
 	cells []pageCells
 }
 
-// lineageRows prepares to read the rows [from, to).
-func (r *pagedRows) lineageRows(from, to int) *lineageRows {
-	k := &lineageRows{paged: r, group: -1, end: (to + GroupRows - 1) / GroupRows}
+// streamed prepares to read the rows [from, to).
+func (r *pagedRows) streamed(part Part, from, to int) *streamedRows {
+	k := &streamedRows{paged: r, part: part, group: -1, end: (to + GroupRows - 1) / GroupRows}
 	for i := range k.buffers {
-		k.buffers[i] = lineageBuffer{make([]page, groupPages), make([]pageCells, groupPages)}
+		k.buffers[i] = streamedBuffer{make([]page, groupPages), make([]pageCells, groupPages)}
 	}
 	if from < to {
 		k.begin(from / GroupRows)
@@ -43,14 +44,14 @@ func (r *pagedRows) lineageRows(from, to int) *lineageRows {
 }
 
 // begin reads a group in the background. If nobody takes the result, its goroutine still ends.
-func (k *lineageRows) begin(group int) {
-	done := make(chan lineageGroup, 1)
+func (k *streamedRows) begin(group int) {
+	done := make(chan streamedGroup, 1)
 	k.next = done
 	buffer := &k.buffers[group%2]
 	go func() {
-		var got lineageGroup
+		var got streamedGroup
 		got.err = guarded(group, func() (err error) {
-			got.pages, err = k.paged.readLineage(group, buffer)
+			got.pages, err = k.paged.readPart(k.part, group, buffer)
 			return err
 		})
 		done <- got
@@ -58,7 +59,7 @@ func (k *lineageRows) begin(group int) {
 }
 
 // row returns row n. The page is valid until a row of another group is read.
-func (k *lineageRows) row(n int) (*page, int) {
+func (k *streamedRows) row(n int) (*page, int) {
 	if group := n / GroupRows; group != k.group {
 		got := <-k.next
 		if k.group, k.pages = group, got.pages; got.err != nil {
@@ -74,19 +75,24 @@ func (k *lineageRows) row(n int) (*page, int) {
 	return &k.pages[n%GroupRows>>pageBits], n & (pageRows - 1)
 }
 
-// readLineage reads the columns of LineagePart of a group.
-func (r *pagedRows) readLineage(group int, into *lineageBuffer) ([]page, error) {
-	columns, err := r.source.Columns(group, LineagePart)
+// readPart reads the columns of LineagePart or RunPart of a group.
+func (r *pagedRows) readPart(part Part, group int, into *streamedBuffer) ([]page, error) {
+	columns, err := r.source.Columns(group, part)
 	if err != nil {
 		return nil, err
 	}
 	rows := r.rowsOf(group)
-	if len(columns.Scan) == 0 || len(columns.Cells) < LineageCells || len(columns.Times) < 1 || len(columns.IDs) != rows*rayid.TaskSize || len(columns.Times[0]) != rows {
+	if len(columns.Scan) == 0 || len(columns.Cells) < LineageCells || len(columns.Times) < part.Times() || len(columns.IDs) != rows*rayid.TaskSize {
 		return nil, fmt.Errorf("%w: columns are missing", ErrDamaged)
 	}
 	for _, c := range slices.Concat(columns.Scan, columns.Cells[:LineageCells]) {
 		if len(c) != rows {
 			return nil, fmt.Errorf("%w: a column of %d values, want %d", ErrDamaged, len(c), rows)
+		}
+	}
+	for _, c := range columns.Times {
+		if len(c) != rows {
+			return nil, fmt.Errorf("%w: a column of %d times, want %d", ErrDamaged, len(c), rows)
 		}
 	}
 	pages := into.pages[:(rows+pageRows-1)/pageRows]
@@ -96,7 +102,9 @@ func (r *pagedRows) readLineage(group int, into *lineageBuffer) ([]page, error) 
 		for i := 0; i < pageRows && p*pageRows+i < rows; i++ {
 			cells.id[i] = rayid.Task(columns.IDs[(p*pageRows+i)*rayid.TaskSize:])
 		}
-		copy(cells.times[0][:], chunkOf(columns.Times[0], p))
+		for c := range part.Times() {
+			copy(cells.times[c][:], chunkOf(columns.Times[c], p))
+		}
 	}
 	if err := r.limits.fill(pages, scanColumns, columns.Scan); err != nil {
 		return nil, err

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/promapi"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+func compareCommand(o *operator) (*cobra.Command, runFunc) {
+	var q compare.Question
+	cmd := &cobra.Command{
+		Use:   "compare {session | namespace/cluster[/session]} [session | namespace/cluster/session]",
+		Short: "Put two sessions, or two runs of a job, side by side",
+		Long: "Put two sessions, or two runs of a job, side by side: times of functions, retries, failures, nodes and resource hours. " +
+			"Without a second session it is the one before of the same cluster, for a job its run before.",
+		Args: cobra.RangeArgs(1, 2),
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&q.Job, "job", "", "compare this job: its ID, its submission's, or an entrypoint or name, of which the latest run counts")
+	fs.StringVar(&q.WithJob, "with-job", "", "the job to compare with; empty: the run of the same job before")
+	fs.IntVar(&q.Top, "top", compare.DefaultTop, "functions to show, those that differ most first")
+	return cmd, func(ctx context.Context, args []string) error {
+		if q.Top < 1 || q.Top > compare.MaxTop {
+			return fmt.Errorf("--top=%d: want 1 to %d", q.Top, compare.MaxTop)
+		}
+		entries, err := o.described(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if q.Session, err = oneOf(entries, args[0]); err != nil {
+			return err
+		}
+		if len(args) == 2 {
+			with, err := oneOf(entries, args[1])
+			if err != nil {
+				return err
+			}
+			q.With = &with
+		} else {
+			q.Earlier = catalog.Earlier(entries, q.Session)
+		}
+		report, err := o.compare(ctx, q)
+		if err != nil {
+			return err
+		}
+		return o.print(report, func(w io.Writer) { writeComparison(w, report) })
+	}
+}
+
+// oneOf is the only session that a name selects; of a cluster the latest.
+func oneOf(entries []catalog.Entry, name string) (catalog.Entry, error) {
+	if strings.Count(name, "/") == 1 {
+		name += "/" + catalog.Latest
+	}
+	found, err := catalog.Select(entries, []string{name})
+	if err == nil && len(found) > 1 {
+		err = fmt.Errorf("%d clusters have a session %s: name it as namespace/cluster/session", len(found), name)
+	}
+	if err != nil {
+		return catalog.Entry{}, err
+	}
+	return found[0], nil
+}
+
+// Bounds of the queries that tell what nodes used.
+const (
+	compareSamples = 20_000_000
+	compareMetrics = 256 << 20 // bytes of metrics in memory
+)
+
+// compare compares stored sessions.
+func (o *operator) compare(ctx context.Context, q compare.Question) (*compare.Report, error) {
+	stored := &promapi.Stored{
+		API:       promapi.New(promapi.Options{MaxSamples: compareSamples, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
+		Databases: metrics.NewDatabases(o.store, o.storage.Root, compareMetrics, prometheus.NewRegistry()),
+	}
+	indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
+	answers := dashboard.New(dashboard.Options{Log: o.log, Metrics: stored, KeptFindings: indexes.Findings})
+	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*dashboard.Request, func(), error) {
+		s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: indexes})
+		if err != nil {
+			return nil, nil, err
+		}
+		asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &dashboard.Request{
+			Request: asked, Session: s, Began: e.Start, Ended: e.End, Running: func(context.Context) bool { return e.Running },
+		}, func() {}, nil
+	}, q)
+}
+
+// writeComparison writes a comparison for a terminal.
+func writeComparison(w io.Writer, r *compare.Report) {
+	a, b := r.With, r.Session
+	line := func(name string, with, session any, difference string) { row(w, name, with, session, difference) }
+	line("", sideName(a), sideName(b), "DIFFERENCE")
+	line("outcome", a.Outcome, b.Outcome, "")
+	line("start", a.Start, b.Start, "")
+	line("duration", human.Seconds(a.Seconds), human.Seconds(b.Seconds), differenceOf(b.Seconds-a.Seconds, human.Seconds))
+	for _, c := range []struct {
+		name          string
+		with, session int
+	}{
+		{"attempts of tasks", a.Tasks.Attempts, b.Tasks.Attempts},
+		{"failed attempts", a.Tasks.Failed, b.Tasks.Failed},
+		{"retries", a.Tasks.Retries, b.Tasks.Retries},
+		{"nodes", a.Nodes.Count, b.Nodes.Count},
+		{"nodes lost", a.Nodes.Lost, b.Nodes.Lost},
+	} {
+		line(c.name, c.with, c.session, differenceOf(float64(c.session-c.with), whole))
+	}
+	line("time in tasks", human.Seconds(a.Tasks.Total), human.Seconds(b.Tasks.Total), differenceOf(b.Tasks.Total-a.Tasks.Total, human.Seconds))
+	writeHours(line, "of nodes", &a.Asked, &b.Asked)
+	writeHours(line, "used", a.Used, b.Used)
+	if len(r.Functions) > 0 {
+		row(w)
+		row(w, "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95", "MAX")
+	}
+	for _, f := range r.Functions {
+		row(w, printable(f.Name), cmp.Or(differenceOf(f.Difference, human.Seconds), "0 s"), change(f.With.Total, f.Session.Total, human.Seconds),
+			change(float64(f.With.Attempts), float64(f.Session.Attempts), whole), change(float64(f.With.Failed), float64(f.Session.Failed), whole),
+			change(float64(f.With.Retries), float64(f.Session.Retries), whole), change(f.With.Median, f.Session.Median, human.Seconds),
+			change(f.With.P95, f.Session.P95, human.Seconds), change(f.With.Max, f.Session.Max, human.Seconds))
+	}
+	leftOut(w, r.FunctionsLeftOut, "function")
+	if len(r.Findings) > 0 {
+		row(w)
+		row(w, "IN", "BEFORE", "NOW", "FINDING")
+	}
+	for _, f := range r.Findings {
+		row(w, map[string]string{compare.InSession: "new", compare.InWith: "gone", compare.InBoth: "both"}[f.In], times(f.With), times(f.Session),
+			strings.ToUpper(f.Severity)+" "+printable(f.Title))
+	}
+	leftOut(w, r.FindingsLeftOut, "finding")
+	if len(r.Nodes) > 0 {
+		row(w)
+		row(w, "NODES", "CPU", "GPU", "MEMORY", "COUNT", "LOST")
+	}
+	for _, n := range r.Nodes {
+		row(w, printable(n.Type), n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)), change(float64(n.With.Count), float64(n.Session.Count), whole),
+			change(float64(n.With.Lost), float64(n.Session.Lost), whole))
+	}
+	leftOut(w, r.NodesLeftOut, "type")
+	for _, side := range []*compare.Side{a, b} {
+		for _, note := range side.Notes {
+			row(w, sideName(side)+": "+note)
+		}
+	}
+}
+
+func writeHours(line func(string, any, any, string), what string, with, session *compare.Hours) {
+	if with == nil && session == nil {
+		return
+	}
+	for _, h := range []struct {
+		name string
+		of   func(*compare.Hours) float64
+	}{
+		{"CPU hours", func(h *compare.Hours) float64 { return h.CPU }},
+		{"GPU hours", func(h *compare.Hours) float64 { return h.GPU }},
+		{"GiB hours of memory", func(h *compare.Hours) float64 { return h.Memory }},
+	} {
+		cell := func(of *compare.Hours) string {
+			if of == nil {
+				return "-"
+			}
+			return amount(h.of(of))
+		}
+		difference := ""
+		if with != nil && session != nil {
+			difference = differenceOf(h.of(session)-h.of(with), amount)
+		}
+		line(h.name+", "+what, cell(with), cell(session), difference)
+	}
+}
+
+// sideName is the job's name, or the session's.
+func sideName(s *compare.Side) string {
+	if s.Job != nil {
+		return printable(s.Job.Name())
+	}
+	return s.Namespace + "/" + s.Cluster + "/" + s.Session
+}
+
+func whole(v float64) string  { return fmt.Sprintf("%.0f", v) }
+func amount(v float64) string { return fmt.Sprintf("%.3f", v) }
+
+// differenceOf writes a difference with its sign; "" for none.
+func differenceOf(v float64, write func(float64) string) string {
+	switch {
+	case math.Abs(v) < 1e-6:
+		return ""
+	case v > 0:
+		return "+" + write(v)
+	}
+	return "-" + write(-v)
+}
+
+// change writes a figure of both sides, once where both are the same.
+func change(with, session float64, write func(float64) string) string {
+	if a, b := write(with), write(session); a != b {
+		return a + " > " + b
+	}
+	return write(session)
+}
+
+func times(f *compare.Failure) string {
+	if f == nil {
+		return "-"
+	}
+	return fmt.Sprint(f.Count)
+}
+
+func leftOut(w io.Writer, n int, thing string) {
+	if n > 0 {
+		row(w, human.Count(n, thing)+" left out")
+	}
+}

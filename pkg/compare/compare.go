@@ -1,0 +1,234 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// Question says what to compare.
+type Question struct {
+	Session catalog.Entry
+	// Job is a job's or a submission's ID, or what the runs of one job have in common: the submission's name without the digits at its end, or the
+	// entrypoint. Then the session's latest such run is compared. "" is the whole session.
+	Job string
+	// With is the other session; nil: for a job the same session if there is an earlier run in it, else the first of Earlier that has one.
+	With *catalog.Entry
+	// WithJob is the other job, named like Job; "" is the latest run of the same job before this one.
+	WithJob string
+	// Earlier are the sessions before this one, the newest first. At most maxLooked of them are opened.
+	Earlier []catalog.Entry
+	// Top is how many functions to show; 0 is DefaultTop.
+	Top int
+}
+
+// maxLooked is how many sessions are looked at for an earlier run of a job.
+const maxLooked = 5
+
+// NothingError says that there is nothing to compare. Both are sentences.
+type NothingError struct{ Detail, Advice string }
+
+func (e *NothingError) Error() string { return e.Detail + " " + e.Advice }
+
+// Open opens a session for one request about it, until release is called. Its Env has to be set.
+type Open func(ctx context.Context, e catalog.Entry) (r *request.Request, release func(), err error)
+
+// Comparer compares what Open opens.
+type Comparer struct {
+	Open     Open
+	Findings findings.Reader
+	Metrics  Metrics // nil: what was used is not known
+}
+
+// Run compares. Sessions are open one after the other. An error is a *NothingError, or one of opening or reading sessions.
+func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
+	if q.WithJob != "" && q.Job == "" {
+		return nil, &NothingError{"A job to compare with is named, and the session's own is not.", "Name both jobs, or none."}
+	}
+	session, same, err := c.first(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	with := same
+	if with == nil {
+		if with, err = c.second(ctx, q, session); err != nil {
+			return nil, err
+		}
+	}
+	top := q.Top
+	if top <= 0 {
+		top = DefaultTop
+	}
+	return of(session, with, min(top, MaxTop)), nil
+}
+
+// first measures the session, or its job. It also gives the other side if that is an earlier run in the same session.
+func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, err error) {
+	r, release, err := c.Open(ctx, q.Session)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	inside := q.With != nil && q.With.Ref == q.Session.Ref
+	if q.Job == "" {
+		if inside {
+			return nil, nil, &NothingError{"This is the same session twice.", "Name another session, or two jobs."}
+		}
+		session, err = c.measure(r, q.Session, nil)
+		return session, nil, err
+	}
+	all, err := jobsOf(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	job := find(all, q.Job)
+	if job == nil {
+		return nil, nil, noJob(q.Session, q.Job)
+	}
+	if q.With == nil || inside {
+		before := latestRun(all, job, job.start)
+		if q.WithJob != "" {
+			before = find(all, q.WithJob)
+		}
+		switch {
+		case before == job:
+			return nil, nil, &NothingError{"This is the same job twice.", "Name another one."}
+		case before != nil:
+			if same, err = c.measure(r, q.Session, before); err != nil {
+				return nil, nil, err
+			}
+		case inside && q.WithJob != "":
+			return nil, nil, noJob(q.Session, q.WithJob)
+		case inside:
+			return nil, nil, noEarlierRun(job)
+		}
+	}
+	session, err = c.measure(r, q.Session, job)
+	return session, same, err
+}
+
+// second measures the other session, or the job in it.
+func (c Comparer) second(ctx context.Context, q Question, session *Side) (*Side, error) {
+	candidates := q.Earlier
+	if q.With != nil {
+		candidates = []catalog.Entry{*q.With}
+	}
+	if len(candidates) == 0 && session.Job == nil {
+		return nil, &NothingError{"Nothing earlier of this cluster is stored.", "Name another session to compare with."}
+	}
+	for _, e := range candidates[:min(len(candidates), maxLooked)] {
+		side, err := c.other(ctx, e, q, session.Job)
+		if side != nil || err != nil {
+			return side, err
+		}
+	}
+	if q.WithJob != "" && q.With != nil {
+		return nil, noJob(*q.With, q.WithJob)
+	}
+	return nil, noEarlierRun(session.Job)
+}
+
+// other measures a session as the other side; nil if it has no such job.
+func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *Job) (*Side, error) {
+	r, release, err := c.Open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if job != nil {
+		all, err := jobsOf(r)
+		if err != nil {
+			return nil, err
+		}
+		if q.WithJob != "" {
+			job = find(all, q.WithJob)
+		} else {
+			job = latestRun(all, job, math.MaxInt64)
+		}
+		if job == nil {
+			return nil, nil
+		}
+	}
+	return c.measure(r, e, job)
+}
+
+func noJob(e catalog.Entry, name string) error {
+	return &NothingError{
+		fmt.Sprintf("Session %s has no job %.200q.", e.Ref, name),
+		"Give a job's or a submission's ID, or the entrypoint, as the dashboard's page Jobs shows them.",
+	}
+}
+
+func noEarlierRun(j *Job) error {
+	return &NothingError{
+		fmt.Sprintf("No earlier run of job %.200s was found: none has its entrypoint, or its name but for digits at the end.", j.Name()),
+		"Name the session and the job to compare with.",
+	}
+}
+
+// jobsOf gives the jobs of a request's session, in the order they started.
+func jobsOf(r *request.Request) ([]Job, error) {
+	table, err := jobs.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Job, len(table.Rows))
+	for i, row := range table.Rows {
+		all[i] = Job{
+			ID: row.String("job_id"), SubmissionID: row.String("submission_id"), Entrypoint: row.String("entrypoint"),
+			status: row.String("status"), start: row.Int("start_time") * int64(time.Millisecond), end: row.Int("end_time") * int64(time.Millisecond),
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Job) int { return time.Unix(0, a.start).Compare(time.Unix(0, b.start)) })
+	return all, nil
+}
+
+// find gives the job of an ID, else the latest run of the job that has a name or entrypoint; nil if there is none. jobs are in order.
+func find(jobs []Job, name string) *Job {
+	var found *Job
+	for i := range jobs {
+		j := &jobs[i]
+		if name == j.ID || name == j.SubmissionID {
+			return j
+		}
+		if name == j.Entrypoint || name == j.common() && name != "" {
+			found = j
+		}
+	}
+	return found
+}
+
+// latestRun gives the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in order.
+func latestRun(jobs []Job, of *Job, before int64) *Job {
+	var found *Job
+	for i := range jobs {
+		if j := &jobs[i]; j.start < before && j.sameAs(of) {
+			found = j
+		}
+	}
+	return found
+}
+
+func (j *Job) sameAs(other *Job) bool {
+	return j.Entrypoint != "" && j.Entrypoint == other.Entrypoint || j.common() != "" && j.common() == other.common()
+}
+
+// counters are what tells the runs of a job apart at the end of its submissions' names: numbers and dates.
+var counters = regexp.MustCompile(`[-_.0-9]+$`)
+
+// common is what the runs of a job have in common in their submissions' names; "" if there is none: Ray makes up names itself.
+func (j *Job) common() string {
+	if strings.HasPrefix(j.SubmissionID, "raysubmit_") {
+		return ""
+	}
+	return counters.ReplaceAllString(j.SubmissionID, "")
+}

@@ -1,0 +1,180 @@
+package compare
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// Report is a comparison. Differences are those of Session from With.
+type Report struct {
+	Session *Side `json:"session"`
+	With    *Side `json:"with"`
+
+	Functions        []Function `json:"functions"` // those whose total times differ most first
+	FunctionsLeftOut int        `json:"functions_left_out"`
+	Findings         []Finding  `json:"findings"` // those of one side only first
+	FindingsLeftOut  int        `json:"findings_left_out"`
+	Nodes            []NodeType `json:"nodes"` // heads first
+	NodesLeftOut     int        `json:"nodes_left_out"`
+}
+
+// Function is a function of both sides, or of one; of the other all figures are 0.
+type Function struct {
+	Name       string  `json:"function"`
+	Session    Runs    `json:"session"`
+	With       Runs    `json:"with"`
+	Difference float64 `json:"difference_seconds"` // of the totals
+}
+
+// Finding is what failed on one side or on both.
+type Finding struct {
+	Kind     string   `json:"kind"`
+	Severity string   `json:"severity"` // the worse one
+	Title    string   `json:"title"`    // of Session, else of With
+	In       string   `json:"in"`       // session, with or both
+	Session  *Failure `json:"session"`  // nil: it did not happen there
+	With     *Failure `json:"with"`
+}
+
+// Failure says how often something failed on one side.
+type Failure struct {
+	Count int    `json:"count"`
+	ID    string `json:"id"` // of the first such finding, the anchor on the page of findings
+}
+
+// Sides on which something failed.
+const (
+	InSession = "session"
+	InWith    = "with"
+	InBoth    = "both"
+)
+
+// NodeType are the nodes that are alike.
+type NodeType struct {
+	Type        string  `json:"type"` // head, or the worker group's name, and the machine's type where it is known
+	CPU         float64 `json:"cpu"`
+	GPU         float64 `json:"gpu"`
+	MemoryBytes float64 `json:"memory_bytes"` // for tasks and actors, the most that one of them has
+	Session     Nodes   `json:"session"`
+	With        Nodes   `json:"with"`
+}
+
+// Bounds of a report.
+const (
+	DefaultTop = 20  // functions
+	MaxTop     = 200 // that may be asked for
+	maxRows    = 50  // of findings, and of types of nodes
+)
+
+// of puts two sides together, with at most top functions.
+func of(session, with *Side, top int) *Report {
+	r := &Report{Session: session, With: with}
+	r.Functions, r.FunctionsLeftOut = most(functions(session, with), top)
+	r.Findings, r.FindingsLeftOut = most(failures(session, with), maxRows)
+	r.Nodes, r.NodesLeftOut = most(nodeTypes(session, with), maxRows)
+	return r
+}
+
+// most is the beginning of a list, and how many are left out.
+func most[T any](list []T, n int) ([]T, int) {
+	n = min(n, len(list))
+	return list[:n:n], len(list) - n
+}
+
+// orZero is a value, or a zero one for none.
+func orZero[T any](v *T) (zero T) {
+	if v == nil {
+		return zero
+	}
+	return *v
+}
+
+// both are the keys of two maps.
+func both[K comparable, V any](a, b map[K]V) map[K]bool {
+	all := make(map[K]bool, len(a))
+	for k := range a {
+		all[k] = true
+	}
+	for k := range b {
+		all[k] = true
+	}
+	return all
+}
+
+func functions(session, with *Side) []Function {
+	list := []Function{}
+	for name := range both(session.functions, with.functions) {
+		f := Function{Name: name, Session: orZero(session.functions[name]), With: orZero(with.functions[name])}
+		f.Difference = round(f.Session.Total - f.With.Total)
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b Function) int {
+		return cmp.Or(
+			cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)),
+			cmp.Compare(b.Session.Attempts+b.With.Attempts, a.Session.Attempts+a.With.Attempts), cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return list
+}
+
+// severities, the worst first.
+var severities = []string{findings.Error, findings.Warning, findings.Info}
+
+func failures(session, with *Side) []Finding {
+	known := map[string]*Finding{}
+	add := func(found []*findings.Finding, side func(*Finding) **Failure) {
+		for _, f := range found {
+			signature := f.Signature()
+			both := known[signature]
+			if both == nil {
+				both = &Finding{Kind: f.Kind, Severity: f.Severity, Title: f.Title}
+				known[signature] = both
+			}
+			if slices.Index(severities, f.Severity) < slices.Index(severities, both.Severity) {
+				both.Severity = f.Severity
+			}
+			if of := side(both); *of == nil {
+				*of = &Failure{Count: f.Count, ID: f.ID}
+			} else {
+				(*of).Count += f.Count
+			}
+		}
+	}
+	add(session.findings, func(f *Finding) **Failure { return &f.Session })
+	add(with.findings, func(f *Finding) **Failure { return &f.With })
+	list := []Finding{}
+	for _, signature := range slices.Sorted(maps.Keys(known)) {
+		f := known[signature]
+		f.In = InBoth
+		if f.With == nil {
+			f.In = InSession
+		} else if f.Session == nil {
+			f.In = InWith
+		}
+		list = append(list, *f)
+	}
+	sides := []string{InSession, InWith, InBoth}
+	slices.SortStableFunc(list, func(a, b Finding) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(sides, a.In), slices.Index(sides, b.In)),
+			cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
+		)
+	})
+	return list
+}
+
+func nodeTypes(session, with *Side) []NodeType {
+	list := []NodeType{}
+	for t := range both(session.nodes, with.nodes) {
+		a, b := orZero(session.nodes[t]), orZero(with.nodes[t])
+		list = append(list, NodeType{Type: t.name, CPU: t.cpu, GPU: t.gpu, MemoryBytes: max(a.memory, b.memory), Session: a.Nodes, With: b.Nodes})
+	}
+	slices.SortFunc(list, func(a, b NodeType) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.CPU, b.CPU), cmp.Compare(a.GPU, b.GPU))
+	})
+	return list
+}

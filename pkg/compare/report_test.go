@@ -1,0 +1,45 @@
+package compare
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// TestBounds: however much differs, a report is short and says what it leaves out.
+func TestBounds(t *testing.T) {
+	a, b := &Side{functions: map[string]*Runs{}, nodes: map[nodeType]*counted{}}, &Side{functions: map[string]*Runs{}}
+	for i := range 1000 {
+		a.functions[fmt.Sprint("f", i)] = &Runs{Total: float64(i)}
+		a.nodes[nodeType{name: fmt.Sprint("n", i)}] = &counted{}
+		a.findings = append(a.findings, &findings.Finding{Kind: fmt.Sprint("kind", i), Severity: findings.Info})
+	}
+	r := of(a, b, DefaultTop)
+	if len(r.Functions) != DefaultTop || r.FunctionsLeftOut != 1000-DefaultTop || r.Functions[0].Name != "f999" {
+		t.Errorf("%d functions, %d left out, the first is %s", len(r.Functions), r.FunctionsLeftOut, r.Functions[0].Name)
+	}
+	if len(r.Findings) != maxRows || r.FindingsLeftOut != 1000-maxRows || len(r.Nodes) != maxRows || r.NodesLeftOut != 1000-maxRows {
+		t.Errorf("%d findings, %d left out; %d types of nodes, %d left out", len(r.Findings), r.FindingsLeftOut, len(r.Nodes), r.NodesLeftOut)
+	}
+}
+
+// TestRunsOfOneJob: which submissions are runs of one job.
+func TestRunsOfOneJob(t *testing.T) {
+	for _, tc := range []struct {
+		a, b Job
+		same bool
+	}{
+		{Job{SubmissionID: "nightly-20261120"}, Job{SubmissionID: "nightly-20261121"}, true},
+		{Job{SubmissionID: "nightly"}, Job{SubmissionID: "nightly_2"}, true},
+		{Job{SubmissionID: "train-large"}, Job{SubmissionID: "train-small"}, false},
+		{Job{SubmissionID: "raysubmit_abc1"}, Job{SubmissionID: "raysubmit_abc2"}, false},
+		{Job{SubmissionID: "raysubmit_abc", Entrypoint: "python x.py"}, Job{SubmissionID: "raysubmit_def", Entrypoint: "python x.py"}, true},
+		{Job{ID: "01000000"}, Job{ID: "02000000"}, false},
+		{Job{SubmissionID: "1"}, Job{SubmissionID: "2"}, false},
+	} {
+		if got := tc.a.sameAs(&tc.b); got != tc.same {
+			t.Errorf("%+v and %+v: %t", tc.a, tc.b, got)
+		}
+	}
+}

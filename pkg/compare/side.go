@@ -1,0 +1,146 @@
+// Package compare puts two sessions, or two runs of a job, side by side: how long their functions took, what was retried and what failed, which
+// nodes they had and for how long.
+//
+//	tables, findings, metrics of each ──► a Side each ──► Report: what differs most first
+//
+// A side is measured in one pass over the columns of its tasks. What is kept of it, and what a report shows, is bounded.
+package compare
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// Side is one session, or one job of it, up to the moment shown.
+type Side struct {
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	Session   string `json:"session"`
+	Link      string `json:"link"`          // path of the dashboard in the history server
+	Job       *Job   `json:"job,omitempty"` // nil: the whole session
+	Running   bool   `json:"running"`
+	Outcome   string `json:"outcome"` // of the session as findings have it; of a job its status, in lower case
+	Summary   string `json:"summary"` // one sentence; "" of a job
+
+	Start   string  `json:"start"` // RFC 3339
+	End     string  `json:"end"`
+	Seconds float64 `json:"seconds"`
+
+	Tasks Runs     `json:"tasks"` // of all functions
+	Nodes Nodes    `json:"nodes"` // those that were there at any time
+	Asked Hours    `json:"asked"` // what the nodes had, over their lives
+	Used  *Hours   `json:"used"`  // by the stored metrics; nil: not known
+	Notes []string `json:"notes"` // sentences about what is not known
+
+	functions map[string]*Runs
+	nodes     map[nodeType]*counted
+	findings  []*findings.Finding
+}
+
+// Job is a submission, or a driver without one.
+type Job struct {
+	ID           string `json:"job_id,omitempty"` // of the driver
+	SubmissionID string `json:"submission_id,omitempty"`
+	Entrypoint   string `json:"entrypoint"`
+
+	status     string
+	start, end int64 // Unix ns; 0: not yet
+}
+
+// Name is what people call the job.
+func (j *Job) Name() string {
+	if j.SubmissionID != "" {
+		return j.SubmissionID
+	}
+	return j.ID
+}
+
+// Hours are amounts of resources times how long they were there, or were in use.
+type Hours struct {
+	CPU    float64 `json:"cpu_hours"`
+	GPU    float64 `json:"gpu_hours"`
+	Memory float64 `json:"memory_gib_hours"`
+}
+
+// Metrics are the stored metrics of sessions.
+type Metrics = libraries.Metrics
+
+// measure reads the side of a request's session, or of one of its jobs.
+func (c Comparer) measure(r *request.Request, e catalog.Entry, job *Job) (*Side, error) {
+	ref := r.Session.Ref
+	s := &Side{
+		Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Job: job, Notes: []string{},
+		Link:    fmt.Sprintf("/namespaces/%s/clusters/%s/sessions/%s/", url.PathEscape(ref.Namespace), url.PathEscape(ref.Cluster), url.PathEscape(ref.Name)),
+		Running: r.Running != nil && r.Running(r.Context()),
+	}
+	if r.At != 0 {
+		s.Link += fmt.Sprintf("at/%d/", moment.Milliseconds(r.At))
+	}
+	began, ended := r.Life()
+	if job != nil {
+		began, ended = job.within(began, ended)
+		s.Outcome = strings.ToLower(job.status)
+	}
+	s.Start, s.End, s.Seconds = began.UTC().Format(time.RFC3339), ended.UTC().Format(time.RFC3339), ended.Sub(began).Seconds()
+	for _, step := range []func() error{
+		func() error { return s.readFindings(r, c.Findings) },
+		func() error { return s.readRuns(r) },
+		func() error { return s.readNodes(r, e, began, ended, c.Metrics) },
+		r.Stop,
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("compare %s: %w", ref, err)
+		}
+	}
+	return s, nil
+}
+
+// within is the part of a session's life that a job had.
+func (j *Job) within(began, ended time.Time) (start, end time.Time) {
+	if at := time.Unix(0, j.start); j.start != 0 && at.After(began) {
+		began = at
+	}
+	if at := time.Unix(0, j.end); j.end != 0 && at.Before(ended) {
+		ended = at
+	}
+	if ended.Before(began) {
+		ended = began
+	}
+	return began, ended
+}
+
+// readFindings takes what failed; of a job, what is known to be of that job.
+func (s *Side) readFindings(r *request.Request, reader findings.Reader) error {
+	report, err := reader.Read(r)
+	if err != nil {
+		return err
+	}
+	if s.Job == nil {
+		s.Outcome, s.Summary, s.findings = report.Outcome, report.Summary, report.Findings
+		return nil
+	}
+	for _, f := range report.Findings {
+		if s.Job.ID != "" && f.JobID == s.Job.ID || s.Job.SubmissionID != "" && f.SubmissionID == s.Job.SubmissionID {
+			s.findings = append(s.findings, f)
+		}
+	}
+	return nil
+}
+
+// round leaves out the digits that floating-point sums get wrong.
+func round(v float64) float64 { return math.Round(v*1e6) / 1e6 }
+
+// stopped is for loops over rows.
+func stopped(ctx context.Context) func() error {
+	return func() error { return context.Cause(ctx) }
+}

@@ -1,0 +1,21 @@
+package dashboard
+
+import (
+	"context"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/compare"
+)
+
+// Compare puts two sessions, or two runs of a job, side by side. The requests that open gives need no Env. Errors are those of compare.Comparer.
+func (d *Dashboard) Compare(ctx context.Context, open compare.Open, q compare.Question) (*compare.Report, error) {
+	c := compare.Comparer{Findings: d.findings(), Metrics: d.opts.Metrics}
+	c.Open = func(ctx context.Context, e catalog.Entry) (*Request, func(), error) {
+		r, release, err := open(ctx, e)
+		if err == nil {
+			r.Env = d.env
+		}
+		return r, release, err
+	}
+	return c.Run(ctx, q)
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/emicklei/go-restful/v3"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/web"
+)
+
+// addCompare adds what puts the chosen session, or a job of it, beside another one.
+func (s *Server) addCompare(ws *restful.WebService) {
+	if s.opts.Dashboard == nil {
+		return
+	}
+	s.get(ws, "/compare", s.comparePage)
+	s.get(ws, "/api/history/compare", s.compareJSON)
+}
+
+func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
+	report, err := s.compare(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": report})
+	return nil
+}
+
+func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
+	if strings.HasSuffix(r.URL.Path, "/") { // the page's links are relative
+		browser.Redirect(w, http.StatusFound, "../compare")
+		return nil
+	}
+	report, err := s.compare(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	web.Write(w, http.StatusOK, web.Compare{Base: base(r.Request), Form: r.URL.Query(), Report: report})
+	return nil
+}
+
+// compare answers ?with=, ?job=, ?with_job= and ?top= about the chosen session. Both sessions are found, loaded and limited like that of any
+// other request.
+func (s *Server) compare(r *request) (*compare.Report, error) {
+	chosen, err := choose(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
+	defer cancel()
+	form := r.URL.Query()
+	q := compare.Question{Job: form.Get("job"), WithJob: form.Get("with_job")}
+	if top := form.Get("top"); top != "" {
+		if q.Top, err = strconv.Atoi(top); err != nil || q.Top < 1 {
+			return nil, problem.BadRequest(fmt.Errorf("top=%.40s: want a number of functions, from 1 to %d", top, compare.MaxTop))
+		}
+	}
+	if q.Session, err = s.sessions.find(ctx, chosen.selector); err != nil {
+		return nil, err
+	}
+	if q.With, q.Earlier, err = s.comparedWith(ctx, q.Session, form.Get("with")); err != nil {
+		return nil, err
+	}
+	s.opts.Sessions.Begin(q.Session.Ref) // both are loaded at once
+	if q.With != nil {
+		s.opts.Sessions.Begin(q.With.Ref)
+	} else if q.Job == "" && len(q.Earlier) > 0 {
+		s.opts.Sessions.Begin(q.Earlier[0].Ref)
+	}
+	report, err := s.opts.Dashboard.Compare(r.Context(), func(_ context.Context, e catalog.Entry) (*dashboard.Request, func(), error) {
+		of := choice{selector: catalog.Selector{Namespace: e.Ref.Namespace, Name: e.Ref.Cluster, Session: e.Ref.Name}}
+		if e.Ref == q.Session.Ref {
+			of.at = chosen.at
+		}
+		found, loaded, release, err := s.load(ctx, of)
+		if err != nil {
+			return nil, nil, err
+		}
+		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: of.at, Began: found.Start, Ended: found.End}
+		if found.Running && of.at == 0 {
+			asked.Running = s.stillRuns(found.Ref)
+		}
+		return asked, release, nil
+	}, q)
+	var nothing *compare.NothingError
+	if errors.As(err, &nothing) {
+		return nil, &problem.Problem{Status: http.StatusNotFound, Title: "Nothing to compare", Detail: nothing.Detail, Advice: nothing.Advice}
+	}
+	return report, err
+}
+
+// comparedWith gives the session that a request names, or else those before its own: of the same cluster, and of other clusters that the same
+// RayJob or RayService made.
+func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string) (named *catalog.Entry, earlier []catalog.Entry, err error) {
+	if with == "" {
+		l := s.sessions.list(ctx)
+		return nil, catalog.Earlier(l.Entries, of), l.Err
+	}
+	selector := catalog.Selector{Namespace: of.Ref.Namespace, Name: of.Ref.Cluster, Session: with}
+	if parts := strings.Split(with, "/"); len(parts) == 3 {
+		selector = catalog.Selector{Namespace: parts[0], Name: parts[1], Session: parts[2]}
+	} else if len(parts) != 1 {
+		return nil, nil, problem.BadRequest(fmt.Errorf("with=%.200s: want a session of the same cluster, or namespace/cluster/session", with))
+	}
+	e, err := s.sessions.find(ctx, selector)
+	return &e, nil, err
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/compare"
+)
+
+// TestCompare: the latest session stands beside the one before, or the one that is named, as a page and as JSON; both are in the cache then.
+func TestCompare(t *testing.T) {
+	f := logged(t)
+	for _, tc := range []struct {
+		path   string
+		status int
+		holds  []string
+	}{
+		{lab + "latest/compare", 200, []string{"Comparison of lab", name, old, `href="../../../../../../namespaces/default/clusters/lab/sessions/` + old + `/findings"`, `href="api/history/compare"`}},
+		{lab + name + "/compare?with=" + old, 200, []string{old, `value="` + old + `"`, `href="api/history/compare?with=` + old + `"`}},
+		{lab + old + "/compare?with=default/lab/" + name, 200, []string{"Comparison of lab", name}},
+		{lab + name + "/at/2026-11-20T23:21:00Z/compare", 200, []string{"/at/1795216860000/findings", `/sessions/` + old + `/findings"`}},
+		{lab + name + "/compare?with=%3Cscript%3E", 400, nil},
+		{lab + old + "/compare", 404, []string{"Nothing earlier of this cluster is stored."}},
+		{lab + name + "/compare?with=" + name, 404, []string{"the same session twice"}},
+		{lab + name + "/compare?with=session_2020-01-01_00-00-00_000000_1", 410, []string{"not stored"}},
+		{lab + name + "/compare?with=a/b", 400, []string{"namespace/cluster/session"}},
+		{lab + name + "/compare?top=0", 400, []string{"from 1 to 200"}},
+		{lab + name + "/compare?job=%3Cb%3Enone", 404, []string{"has no job &#34;&lt;b&gt;none&#34;"}},
+		{lab + name + "/compare?with_job=x", 404, []string{"Name both jobs"}},
+	} {
+		got := f.ask(t, http.MethodGet, tc.path, asBrowser)
+		if got.status != tc.status {
+			t.Errorf("%s: %d, want %d: %.300s", tc.path, got.status, tc.status, got.body)
+		}
+		for _, want := range tc.holds {
+			if !strings.Contains(got.body, want) {
+				t.Errorf("%s lacks %q: %s", tc.path, want, got.body)
+			}
+		}
+		if strings.Contains(got.body, "<script>") || strings.Contains(got.body, "<b>none") {
+			t.Errorf("%s: what was asked is not escaped", tc.path)
+		}
+	}
+	if got := f.ask(t, http.MethodGet, lab+name+"/compare/", asBrowser); got.header.Get("Location") != "../compare" {
+		t.Errorf("with a slash at the end: %d %v", got.status, got.header)
+	}
+	got := f.ask(t, http.MethodGet, lab+"latest/api/history/compare")
+	var answer struct {
+		Result bool           `json:"result"`
+		Data   compare.Report `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || !answer.Result || answer.Data.Session.Session != name || answer.Data.With.Session != old {
+		t.Errorf("%d %v %s", got.status, err, got.body)
+	}
+	cache := f.Config.Handler.(*Server).opts.Sessions
+	for _, session := range []string{name, old} {
+		e, err := f.catalog.Find(t.Context(), catalog.Selector{Namespace: "default", Name: "lab", Session: session})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, cached := cache.Peek(e.Ref); !cached {
+			t.Errorf("session %s was not loaded by the cache", session)
+		}
+	}
+	for _, tc := range []struct {
+		path string
+		want bool
+	}{{name, true}, {old, false}} {
+		list := f.ask(t, http.MethodGet, "/homepage", asBrowser)
+		if has := strings.Contains(list.body, "sessions/"+tc.path+"/compare"); has != tc.want {
+			t.Errorf("the list leads to a comparison of %s: %t", tc.path, has)
+		}
+	}
+}
+
+// TestComparisonsDoNotLeak: a session that one may not see answers as one that is not there, whichever way it is named.
+func TestComparisonsDoNotLeak(t *testing.T) {
+	f, _ := guarded(t)
+	ann, bob := "Authorization: Bearer ann", "Authorization: Bearer bob"
+	for _, path := range []string{"/compare", "/api/history/compare", "/at/2026-11-20T23:20:00Z/api/history/compare"} {
+		own := lab + name + path + "?with=secret/"
+		for _, as := range []string{asBrowser, asProgram} {
+			hidden := f.ask(t, http.MethodGet, own+"classified/"+name, as, ann)
+			absent := f.ask(t, http.MethodGet, own+"nothing/"+name, as, ann)
+			if hidden.status != http.StatusForbidden || hidden.status != absent.status || hidden.body != absent.body || strings.Contains(hidden.body, "classified") {
+				t.Errorf("%s: %d %s, and of one that is not there %d %s", path, hidden.status, hidden.body, absent.status, absent.body)
+			}
+		}
+		// Bob may see the one that is named, and not the one that the address names.
+		if got := f.ask(t, http.MethodGet, lab+name+path+"?with=secret/classified/"+name, asProgram, bob); got.status != http.StatusForbidden || strings.Contains(got.body, `"data":{`) {
+			t.Errorf("%s as bob: %d %s", path, got.status, got.body)
+		}
+	}
+}
