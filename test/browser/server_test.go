@@ -1,4 +1,5 @@
 // Package browser has the Ray Dashboard's own builds show recorded sessions in Chromium.
+// It opens the server's own pages, and asks axe-core whether they can be used with assistive technology.
 // It has other sites and the heads of running clusters attack the history server, too, in a browser that is signed in.
 //
 // It needs Chromium and Node; it gets the builds out of Ray's wheels by scripts/dashboard.sh, once, into build/dashboard.
@@ -89,11 +90,7 @@ func serve(t *testing.T) *shown {
 		command(t, "npm", "ci", "--no-audit", "--no-fund")
 	}
 	binary := filepath.Join(scratch, "historyserver")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/historyserver")
-	build.Dir = repository
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s\n%s", err, out)
-	}
+	build(t, binary)
 	listen := freeAddress(t)
 	process = exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", filepath.Join(scratch, "data"),
 		"--dashboard-dir", filepath.Join(repository, "build", "dashboard"))
@@ -108,6 +105,16 @@ func serve(t *testing.T) *shown {
 		}
 	}
 	return s
+}
+
+// build makes the history server's binary.
+func build(t *testing.T, binary string) {
+	t.Helper()
+	build := exec.Command("go", "build", "-o", binary, "./cmd/historyserver")
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s\n%s", err, out)
+	}
 }
 
 func command(t *testing.T, name string, arguments ...string) {
@@ -163,8 +170,8 @@ type job struct {
 // visited is what visit.js reports.
 type visited struct {
 	Pages []struct {
-		Name, Text string
-		Missing    []string
+		Name, Text, URL string
+		Missing         []string
 	}
 	Errors []struct{ Page, Message string }
 }

@@ -205,7 +205,7 @@ function table(head, rows, press) {
     name.style.setProperty("--color", s.color);
     return make("tr", {}, make("td", {}, name), ...cells.map(cell => make("td", {}, cell)));
   });
-  return make("table", {}, ...(head.length ? [make("thead", {}, make("tr", {}, make("th"), ...head.map(title => make("th", {}, title))))] : []), make("tbody", {}, ...body));
+  return make("table", {}, ...(head.length ? [make("thead", {}, make("tr", {}, make("th", {}, "Series"), ...head.map(title => make("th", {}, title))))] : []), make("tbody", {}, ...body));
 }
 
 function graph(section, panel, data) {

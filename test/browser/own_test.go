@@ -1,0 +1,198 @@
+package browser
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// own is a history server whose own pages are looked at, with a stand-in for a dashboard: of a cluster whose jobs failed, one whose jobs succeeded
+// and one with metrics.
+type own struct {
+	URL             string
+	Failed, Metrics string // paths of sessions
+	Node            string // of the failed cluster
+}
+
+// The recorded clusters of jobs-2.60 and fine-2.60.
+const failedCluster, fineCluster = "jobs260", "fine260"
+
+func serveOwn(t *testing.T) own {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join("node_modules", "axe-core")); err != nil {
+		command(t, "npm", "ci", "--no-audit", "--no-fund")
+	}
+	dir := t.TempDir()
+	data, builds := filepath.Join(dir, "data"), filepath.Join(dir, "builds")
+	if err := os.Mkdir(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var o own
+	for _, name := range []string{"jobs-2.60", "fine-2.60"} {
+		if err := recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", name+".tar.gz"), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logs, err := filepath.Glob(filepath.Join(data, "log", failedCluster+"_cases", "session_*", "logs", "*"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("there are no logs: %v", err)
+	}
+	ref := layout.Session{Namespace: "cases", Cluster: failedCluster, Name: filepath.Base(filepath.Dir(filepath.Dir(logs[0])))}
+	o.Node, o.Failed = filepath.Base(logs[0]), pathOf(ref)
+	a, err := recording.Find(withMetrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.WriteStore(data); err != nil {
+		t.Fatal(err)
+	}
+	if ref, err = a.Session(); err != nil {
+		t.Fatal(err)
+	}
+	writeMetrics(t, a, ref, data)
+	o.Metrics = pathOf(ref)
+	index := filepath.Join(builds, "v2.60.0", "index.html")
+	if err := os.MkdirAll(filepath.Dir(index), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const page = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Ray Dashboard</title></head><body><main><h1>Ray Dashboard</h1></main></body></html>`
+	if err := os.WriteFile(index, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "historyserver")
+	build(t, binary)
+	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
+	o.URL = launch(t, binary, data, builds)
+	return o
+}
+
+func pathOf(ref layout.Session) string {
+	return "/namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name
+}
+
+// launch starts a history server and waits until it is ready. It ends with the test.
+func launch(t *testing.T, binary, data, builds string) string {
+	t.Helper()
+	listen := freeAddress(t)
+	server := exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", builds)
+	server.Stderr = os.Stderr
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Signal(syscall.SIGTERM)
+		_ = server.Wait()
+	})
+	base := "http://" + listen
+	for deadline := time.Now().Add(time.Minute); !answers(base + "/readyz"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the history server is not ready after a minute")
+		}
+	}
+	return base
+}
+
+// TestOwnPages opens pages of the history server's own.
+func TestOwnPages(t *testing.T) {
+	o := serveOwn(t)
+	waitForOutcomes(t, o)
+	t.Run("from the list to the cause", func(t *testing.T) { fromListToCause(t, o) })
+	t.Run("accessible", func(t *testing.T) { accessible(t, o) })
+}
+
+// fromListToCause: one click on what the list says of a failed session leads to the cause and its evidence.
+func fromListToCause(t *testing.T, o own) {
+	seen := visit(t, job{Base: o.URL, Pages: []page{
+		{Name: "list", Path: "/homepage?q=" + failedCluster, Click: []string{"failed"}, Wait: "no_such_train.py"},
+		{Name: "sorted list", Path: "/homepage?sort=cluster", Click: []string{"failed"}, Wait: "Findings of " + failedCluster},
+	}})
+	for _, e := range seen.Errors {
+		t.Errorf("%s: %s", e.Page, e.Message)
+	}
+	for _, p := range seen.Pages {
+		if len(p.Missing) > 0 || !strings.HasSuffix(p.URL, o.Failed+"/findings") {
+			t.Errorf("%s: the click leads to %s, without %q", p.Name, p.URL, p.Missing)
+		}
+	}
+}
+
+// waitForOutcomes waits until the list knows how both clusters with jobs ended.
+func waitForOutcomes(t *testing.T, o own) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		var rows []struct{ Name, Outcome string }
+		get(t, o.URL+"/clusters", &rows)
+		found := map[string]string{}
+		for _, r := range rows {
+			found[r.Name] = r.Outcome
+		}
+		if found[failedCluster] == "failed" && found[fineCluster] == "succeeded" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute the list knows %v", found)
+		}
+	}
+}
+
+// accessible: axe-core finds nothing wrong with any page of the history server's own, nor with the bar in the dashboard, in light and dark
+// colours.
+func accessible(t *testing.T, o own) {
+	log := o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {"raylet.out"}}.Encode()
+	type spec struct {
+		Name string `json:"name"`
+		Path string `json:"path"`
+		Wait string `json:"wait,omitempty"`
+	}
+	pages := []spec{
+		{"list", "/homepage", ".chip.failed"},
+		{"list without a match", "/homepage?q=nothing-like-it", ".nothing"},
+		{"findings", o.Failed + "/findings", ".finding"},
+		{"search", o.Failed + "/search", "form"},
+		{"search with results", o.Failed + "/search?q=Error", "[href*='log?']"},
+		{"log", log, "#main"},
+		{"panels", o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard", ".panel svg"},
+		{"panel", o.Metrics + "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=41", ".panel svg"},
+		{"no such session", "/namespaces/cases/clusters/" + failedCluster + "/sessions/session_2020-01-01_00-00-00_000000_1/", "h1"},
+		{"no such log", o.Failed + "/log?node_id=" + o.Node + "&file=nothing.log", "h1"},
+		{"panels of what there is none", o.Failed + "/grafana/d/nothing", "p"},
+		{"dashboard with the bar", o.Failed + "/", "h1"},
+	}
+	var seen struct {
+		Pages []struct {
+			Name, Missing string
+			Dark          bool
+			Violations    []struct {
+				Rule, Help string
+				Nodes      []struct{ Target, Why string }
+			}
+		}
+		Errors []string
+	}
+	run(t, "axe.js", map[string]any{"base": o.URL, "pages": pages}, &seen)
+	if len(seen.Pages) != 2*len(pages) {
+		t.Fatalf("%d pages were looked at", len(seen.Pages))
+	}
+	for _, e := range seen.Errors {
+		t.Error(e)
+	}
+	for _, p := range seen.Pages {
+		if p.Missing != "" {
+			t.Errorf("%s, dark %v: no %s", p.Name, p.Dark, p.Missing)
+		}
+		for _, v := range p.Violations {
+			t.Errorf("%s, dark %v: %s: %s", p.Name, p.Dark, v.Rule, v.Help)
+			for _, n := range v.Nodes {
+				t.Logf("  %s: %s", n.Target, n.Why)
+			}
+		}
+	}
+}
