@@ -49,19 +49,21 @@ func (f Reader) Answer(w http.ResponseWriter, r *request.Request) error {
 	return reply.Bytes(w, http.StatusOK, "application/json", body)
 }
 
-// cache keeps the report on a session's end.
-type cache struct{ report shared.Value[*Report] }
+// cache keeps the reports on a session's end, and on the moment of its life that was asked for last.
+type cache struct{ end, moment shared.Value[*Report] }
 
-// Read gives the findings at the moment asked for. Those at the session's end are kept until the session changes. They must not be changed.
+// Read gives the findings at the moment asked for. They are computed once for each state of the session, and must not be changed.
 func (f Reader) Read(r *request.Request) (*Report, error) {
 	running := r.Running != nil && r.Running(r.Context())
+	version := fmt.Sprintf("%s %t %d", request.Version(r.Session), running, r.At)
+	reports := request.Kept[cache](r)
+	report := &reports.end
 	if r.At != 0 {
-		return build(r, running)
+		report = &reports.moment
 	}
-	version := fmt.Sprintf("%s %t", request.Version(r.Session), running)
-	return request.Kept[cache](r).report.GetFor(r.Context(), version, func(ctx context.Context) (*Report, error) {
+	return report.GetFor(r.Context(), version, func(ctx context.Context) (*Report, error) {
 		r := r.With(ctx)
-		if !running {
+		if !running && r.At == 0 {
 			if kept := f.readKept(r); kept != nil {
 				return kept, nil
 			}

@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http/httptest"
@@ -309,5 +310,46 @@ func checkOrder(t *testing.T, r *findings.Report) {
 			t.Errorf("two findings are %s", f.ID)
 		}
 		seen[f.ID] = true
+	}
+}
+
+// TestComputedOnce: the findings of a running session are computed once for each state of it, and so are those of a moment.
+func TestComputedOnce(t *testing.T) {
+	dir, ref := cluster(t, "fine-2.60")
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := load(t, dir, ref, nil)
+	env := request.NewEnv(silent(), nil, 10_000)
+	read := func(s *session.Session, at int64, running bool) *findings.Report {
+		t.Helper()
+		found, err := findings.Reader{}.Read(&request.Request{
+			Request: httptest.NewRequest("GET", "/", nil), Env: env, Session: s, At: at, Running: func(context.Context) bool { return running },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	moment := s.Start + (s.End-s.Start)/2
+	end, middle := read(s, 0, true), read(s, moment, true)
+	if read(s, 0, true) != end || read(s, moment, true) != middle || end == middle {
+		t.Error("findings were computed again though nothing had changed")
+	}
+	if read(s, moment+1, true) == middle || read(s, 0, false) == end {
+		t.Error("findings of another moment, or of when it ran, were answered")
+	}
+	end = read(s, 0, true)
+	log := layout.LogKey(layout.DefaultRoot, ref, s.Nodes[0].ID, "more.log")
+	if err := store.Create(t.Context(), log, strings.NewReader("more\n")); err != nil {
+		t.Fatal(err)
+	}
+	next, err := s.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read(next, 0, true) == end {
+		t.Error("findings were answered though more is stored")
 	}
 }
