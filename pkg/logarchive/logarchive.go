@@ -1,14 +1,11 @@
-// Package logarchive writes stored logs as one zip archive, as a stream: nothing but a block of one log is in memory.
+// Package logarchive writes stored logs as one archive, as a stream: nothing but a block of one log, and what the compression needs, is in memory.
 package logarchive
 
 import (
-	"archive/zip"
 	"context"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/klauspost/compress/flate"
 
 	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -27,21 +24,47 @@ type Options struct {
 // notWhole is the name of the file, last in an archive, that lists the logs which could not be read to their ends.
 const notWhole = "NOT_COMPLETE.txt"
 
-// WriteZip writes logs as {node}/{path}. Logs that cannot be read to their ends are listed in a file of the archive. Errors are the
+// Format is a form of archive.
+type Format struct {
+	Suffix string // of file names, such as .zip
+	Type   string // for browsers
+	begin  func(w io.Writer) (container, error)
+}
+
+// Formats of archives.
+var (
+	Zip    = Format{".zip", "application/zip", beginZip}
+	TarZst = Format{".tar.zst", "application/zstd", beginTar}
+)
+
+// container writes the files of an archive, one after the other.
+type container interface {
+	// next begins a file. size is how many bytes will be written, or more.
+	next(name string, size int64) (io.Writer, error)
+	// Close ends the archive.
+	Close() error
+}
+
+// Write writes logs as {node}/{path}. Logs that cannot be read to their ends are listed in a file of the archive. Errors are the
 // context's and those of w.
-func WriteZip(ctx context.Context, w io.Writer, opts Options) error {
-	archive := zip.NewWriter(w)
-	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestSpeed) })
+func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
+	archive, err := f.begin(w)
+	if err != nil {
+		return err
+	}
 	names := map[string]int{strings.ToLower(notWhole): 1}
 	var failed []string
 	for _, log := range opts.Selected {
 		name := unique(names, Name(log.Node.String()+"/"+log.Path))
-		entry, err := archive.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate})
-		if err != nil {
-			return err
+		file, size, err := opts.open(ctx, log)
+		entry, writeErr := archive.next(name, size)
+		if writeErr != nil {
+			return writeErr
 		}
 		out := &checked{w: entry}
-		err = opts.write(ctx, out, log)
+		if err == nil {
+			err = file.WriteRange(ctx, out, 0, size)
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -54,29 +77,30 @@ func WriteZip(ctx context.Context, w io.Writer, opts Options) error {
 		}
 	}
 	if len(failed) > 0 {
-		entry, err := archive.Create(notWhole)
+		text := fmt.Sprintf("These logs could not be read to their ends:\n%s\n", strings.Join(failed, "\n"))
+		entry, err := archive.next(notWhole, int64(len(text)))
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(entry, "These logs could not be read to their ends:\n%s\n", strings.Join(failed, "\n")); err != nil {
+		if _, err := io.WriteString(entry, text); err != nil {
 			return err
 		}
 	}
 	return archive.Close()
 }
 
-func (o *Options) write(ctx context.Context, w io.Writer, log logsearch.Log) error {
-	f, err := o.Logs.Open(ctx, log.Node, log.Path)
-	if err != nil {
-		return err
+// open opens a log and says how many bytes of it are written.
+func (o *Options) open(ctx context.Context, log logsearch.Log) (f *sessionlogs.File, size int64, err error) {
+	if f, err = o.Logs.Open(ctx, log.Node, log.Path); err != nil {
+		return nil, 0, err
 	}
-	end := f.Size()
+	size = f.Size()
 	if o.End != nil {
-		if end, err = o.End(ctx, log); err != nil {
-			return err
+		if size, err = o.End(ctx, log); err != nil {
+			return nil, 0, err
 		}
 	}
-	return f.WriteRange(ctx, w, 0, end)
+	return f, size, nil
 }
 
 // checked keeps the error of a writer, which is none of what was read.

@@ -1,14 +1,18 @@
 package logarchive
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -20,11 +24,11 @@ import (
 
 var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 
-// archive writes all logs of a session.
+// archive writes all logs of a session in each format, which hold the same.
 func archive(t *testing.T, logs map[string]string, change func(*Options, *memstore.Store)) (files map[string]string, failed []string) {
 	t.Helper()
 	store := memstore.New()
-	o := Options{Logs: sessionlogs.New(store), Failed: func(log logsearch.Log, _ error) { failed = append(failed, log.Path) }}
+	o := Options{Logs: sessionlogs.New(store)}
 	for path, text := range logs {
 		key := layout.LogKey("log", ref, rayid.Node{1}, path)
 		store.Objects[key] = []byte(text)
@@ -38,17 +42,31 @@ func archive(t *testing.T, logs map[string]string, change func(*Options, *memsto
 	if change != nil {
 		change(&o, store)
 	}
-	var b bytes.Buffer
-	if err := WriteZip(t.Context(), &b, o); err != nil {
-		t.Fatal(err)
+	for _, format := range []Format{Zip, TarZst} {
+		failed = nil
+		o.Failed = func(log logsearch.Log, _ error) { failed = append(failed, log.Path) }
+		var b bytes.Buffer
+		if err := Write(t.Context(), &b, format, o); err != nil {
+			t.Fatal(err)
+		}
+		unpacked := map[string]string{}
+		for name, text := range unpack(t, format, b.Bytes()) {
+			unpacked[strings.TrimPrefix(name, rayid.Node{1}.String()+"/")] = strings.TrimRight(text, "\x00") // what is missing
+		}
+		if files != nil && !maps.Equal(files, unpacked) {
+			t.Errorf("%s holds %q, .zip %q", format.Suffix, unpacked, files)
+		}
+		files = unpacked
 	}
-	r, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files = map[string]string{}
-	for _, f := range r.File {
-		body, err := f.Open()
+	return files, failed
+}
+
+// unpack gives the files of an archive.
+func unpack(t *testing.T, format Format, archive []byte) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	add := func(name string, body io.Reader, err error) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,12 +74,35 @@ func archive(t *testing.T, logs map[string]string, change func(*Options, *memsto
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[strings.TrimPrefix(f.Name, rayid.Node{1}.String()+"/")] = string(text)
+		files[name] = string(text)
 	}
-	return files, failed
+	if format.Suffix == Zip.Suffix {
+		r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range r.File {
+			body, err := f.Open()
+			add(f.Name, body, err)
+		}
+		return files
+	}
+	plain, err := zstd.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	r := tar.NewReader(plain)
+	for h, err := r.Next(); err != io.EOF; h, err = r.Next() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(h.Name, r, nil)
+	}
+	return files
 }
 
-func TestZip(t *testing.T) {
+func TestArchives(t *testing.T) {
 	files, failed := archive(t, map[string]string{"raylet.out": "one\n", "old/raylet.out": "two\n", "a:b.log": "three\n", "a?b.log": "four\n", "A_b.log": ""}, nil)
 	want := map[string]string{"raylet.out": "one\n", "old/raylet.out": "two\n", "A_b.log": "", "a_b.log~2": "three\n", "a_b.log~3": "four\n"}
 	if len(files) != len(want) || len(failed) != 0 {
@@ -90,13 +131,46 @@ func TestNotWhole(t *testing.T) {
 	}
 }
 
+// TestCutLog: a log whose store gives less than it listed is filled up in a .tar.zst, whose other files are whole.
+func TestCutLog(t *testing.T) {
+	store := memstore.New()
+	o := Options{Logs: sessionlogs.New(store), Failed: func(logsearch.Log, error) {}}
+	for path, text := range map[string]string{"cut.log": "abc", "good.log": "y"} {
+		key := layout.LogKey("log", ref, rayid.Node{1}, path)
+		store.Objects[key] = []byte(text)
+		parsed, err := layout.ParseObject("log", ref, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Logs.Add(parsed, blob.Object{Key: key, Size: int64(len(text))})
+	}
+	o.Selected = new(logsearch.Selection).Of(o.Logs)
+	o.End = func(_ context.Context, log logsearch.Log) (int64, error) {
+		if log.Path == "cut.log" {
+			return 5, nil // two more than there are
+		}
+		return 1, nil
+	}
+	var b bytes.Buffer
+	if err := Write(t.Context(), &b, TarZst, o); err != nil {
+		t.Fatal(err)
+	}
+	files := unpack(t, TarZst, b.Bytes())
+	if cut := files[rayid.Node{1}.String()+"/cut.log"]; cut != "abc\x00\x00" || files[rayid.Node{1}.String()+"/good.log"] != "y" {
+		t.Errorf("%q", files)
+	}
+}
+
 // TestClientGone: what cannot be sent ends the work.
 func TestClientGone(t *testing.T) {
 	gone := errors.New("gone")
 	archive(t, map[string]string{"a.log": "x", "b.log": "y"}, func(o *Options, _ *memstore.Store) {
 		o.End = func(context.Context, logsearch.Log) (int64, error) { return 1, nil }
-		if err := WriteZip(t.Context(), brokenWriter{gone}, *o); !errors.Is(err, gone) {
-			t.Errorf("it ends with %v", err)
+		o.Failed = func(logsearch.Log, error) {}
+		for _, format := range []Format{Zip, TarZst} {
+			if err := Write(t.Context(), brokenWriter{gone}, format, *o); !errors.Is(err, gone) {
+				t.Errorf("%s ends with %v", format.Suffix, err)
+			}
 		}
 	})
 }

@@ -1,11 +1,15 @@
 package server
 
 import (
+	"archive/tar"
 	"archive/zip"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // TestLogPages: a log is shown from any place, with the numbers of its lines, and nothing in it is taken for HTML.
@@ -72,12 +76,25 @@ func TestLogArchive(t *testing.T) {
 			t.Errorf("%s: %d files, %v; want %d", query, len(archive.File), err, want)
 		}
 	}
+	got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.tar.zst?job_id=01000000", asProgram)
+	plain, err := zstd.NewReader(strings.NewReader(got.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	archive := tar.NewReader(plain)
+	if h, err := archive.Next(); err != nil || !strings.HasSuffix(h.Name, "/worker-ab-01000000-12.out") || got.header.Get("Content-Type") != "application/zstd" || !strings.HasSuffix(got.header.Get("Content-Disposition"), `-logs.tar.zst"`) {
+		t.Errorf("%d %v: %v, %v", got.status, got.header, h, err)
+	}
+	if _, err := archive.Next(); err != io.EOF {
+		t.Errorf("after the only log: %v", err)
+	}
 	if got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip?node_id=ff", asProgram); got.status != http.StatusNotFound {
 		t.Errorf("a node that is not there: %d", got.status)
 	}
 	guardedServer, _ := guarded(t)
 	for who, status := range map[string]int{"ann": http.StatusForbidden, "bob": http.StatusOK} {
-		for _, path := range []string{"api/history/logs.zip", "log?file=classified.log&node_id=01" + strings.Repeat("0", 54), "search"} {
+		for _, path := range []string{"api/history/logs.zip", "api/history/logs.tar.zst", "log?file=classified.log&node_id=01" + strings.Repeat("0", 54), "search"} {
 			got := guardedServer.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/latest/"+path, asProgram, "Authorization: Bearer "+who)
 			if got.status != status {
 				t.Errorf("%s: %s gets %d", path, who, got.status)

@@ -7,6 +7,7 @@ import (
 	"github.com/emicklei/go-restful/v3"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/logarchive"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
@@ -19,7 +20,9 @@ func (s *Server) addLogs(ws *restful.WebService) {
 	s.get(ws, "/search", s.loaded(s.logs.SearchPage))
 	s.get(ws, "/log", s.loaded(s.logs.Page))
 	s.get(ws, "/api/history/search", s.loaded(s.logs.Search))
-	s.get(ws, "/api/history/logs.zip", s.loaded(s.logs.Archive))
+	for _, format := range []logarchive.Format{logarchive.Zip, logarchive.TarZst} {
+		s.get(ws, "/api/history/logs"+format.Suffix, s.loaded(s.logs.Archive(format)))
+	}
 }
 
 // loaded answers with a handler that has the chosen session loaded.

@@ -15,8 +15,12 @@ import (
 // maxArchives is how many archives of logs are sent at once: each compresses as fast as its client reads.
 const maxArchives = 4
 
-// Archive sends the logs of a session, a node or a job as a zip archive, as they were at the moment shown.
-func (h *Handlers) Archive(w http.ResponseWriter, r *http.Request, of Session) error {
+// Archive gives the handler that sends the logs of a session, a node or a job as one archive, as they were at the moment shown.
+func (h *Handlers) Archive(format logarchive.Format) func(http.ResponseWriter, *http.Request, Session) error {
+	return func(w http.ResponseWriter, r *http.Request, of Session) error { return h.archive(w, r, of, format) }
+}
+
+func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, format logarchive.Format) error {
 	selected := selection(r.URL.Query())
 	if err := selected.Prepare(); err != nil {
 		return problem.BadRequest(err)
@@ -40,8 +44,8 @@ func (h *Handlers) Archive(w http.ResponseWriter, r *http.Request, of Session) e
 		return err
 	}
 	defer release()
-	w.Header().Set("Content-Type", "application/zip")
-	w.Header().Set("Content-Disposition", `attachment; filename="`+of.Entry.Ref.Cluster+"-"+of.Entry.Ref.Name+`-logs.zip"`) // names that layout has checked
+	w.Header().Set("Content-Type", format.Type)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+of.Entry.Ref.Cluster+"-"+of.Entry.Ref.Name+"-logs"+format.Suffix+`"`) // names that layout has checked
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(gzhttp.HeaderNoCompression, "1")
 	if r.Method == http.MethodHead {
@@ -49,7 +53,7 @@ func (h *Handlers) Archive(w http.ResponseWriter, r *http.Request, of Session) e
 	}
 	out := writer.NewDeadline(w)
 	defer out.End()
-	if err := logarchive.WriteZip(r.Context(), out, opts); err != nil {
+	if err := logarchive.Write(r.Context(), out, format, opts); err != nil {
 		h.opts.Log.WithError(err).WithField("path", r.URL.Path).Debug("an archive of logs was not sent to its end")
 		panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
 	}
