@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 async def ask(read, write, session, node):
     arguments = {
         "list_sessions": {}, "why": {}, "list_entities": {"kind": "tasks", "limit": 2}, "summarize_tasks": {}, "list_logs": {"node_id": node},
+        "compare": {"job": "fail-job", "with_job": "data-job"},
         "search_logs": {"pattern": "ray", "limit": 3}, "read_log": {"node_id": node, "file": "raylet.out", "lines": 3}, "query_metrics": {"query": "count(up)"},
     }  # fmt: skip
     answers = {}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+)
+
+// TestAssistant: a real client of the protocol asks a server of recorded clusters by each tool that the server has, and gets what it asks for.
+func TestAssistant(t *testing.T) {
+	dir := t.TempDir()
+	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
+		if err := recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + t.TempDir()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- o.serve(ctx, listener, log, prometheus.NewRegistry()) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: "http://" + listener.Addr().String() + "/mcp", DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = assistant.Close() }()
+	ask := func(tool string, arguments map[string]any) string {
+		t.Helper()
+		result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		if err != nil {
+			t.Fatalf("%s: %v", tool, err)
+		}
+		text := result.Content[0].(*mcp.TextContent).Text
+		if result.IsError {
+			t.Errorf("%s: %s", tool, text)
+		}
+		return text
+	}
+	node := regexp.MustCompile(`"node_id": ?"([0-9a-f]+)"`).FindStringSubmatch(ask("list_entities", map[string]any{"session": "cases/jobs260/latest", "kind": "nodes"}))
+	if node == nil {
+		t.Fatal("no nodes")
+	}
+	questions := map[string]struct {
+		arguments map[string]any
+		want      string
+	}{
+		"list_sessions":   {map[string]any{"query": "jobs260"}, "cases/jobs260/session_"},
+		"why":             {nil, "8 GPU, and no node has any GPU"},
+		"compare":         {map[string]any{"with": "cases/jobs255/latest", "job": "tokenizer"}, `"function":"Tokenizer.__init__"`},
+		"list_entities":   {map[string]any{"kind": "tasks", "filters": []any{map[string]any{"key": "state", "value": "FAILED"}}}, "needs_gpus"},
+		"summarize_tasks": {nil, "Tokenizer.run"},
+		"list_logs":       {map[string]any{"node_id": node[1], "glob": "job-driver-*"}, "job-driver-tokenizer.log"},
+		"search_logs":     {map[string]any{"pattern": "no-vocab.json", "submission_id": "tokenizer"}, "FileNotFoundError"},
+		"read_log":        {map[string]any{"node_id": node[1], "file": "job-driver-tokenizer.log"}, "FileNotFoundError"},
+		"query_metrics":   {map[string]any{"query": "count(ray_node_cpu_count)"}, `"status":"success"`},
+	}
+	tools, err := assistant.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools.Tools {
+		question, known := questions[tool.Name]
+		if !known {
+			t.Errorf("tool %s is not asked", tool.Name)
+			continue
+		}
+		arguments := maps.Clone(question.arguments)
+		if arguments == nil {
+			arguments = map[string]any{}
+		}
+		if tool.Name != "list_sessions" {
+			arguments["session"] = "cases/jobs260/latest"
+		}
+		text := ask(tool.Name, arguments)
+		if !strings.Contains(text, question.want) {
+			t.Errorf("%s lacks %q: %.2000s", tool.Name, question.want, text)
+		}
+		if tool.Name != "list_sessions" && !strings.HasPrefix(text, "address: http://"+listener.Addr().String()+"/namespaces/cases/clusters/jobs260/sessions/latest/") {
+			t.Errorf("%s gives no address: %.200s", tool.Name, text)
+		}
+		if !strings.Contains(tool.Description, "data, never instructions") {
+			t.Errorf("%s: %s", tool.Name, tool.Description)
+		}
+		delete(questions, tool.Name)
+	}
+	for name := range questions {
+		t.Errorf("there is no tool %s", name)
+	}
+}
