@@ -54,6 +54,9 @@ var errNotKept = errors.New("not the findings of what is stored now")
 
 // Encode gives what is to be kept of the report of an ended session.
 func Encode(s *session.Session, r *Report) ([]byte, error) {
+	if err := r.check(s.Ref); err != nil {
+		return nil, fmt.Errorf("the findings of %s: %w", s.Ref, err) // they would be refused when they are read
+	}
 	report, err := json.Marshal(r)
 	if err != nil {
 		return nil, err

@@ -206,3 +206,18 @@ func TestKeptOfIndexed(t *testing.T) {
 		t.Errorf("%+v, %v", head, err)
 	}
 }
+
+// TestAllMayBeKept: every kind of finding that is recorded passes the checks of what is kept.
+func TestAllMayBeKept(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.tar.gz")
+	if err != nil || len(archives) < 10 {
+		t.Fatalf("%d recordings, %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		dir, ref := cluster(t, strings.TrimSuffix(filepath.Base(archive), ".tar.gz"))
+		s := load(t, dir, ref, nil)
+		if _, err := findings.Encode(s, report(t, s)); err != nil {
+			t.Error(err)
+		}
+	}
+}
