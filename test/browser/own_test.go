@@ -20,6 +20,7 @@ type own struct {
 	URL             string
 	Failed, Metrics string // paths of sessions
 	Node            string // of the failed cluster
+	Other           string // namespace/cluster/session of the one with metrics
 }
 
 // The recorded clusters of jobs-2.60 and fine-2.60.
@@ -58,7 +59,7 @@ func serveOwn(t *testing.T) own {
 		t.Fatal(err)
 	}
 	writeMetrics(t, a, ref, data)
-	o.Metrics = pathOf(ref)
+	o.Metrics, o.Other = pathOf(ref), ref.String()
 	index := filepath.Join(builds, "v2.60.0", "index.html")
 	if err := os.MkdirAll(filepath.Dir(index), 0o755); err != nil {
 		t.Fatal(err)
@@ -159,6 +160,7 @@ func accessible(t *testing.T, o own) {
 		{"search", o.Failed + "/search", "form"},
 		{"search with results", o.Failed + "/search?q=Error", "[href*='log?']"},
 		{"log", log, "#main"},
+		{"comparison", o.Failed + "/compare?with=" + o.Other, "table"},
 		{"panels", o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard", ".panel svg"},
 		{"panel", o.Metrics + "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=41", ".panel svg"},
 		{"no such session", "/namespaces/cases/clusters/" + failedCluster + "/sessions/session_2020-01-01_00-00-00_000000_1/", "h1"},
