@@ -109,6 +109,10 @@ func TestAssistant(t *testing.T) {
 		}
 		delete(questions, tool.Name)
 	}
+	first := ask("read_log", map[string]any{"session": "cases/jobs260/latest", "node_id": node[1], "file": "raylet.out", "offset": 0, "lines": 1})
+	if !strings.Contains(first, `"offset":0,"next_offset":`) {
+		t.Errorf("the first line of a log: %s", first)
+	}
 	for name := range questions {
 		t.Errorf("there is no tool %s", name)
 	}

@@ -43,7 +43,7 @@ func New(version string, base *url.URL, transport http.RoundTripper) *mcp.Server
 	add(s, "summarize_tasks", "Counts a session's tasks by function and state.", t.summarizeTasks)
 	add(s, "list_logs", "Lists the log files of a node.", t.listLogs)
 	add(s, "search_logs", "Searches all logs of a session for a text or an RE2 pattern, with lines around each match.", t.searchLogs)
-	add(s, "read_log", "Reads the last lines of a log file.", t.readLog)
+	add(s, "read_log", "Reads a part of a log file, its last lines if no place is given. next_offset says where to go on.", t.readLog)
 	add(s, "query_metrics", "Answers a PromQL expression from a session's stored metrics, at its end or, with start and end, over a range. "+
 		"Ray's metrics are called ray_…, for example ray_node_mem_used.", t.queryMetrics)
 	return s
@@ -302,14 +302,27 @@ func (t *tools) searchLogs(ctx context.Context, in searchLogs) (string, error) {
 
 type readLog struct {
 	of
-	Node  string `json:"node_id" jsonschema:"the node's ID in hexadecimal"`
-	File  string `json:"file" jsonschema:"the file's name, as list_logs and search_logs give it"`
-	Lines int    `json:"lines,omitempty" jsonschema:"so many of the last lines, 200 if not given, 2000 at most"`
+	Node   string `json:"node_id" jsonschema:"the node's ID in hexadecimal"`
+	File   string `json:"file" jsonschema:"the file's name, as list_logs and search_logs give it"`
+	Offset *int64 `json:"offset,omitempty" jsonschema:"the byte to begin at: 0, or a next_offset"`
+	Line   int64  `json:"line,omitempty" jsonschema:"begin 20 lines before this line, counted from 1, as search_logs gives it"`
+	Lines  int    `json:"lines,omitempty" jsonschema:"at most so many lines, 200 if not given, 2000 at most"`
+	Bytes  int    `json:"bytes,omitempty" jsonschema:"at most so many bytes, 24576 if not given, 49152 at most"`
 }
 
 func (t *tools) readLog(ctx context.Context, in readLog) (string, error) {
-	query := url.Values{"node_id": {in.Node}, "filename": {in.File}, "lines": {strconv.Itoa(bounded(in.Lines, 200, 2000))}, "format": {"text"}}
-	return t.text(ctx, in.of, "api/v0/logs/file", query)
+	query := url.Values{
+		"node_id": {in.Node}, "file": {in.File}, "lines": {strconv.Itoa(bounded(in.Lines, 200, 2000))}, "bytes": {strconv.Itoa(bounded(in.Bytes, 24<<10, 48<<10))},
+	}
+	switch {
+	case in.Line > 0:
+		query.Set("line", strconv.FormatInt(in.Line, 10))
+	case in.Offset != nil:
+		query.Set("offset", strconv.FormatInt(*in.Offset, 10))
+	default:
+		query.Set("end", "true")
+	}
+	return t.text(ctx, in.of, "api/history/log", query)
 }
 
 type queryMetrics struct {

@@ -3,9 +3,11 @@ package server
 import (
 	"archive/tar"
 	"archive/zip"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,5 +102,51 @@ func TestLogArchive(t *testing.T) {
 				t.Errorf("%s: %s gets %d", path, who, got.status)
 			}
 		}
+	}
+}
+
+// TestLogRanges: a log is read part by part, in whole lines where they fit, forward to its end and from its end.
+func TestLogRanges(t *testing.T) {
+	f := logged(t)
+	const text = "[2026-11-20 23:20:00,000 I 1 1] needle one\n[2026-11-20 23:22:00,000 E 1 1] needle two\nno <b>time</b>\n"
+	read := func(query string) (status int, part struct {
+		Size, Offset int64
+		Next         int64 `json:"next_offset"`
+		Text         string
+	}) {
+		t.Helper()
+		got := f.ask(t, http.MethodGet, lab+name+"/api/history/log?file=raylet.out&node_id=01"+strings.Repeat("0", 54)+query, asProgram)
+		answer := struct{ Data any }{&part}
+		if err := json.Unmarshal([]byte(got.body), &answer); err != nil {
+			t.Fatalf("%s: %v in %s", query, err, got.body)
+		}
+		return got.status, part
+	}
+	for _, bounds := range []string{"", "&lines=1", "&bytes=50", "&bytes=7", "&lines=2&bytes=60"} {
+		var all string
+		for offset := int64(0); ; {
+			status, part := read(bounds + "&offset=" + strconv.FormatInt(offset, 10))
+			if status != 200 || part.Offset != offset || part.Size != int64(len(text)) || len(part.Text) == 0 {
+				t.Fatalf("%s from %d: %d %+v", bounds, offset, status, part)
+			}
+			all += part.Text
+			if part.Next == 0 {
+				break
+			}
+			offset = part.Next
+		}
+		if all != text {
+			t.Errorf("%s: %q", bounds, all)
+		}
+	}
+	for query, want := range map[string]string{
+		"&end=true&lines=1": "no <b>time</b>\n", "&end=true&bytes=20": "no <b>time</b>\n", "&end=true&bytes=3": "b>\n", "&offset=99999": "", "&line=3&lines=1": text[:43], "&end=true": text,
+	} {
+		if status, part := read(query); status != 200 || part.Text != want || part.Next != 0 && query != "&line=3&lines=1" {
+			t.Errorf("%s: %d %+v, want %q", query, status, part, want)
+		}
+	}
+	if status, _ := read("&lines=-1"); status != http.StatusBadRequest {
+		t.Errorf("lines=-1: %d", status)
 	}
 }

@@ -19,6 +19,7 @@ func (s *Server) addLogs(ws *restful.WebService) {
 	}
 	s.get(ws, "/search", s.loaded(s.logs.SearchPage))
 	s.get(ws, "/log", s.loaded(s.logs.Page))
+	s.get(ws, "/api/history/log", s.loaded(s.logs.Range))
 	s.get(ws, "/api/history/search", s.loaded(s.logs.Search))
 	for _, format := range []logarchive.Format{logarchive.Zip, logarchive.TarZst} {
 		s.get(ws, "/api/history/logs"+format.Suffix, s.loaded(s.logs.Archive(format)))

@@ -24,42 +24,29 @@ const countWait = 5 * time.Second
 // Page is a page of a log: the one that begins at ?offset=, ?line= or ?time=, the log's ?end=, or its first one.
 func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
-	node, err := rayid.Parse[rayid.Node](form.Get("node_id"))
-	if err != nil {
-		return problem.BadRequest(fmt.Errorf("node_id=%.80s: want the ID of a node, in hex", form.Get("node_id")))
-	}
-	file, err := of.Session.Logs.Open(r.Context(), node, form.Get("file"))
-	if errors.Is(err, os.ErrNotExist) {
-		return noLog(node, form.Get("file"))
-	}
+	log, err := h.open(r.Context(), of, form)
 	if err != nil {
 		return err
 	}
 	page := web.Log{
 		Base: browser.Root(r), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace, Session: of.Entry.Ref.Name,
-		NodeID: node.String(), File: form.Get("file"), Size: file.Size(), Previous: -1,
+		NodeID: log.node.String(), File: log.name, Size: log.size, Previous: -1,
 	}
-	if of.At != 0 {
-		if page.Size, err = h.opts.Dashboard.LogEnd(r.Context(), of.Session, of.At, node, page.File); err != nil {
-			return err
-		}
-	}
-	index := h.lineIndexes.Of(fmt.Sprintf("%s %s %s", of.Entry.Ref, node, page.File))
-	start, err := h.pageStart(r.Context(), of.Session, file, index, form, page.Size)
+	start, err := h.pageStart(r.Context(), of.Session, log.file, log.index, form, page.Size)
 	if err != nil {
 		return err
 	}
-	if page.Page, err = logview.Read(r.Context(), file, start, page.Size); err != nil {
+	if page.Page, err = logview.Read(r.Context(), log.file, start, page.Size); err != nil {
 		return err
 	}
 	if start > 0 {
-		if page.Previous, err = logview.Before(r.Context(), file, start); err != nil {
+		if page.Previous, err = logview.Before(r.Context(), log.file, start); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), countWait)
 	defer cancel()
-	first, err := index.Number(ctx, file, start)
+	first, err := log.index.Number(ctx, log.file, start)
 	if page.Numbered = err == nil; page.Numbered {
 		for i := range page.Page.Lines {
 			page.Page.Lines[i].Number = first + int64(i)
@@ -70,6 +57,37 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, page)
 	return nil
+}
+
+// openedLog is a log of a session.
+type openedLog struct {
+	node  rayid.Node
+	name  string
+	file  *sessionlogs.File
+	size  int64 // at the moment shown
+	index *logview.Index
+}
+
+// open opens the log that ?node_id= and ?file= name.
+func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log openedLog, err error) {
+	log.name = form.Get("file")
+	if log.node, err = rayid.Parse[rayid.Node](form.Get("node_id")); err != nil {
+		return log, problem.BadRequest(fmt.Errorf("node_id=%.80s: want the ID of a node, in hex", form.Get("node_id")))
+	}
+	log.file, err = of.Session.Logs.Open(ctx, log.node, log.name)
+	if errors.Is(err, os.ErrNotExist) {
+		return log, noLog(log.node, log.name)
+	}
+	if err != nil {
+		return log, err
+	}
+	if log.size = log.file.Size(); of.At != 0 {
+		if log.size, err = h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, log.node, log.name); err != nil {
+			return log, err
+		}
+	}
+	log.index = h.lineIndexes.Of(fmt.Sprintf("%s %s %s", of.Entry.Ref, log.node, log.name))
+	return log, nil
 }
 
 // pageStart is where the page begins that a request asks for, in a log that ends at end.

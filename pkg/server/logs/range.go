@@ -1,0 +1,112 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// Bounds of a range of a log, in bytes and lines.
+const (
+	rangeBytes    = 32 << 10 // if none are asked for
+	maxRangeBytes = 512 << 10
+	maxRangeLines = 10_000
+)
+
+// logRange is a range of a log, as JSON.
+type logRange struct {
+	NodeID string `json:"node_id"`
+	File   string `json:"file"`
+	Size   int64  `json:"size"`                  // of the log, in bytes, at the moment shown
+	Offset int64  `json:"offset"`                // of the text's first byte
+	Next   int64  `json:"next_offset,omitempty"` // where to go on; none at the log's end
+	Text   string `json:"text"`
+}
+
+// Range is a range of a log as JSON: the whole lines from ?offset=, ?line= or ?time= on, or the log's last ones with ?end=true, at most ?lines=
+// and ?bytes= of them. A line that is longer is given in parts.
+func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) error {
+	form := r.URL.Query()
+	p := params{form: form}
+	lines, most, last := p.int("lines"), p.int64("bytes"), p.bool("end")
+	if p.err != nil {
+		return problem.BadRequest(p.err)
+	}
+	if lines == 0 || lines > maxRangeLines {
+		lines = maxRangeLines
+	}
+	if most == 0 {
+		most = rangeBytes
+	}
+	most = min(most, maxRangeBytes)
+	log, err := h.open(r.Context(), of, form)
+	if err != nil {
+		return err
+	}
+	answer := logRange{NodeID: log.node.String(), File: log.name, Size: log.size}
+	if last {
+		answer.Offset, err = lastLines(r.Context(), log.file, log.size, lines, most)
+	} else {
+		answer.Offset, err = h.pageStart(r.Context(), of.Session, log.file, log.index, form, log.size)
+	}
+	if err != nil {
+		return err
+	}
+	end := min(answer.Offset+most, log.size)
+	text, err := log.file.ReadRange(r.Context(), answer.Offset, end)
+	if err != nil {
+		return err
+	}
+	text = firstLines(text, lines, end == log.size)
+	if next := answer.Offset + int64(len(text)); next < log.size {
+		answer.Next = next
+	}
+	answer.Text = strings.ToValidUTF8(string(text), "\uFFFD")
+	body, err := json.Marshal(map[string]any{"result": true, "msg": "", "data": answer})
+	if err != nil {
+		return fmt.Errorf("encode a range of a log: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(body)
+	return nil
+}
+
+// lastLines is where the last lines of a log begin that are at most so many bytes.
+func lastLines(ctx context.Context, f *sessionlogs.File, size int64, lines int, most int64) (int64, error) {
+	start, err := f.TailStart(ctx, size, lines)
+	if err != nil || size-start <= most {
+		return start, err
+	}
+	text, err := f.ReadRange(ctx, size-most, size)
+	if err != nil {
+		return 0, err
+	}
+	n := bytes.IndexByte(text, '\n') + 1
+	if n == len(text) {
+		n = 0 // there is no beginning of a line
+	}
+	return size - most + int64(n), nil
+}
+
+// firstLines are the first lines of a text, without a last one that is not whole, unless the text ends with the log or there is no other.
+func firstLines(text []byte, lines int, last bool) []byte {
+	n := 0
+	for range lines {
+		i := bytes.IndexByte(text[n:], '\n')
+		if i < 0 {
+			if last || n == 0 {
+				return text
+			}
+			break
+		}
+		n += i + 1
+	}
+	return text[:n]
+}
