@@ -102,7 +102,7 @@ def bar(report, live, base, metrics):
     steps = seen["steps"]
     report.none("bar: page errors", seen["errors"])
     report.check("bar: histogram of running and failed tasks", all(seen["bars"].values()))
-    report.check("bar: lines of what was used", sorted(seen["lines"]), ["CPU", "memory"] if metrics else [])
+    report.check("bar: lines of what was used", sorted(seen["lines"]), ["CPU", "GPU", "memory"] if metrics else [])
     for name, step in steps.items():
         if name != "all sessions":
             report.check(f"bar: tasks shown at {name}", step["shown"], step["counted"])
