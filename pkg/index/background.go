@@ -88,7 +88,7 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 		case settle:
 			b.markSettled(ctx, s)
 		case write:
-			b.write(ctx, s)
+			b.write(ctx, s, ended)
 		}
 		if keep {
 			b.keep(ctx, s)
@@ -143,10 +143,13 @@ func (b *Background) hasGrown(s *session.Session) bool {
 	return unindexed >= max(b.growth, read/growthDivisor)
 }
 
-func (b *Background) write(ctx context.Context, s *session.Session) {
+func (b *Background) write(ctx context.Context, s *session.Session, ended bool) {
 	began := time.Now()
 	log := b.log.WithField("session", s.Ref.String())
 	err := b.writer.Write(ctx, s, nil)
+	if err == nil && ended {
+		err = b.writer.WriteMetrics(ctx, s.Ref, false)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

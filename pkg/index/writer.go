@@ -30,6 +30,9 @@ type Writer struct {
 	Jobs func(ctx context.Context, s *session.Session) ([]Job, error)
 	// Findings, if set, gives what is to be kept of a session's findings; nil if kept, which may be nil, is just that.
 	Findings func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error)
+	// Metrics, if set, stores the metrics of a session that is over as tables of their own, unless there are such that
+	// are right or force says so.
+	Metrics func(ctx context.Context, ref layout.Session, force bool) error
 
 	denied atomic.Bool
 }
@@ -51,6 +54,22 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 	// A panic over damaged rows leaves no index, and nothing else.
 	if err := guard.Do(s.Ref.String(), func() error { return w.write(ctx, s, progress) }); err != nil {
 		return fmt.Errorf("index session %s: %w", s.Ref, err)
+	}
+	return nil
+}
+
+// WriteMetrics stores the tables of the metrics of a session that is over, if Metrics is set. Where the store does not
+// allow that there are none, nor if they cannot be made, which is logged: the metrics themselves answer as well. The error is ctx's.
+func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force bool) error {
+	if w.Metrics == nil || w.denied.Load() {
+		return nil
+	}
+	err := guard.Do(ref.String(), func() error { return w.Metrics(ctx, ref, force) })
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil && !isDenied(err):
+		w.Log.WithError(err).WithField("session", ref.String()).Warn("cannot index a session's metrics; they are read from their chunks")
 	}
 	return nil
 }

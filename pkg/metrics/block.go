@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/rayhistory/historyserver/pkg/samples"
@@ -68,6 +69,8 @@ type builder struct {
 	names *dictionary
 	wants func(name string) bool
 	left  *allowance // of changes
+	// only, if set, says which of the wanted series are taken.
+	only func(labels.Labels) bool
 
 	err     error // why the rest is not taken
 	table   []builderTable
@@ -141,6 +144,9 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	number, err := b.names.add(b.targets[t.target].id, t.labels, name, labels)
 	if err != nil {
 		b.err = err
+		return -1
+	}
+	if b.only != nil && !b.only(b.names.of(number).labels) {
 		return -1
 	}
 	place, known := b.place[number]

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -32,10 +33,19 @@ type Database struct {
 	fresh    time.Duration
 	maxBytes int64
 	names    *dictionary
+	only     func(labels.Labels) bool // nil: all series are read
+
+	// openIndex opens the index of the metrics of these hours; nil if none is asked. It gives nil if there is none.
+	openIndex func(ctx context.Context, hours []Hour) (*metricsIndex, error)
 
 	listing sync.Mutex
 	listed  time.Time
 	hours   []Hour
+	opened  bool
+	index   *metricsIndex // nil: the hours are read
+	unfit   error         // why the index that there is cannot be used
+
+	indexBytes atomic.Int64
 
 	mu     sync.Mutex
 	blocks map[hourKey]*loaded
@@ -69,7 +79,7 @@ func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error),
 func (d *Database) Bytes() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.bytes + d.names.size()
+	return d.bytes + d.names.size() + d.indexBytes.Load()
 }
 
 // Hours lists what is stored, in order of time.
@@ -87,9 +97,66 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	return hours, nil
 }
 
+// indexed gives the index if there is one that counts, else what is wrong with the one that there is.
+func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
+	hours, err := d.Hours(ctx)
+	if err != nil || d.openIndex == nil {
+		return nil, nil, err
+	}
+	d.listing.Lock()
+	defer d.listing.Unlock()
+	if !d.opened && len(hours) > 0 {
+		index, err := d.openIndex(ctx, hours)
+		if err != nil && ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		d.opened, d.index = true, index
+		if d.unfit = unfitIndex(err); index != nil {
+			d.indexBytes.Store(index.bytes)
+		}
+	}
+	return d.index, d.unfit, nil
+}
+
+// abandon goes on without the index, because of what was found in it.
+func (d *Database) abandon(reason error) error {
+	d.listing.Lock()
+	defer d.listing.Unlock()
+	d.index, d.unfit = nil, unfitIndex(reason)
+	d.indexBytes.Store(0)
+	return d.unfit
+}
+
+func unfitIndex(reason error) error {
+	if reason == nil {
+		return nil
+	}
+	return fmt.Errorf("the index of the session's metrics cannot be used, its chunks are read: %w", reason)
+}
+
 // Series gives the series that match and have samples between mint and maxt (Unix milliseconds), in no order, and what of them could not
 // be read. An error is ErrTooMuch, the store's or the context's.
 func (d *Database) Series(ctx context.Context, mint, maxt int64, matchers ...*labels.Matcher) (found []*Series, damaged []error, err error) {
+	index, unfit, err := d.indexed(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if index != nil {
+		found, err = index.Series(ctx, mint, maxt, matchers)
+		if err == nil || errors.Is(err, ErrTooMuch) || ctx.Err() != nil {
+			return found, nil, err
+		}
+		unfit = d.abandon(err)
+	}
+	found, damaged, err = d.seriesOfHours(ctx, mint, maxt, matchers)
+	if unfit != nil {
+		damaged = append(damaged, unfit)
+	}
+	return found, damaged, err
+}
+
+// seriesOfHours is Series of the chunks.
+func (d *Database) seriesOfHours(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (found []*Series, damaged []error, err error) {
 	blocks, damaged, err := d.load(ctx, mint, maxt, func(name string) bool { return matchesName(matchers, name) })
 	if err != nil {
 		return nil, damaged, err
@@ -104,6 +171,16 @@ func (d *Database) Series(ctx context.Context, mint, maxt int64, matchers ...*la
 
 // Metrics gives what targets say of their metrics, by name, as far as hours were read.
 func (d *Database) Metrics() map[string]samples.Metric {
+	d.listing.Lock()
+	index := d.index
+	d.listing.Unlock()
+	if index != nil {
+		metrics := make(map[string]samples.Metric, len(index.metrics))
+		for _, m := range index.metrics {
+			metrics[m.Name] = m
+		}
+		return metrics
+	}
 	d.names.mu.RLock()
 	defer d.names.mu.RUnlock()
 	metrics := make(map[string]samples.Metric, len(d.names.metrics))
@@ -279,6 +356,7 @@ func (d *Database) read(ctx context.Context, h Hour, wants func(string) bool, le
 		}
 	}()
 	b := newBuilder(d.names, wants, left)
+	b.only = d.only
 	err := h.Visit(ctx, d.store, b, func(key string, err error) { l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err)) })
 	if err == nil {
 		l.block, err = b.block()

@@ -62,7 +62,13 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 			fresh = refresh
 		}
 		hours := func(ctx context.Context) ([]Hour, error) { return List(ctx, d.store, d.root, ref) }
-		d.open[key] = d.used.PushFront(&keptDatabase{key, NewDatabase(d.store, hours, fresh, d.maxBytes)})
+		database := NewDatabase(d.store, hours, fresh, d.maxBytes)
+		if !running {
+			database.openIndex = func(ctx context.Context, hours []Hour) (*metricsIndex, error) {
+				return openIndex(ctx, d.store, d.root, ref, fingerprintOf(hours), d.maxBytes)
+			}
+		}
+		d.open[key] = d.used.PushFront(&keptDatabase{key, database})
 	}
 	d.forget()
 	return d.used.Front().Value.(*keptDatabase).Database

@@ -50,6 +50,7 @@ const (
 	booleanType physicalType = 0
 	int32Values physicalType = 1
 	int64Values physicalType = 2
+	doubles     physicalType = 5
 	bytesType   physicalType = 6
 	fixedType   physicalType = 7
 )

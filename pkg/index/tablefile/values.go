@@ -51,6 +51,26 @@ func integers[T int32 | int64](c *Chunk, kind physicalType, data []byte, out []T
 	return out, err
 }
 
+// Doubles is Int32s for float64. What the bits of a NaN are is kept.
+func (c *Chunk) Doubles(data []byte, out []float64) ([]float64, error) {
+	if c.column.kind != doubles {
+		return nil, malformed("column %s: %w", c.column.Name, errType)
+	}
+	err := c.pages(data, func(p page) error {
+		switch {
+		case p.encoding != plain:
+			return errEncoding
+		case len(p.data) != 8*p.rows:
+			return errLength
+		}
+		for i := range p.rows {
+			out = append(out, math.Float64frombits(binary.LittleEndian.Uint64(p.data[8*i:])))
+		}
+		return nil
+	})
+	return out, err
+}
+
 // Booleans is Int32s for booleans.
 func (c *Chunk) Booleans(data []byte, out []bool) ([]bool, error) {
 	if c.column.kind != booleanType {

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -33,8 +34,11 @@ func (p Places) Open() (*index.Opener, *index.Writer) {
 	if p.CacheDir != "" {
 		cache = index.NewCache(p.CacheDir, p.CacheBytes)
 	}
+	of := &metrics.IndexWriter{Store: p.Store, Root: p.Root, Put: p.Store.Put}
 	return &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log},
-		&index.Writer{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: keptFindings(p.Log)}
+		&index.Writer{
+			Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: keptFindings(p.Log), Metrics: of.Write,
+		}
 }
 
 // keptFindings returns the function that gives what is to be kept of a session's findings.
@@ -118,6 +122,9 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 	}
 	if err == nil && result.Index != Running {
 		err = opts.Writer.KeepFindings(ctx, opts.Opener, s, opts.Force)
+		if err == nil {
+			err = opts.Writer.WriteMetrics(ctx, ref, opts.Force)
+		}
 	}
 	return result, err
 }

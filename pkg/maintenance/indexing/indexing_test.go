@@ -1,0 +1,91 @@
+package indexing
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// readOnly is a store that allows no writing.
+type readOnly struct{ blob.Store }
+
+// Put implements blob.Store.
+func (readOnly) Put(context.Context, string, io.ReadSeeker) error { return blob.ErrPermission }
+
+// TestMetrics: a session that is over gets tables of its metrics too, again if they are lost or if that is forced; a store that does not
+// allow them is no error.
+func TestMetrics(t *testing.T) {
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 10, Ended: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := stats.Session
+	g := metricsgen.Session{Ref: ref, Begin: time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 20, Hours: 1}
+	if _, err := g.Store(t.Context(), store, layout.DefaultRoot); err != nil {
+		t.Fatal(err)
+	}
+	index := func(store blob.Store, force bool) Result {
+		t.Helper()
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		o, w := Places{Store: store, Root: layout.DefaultRoot, CacheDir: t.TempDir(), CacheBytes: 1 << 20, Log: log}.Open()
+		result, err := Session(t.Context(), ref, Options{
+			Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, Force: force, MaxMemory: 64 << 20,
+			Follow: func(string, *progress.Counter) func() { return func() {} },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	key := layout.IndexKey(layout.DefaultRoot, ref, "metrics")
+	written := func() time.Time {
+		t.Helper()
+		o, err := store.Stat(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.ModTime
+	}
+	if index(readOnly{store}, false); keyExists(t, store, key) {
+		t.Error("written where that is not allowed")
+	}
+	if got := index(store, false); got.Index != Written {
+		t.Errorf("%+v", got)
+	}
+	first := written()
+	if got := index(store, false); got.Index != UpToDate || !written().Equal(first) {
+		t.Errorf("again: %+v", got)
+	}
+	if err := store.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if got := index(store, false); got.Index != UpToDate || !keyExists(t, store, key) {
+		t.Errorf("lost: %+v", got)
+	}
+	first = written()
+	if got := index(store, true); got.Index != Written || written().Equal(first) {
+		t.Errorf("forced: %+v", got)
+	}
+}
+
+func keyExists(t *testing.T, store blob.Reader, key string) bool {
+	t.Helper()
+	_, err := store.Stat(t.Context(), key)
+	return err == nil
+}

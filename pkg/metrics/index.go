@@ -1,0 +1,460 @@
+package metrics
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"sort"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/index/tablefile"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+// metricsIndex answers from a session's metrics as Parquet: a query reads the row groups that have its series, and nothing of it is kept.
+// Safe for concurrent use.
+type metricsIndex struct {
+	store    blob.Reader
+	samples  *tablefile.File
+	key      string // of the samples
+	columns  struct{ time, value int }
+	groups   []int64 // the first row of each row group, and at the end the number of rows
+	rows     []int64 // the first sample of each series, and at the end their number
+	names    [][]byte
+	labels   [][]byte // as JSON
+	metrics  []samples.Metric
+	bytes    int64
+	maxBytes int64
+}
+
+// room is memory that may still be taken.
+type room struct{ left int64 }
+
+func (r *room) take(n int64) error {
+	if n < 0 || n > r.left {
+		return ErrTooMuch
+	}
+	r.left -= n
+	return nil
+}
+
+// errStaleIndex is an index that was made of other chunks, or by another version.
+var errStaleIndex = errors.New("not of the metrics that are stored now")
+
+// openIndex opens a session's index of metrics with a fingerprint. It is nil if there is none that counts. An error says why it cannot be
+// used. It takes at most maxBytes, and so does a query.
+func openIndex(
+	ctx context.Context, store blob.Reader, root string, ref layout.Session, fingerprint string, maxBytes int64,
+) (*metricsIndex, error) {
+	x := &metricsIndex{store: store, key: layout.IndexKey(root, ref, samplesTable), maxBytes: maxBytes}
+	key := layout.IndexKey(root, ref, seriesTable)
+	err := guard.Do(key, func() error { return x.open(ctx, key, fingerprint) })
+	switch {
+	case err == nil:
+		return x, nil
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, errStaleIndex):
+		return nil, nil
+	}
+	return nil, err
+}
+
+func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error {
+	free := &room{left: x.maxBytes}
+	series, data, err := x.table(ctx, key, free, true)
+	if err != nil {
+		return err
+	}
+	text, _ := series.Lookup(indexFactsKey)
+	if err := free.take(4 * int64(len(text))); err != nil {
+		return err
+	}
+	var facts indexFacts
+	if err := json.Unmarshal([]byte(text), &facts); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if facts.Version != indexVersion || facts.Fingerprint != fingerprint {
+		return errStaleIndex
+	}
+	x.metrics = facts.Metrics
+	if err := x.readSeries(series, data, free); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if x.samples, _, err = x.table(ctx, x.key, free, false); err != nil {
+		return err
+	}
+	if err := x.checkSamples(facts); err != nil {
+		return fmt.Errorf("%s: %w", x.key, err)
+	}
+	x.bytes = x.maxBytes - free.left
+	return nil
+}
+
+// table reads a table's footer, or all of it.
+func (x *metricsIndex) table(ctx context.Context, key string, free *room, whole bool) (*tablefile.File, []byte, error) {
+	object, err := x.store.Stat(ctx, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	size := object.Size
+	end := int64(tablefile.TailBytes)
+	if whole {
+		end = size
+	}
+	if err := free.take(end); err != nil {
+		return nil, nil, err
+	}
+	data, err := x.read(ctx, key, max(0, size-end), size)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := tablefile.FooterSize(data, size)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", key, err)
+	}
+	from := size - int64(tablefile.TailBytes) - n
+	footer := data[:max(0, len(data)-tablefile.TailBytes)]
+	if whole {
+		footer = data[from : from+n]
+	} else {
+		if err := free.take(n); err != nil {
+			return nil, nil, err
+		}
+		if footer, err = x.read(ctx, key, from, from+n); err != nil {
+			return nil, nil, err
+		}
+	}
+	f, err := tablefile.Parse(footer, size, free.take)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return f, data, nil
+}
+
+// read reads the bytes [from, to) of an object.
+func (x *metricsIndex) read(ctx context.Context, key string, from, to int64) ([]byte, error) {
+	r, err := x.store.Get(ctx, key, from, to-from)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer func() { _ = r.Close() }()
+	data := make([]byte, to-from)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return data, nil
+}
+
+var errIndexForm = errors.New("not the tables of an index of metrics")
+
+// readSeries reads the names and labels of all series, and where their samples are.
+func (x *metricsIndex) readSeries(f *tablefile.File, data []byte, free *room) error {
+	counts := make([]int64, 0)
+	for _, name := range []string{"name", "labels", "samples"} {
+		column := f.ColumnIndex(name)
+		if column < 0 {
+			return errIndexForm
+		}
+		if err := free.take(24 * int64(f.Rows)); err != nil {
+			return err
+		}
+		for _, g := range f.Groups {
+			c := &g.Chunks[column]
+			if err := free.take(3 * min(c.Plain, math.MaxInt64/3)); err != nil {
+				return err
+			}
+			var err error
+			switch name {
+			case "name":
+				err = c.Bytes(data[c.From:c.To], func(text []byte, ends []uint32) { x.names = appendTexts(x.names, text, ends) })
+			case "labels":
+				err = c.Bytes(data[c.From:c.To], func(text []byte, ends []uint32) { x.labels = appendTexts(x.labels, text, ends) })
+			case "samples":
+				counts, err = c.Int64s(data[c.From:c.To], counts)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	x.rows = make([]int64, 1, len(counts)+1)
+	for _, n := range counts {
+		last := x.rows[len(x.rows)-1]
+		if n < 0 || n > math.MaxInt32-last {
+			return errIndexForm
+		}
+		x.rows = append(x.rows, last+n)
+	}
+	if !slices.IsSortedFunc(x.names, slices.Compare) {
+		return errIndexForm
+	}
+	return nil
+}
+
+func appendTexts(all [][]byte, text []byte, ends []uint32) [][]byte {
+	text = slices.Clone(text)
+	var from uint32
+	for _, end := range ends {
+		all = append(all, text[from:end:end])
+		from = end
+	}
+	return all
+}
+
+// checkSamples looks whether the samples are those that the series say.
+func (x *metricsIndex) checkSamples(facts indexFacts) error {
+	f := x.samples
+	if generation, _ := f.Lookup(generationKey); generation != facts.Generation {
+		return errIndexForm
+	}
+	x.columns.time, x.columns.value = f.ColumnIndex("time"), f.ColumnIndex("value")
+	if x.columns.time < 0 || x.columns.value != x.columns.time+1 || int64(f.Rows) != x.rows[len(x.rows)-1] {
+		return errIndexForm
+	}
+	x.groups = make([]int64, 1, len(f.Groups)+1)
+	for _, g := range f.Groups {
+		x.groups = append(x.groups, x.groups[len(x.groups)-1]+int64(g.Rows))
+	}
+	return nil
+}
+
+// find gives the series that match.
+func (x *metricsIndex) find(matchers []*labels.Matcher) (found []foundSeries, err error) {
+	for from := 0; from < len(x.names); {
+		name := x.names[from]
+		to := from + sort.Search(len(x.names)-from, func(i int) bool { return slices.Compare(x.names[from+i], name) > 0 })
+		if matchesName(matchers, string(name)) {
+			for i := from; i < to; i++ {
+				l, err := parseLabels(string(name), x.labels[i])
+				if err != nil {
+					return nil, err
+				}
+				if x.rows[i] < x.rows[i+1] && matches(matchers, l) {
+					found = append(found, foundSeries{labels: l, from: x.rows[i], to: x.rows[i+1]})
+				}
+			}
+		}
+		from = to
+	}
+	return found, nil
+}
+
+// foundSeries is a series with its rows in the table of samples.
+type foundSeries struct {
+	labels   labels.Labels
+	from, to int64
+}
+
+func parseLabels(name string, text []byte) (labels.Labels, error) {
+	of := make(map[string]string)
+	if err := json.Unmarshal(text, &of); err != nil {
+		return labels.EmptyLabels(), fmt.Errorf("labels of %s: %w", name, err)
+	}
+	of[model.MetricNameLabel] = name
+	return labels.FromMap(of), nil
+}
+
+// Series gives the series that match and have samples between mint and maxt.
+func (x *metricsIndex) Series(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (series []*Series, err error) {
+	err = guard.Do(x.key, func() error {
+		found, err := x.find(matchers)
+		if err != nil {
+			return err
+		}
+		series, err = x.samplesOf(ctx, found, mint, maxt)
+		return err
+	})
+	return series, err
+}
+
+// samplesOf reads the row groups that have samples of series, some at a time, and gathers the samples. Rows of series are in order.
+func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64) (series []*Series, err error) {
+	free := &room{left: x.maxBytes}
+	next := &gatherer{mint: mint, maxt: maxt, free: free}
+	groups := x.groupsOf(found)
+	for len(groups) > 0 {
+		batch := groups[:min(len(groups), runtime.GOMAXPROCS(0))]
+		groups = groups[len(batch):]
+		read := make([]groupRows, len(batch))
+		group, groupCtx := errgroup.WithContext(ctx)
+		var took int64
+		for i, g := range batch {
+			n := x.groupBytes(g)
+			if err := free.take(n); err != nil {
+				return nil, err
+			}
+			took += n
+			group.Go(func() error {
+				return guard.Do(x.key, func() (err error) {
+					read[i], err = x.readGroup(groupCtx, g)
+					return err
+				})
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return nil, err
+		}
+		for i, g := range batch {
+			first := x.groups[g]
+			last := x.groups[g+1]
+			for len(found) > 0 && found[0].from < last {
+				s := &found[0]
+				from, to := max(s.from, first), min(s.to, last)
+				if err := next.add(read[i].times[from-first:to-first], read[i].values[from-first:to-first]); err != nil {
+					return nil, err
+				}
+				if s.to > last {
+					break // it goes on in the next
+				}
+				if done := next.series(s.labels); done != nil {
+					series = append(series, done)
+				}
+				found = found[1:]
+			}
+		}
+		free.left += took
+	}
+	return series, nil
+}
+
+// groupsOf gives the row groups that have rows of series.
+func (x *metricsIndex) groupsOf(found []foundSeries) (groups []int) {
+	for _, s := range found {
+		if s.from == s.to {
+			continue
+		}
+		g := sort.Search(len(x.groups)-1, func(i int) bool { return x.groups[i+1] > s.from })
+		for ; g < len(x.groups)-1 && x.groups[g] < s.to; g++ {
+			if len(groups) == 0 || groups[len(groups)-1] != g {
+				groups = append(groups, g)
+			}
+		}
+	}
+	return groups
+}
+
+// groupRows are the times and values of a row group.
+type groupRows struct {
+	times  []int64
+	values []float64
+}
+
+// groupBytes is what reading a row group takes at most.
+func (x *metricsIndex) groupBytes(g int) int64 {
+	group := &x.samples.Groups[g]
+	n := int64(group.Rows) * indexedRowBytes
+	for _, column := range []int{x.columns.time, x.columns.value} {
+		c := &group.Chunks[column]
+		if c.Plain > math.MaxInt64/4-n {
+			return math.MaxInt64
+		}
+		n += c.Plain + c.To - c.From
+	}
+	return n
+}
+
+func (x *metricsIndex) readGroup(ctx context.Context, g int) (out groupRows, err error) {
+	group := &x.samples.Groups[g]
+	times, values := &group.Chunks[x.columns.time], &group.Chunks[x.columns.value]
+	for _, c := range []*tablefile.Chunk{times, values} {
+		data, err := x.read(ctx, x.key, c.From, c.To)
+		if err != nil {
+			return out, err
+		}
+		if c == times {
+			out.times, err = c.Int64s(data, make([]int64, 0, group.Rows))
+		} else {
+			out.values, err = c.Doubles(data, make([]float64, 0, group.Rows))
+		}
+		if err != nil {
+			return out, fmt.Errorf("%s: %w", x.key, err)
+		}
+	}
+	if len(out.times) != group.Rows || len(out.values) != group.Rows {
+		return out, fmt.Errorf("%s: %w", x.key, errIndexForm)
+	}
+	return out, nil
+}
+
+// gatherer makes series of rows. What is kept of one is what blocks keep: the times, which series of a target share, and what changed.
+type gatherer struct {
+	mint, maxt int64
+	free       *room
+	known      [][]int64 // times of the series before
+	times      []int64
+	at         []int32
+	values     []float64
+}
+
+var errOrder = errors.New("samples are not in order of time")
+
+// timeBytes and indexedChangeBytes are what a time and a change take.
+const timeBytes, indexedChangeBytes = 8, 16
+
+// add adds rows to the series that is gathered.
+func (g *gatherer) add(times []int64, values []float64) error {
+	from := sort.Search(len(times), func(i int) bool { return times[i] >= g.mint })
+	to := sort.Search(len(times), func(i int) bool { return times[i] > g.maxt })
+	if err := g.free.take(timeBytes * int64(max(0, to-from))); err != nil {
+		return err
+	}
+	for i := from; i < to; i++ {
+		t, v := times[i], values[i]
+		if n := len(g.times); n > 0 && t <= g.times[n-1] {
+			return errOrder
+		}
+		if n := len(g.values); n == 0 || math.Float64bits(v) != math.Float64bits(g.values[n-1]) || len(g.times)%maxReads == 0 {
+			if err := g.free.take(indexedChangeBytes); err != nil {
+				return err
+			}
+			g.at, g.values = append(g.at, int32(len(g.times))), append(g.values, v)
+		}
+		g.times = append(g.times, t)
+	}
+	return nil
+}
+
+// maxKnownTimes is how many lists of times are compared with a series': targets are few.
+const maxKnownTimes = 64
+
+// series ends the series; nil: it has no samples.
+func (g *gatherer) series(l labels.Labels) *Series {
+	if len(g.times) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(g.known, func(times []int64) bool { return slices.Equal(times, g.times) })
+	if i < 0 {
+		if len(g.known) == maxKnownTimes {
+			g.known = g.known[:0]
+		}
+		i = len(g.known)
+		g.known = append(g.known, slices.Clone(g.times))
+	} else {
+		g.free.left += timeBytes * int64(len(g.times))
+	}
+	s := &Series{labels: l}
+	times, values := g.known[i], slices.Clone(g.values)
+	// Each part begins with a change, see add.
+	for from, change := 0, 0; from < len(times); from += maxReads {
+		p := part{times: times[from:min(from+maxReads, len(times))]}
+		first := change
+		for ; change < len(g.at) && int(g.at[change]) < from+len(p.times); change++ {
+			p.at = append(p.at, uint16(int(g.at[change])-from))
+		}
+		p.values = values[first:change]
+		s.parts = append(s.parts, p)
+	}
+	g.times, g.at, g.values = g.times[:0], g.at[:0], g.values[:0]
+	return s
+}

@@ -1,0 +1,288 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// index writes the index of the session's metrics, with so much memory for a pass.
+func (b *bucket) index(pass int64) error {
+	w := &IndexWriter{Store: b.store, Root: "log", Put: b.store.Put, passBytes: pass}
+	return w.Write(b.t.Context(), ref, false)
+}
+
+// kept is the session's database as the server keeps it.
+func (b *bucket) kept() *Database { return NewDatabases(b.store, "log", 128<<20, nil).Of(ref, false) }
+
+// all gives the samples of all series that match, by labels, and what was damaged.
+func all(t *testing.T, d *Database, mint, maxt int64, matchers ...*labels.Matcher) (map[string][]string, []error) {
+	t.Helper()
+	found, damaged, err := d.Series(t.Context(), mint, maxt, matchers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string][]string)
+	for _, s := range found {
+		if values := read1(s, mint, maxt); len(values) > 0 {
+			got[s.Labels().String()] = values
+		}
+	}
+	return got, damaged
+}
+
+func same(a, b map[string][]string) error {
+	if len(a) != len(b) {
+		return fmt.Errorf("%d and %d series", len(a), len(b))
+	}
+	for l, samples := range a {
+		if !slices.Equal(samples, b[l]) {
+			return fmt.Errorf("%s: %q and %q", l, samples, b[l])
+		}
+	}
+	return nil
+}
+
+// TestIndexAnswers: an index gives the samples that the chunks give, in any range of time: of series that come and go, NaN, restarts and
+// failed reads; however little memory writing it may take.
+func TestIndexAnswers(t *testing.T) {
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		b := newBucket(t)
+		random(t, b, r)
+		if err := b.index([]int64{0, 20_000}[seed%2]); err != nil {
+			t.Fatal(err)
+		}
+		indexed, chunks := b.kept(), b.database(0, 64<<20)
+		begin := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+		for i := range 30 {
+			mint, maxt := int64(0), int64(math.MaxInt64)
+			if i > 0 {
+				mint = begin.Add(time.Duration(r.IntN(300)) * time.Minute).UnixMilli()
+				maxt = mint + r.Int64N(3*3600_000)
+			}
+			name := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, []string{"ray_.*", "up|ray_1", "ray_2"}[r.IntN(3)])
+			node := labels.MustNewMatcher(labels.MatchRegexp, "instance", []string{".*", "aa"}[r.IntN(2)])
+			got, damaged := all(t, indexed, mint, maxt, name, node)
+			want, _ := all(t, chunks, mint, maxt, name, node)
+			if err := same(got, want); err != nil || len(damaged) > 0 {
+				t.Fatalf("seed %d, %d to %d, %s: %v %v", seed, mint, maxt, name, err, damaged)
+			}
+		}
+		if indexed.index == nil || indexed.bytes > 0 {
+			t.Error("chunks were read")
+		}
+		if err := same(map[string][]string{"": {fmt.Sprint(len(indexed.Metrics()))}}, map[string][]string{"": {fmt.Sprint(len(chunks.Metrics()))}}); err != nil {
+			t.Error("what is said of metrics:", err)
+		}
+	}
+}
+
+// TestIndexOfRecorded: the same of what a real node exported, and of hardware figures.
+func TestIndexOfRecorded(t *testing.T) {
+	b := newBucket(t)
+	g := metricsgen.Session{
+		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 30, Nodes: 2, Series: 1041, Hours: 2,
+	}
+	if _, err := g.Store(t.Context(), b.store, "log"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.index(8 << 20); err != nil {
+		t.Fatal(err)
+	}
+	indexed := b.kept()
+	got, _ := all(t, indexed, 0, math.MaxInt64)
+	want, _ := all(t, b.database(0, 64<<20), 0, math.MaxInt64)
+	if err := same(got, want); err != nil || len(got) < 2000 || indexed.index == nil {
+		t.Errorf("%d series: %v", len(got), err)
+	}
+	b = newBucket(t)
+	node, hour := rayid.Node{0xaa}, time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	b.put(layout.SeriesKey("log", ref, hour), fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n", hour.UnixMilli(), node))
+	if err := b.index(0); err != nil {
+		t.Fatal(err)
+	}
+	indexed = b.kept()
+	if got, _ := all(t, indexed, 0, math.MaxInt64, named(t, "ray_node_mem_used")); len(got) != 1 || indexed.index == nil {
+		t.Errorf("hardware figures: %v", got)
+	}
+	if m := indexed.Metrics()["ray_node_mem_used"]; m.Type != "gauge" || m.Help == "" {
+		t.Errorf("what is said of a metric: %+v", m)
+	}
+}
+
+// TestLongSeries: a series has more samples than a part of one can hold, and many row groups.
+func TestLongSeries(t *testing.T) {
+	g := &gatherer{mint: 0, maxt: math.MaxInt64, free: &room{left: 64 << 20}}
+	var want []string
+	const n = 3*maxReads + 5
+	for from := 0; from < n; from += 10_000 {
+		var times []int64
+		var values []float64
+		for i := from; i < min(n, from+10_000); i++ {
+			v := float64(i / 100_000)
+			if i == 70_000 {
+				v = staleMarker
+			}
+			times, values = append(times, int64(i)), append(values, v)
+			want = append(want, spelled(int64(i), v))
+		}
+		if err := g.add(times, values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := g.series(labels.EmptyLabels())
+	if got := read1(s, 0, math.MaxInt64); !slices.Equal(got, want) {
+		t.Errorf("%d samples, want %d", len(got), len(want))
+	}
+	if got := read1(s, 2*maxReads-1, 2*maxReads+1); !slices.Equal(got, want[2*maxReads-1:2*maxReads+2]) {
+		t.Errorf("where a part ends: %q", got)
+	}
+}
+
+// TestStaleIndex: an index of other chunks does not count, and is written anew; one that is right is left as it is.
+func TestStaleIndex(t *testing.T) {
+	b := newBucket(t)
+	random(t, b, rand.New(rand.NewPCG(1, 1)))
+	if err := b.index(0); err != nil {
+		t.Fatal(err)
+	}
+	key := layout.IndexKey("log", ref, seriesTable)
+	etag := func() string {
+		t.Helper()
+		o, err := b.store.Stat(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(o)
+	}
+	first := etag()
+	if err := b.index(0); err != nil || etag() != first {
+		t.Error("written again:", err)
+	}
+	b.hour(rayid.Node{0xcc}, time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), read(time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1}))
+	d := b.kept()
+	got, damaged := all(t, d, 0, math.MaxInt64, named(t, "ray_a"))
+	if len(got) != 1 || len(damaged) > 0 || d.index != nil {
+		t.Errorf("stale: %v %v", got, damaged)
+	}
+	if err := b.index(0); err != nil || etag() == first {
+		t.Error("not written anew:", err)
+	}
+	if d := b.kept(); len(first) > 0 {
+		if got, _ := all(t, d, 0, math.MaxInt64, named(t, "ray_a")); len(got) != 1 || d.index == nil {
+			t.Errorf("anew: %v", got)
+		}
+	}
+
+	// Of damaged metrics none is made.
+	b.put(layout.MetricsKey("log", ref, rayid.Node{0xdd}, time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)), "damaged\n")
+	if err := b.index(0); !errors.Is(err, ErrDamagedMetrics) {
+		t.Error("of damaged metrics:", err)
+	}
+	// Nor of a session without metrics, nor of a series that no pass has room for.
+	if err := newBucket(t).index(0); err != nil {
+		t.Error("without metrics:", err)
+	}
+	b = newBucket(t)
+	random(t, b, rand.New(rand.NewPCG(1, 1)))
+	if err := b.index(100); !errors.Is(err, ErrTooMuch) {
+		t.Error("without room:", err)
+	}
+}
+
+// TestRunningIsNotIndexed: the metrics of a session that runs are read from its chunks.
+func TestRunningIsNotIndexed(t *testing.T) {
+	if d := NewDatabases(newBucket(t).store, "log", 1<<20, nil).Of(ref, true); d.openIndex != nil {
+		t.Error("an index is opened")
+	}
+}
+
+// TestIndexMutations changes bytes of an index. Whatever they are, answers are those of the chunks or an error's, nothing ends the process,
+// and no more memory is taken than is allowed. Values may be changed where Parquet has no checksum; times stay in order.
+func TestIndexMutations(t *testing.T) {
+	b := newBucket(t)
+	for _, node := range []rayid.Node{{0xaa}, {0xbb}} {
+		b.hour(node, time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), read(time.Date(2026, 11, 20, 20, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1, "ray_b": 2}),
+			read(time.Date(2026, 11, 20, 20, 1, 0, 0, time.UTC), map[string]float64{"ray_a": 3}))
+	}
+	if err := b.index(0); err != nil {
+		t.Fatal(err)
+	}
+	chunks := b.database(0, 64<<20)
+	want, _ := all(t, chunks, 0, math.MaxInt64)
+	refused := 0
+	for i := range 400 {
+		r := rand.New(rand.NewPCG(7, uint64(i)))
+		changed := &changedStore{Reader: b.store, table: []string{seriesTable, samplesTable}[i%2], r: r}
+		d := NewDatabases(changed, "log", 64<<20, nil).Of(ref, false)
+		got, damaged := all(t, d, 0, math.MaxInt64)
+		if len(damaged) == 0 {
+			continue // what was changed is in no column that is read, or is a value
+		}
+		refused++
+		if err := same(got, want); err != nil {
+			t.Fatalf("mutation %d: %v: %v", i, damaged, err)
+		}
+		if d.index != nil || d.indexBytes.Load() != 0 {
+			t.Fatalf("mutation %d: the index is kept", i)
+		}
+	}
+	if refused < 80 {
+		t.Errorf("%d of 400 were refused", refused)
+	}
+}
+
+// changedStore changes 1 to 8 bytes of a table of the index when it is read.
+type changedStore struct {
+	blob.Reader
+	table string
+	r     *rand.Rand
+	text  string
+}
+
+// Get implements blob.Reader.
+func (c *changedStore) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if !strings.HasSuffix(key, "/"+c.table+".parquet") {
+		return c.Reader.Get(ctx, key, offset, length)
+	}
+	if c.text == "" {
+		object, err := c.Reader.Get(ctx, key, 0, -1)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = object.Close() }()
+		text, err := io.ReadAll(object)
+		if err != nil {
+			return nil, err
+		}
+		for range 1 + c.r.IntN(8) {
+			at := c.r.IntN(len(text))
+			if c.r.IntN(2) == 0 {
+				at = len(text) - 1 - c.r.IntN(min(len(text), 2000)) // the footer
+			}
+			text[at] ^= byte(1 + c.r.IntN(255))
+		}
+		c.text = string(text)
+	}
+	end := int64(len(c.text))
+	if length >= 0 {
+		end = min(end, offset+length)
+	}
+	return io.NopCloser(strings.NewReader(c.text[min(offset, end):end])), nil
+}
