@@ -31,7 +31,7 @@ var ErrDamagedMetrics = errors.New("stored metrics are damaged")
 
 // passBytes is about the memory of a pass of an IndexWriter. Each reads all chunks, and keeps the series of some names, or some series of a
 // name that has too many.
-const passBytes = 128 << 20
+const passBytes = 64 << 20
 
 // IndexWriter writes the metrics of sessions that are over as Parquet.
 type IndexWriter struct {
