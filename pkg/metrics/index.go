@@ -124,7 +124,7 @@ func (x *metricsIndex) table(ctx context.Context, key string, free *room, whole 
 		return nil, nil, fmt.Errorf("%s: %w", key, err)
 	}
 	from := size - int64(tablefile.TailBytes) - n
-	footer := data[:max(0, len(data)-tablefile.TailBytes)]
+	var footer []byte
 	if whole {
 		footer = data[from : from+n]
 	} else {
