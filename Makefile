@@ -71,7 +71,7 @@ check-fast: ## vet and tests of the packages that differ from BASE (main), for w
 
 .PHONY: race
 race: ## the hermetic tests under the race detector
-	CGO_ENABLED=1 $(GO_TEST) -race ./...
+	CGO_ENABLED=1 $(GO_TEST) -race -timeout 30m ./...
 
 .PHONY: unraced
 unraced: ## of the hermetic tests, those that do less under the race detector: with `make race` they are all of `make test`
