@@ -49,7 +49,7 @@ const quiet = promise => promise.catch(() => {});
   await press(page, 'Replay');
   await quiet(page.locator('ray-history-bar rect').first().waitFor({ state: 'attached', timeout: WAIT }));
   report.bars = { running: await page.locator('ray-history-bar rect.running').count(), failed: await page.locator('ray-history-bar rect.failed').count() };
-  if (job.metrics) await quiet(page.locator('ray-history-bar .usage span').first().waitFor({ state: 'attached', timeout: WAIT }));
+  await quiet(page.locator('ray-history-bar .usage span').first().waitFor({ state: 'attached', timeout: WAIT }));
   report.lines = await page.locator('ray-history-bar .usage span').allTextContents();
   const box = await page.locator('ray-history-bar input').boundingBox();
   const drag = async fraction => {
