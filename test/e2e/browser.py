@@ -43,7 +43,8 @@ def pages(live, lab):
         page("serve controller", "/#/serve/system/controller", "Controller starting"),
         page("serve proxy", f"/#/serve/system/proxies/{proxy}", "SERVE_PROXY_ACTOR"),
         page("cluster", "/#/cluster", lab.pods["w1"].ip),
-        page("cluster, a node's workers", "/#/cluster", "ray::DashboardAgent", press=["tbody tr button"]),
+        # The agent of a head does not always bear its title.
+        page("cluster, the nodes' workers", "/#/cluster", "ray::DashboardAgent", press=[f"tbody tr:nth-child({n}) button" for n in (3, 2, 1)]),
         page("cluster, as cards", "/#/cluster", lab.pods["w1"].ip, click=["CARD"]),
         page("node by its link", "/#/cluster", "RAYLET", click=[live["nodes"][0]["node_id"]]),
         page("actors", "/#/actors", f"x {len(live['actors'])}"),
