@@ -64,15 +64,16 @@ class Scenario:
             collectors = [self.start_collector(pod, store) for pod in lab.pods.values()]
             record.say(f"Ray {self.version}")
             lab.start_ray()
-            prometheus = stack.enter_context(panels.watching(self.work / "prometheus", lab.head.exec("cat", panels.DISCOVERY)))
-            began = time.time()
-            gpus = lab.head.popen(PYTHON, "gpus.py", "3600", env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            drivers = [gpus, *record.workload(lab)]
+            prometheus, drivers, began = None, [], time.time()
+            if self.has_metrics():  # the agents of older ones may hang when metrics come while they are read
+                prometheus = stack.enter_context(panels.watching(self.work / "prometheus", lab.head.exec("cat", panels.DISCOVERY)))
+                drivers.append(lab.head.popen(PYTHON, "gpus.py", "3600", env=lab.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            drivers += record.workload(lab)
             time.sleep(5)  # the last states are on their way: Ray exports every second
             record.say("recording the live dashboard's answers")
             live = self.live_answers(lab)
             ended = time.time()
-            read = panels.raw(prometheus.address, ended, panels.PROMETHEUS_ADDS)
+            read = panels.raw(prometheus.address, ended, panels.PROMETHEUS_ADDS) if prometheus else {}
             record.say("SIGKILL for Ray, SIGTERM for the collectors")
             lab.kill_ray()
             for driver in drivers:
