@@ -8,9 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
@@ -18,8 +16,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/compare"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/index"
-	"github.com/rayhistory/historyserver/pkg/metrics"
-	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -79,20 +75,10 @@ func oneOf(entries []catalog.Entry, name string) (catalog.Entry, error) {
 	return found[0], nil
 }
 
-// Bounds of the queries that tell what nodes used.
-const (
-	compareSamples = 20_000_000
-	compareMetrics = 256 << 20 // bytes of metrics in memory
-)
-
 // compare compares stored sessions.
 func (o *operator) compare(ctx context.Context, q compare.Question) (*compare.Report, error) {
-	stored := &promapi.Stored{
-		API:       promapi.New(promapi.Options{MaxSamples: compareSamples, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
-		Databases: metrics.NewDatabases(o.store, o.storage.Root, compareMetrics, prometheus.NewRegistry()),
-	}
 	indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
-	answers := dashboard.New(dashboard.Options{Log: o.log, Metrics: stored, KeptFindings: indexes.Findings})
+	answers := dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: indexes.Findings})
 	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*dashboard.Request, func(), error) {
 		s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: indexes})
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
 	"github.com/rayhistory/historyserver/pkg/settings"
@@ -36,8 +37,8 @@ func (o *indexOptions) addFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.cacheBytes, "index-cache-max-size", "maximum size of --index-cache-dir; the oldest indexes are removed")
 }
 
-func (o *indexOptions) places(store blob.Store, root string, log logrus.FieldLogger) indexing.Places {
-	return indexing.Places{Store: store, Root: root, CacheDir: o.cacheDir, CacheBytes: int64(o.cacheBytes), Log: log}
+func (o *indexOptions) places(store blob.Store, root string, metrics libraries.Metrics, log logrus.FieldLogger) indexing.Places {
+	return indexing.Places{Store: store, Root: root, CacheDir: o.cacheDir, CacheBytes: int64(o.cacheBytes), Metrics: metrics, Log: log}
 }
 
 func indexCommand(o *operator) (*cobra.Command, runFunc) {
@@ -69,7 +70,7 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return shardOf(e.Ref, n) != i })
-		opener, writer := index.places(o.store, o.storage.Root, o.log).Open()
+		opener, writer := index.places(o.store, o.storage.Root, o.metrics(), o.log).Open()
 		return o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
 			began := time.Now()
 			result, err := indexing.Session(ctx, e.Ref, indexing.Options{

@@ -21,6 +21,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
@@ -111,6 +113,20 @@ func checkFolder(c backend.Config) error {
 // catalog creates a catalog without sessions.
 func (o *operator) catalog() *catalog.Catalog {
 	return catalog.New(catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true, Registerer: prometheus.NewRegistry()})
+}
+
+// Bounds of what a command asks of stored metrics.
+const (
+	maxSamples  = 20_000_000 // of one query
+	metricBytes = 256 << 20  // of metrics in memory
+)
+
+// metrics asks for the sessions' stored metrics.
+func (o *operator) metrics() *promapi.Stored {
+	return &promapi.Stored{
+		API:       promapi.New(promapi.Options{MaxSamples: maxSamples, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
+		Databases: metrics.NewDatabases(o.store, o.storage.Root, metricBytes, nil),
+	}
 }
 
 // entries returns the named sessions, or all sessions if there are no names, newest first.

@@ -69,7 +69,9 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	sessions := catalog.New(catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Log: log, Registerer: registry})
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
-	loading := o.loading(store, sessions, memory, log, registry)
+	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
+	stored := &promapi.Stored{API: promQL, Databases: databases}
+	loading := o.loading(store, sessions, memory, stored, log, registry)
 	var ends *outcomes.Outcomes
 	if loading.Opener != nil {
 		o.dashboard.KeptFindings, ends = loading.Opener.Findings, outcomes.New(loading.Opener.Findings)
@@ -85,9 +87,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
 		return err
 	}
-	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
 	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels = log, memory, panels.New(store, o.storage.Root, databases)
-	o.dashboard.Metrics = &promapi.Stored{API: promQL, Databases: databases}
+	o.dashboard.Metrics = stored
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Outcomes: ends, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
@@ -126,12 +127,12 @@ func (o *serveOptions) promQL() *promapi.API {
 }
 
 // loading returns the options of the session loader.
-func (o *serveOptions) loading(store blob.Store, sessions *catalog.Catalog, memory *budget.Budget, log logrus.FieldLogger, registry prometheus.Registerer) sessionload.Options {
+func (o *serveOptions) loading(store blob.Store, sessions *catalog.Catalog, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger, registry prometheus.Registerer) sessionload.Options {
 	options := sessionload.Options{
 		Store: store, Root: o.storage.Root, Growing: sessions.Growing, Memory: memory, Log: log, Registerer: registry,
 	}
 	if o.indexMode != "off" {
-		options.Opener, options.Writer = o.index.places(store, o.storage.Root, log).Open()
+		options.Opener, options.Writer = o.index.places(store, o.storage.Root, stored, log).Open()
 	}
 	return options
 }

@@ -42,7 +42,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		report, err := dashboard.New(dashboard.Options{Log: o.log, KeptFindings: indexes.Findings}).Findings(&dashboard.Request{
+		report, err := dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: indexes.Findings}).Findings(&dashboard.Request{
 			Request: asked, Session: s, Running: func(context.Context) bool { return e.Running },
 		})
 		if err != nil {
@@ -55,7 +55,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-// What a terminal shows of a finding: so many texts, and of each so many lines at its beginning and at its end.
+// What a terminal shows of a finding: so many texts, and of each so many lines at its beginning and at its end; and what metrics say.
 const shownEvidence, firstLines, lastLines = 2, 3, 11
 
 // writeWhy writes a report for a terminal: the errors with their evidence, of the others the titles.
@@ -76,8 +76,10 @@ func writeWhy(w io.Writer, r *findings.Report) error {
 		if f.Severity != findings.Error {
 			continue
 		}
-		for _, e := range f.Evidence[:min(shownEvidence, len(f.Evidence))] {
-			writeEvidence(&b, e)
+		for i, e := range f.Evidence {
+			if i < shownEvidence || e.Source == "metric" {
+				writeEvidence(&b, e)
+			}
 		}
 		fmt.Fprintf(&b, "  %s %s\n", f.Advice, f.Docs)
 	}
@@ -99,6 +101,8 @@ func writeEvidence(b *strings.Builder, e findings.Evidence) {
 			where += fmt.Sprintf(":%d", e.Line)
 		}
 		where += " of node " + e.NodeID
+	} else if e.Source == "metric" {
+		where += " at " + e.Time
 	}
 	fmt.Fprintf(b, "  %s\n", where)
 	lines := strings.Split(e.Text, "\n")

@@ -64,7 +64,9 @@ func (d *Dashboard) Findings(r *Request) (*findings.Report, error) {
 	return d.findings().Read(r)
 }
 
-func (d *Dashboard) findings() findings.Reader { return findings.Reader{Kept: d.opts.KeptFindings} }
+func (d *Dashboard) findings() findings.Reader {
+	return findings.Reader{Kept: d.opts.KeptFindings, Metrics: d.opts.Metrics}
+}
 
 // FindingsOf says why a session that does not run ended as it did.
 func (d *Dashboard) FindingsOf(ctx context.Context, s *session.Session) (*findings.Report, error) {

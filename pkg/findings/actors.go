@@ -137,6 +137,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 	f.named(name)
 	f.of(a.Job)
 	f.happened(state.Ended, false)
+	f.on(state.Node, state.Ended)
 	f.about(b.actorEntity(a))
 	f.show(evident)
 	if known {
@@ -183,6 +184,7 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 	f.of(a.Job)
 	if f.Kind != NodeDied {
 		f.happened(d.at, true)
+		f.on(p.Node, d.at)
 	}
 	f.about(b.actorEntity(a))
 	b.actors[a.ID] = f

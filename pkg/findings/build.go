@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
@@ -34,6 +35,8 @@ import (
 type Reader struct {
 	// Kept opens what is kept of a session's findings, see Encode, at most n bytes; nil: nothing is.
 	Kept func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
+	// Metrics are the sessions' stored metrics; nil: none are asked.
+	Metrics libraries.Metrics
 }
 
 // Answer is the handler of the findings as JSON.
@@ -68,7 +71,7 @@ func (f Reader) Read(r *request.Request) (*Report, error) {
 				return kept, nil
 			}
 		}
-		return build(r, running)
+		return f.build(r, running)
 	})
 }
 
@@ -96,12 +99,13 @@ type builder struct {
 	logBytes, maxLogBytes int64 // read, and the most that is
 	unread                int   // logs that the bounds left out
 	missing               []string
+	partial               bool // what could be read another time is missing
 	counts                Counts
 	refused               []refusal
 }
 
 // build makes the report. The memory of the logs that it reads is reserved first.
-func build(r *request.Request, running bool) (*Report, error) {
+func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	memory := int64(maxLogBytes)
 	if share := r.Memory.Size(budget.Work) / 2; share > 0 {
 		memory = min(memory, share)
@@ -134,7 +138,7 @@ func build(r *request.Request, running bool) (*Report, error) {
 			return nil, err
 		}
 	}
-	return b.report(running), nil
+	return b.report(r.Context(), f.Metrics, running)
 }
 
 // baseOf is what the links to a session's pages begin with.

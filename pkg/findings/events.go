@@ -67,6 +67,7 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 			f := b.find(OutOfMemory, "node")
 			f.named("A worker")
 			f.happened(at, true) // no task and no actor failed of it
+			f.on(node, at)
 			f.show(evident)
 			if !node.Nil() {
 				f.about(b.nodeEntity(node))

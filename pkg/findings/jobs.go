@@ -124,6 +124,7 @@ func (b *builder) jobFinding(kind string, j *job) *finding {
 	f.of(j.id)
 	f.ended = true
 	f.happened(j.ended, false)
+	f.on(j.node, j.ended)
 	id := j.submission
 	f.about(Entity{Type: "job", ID: id, Name: j.name(), Link: b.link("#/jobs/%s", orElse(hexJob(j.id), id))})
 	return f

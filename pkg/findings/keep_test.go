@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -25,11 +26,16 @@ import (
 // writeIndex indexes a session as `historyserver index` does.
 func writeIndex(t testing.TB, dir string, ref layout.Session, force bool) indexing.Result {
 	t.Helper()
+	return writeIndexWith(t, dir, ref, force, nil)
+}
+
+func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, metrics libraries.Metrics) indexing.Result {
+	t.Helper()
 	store, err := local.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent()}.Open()
+	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics, Log: silent()}.Open()
 	result, err := indexing.Session(t.Context(), ref, indexing.Options{
 		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, Force: force, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
@@ -109,7 +115,7 @@ func TestKept(t *testing.T) {
 		"nothing":                {},
 		"cut in its head":        whole[:line/2],
 		"cut":                    believed[:len(believed)/2],
-		"another version":        inHead(`{"version":1,`, `{"version":0,`),
+		"another version":        inHead(`{"version":2,`, `{"version":0,`),
 		"another session":        inHead(`"session":"`+ref.String(), `"session":"x`+ref.String()),
 		"another state":          inHead(`"of":"`, `"of":"0`),
 		"another outcome":        inHead(`"outcome":"failed"`, `"outcome":"running"`),

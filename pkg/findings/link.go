@@ -2,25 +2,28 @@ package findings
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 )
 
 // atTheEnd is how long before its driver's end a failure may be for it to count as the reason of the end, where nothing else tells how the
 // driver ended: Ray does not record that of drivers that were not submitted.
 const atTheEnd = 15e9 // ns
 
-// report decides severities, outcome and order.
-func (b *builder) report(running bool) *Report {
+// report decides severities, outcome and order, and adds what metrics show. The error is the context's.
+func (b *builder) report(ctx context.Context, metrics libraries.Metrics, running bool) (*Report, error) {
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.before) // not all times were known when the links were made
 		b.complete(f)
 	}
 	b.judge()
-	r := &Report{Session: b.s.Ref.Name, Findings: []*Finding{}, Unfinished: b.counts, Missing: append([]string{}, b.missing...)}
+	r := &Report{Session: b.s.Ref.Name, Findings: []*Finding{}, Unfinished: b.counts}
 	r.Outcome = b.outcome(running)
 	if r.Outcome == Succeeded || r.Outcome == Stopped {
 		for _, f := range b.all {
@@ -30,18 +33,21 @@ func (b *builder) report(running bool) *Report {
 		}
 	}
 	ordered := b.ordered()
+	if err := b.showFigures(ctx, metrics, ordered, running); err != nil {
+		return nil, err
+	}
 	for _, f := range ordered {
 		for _, c := range f.because {
 			f.Because = append(f.Because, c.ID)
 		}
 		r.Findings = append(r.Findings, &f.Finding)
 	}
-	r.Missing = append(r.Missing, b.s.Damage()...)
+	r.Missing, r.partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
 	if b.unread > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.", plural(b.unread, "log")))
 	}
 	r.Summary = summaryOf(r, ordered, b.jobs)
-	return r
+	return r, nil
 }
 
 // complete fills in what all findings have.

@@ -28,6 +28,7 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 		info := raylet.Object("deathInfo")
 		f := b.nodeLost(id)
 		f.happened(raylet.Int("endTimeMs")*1e6, false)
+		f.on(id, raylet.Int("endTimeMs")*1e6)
 		message := firstSentence(info.String("reasonMessage"))
 		if message == "" {
 			message = firstSentence(raylet.String("stateMessage"))

@@ -54,7 +54,12 @@ type Report struct {
 	Findings   []*Finding `json:"findings"`
 	Unfinished Counts     `json:"unfinished"`
 	Missing    []string   `json:"missing"` // sentences about what is known to be lost
+
+	partial bool
 }
+
+// Partial says that the store, or a limit of queries, kept something from being read that another time may give: such a report is not kept.
+func (r *Report) Partial() bool { return r.partial }
 
 // Counts are what had not ended when the session did.
 type Counts struct {
@@ -104,7 +109,7 @@ type Entity struct {
 
 // Evidence is a stored text that shows a finding.
 type Evidence struct {
-	Source string `json:"source"` // log, event or snapshot
+	Source string `json:"source"` // log, event, snapshot or metric
 	NodeID string `json:"node_id,omitempty"`
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"` // from 1; 0 if it is not known
@@ -153,8 +158,9 @@ type finding struct {
 	names       []string        // of functions, actors and nodes that failed, in the order they were seen
 	seen        map[string]bool // entities
 	shown       map[string]bool // evidence, without what differs between occurrences
-	ended       bool            // the finding is about a job's own end
-	wanted      bool            // somebody wanted it so
+	places      []place
+	ended       bool // the finding is about a job's own end
+	wanted      bool // somebody wanted it so
 }
 
 // happened counts one occurrence at a time (Unix ns, 0: not known).

@@ -243,6 +243,7 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 		f = b.raisedBy(row, name, kind, text)
 	}
 	f.named(name)
+	f.on(node, at)
 	f.show(evident)
 	return f, nil
 }

@@ -225,7 +225,7 @@ func TestDatabases(t *testing.T) {
 	}
 	running := d.Of(of(0), true)
 	read(running)
-	d.maxBytes = running.Bytes() // as if less were allowed: only the one used last fits beside another
+	d.maxBytes = running.Bytes() + openBytes // as if less were allowed: only the one used last fits beside another
 	d.Of(of(1), false)
 	if d.Of(of(0), true) != running || d.Of(of(0), false) == first {
 		t.Error("not the one used longest ago was forgotten")

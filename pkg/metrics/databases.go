@@ -96,6 +96,9 @@ func (d *Databases) Stored(ctx context.Context, ref layout.Session, running bool
 	return Metrics, nil
 }
 
+// openBytes is what a database counts for that has read nothing, with its list of hours.
+const openBytes = 2 << 10
+
 // forget drops the databases used longest ago until the others fit. Called with d.mu held.
 func (d *Databases) forget() {
 	var bytes int64
@@ -103,7 +106,7 @@ func (d *Databases) forget() {
 		next := e.Next()
 		k := e.Value.(*keptDatabase)
 		if e != d.used.Front() {
-			if bytes += k.Bytes(); bytes > d.maxBytes {
+			if bytes += openBytes + k.Bytes(); bytes > d.maxBytes {
 				d.used.Remove(e)
 				delete(d.open, k.key)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -25,7 +26,9 @@ type Places struct {
 	// CacheDir is the folder on disk; "" for none. CacheBytes bounds it.
 	CacheDir   string
 	CacheBytes int64
-	Log        logrus.FieldLogger
+	// Metrics are the sessions' stored metrics, for findings; nil: none are asked.
+	Metrics libraries.Metrics
+	Log     logrus.FieldLogger
 }
 
 // Open returns the reader and the writer of indexes.
@@ -37,13 +40,14 @@ func (p Places) Open() (*index.Opener, *index.Writer) {
 	of := &metrics.IndexWriter{Store: p.Store, Root: p.Root, Put: p.Store.Put}
 	return &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log},
 		&index.Writer{
-			Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: keptFindings(p.Log), Metrics: of.Write,
+			Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: keptFindings(p), Metrics: of.Write,
 		}
 }
 
-// keptFindings returns the function that gives what is to be kept of a session's findings.
-func keptFindings(log logrus.FieldLogger) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
-	d := dashboard.New(dashboard.Options{Log: log})
+// keptFindings returns the function that gives what is to be kept of a session's findings: nothing if that is kept already, or if not all could
+// be read.
+func keptFindings(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+	d := dashboard.New(dashboard.Options{Log: p.Log, Metrics: p.Metrics})
 	return func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
 		if kept != nil {
 			if is, err := findings.IsKept(kept, s); is || err != nil {
@@ -51,7 +55,7 @@ func keptFindings(log logrus.FieldLogger) func(context.Context, *session.Session
 			}
 		}
 		report, err := d.FindingsOf(ctx, s)
-		if err != nil {
+		if err != nil || report.Partial() {
 			return nil, err
 		}
 		return findings.Encode(s, report)

@@ -1,0 +1,214 @@
+package findings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// What nodes' metrics said when something failed is shown beside what failed: it shows whether there was room, whatever the texts say.
+
+const (
+	// maxQueries is how many questions one report asks of the stored metrics, maxPlaces of how many nodes for one finding.
+	maxQueries, maxPlaces = 12, 3
+	// lookBack is the time before a failure that is looked at, lookStep how finely. Exporters are read every 15 s.
+	lookBack, lookStep = 5 * time.Minute, 5 * time.Second
+)
+
+// place is a node where a finding happened, and when it first did there (Unix ns).
+type place struct {
+	node rayid.Node
+	at   int64
+}
+
+// on says where and when a finding happened, as far as it is known.
+func (f *finding) on(node rayid.Node, at int64) {
+	if node.Nil() || at <= 0 {
+		return
+	}
+	i := slices.IndexFunc(f.places, func(p place) bool { return p.node == node })
+	switch {
+	case i >= 0:
+		f.places[i].at = min(f.places[i].at, at)
+	case len(f.places) < maxPlaces:
+		f.places = append(f.places, place{node, at})
+	}
+}
+
+// figure is an amount that a node's metrics tell, as Ray names them. Of the queries each has one value for a node, or for each of its GPUs;
+// $node stands for the matcher of the node.
+type figure struct {
+	what        string
+	used, total string // total "": there is no limit
+	unit        float64
+	panel       int // of Ray's default dashboard
+}
+
+var (
+	memory = figure{
+		"memory", "max by (instance) (ray_node_mem_used{$node})", "max by (instance) (ray_node_mem_total{$node})", 1, 4,
+	}
+	objectStore = figure{
+		"object store", `sum by (instance) (ray_object_store_memory{Location="MMAP_SHM",$node})`,
+		`sum by (instance) (ray_resources{Name="object_store_memory",$node})`, 1, 58,
+	}
+	disk = figure{
+		"disk", "max by (instance) (ray_node_disk_usage{$node})",
+		"max by (instance) (ray_node_disk_usage{$node}) + max by (instance) (ray_node_disk_free{$node})", 1, 6,
+	}
+	gpuMemory = figure{
+		"GPU memory", "max by (instance, GpuIndex) (ray_node_gram_used{$node})",
+		"max by (instance, GpuIndex) (ray_node_gram_used{$node}) + max by (instance, GpuIndex) (ray_node_gram_available{$node})", 1 << 20, 18,
+	}
+)
+
+// gpuFull is what frameworks say of a GPU without room (PyTorch, CuPy, XLA).
+var gpuFull = regexp.MustCompile(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
+
+// figuresOf are the figures that tell something of a finding.
+func (f *finding) figuresOf() []figure {
+	switch {
+	case gpuFull.MatchString(f.what.String()):
+		return []figure{gpuMemory}
+	case f.Kind == ObjectStore:
+		return []figure{objectStore, disk}
+	case f.Kind == OutOfMemory || f.Kind == NodeDied || f.Kind == WorkerDied || f.Kind == DriverKilled || f.Kind == ActorDied && f.what.Type == "":
+		return []figure{memory}
+	}
+	return nil
+}
+
+// measured is what one node, or one of its GPUs, had: 0 where it is not known.
+type measured struct {
+	instance, gpu            string
+	used, peak, total, since float64 // since: when used was read, Unix seconds
+}
+
+// showFigures adds to findings what the stored metrics say. That they cannot be read is told in the report and loses nothing else; the error
+// is the context's.
+func (b *builder) showFigures(ctx context.Context, metrics libraries.Metrics, ordered []*finding, running bool) error {
+	if metrics == nil {
+		return nil
+	}
+	queries := 0
+	for _, f := range ordered {
+		if f.Severity == Info {
+			continue
+		}
+		var shown []Evidence
+		for _, p := range f.places {
+			for _, figure := range f.figuresOf() {
+				if queries++; queries > maxQueries {
+					break
+				}
+				found, err := b.measure(ctx, metrics, figure, p, running)
+				if stop := errors.Join(context.Cause(ctx), b.r.Stop()); stop != nil {
+					return stop
+				}
+				if err != nil {
+					b.r.Log.WithError(err).WithField("session", b.s.Ref.String()).Warn("cannot read the metrics of when something failed")
+					b.missing = append(b.missing, "What the nodes' stored metrics said when it failed could not be read; the history server's log says why.")
+					b.partial = true
+					return nil
+				}
+				for _, m := range found {
+					shown = append(shown, b.figureEvidence(figure, p, m))
+				}
+			}
+		}
+		shown = shown[:min(len(shown), maxEvidence/2)]
+		f.Evidence = append(f.Evidence[:min(len(f.Evidence), maxEvidence-len(shown))], shown...)
+	}
+	return nil
+}
+
+// measure asks for a figure of a node, in one query.
+func (b *builder) measure(ctx context.Context, metrics libraries.Metrics, f figure, p place, running bool) ([]*measured, error) {
+	hosts := []string{p.node.String()} // where hardware figures do not tell the address
+	if ip := b.nodes.IP(p.node.String()); ip != "" {
+		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)
+	}
+	window := fmt.Sprintf("[%ds:%ds]", int(lookBack.Seconds()), int(lookStep.Seconds()))
+	of := func(name, function, query string) string {
+		return fmt.Sprintf(`label_replace(%s((%s)%s), "is", "%s", "", "")`, function, query, window, name)
+	}
+	parts := []string{of("used", "last_over_time", f.used), of("peak", "max_over_time", f.used), of("since", "max_over_time", readAt)}
+	if f.total != "" {
+		parts = append(parts, of("total", "last_over_time", f.total))
+	}
+	query := strings.ReplaceAll(strings.Join(parts, " or "), "$node", fmt.Sprintf("instance=~%q", "(?:"+strings.Join(hosts, "|")+")(?::[0-9]+)?"))
+	byPart := map[[2]string]*measured{}
+	var order []*measured
+	since := map[string]float64{}
+	err := metrics.Values(ctx, b.s.Ref, running, time.Unix(0, p.at), query, func(label func(string) string, v float64) {
+		if math.IsNaN(v) || v < 0 || v > 1e18 {
+			return
+		}
+		instance := label("instance")
+		if label("is") == "since" {
+			since[instance] = v
+			return
+		}
+		key := [2]string{instance, label("GpuIndex")}
+		m := byPart[key]
+		if m == nil {
+			m = &measured{instance: key[0], gpu: key[1]}
+			byPart[key], order = m, append(order, m)
+		}
+		switch v *= f.unit; label("is") {
+		case "used":
+			m.used = v
+		case "peak":
+			m.peak = v
+		case "total":
+			m.total = v
+		}
+	})
+	order = slices.DeleteFunc(order, func(m *measured) bool { m.since = since[m.instance]; return m.peak == 0 })
+	slices.SortFunc(order, func(a, c *measured) int { return strings.Compare(a.instance+" "+a.gpu, c.instance+" "+c.gpu) })
+	return order, err
+}
+
+// readAt is when a node's exporter was read: each read has this metric.
+const readAt = "max by (instance) (timestamp(ray_node_mem_used{$node}))"
+
+func (b *builder) figureEvidence(f figure, p place, m *measured) Evidence {
+	at := p.at
+	if m.since > 0 {
+		at = int64(m.since * 1e9)
+	}
+	name := f.what
+	if m.gpu != "" {
+		name += " of GPU " + clip(m.gpu, 20)
+	}
+	text := fmt.Sprintf("%s of node %s: %s used", name, b.nodeName(p.node), amountOf(m.used, m.total))
+	if ago := time.Duration(p.at - at); m.since > 0 && ago >= time.Second {
+		text += " " + human.Duration(ago) + " before it failed"
+	}
+	if m.peak > m.used {
+		text += fmt.Sprintf("; at most %s in the %d minutes before", amountOf(m.peak, m.total), int(lookBack.Minutes()))
+	}
+	from, to := time.Unix(0, p.at).Add(-2*lookBack).UnixMilli(), time.Unix(0, p.at).Add(lookBack).UnixMilli()
+	return Evidence{
+		Source: "metric", NodeID: p.node.String(), Time: stamp(at), Text: text,
+		Link: b.link("grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=%d&var-Instance=%s&from=%d&to=%d", f.panel, url.QueryEscape(m.instance), from, to),
+	}
+}
+
+// amountOf is "3.61 GiB of 4.00 GiB (90 %)".
+func amountOf(used, total float64) string {
+	if total <= 0 {
+		return human.Bytes(int64(used))
+	}
+	return fmt.Sprintf("%s of %s (%.0f %%)", human.Bytes(int64(used)), human.Bytes(int64(total)), 100*used/total)
+}

@@ -1,0 +1,116 @@
+package findings_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/promapi"
+)
+
+// stored asks for the metrics below a folder.
+func stored(t testing.TB, dir string) *promapi.Stored {
+	t.Helper()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &promapi.Stored{
+		API:       promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
+		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 64<<20, nil),
+	}
+}
+
+func withMetrics(t testing.TB, dir string, ref layout.Session, m libraries.Metrics) *findings.Report {
+	t.Helper()
+	r := &request.Request{
+		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: load(t, dir, ref, nil),
+	}
+	found, err := findings.Reader{Metrics: m}.Read(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestFigures: what the stored metrics said of the node is evidence of a node that died, of workers that ran out of memory and of processes
+// that ended, whether Ray's metrics are stored or hardware figures only.
+func TestFigures(t *testing.T) {
+	for _, want := range []struct{ archive, kind, text string }{
+		{"oom_task", findings.OutOfMemory, `^memory of node 10\.\d+\.\d+\.\d+: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
+		{"node_death", findings.NodeDied, `^memory of node 10\.\d+\.\d+\.\d+: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
+		{"more-2.60", findings.WorkerDied, `^memory of node .*: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
+		{"more-2.60", findings.DriverKilled, `^memory of node .*: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
+	} {
+		dir, ref := cluster(t, want.archive)
+		r := withMetrics(t, dir, ref, stored(t, dir))
+		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == want.kind })
+		if i < 0 {
+			t.Fatalf("%s: no finding %s", want.archive, want.kind)
+		}
+		f := r.Findings[i]
+		at := slices.IndexFunc(f.Evidence, func(e findings.Evidence) bool { return e.Source == "metric" })
+		if at < 0 {
+			t.Errorf("%s: %s: no metrics: %+v; missing %q", want.archive, f.Title, f.Evidence, r.Missing)
+			continue
+		}
+		e := f.Evidence[at]
+		t.Log(want.archive, f.Title, f.First, e.Time, e.Text)
+		when, err := time.Parse(time.RFC3339, e.Time)
+		first, firstErr := time.Parse(time.RFC3339, f.First)
+		if err != nil || firstErr != nil || when.After(first) || first.Sub(when) > 5*time.Minute {
+			t.Errorf("%s: at %s, and it happened at %s", want.archive, e.Time, f.First)
+		}
+		if !regexp.MustCompile(want.text).MatchString(e.Text) || e.NodeID == "" ||
+			!regexp.MustCompile(`/grafana/d-solo/rayDefaultDashboard/.*panelId=4&var-Instance=[0-9].*&from=\d{13}&to=\d{13}$`).MatchString(e.Link) {
+			t.Errorf("%s: %+v", want.archive, e)
+		}
+	}
+}
+
+// noMetrics is a store whose metrics cannot be read.
+type noMetrics struct{ asked int }
+
+func (m *noMetrics) Values(context.Context, layout.Session, bool, time.Time, string, func(func(string) string, float64)) error {
+	m.asked++
+	return errors.New("the store is down")
+}
+
+// TestNoFigures: metrics that cannot be read cost their evidence only, are asked for once, and the report, which says so, is not kept. One
+// whose metrics are not stored is whole.
+func TestNoFigures(t *testing.T) {
+	dir, ref := cluster(t, "oom_task")
+	without := withMetrics(t, dir, ref, nil)
+	down := &noMetrics{}
+	r := withMetrics(t, dir, ref, down)
+	if len(r.Findings) != len(without.Findings) || r.Findings[0].Title != without.Findings[0].Title || len(r.Findings[0].Evidence) != len(without.Findings[0].Evidence) {
+		t.Errorf("findings %+v, without metrics %+v", r.Findings, without.Findings)
+	}
+	if down.asked != 1 || !r.Partial() || !strings.Contains(strings.Join(r.Missing, "\n"), "stored metrics") {
+		t.Errorf("asked %d times; partial %v; missing %q", down.asked, r.Partial(), r.Missing)
+	}
+	writeIndexWith(t, dir, ref, false, down)
+	if _, err := os.Stat(keptFile(dir, ref)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the report was kept: %v", err)
+	}
+	writeIndexWith(t, dir, ref, false, stored(t, dir))
+	if kept, err := os.ReadFile(keptFile(dir, ref)); err != nil || !bytes.Contains(kept, []byte(`"source":"metric"`)) {
+		t.Errorf("the report is not kept with what metrics say: %v", err)
+	}
+	if without.Partial() || len(without.Missing) > 0 {
+		t.Errorf("without metrics: missing %q", without.Missing)
+	}
+}
