@@ -150,7 +150,7 @@ func (c *Catalog) entry(ref layout.Session, marked time.Time) Entry {
 	}
 	if e.Start.IsZero() {
 		var ok bool
-		if e.Start, ok = startOf(ref.Name); !ok {
+		if e.Start, ok = layout.NamedStart(ref.Name); !ok {
 			e.Start = marked
 		}
 	}

@@ -53,14 +53,3 @@ func Kind(s string) string {
 	}
 	return ""
 }
-
-// startOf parses the start from a session's name: session_{date}_{time}_{µs}_{pid}, in the head's local time, which is UTC in containers.
-func startOf(sessionName string) (time.Time, bool) {
-	const form = "2006-01-02_15-04-05"
-	rest := strings.TrimPrefix(sessionName, "session_")
-	if len(rest) < len(form) {
-		return time.Time{}, false
-	}
-	t, err := time.Parse(form, rest[:len(form)])
-	return t, err == nil
-}

@@ -1,0 +1,228 @@
+// Package packs stores what is known of ended sessions, so that a list of a million of them is read from some thousand objects.
+//
+// A pack is a Parquet file with a row for each session. It belongs to the day that the sessions' names tell, and has a number: packs are only
+// created, under the next number that is free, so of several writers one gets it and the others look what it wrote. A session may have
+// several rows, in one pack or several: Merge says what they mean together, in any order. So nothing is lost or doubled by two writers, by
+// packs that were joined but not removed, or by the same facts told twice.
+//
+// Packs are derived. Without one, its sessions are described again from their own objects and packed anew. All that is read of a
+// pack is outside input.
+package packs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Facts are what is known of one session that has ended: a row of a pack. What is not known is distinct from what there is none of: unknown
+// are a zero time, an empty text, and nil.
+type Facts struct {
+	Ref layout.Session
+	// Seen is when this was found out, which decides between two rows of a session.
+	Seen time.Time
+
+	OwnerKind  string // RayCluster, RayJob or RayService
+	OwnerName  string // of what the user created, for a RayCluster its own name
+	RayVersion string // "2.60.0"
+	Start      time.Time
+	End        time.Time
+	LastWrite  time.Time // when the newest object was stored
+	Bytes      int64     // of all stored objects
+	Objects    int
+	Nodes      int // in the session's life, dead ones included; 0: not known
+
+	// Outcome is failed, succeeded, stopped or unfinished; Cause is the first error in one line. Known where findings are kept.
+	Outcome, Cause string
+	// Findings are those kept, the first cause first; empty but not nil if there are none.
+	Findings []Finding
+	// Jobs are drivers and submissions as Ray's last answer told of them; empty but not nil if there were none.
+	Jobs  []Job
+	Hours *Hours
+	// Labels are those of the RayCluster; empty but not nil if there are none.
+	Labels map[string]string
+
+	// Text is what searches look in: names, jobs, causes and labels in lower case, separated by newlines. Append makes it of the other fields.
+	Text string
+}
+
+// Job is a driver, a submission, or both.
+type Job struct {
+	ID         string `json:"id,omitempty"`         // of the driver, in hex
+	Submission string `json:"submission,omitempty"` // "" for a driver that nobody submitted
+	Status     string `json:"status,omitempty"`     // PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED
+	Entrypoint string `json:"entrypoint,omitempty"`
+	Message    string `json:"message,omitempty"` // why it failed, its first bytes
+	User       string `json:"user,omitempty"`    // "user" of the submission's metadata
+	Name       string `json:"name,omitempty"`    // "job_name" or "name" of the submission's metadata
+	Start      int64  `json:"start,omitempty"`   // Unix milliseconds, 0: not known
+	End        int64  `json:"end,omitempty"`
+}
+
+// Finding is one that was kept of a session.
+type Finding struct {
+	Kind     string `json:"kind"`
+	Severity string `json:"severity"` // error, warning or info
+	// Signature is the same for the same failure in other sessions: the title without what is of this one, such as IDs and numbers.
+	Signature string `json:"signature"`
+	Title     string `json:"title"`
+	Count     int    `json:"count"`
+}
+
+// Hours are sums over the session's nodes, of the time that each was alive.
+type Hours struct {
+	Node   float64 `json:"node"`
+	CPU    float64 `json:"cpu"`    // CPUs that the nodes offered to Ray, times hours; so are the next two
+	GPU    float64 `json:"gpu"`    //
+	Memory float64 `json:"memory"` // GiB
+	// Used is what of these was in use, by the hardware figures; nil: not known.
+	Used *Used `json:"used,omitempty"`
+}
+
+// Used is the part of a session's Hours that was in use.
+type Used struct {
+	CPU    float64 `json:"cpu"`
+	GPU    float64 `json:"gpu"`
+	Memory float64 `json:"memory"` // GiB
+}
+
+// Bounds of what is written of one session. What is beyond is cut off.
+const (
+	maxJobs     = 200
+	maxFindings = 50
+	maxLabels   = 64
+	maxShort    = 300     // bytes of an entrypoint, a message, a title, a name
+	maxSearch   = 4 << 10 // bytes of Text
+)
+
+// Merge tells what two rows of the same session mean together: what was seen later counts, and where that knows nothing and nothing
+// was stored in between, the earlier one.
+func Merge(a, b Facts) Facts {
+	if a.Seen.Before(b.Seen) || a.Seen.Equal(b.Seen) && a.known() < b.known() {
+		a, b = b, a
+	}
+	if !a.LastWrite.Equal(b.LastWrite) {
+		return a
+	}
+	text := false
+	if a.Outcome == "" && b.Outcome != "" {
+		a.Outcome, a.Cause, a.Findings, text = b.Outcome, b.Cause, b.Findings, true
+	}
+	if a.Jobs == nil && b.Jobs != nil {
+		a.Jobs, text = b.Jobs, true
+	}
+	if a.Labels == nil && b.Labels != nil {
+		a.Labels, text = b.Labels, true
+	}
+	if a.Hours == nil {
+		a.Hours = b.Hours
+	}
+	if text && len(b.Text) > len(a.Text) {
+		a.Text = b.Text
+	}
+	return a
+}
+
+// known counts the parts that are known, to decide between rows of the same moment.
+func (f *Facts) known() (n int) {
+	for _, known := range []bool{f.Outcome != "", f.Jobs != nil, f.Hours != nil, f.Labels != nil} {
+		if known {
+			n++
+		}
+	}
+	return n
+}
+
+// bounded cuts facts to what is written of them, and makes Text. Slices are not changed in place.
+func (f Facts) bounded() Facts {
+	f.Seen, f.Start, f.End, f.LastWrite = millis(f.Seen), millis(f.Start), millis(f.End), millis(f.LastWrite)
+	f.OwnerKind, f.OwnerName, f.RayVersion = short(f.OwnerKind), short(f.OwnerName), short(f.RayVersion)
+	f.Outcome, f.Cause = short(f.Outcome), short(f.Cause)
+	f.Jobs = slices.Clone(f.Jobs[:min(len(f.Jobs), maxJobs)])
+	for i := range f.Jobs {
+		j := &f.Jobs[i]
+		for _, text := range []*string{&j.ID, &j.Submission, &j.Status, &j.Entrypoint, &j.Message, &j.User, &j.Name} {
+			*text = short(*text)
+		}
+	}
+	f.Findings = slices.Clone(f.Findings[:min(len(f.Findings), maxFindings)])
+	for i := range f.Findings {
+		g := &f.Findings[i]
+		for _, text := range []*string{&g.Kind, &g.Severity, &g.Signature, &g.Title} {
+			*text = short(*text)
+		}
+	}
+	if f.Labels != nil {
+		labels := make(map[string]string, min(len(f.Labels), maxLabels))
+		for _, name := range slices.Sorted(maps.Keys(f.Labels))[:min(len(f.Labels), maxLabels)] {
+			labels[short(name)] = short(f.Labels[name])
+		}
+		f.Labels = labels
+	}
+	f.Text = f.search()
+	return f
+}
+
+// search makes Text. What people look for first comes first, in case it is cut off.
+func (f *Facts) search() string {
+	var b strings.Builder
+	add := func(texts ...string) {
+		for _, text := range texts {
+			if text != "" && b.Len() < maxSearch {
+				b.WriteString(strings.ToLower(text))
+				b.WriteByte('\n')
+			}
+		}
+	}
+	for i := range f.Jobs {
+		add(f.Jobs[i].Submission, f.Jobs[i].Name, f.Jobs[i].User, f.Jobs[i].ID, f.Jobs[i].Entrypoint)
+	}
+	add(f.Cause)
+	for i := range f.Findings {
+		add(f.Findings[i].Kind, f.Findings[i].Title)
+	}
+	for i := range f.Jobs {
+		add(f.Jobs[i].Message)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
+		add(name + "=" + f.Labels[name])
+	}
+	return cut(b.String(), maxSearch)
+}
+
+// size is about how many bytes of memory the facts take.
+func (f *Facts) size() int {
+	n := 512 + len(f.Text) + len(f.Cause)
+	for i := range f.Jobs {
+		n += 128 + len(f.Jobs[i].Submission) + len(f.Jobs[i].Entrypoint) + len(f.Jobs[i].Message) + len(f.Jobs[i].User) + len(f.Jobs[i].Name)
+	}
+	for i := range f.Findings {
+		n += 80 + len(f.Findings[i].Signature) + len(f.Findings[i].Title)
+	}
+	for name, value := range f.Labels {
+		n += 64 + len(name) + len(value)
+	}
+	return n
+}
+
+// millis is a time as packs have it.
+func millis(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}
+
+// short cuts a text to one line of valid UTF-8.
+func short(text string) string {
+	text = cut(text, maxShort)
+	if strings.ContainsAny(text, "\r\n\t") {
+		text = strings.Join(strings.Fields(text), " ")
+	}
+	return text
+}
+
+func cut(text string, bytes int) string { return strings.ToValidUTF8(text[:min(len(text), bytes)], "") }

@@ -1,0 +1,224 @@
+package packs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Packs are those of one root of a store.
+type Packs struct {
+	Store blob.Store
+	Root  string
+}
+
+// Pack is one stored pack.
+type Pack struct {
+	Day time.Time
+	N   int // its number within the day
+	blob.Object
+}
+
+// ErrDamaged is a pack that cannot be used: it is damaged, or larger than packs are.
+var ErrDamaged = errors.New("the pack cannot be used")
+
+// List lists the packs, the newest day first. Other objects below their prefix are passed over.
+func (p Packs) List(ctx context.Context) ([]Pack, error) {
+	return p.list(ctx, layout.PacksPrefix(p.Root))
+}
+
+func (p Packs) list(ctx context.Context, prefix string) ([]Pack, error) {
+	var all []Pack
+	for o, err := range p.Store.List(ctx, prefix, blob.ListOptions{}) {
+		if err != nil {
+			return nil, fmt.Errorf("list the packs of sessions: %w", err)
+		}
+		if day, n, err := layout.ParsePack(p.Root, o.Key); err == nil {
+			all = append(all, Pack{day, n, o})
+		}
+	}
+	slices.SortFunc(all, func(a, b Pack) int { return cmp.Or(b.Day.Compare(a.Day), a.N-b.N) })
+	return all, nil
+}
+
+// Read calls visit with each row of a pack; without details, Findings, Jobs, Hours and Labels are nil. Texts of a row share memory with those of
+// others. The error is os.ErrNotExist if the pack was removed, ErrDamaged if it cannot be used: then visit may have been called all the same.
+func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Facts) error) error {
+	if pack.Size > maxPackBytes {
+		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, errTooLarge)
+	}
+	body, err := p.Store.Get(ctx, pack.Key, 0, pack.Size)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", pack.Key, err)
+	}
+	defer func() { _ = body.Close() }()
+	data := make([]byte, pack.Size)
+	if _, err := io.ReadFull(body, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read %s: %w", pack.Key, err)
+	}
+	var stopped error
+	err = guard.Do(pack.Key, func() error {
+		return decode(data, details, func(f *Facts) error {
+			stopped = visit(f)
+			return stopped
+		})
+	})
+	if err != nil && stopped == nil {
+		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, err)
+	}
+	return err
+}
+
+// maxTries bounds how often Append looks for the next free number.
+const maxTries = 10
+
+// maxRows is the number of rows of one pack.
+const maxRows = 50_000
+
+// Append stores facts of sessions of one day, as far as the packs that other writers stored meanwhile do not hold the same. known are
+// the packs of the day that the caller has read. The error is blob.ErrPermission where packs must not be written.
+func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Facts) error {
+	read := make(map[string]bool)
+	last := 0
+	for _, pack := range known {
+		if pack.Day.Equal(day) {
+			read[pack.Key], last = true, max(last, pack.N)
+		}
+	}
+	left := make([]Facts, len(all))
+	for i := range all {
+		left[i] = all[i].bounded()
+	}
+	for range maxTries {
+		if len(left) == 0 {
+			return nil
+		}
+		part := left[:min(len(left), maxRows)]
+		data, err := encode(part)
+		if err != nil {
+			return err
+		}
+		last++
+		err = p.Store.Create(ctx, layout.PackKey(p.Root, day, last), bytes.NewReader(data))
+		if err == nil {
+			left = left[len(part):]
+			continue
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("store a pack of sessions: %w", err)
+		}
+		packs, err := p.list(ctx, layout.PackDayPrefix(p.Root, day))
+		if err != nil {
+			return err
+		}
+		for _, pack := range packs {
+			last = max(last, pack.N)
+			if !read[pack.Key] {
+				read[pack.Key] = true
+				if left, err = p.without(ctx, pack, left); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return fmt.Errorf("store a pack of sessions of %s: other writers took every number", day.Format(time.DateOnly))
+}
+
+// without leaves out facts that a pack tells too.
+func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, error) {
+	told := make(map[layout.Session]Facts)
+	for i := range all {
+		told[all[i].Ref] = Facts{}
+	}
+	err := p.Read(ctx, pack, false, func(f *Facts) error {
+		if _, ok := told[f.Ref]; ok {
+			told[f.Ref] = *f
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(f Facts) bool {
+		other := told[f.Ref]
+		return other.LastWrite.Equal(f.LastWrite) && !other.Seen.IsZero() && other.Outcome == f.Outcome && other.Text == f.Text && other.Bytes == f.Bytes
+	}), nil
+}
+
+// maxJoined bounds the memory of the facts of a day, in bytes; packs of more are left as they are.
+const maxJoined = 256 << 20
+
+// Join makes one pack of all those of a day, and removes these. Sessions that are gone are left out. Of packs that are not of this version or
+// damaged, the damaged ones are removed. If another writer is at work on the day nothing is done, nor if there is nothing to do.
+func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session) bool) error {
+	packs, err := p.list(ctx, layout.PackDayPrefix(p.Root, day))
+	if err != nil {
+		return err
+	}
+	rows := make(map[layout.Session]Facts)
+	var remove []Pack
+	var held int // bytes
+	for _, pack := range packs {
+		err := p.Read(ctx, pack, true, func(f *Facts) error {
+			if gone(f.Ref) {
+				return nil
+			}
+			joined := f.bounded()
+			if before, ok := rows[f.Ref]; ok {
+				joined = Merge(before, joined)
+			}
+			if held += joined.size(); len(rows) >= maxRows || held > maxJoined {
+				return errTooLarge
+			}
+			rows[f.Ref] = joined
+			return nil
+		})
+		switch {
+		case errors.Is(err, os.ErrNotExist) || errors.Is(err, errTooLarge):
+			return nil // another writer joins them, or they are many
+		case errors.Is(err, errVersion):
+			continue
+		case err != nil && !errors.Is(err, ErrDamaged):
+			return err
+		}
+		remove = append(remove, pack)
+	}
+	if len(remove) == 0 {
+		return nil
+	}
+	if len(rows) > 0 {
+		all := make([]Facts, 0, len(rows))
+		for _, f := range rows {
+			all = append(all, f.bounded())
+		}
+		slices.SortFunc(all, func(a, b Facts) int {
+			return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Ref.String(), b.Ref.String()))
+		})
+		data, err := encode(all)
+		if err != nil {
+			return err
+		}
+		key := layout.PackKey(p.Root, day, packs[len(packs)-1].N+1)
+		if err := p.Store.Create(ctx, key, bytes.NewReader(data)); errors.Is(err, os.ErrExist) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("store a pack of sessions: %w", err)
+		}
+	}
+	for _, pack := range remove {
+		if err := p.Store.Delete(ctx, pack.Key); err != nil {
+			return fmt.Errorf("remove a pack that was joined: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package packs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+var day = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+
+// sample is what is known of the n-th session of the day.
+func sample(n int) Facts {
+	start := day.Add(time.Duration(n) * time.Minute)
+	return Facts{
+		Ref:       layout.Session{Namespace: "default", Cluster: fmt.Sprintf("lab-%d", n%7), Name: start.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_1", n)},
+		Seen:      start.Add(2 * time.Hour),
+		OwnerKind: "RayJob", OwnerName: "nightly", RayVersion: "2.60.0", Start: start, End: start.Add(time.Hour), LastWrite: start.Add(time.Hour),
+		Bytes: 1 << 40, Objects: 12, Nodes: 3,
+	}
+}
+
+// detailed is a sample with everything known.
+func detailed(n int) Facts {
+	f := sample(n)
+	f.Outcome, f.Cause = "failed", "Task train failed: ValueError: Bad <shape>"
+	f.Findings = []Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed Task train failed", Title: f.Cause, Count: 3}}
+	f.Jobs = []Job{{ID: "01000000", Submission: "raysubmit_ABC", Status: "FAILED", Entrypoint: "python Train.py", Message: "exit 1", User: "ana", Start: 1, End: 2}}
+	f.Hours = &Hours{Node: 3, CPU: 24, GPU: 1.5, Memory: 96, Used: &Used{CPU: 2}}
+	f.Labels = map[string]string{"team": "Search"}
+	return f
+}
+
+func open(t testing.TB) Packs {
+	t.Helper()
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Packs{Store: store, Root: "log"}
+}
+
+func (p Packs) mustList(t testing.TB) []Pack {
+	t.Helper()
+	all, err := p.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// read merges what all packs tell; packs that cannot be used are passed over.
+func (p Packs) read(t testing.TB, details bool) map[layout.Session]Facts {
+	t.Helper()
+	rows := make(map[layout.Session]Facts)
+	for _, pack := range p.mustList(t) {
+		err := p.Read(t.Context(), pack, details, func(f *Facts) error {
+			if before, ok := rows[f.Ref]; ok {
+				rows[f.Ref] = Merge(before, *f)
+			} else {
+				rows[f.Ref] = *f
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, ErrDamaged) {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
+
+func TestUnknownIsNotNone(t *testing.T) {
+	p := open(t)
+	unknown, none, all := sample(1), sample(2), detailed(3)
+	none.Findings, none.Jobs, none.Hours, none.Labels = []Finding{}, []Job{}, &Hours{}, map[string]string{}
+	unnamed := Facts{Ref: layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-20_x"}}
+	written := []Facts{unknown, none, all, unnamed}
+	if err := p.Append(t.Context(), day, nil, written); err != nil {
+		t.Fatal(err)
+	}
+	rows := p.read(t, true)
+	for _, want := range written {
+		got := rows[want.Ref]
+		want.Text = got.Text
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	}
+	if text := rows[all.Ref].Text; !strings.Contains(text, "raysubmit_abc\nana\n01000000\npython train.py\n") || !strings.Contains(text, "bad <shape>") || !strings.Contains(text, "team=search") {
+		t.Errorf("searches look in %q", text)
+	}
+	brief := p.read(t, false)[all.Ref]
+	if brief.Text != rows[all.Ref].Text || brief.Outcome != "failed" || brief.Jobs != nil || brief.Hours != nil {
+		t.Errorf("without details: %+v", brief)
+	}
+}
+
+func TestMergeIsTheSameInAnyOrder(t *testing.T) {
+	early, late := detailed(1), sample(1)
+	late.Seen, late.Bytes = early.Seen.Add(time.Hour), 7
+	if a, b := Merge(early, late), Merge(late, early); !reflect.DeepEqual(a, b) || a.Bytes != 7 || a.Outcome != "failed" || len(a.Jobs) != 1 || a.Hours == nil || a.Labels == nil {
+		t.Errorf("a later look that knows less: %+v, or %+v", a, b)
+	}
+	late.LastWrite = late.LastWrite.Add(time.Minute)
+	if a := Merge(early, late); a.Outcome != "" || a.Jobs != nil {
+		t.Errorf("what was known before something was stored: %+v", a)
+	}
+}
+
+func TestWritersOfADay(t *testing.T) {
+	p := open(t)
+	if err := p.Append(t.Context(), day, nil, []Facts{sample(1), sample(2)}); err != nil {
+		t.Fatal(err)
+	}
+	// A second writer knows of no packs. It finds the number taken, and stores what the other did not.
+	if err := p.Append(t.Context(), day, nil, []Facts{sample(2), sample(3), detailed(1)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Append(t.Context(), day, nil, []Facts{sample(3)}); err != nil {
+		t.Fatal(err)
+	}
+	packs := p.mustList(t)
+	if len(packs) != 2 || packs[0].N != 1 || packs[1].N != 2 {
+		t.Fatalf("packs %v", packs)
+	}
+	if rows := p.read(t, false); len(rows) != 3 || rows[sample(1).Ref].Outcome != "failed" {
+		t.Errorf("rows %v", rows)
+	}
+	gone := sample(3).Ref
+	if err := p.Join(t.Context(), day, func(ref layout.Session) bool { return ref == gone }); err != nil {
+		t.Fatal(err)
+	}
+	rows := p.read(t, true)
+	if left := p.mustList(t); len(left) != 1 || left[0].N != 3 || len(rows) != 2 || len(rows[sample(1).Ref].Jobs) != 1 {
+		t.Errorf("joined: %v, rows %v", left, rows)
+	}
+	// A day without sessions has no packs.
+	if err := p.Join(t.Context(), day, func(layout.Session) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if left := p.mustList(t); len(left) != 0 {
+		t.Errorf("packs of no sessions: %v", left)
+	}
+}
+
+// busy is a store in which another writer takes each number first.
+type busy struct {
+	blob.Store
+	left int
+}
+
+func (b *busy) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	if b.left > 0 {
+		b.left--
+		data, err := encode([]Facts{sample(100 + b.left)})
+		if err != nil {
+			return err
+		}
+		if err := b.Store.Create(ctx, key, bytes.NewReader(data)); err != nil {
+			return err
+		}
+	}
+	return b.Store.Create(ctx, key, body)
+}
+
+func TestJoinGivesWayToAnotherWriter(t *testing.T) {
+	p := open(t)
+	for n := range 3 {
+		if err := p.Append(t.Context(), day, p.mustList(t), []Facts{sample(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	contended := Packs{Store: &busy{Store: p.Store, left: 1}, Root: p.Root}
+	if err := contended.Join(t.Context(), day, func(layout.Session) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if rows := p.read(t, false); len(rows) != 4 || len(p.mustList(t)) != 4 {
+		t.Errorf("%d rows in %d packs", len(rows), len(p.mustList(t)))
+	}
+	contended.Store = &busy{Store: p.Store, left: 3}
+	if err := contended.Append(t.Context(), day, nil, []Facts{sample(50)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := p.read(t, false)[sample(50).Ref]; !ok {
+		t.Error("what was appended beside busy writers is not there")
+	}
+}
+
+func TestDamagedPacks(t *testing.T) {
+	p := open(t)
+	if err := p.Append(t.Context(), day, nil, []Facts{detailed(1)}); err != nil {
+		t.Fatal(err)
+	}
+	whole := p.mustList(t)[0]
+	body, err := p.Store.Get(t.Context(), whole.Key, 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(body)
+	_ = body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, damaged := range [][]byte{nil, []byte("PAR1"), data[:len(data)/2], data[len(data)/2:], bytes.Repeat([]byte{0xff}, 100)} {
+		if err := p.Store.Create(t.Context(), layout.PackKey(p.Root, day, 2+n), bytes.NewReader(damaged)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows := p.read(t, true); len(rows) != 1 {
+		t.Errorf("rows beside damaged packs: %v", rows)
+	}
+	if err := p.Join(t.Context(), day, func(layout.Session) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if left := p.mustList(t); len(left) != 1 || len(p.read(t, true)) != 1 {
+		t.Errorf("damaged packs stay: %v", left)
+	}
+	if err := p.Read(t.Context(), whole, false, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a pack that was removed: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, facts := range [][]Facts{nil, {sample(1)}, {detailed(1).bounded(), sample(2)}} {
+		data, err := encode(facts)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, details := range []bool{false, true} {
+			_ = decode(data, details, func(got *Facts) error {
+				again := got.bounded()
+				if _, err := rowOf(&again); err != nil {
+					t.Errorf("what was read cannot be written: %v", err)
+				}
+				if got.Ref.Check() != nil {
+					t.Errorf("a session %v", got.Ref)
+				}
+				return nil
+			})
+		}
+	})
+}

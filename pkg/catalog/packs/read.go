@@ -1,0 +1,179 @@
+package packs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/index/tablefile"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Bounds of what is read.
+const (
+	maxPackBytes  = 64 << 20 // of a pack as it is stored
+	maxGroupBytes = 64 << 20 // of the columns of a row group, uncompressed
+	maxFooter     = 4 << 20  // memory
+	maxGroupRows  = 4 * groupRows
+	maxText       = 1 << 10 // bytes of a short text
+	maxDetail     = 1 << 20 // bytes of JSON
+	maxNumber     = 1 << 53
+)
+
+// latest is the last moment that a pack may name: Go's times beyond cannot be written as JSON.
+var latest = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+
+var (
+	errTooLarge = errors.New("it is larger than a pack may be")
+	errVersion  = errors.New("it is of another version")
+)
+
+// decode calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. What the Facts hold is of memory that
+// all rows of a row group share: callers clone what they keep of few of them.
+func decode(data []byte, details bool, visit func(*Facts) error) error {
+	size := int64(len(data))
+	n, err := tablefile.FooterSize(data[max(0, len(data)-tablefile.TailBytes):], size)
+	if err != nil {
+		return err
+	}
+	end := size - int64(tablefile.TailBytes)
+	var footer int64
+	file, err := tablefile.Parse(data[end-n:end], size, func(n int64) error {
+		if footer += n; footer > maxFooter {
+			return errTooLarge
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if version, _ := file.Lookup(versionKey); version != formatVersion {
+		return errVersion
+	}
+	texts := textColumns
+	if !details {
+		texts = texts[:briefTexts]
+	}
+	var columns []int
+	for _, name := range append(texts[:len(texts):len(texts)], numberColumns...) {
+		i := file.ColumnIndex(name)
+		if i < 0 {
+			return fmt.Errorf("%w: there is no column %s", tablefile.ErrMalformed, name)
+		}
+		columns = append(columns, i)
+	}
+	for g := range file.Groups {
+		if err := decodeGroup(&file.Groups[g], data, columns, len(texts), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decodeGroup reads a row group. The first texts of its columns are texts, the others numbers.
+func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visit func(*Facts) error) error {
+	if g.Rows > maxGroupRows {
+		return errTooLarge
+	}
+	var plain int64
+	for _, column := range columns {
+		if plain += g.Chunks[column].Plain; plain > maxGroupBytes || plain < 0 {
+			return errTooLarge
+		}
+	}
+	text := make([]textColumn, texts)
+	numbers := make([][]int64, len(columns)-texts)
+	for i, column := range columns {
+		c := &g.Chunks[column]
+		var err error
+		if i < texts {
+			err = text[i].read(c, data[c.From:c.To], g.Rows)
+		} else {
+			numbers[i-texts], err = c.Int64s(data[c.From:c.To], make([]int64, 0, g.Rows))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i := range g.Rows {
+		var f Facts
+		if err := f.set(i, text, numbers); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+		if err := visit(&f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textColumn is a column of texts in one string.
+type textColumn struct {
+	all  string
+	ends []uint32
+}
+
+func (t *textColumn) read(c *tablefile.Chunk, data []byte, rows int) error {
+	t.ends = make([]uint32, 0, rows)
+	var all []byte
+	err := c.Bytes(data, func(text []byte, ends []uint32) {
+		base := uint32(len(all))
+		all = append(all, text...)
+		for _, end := range ends {
+			t.ends = append(t.ends, base+end)
+		}
+	})
+	t.all = string(all)
+	return err
+}
+
+func (t *textColumn) at(row int) string {
+	from := uint32(0)
+	if row > 0 {
+		from = t.ends[row-1]
+	}
+	return t.all[from:t.ends[row]]
+}
+
+// set takes a row. It has the columns of textColumns, with or without details, and numberColumns.
+func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
+	if f.Ref, err = layout.ParseMarker(markerRoot, text[0].at(row)); err != nil {
+		return err
+	}
+	for i, into := range []*string{&f.OwnerKind, &f.OwnerName, &f.RayVersion, &f.Outcome, &f.Cause, &f.Text} {
+		*into = text[i+1].at(row)
+		if len(*into) > maxText && into != &f.Text || len(*into) > maxSearch {
+			return errTooLarge
+		}
+	}
+	for i, into := range []*time.Time{&f.Start, &f.End, &f.LastWrite, &f.Seen} {
+		if ms := numbers[i][row]; ms < 0 || ms >= latest {
+			return fmt.Errorf("%w: a time of %d ms", tablefile.ErrMalformed, ms)
+		}
+		*into = timeOf(numbers[i][row])
+	}
+	f.Bytes = numbers[4][row]
+	f.Objects, f.Nodes = int(numbers[5][row]), int(numbers[6][row])
+	for _, n := range []int64{f.Bytes, int64(f.Objects), int64(f.Nodes)} {
+		if n < 0 || n > maxNumber {
+			return fmt.Errorf("%w: a size of %d", tablefile.ErrMalformed, n)
+		}
+	}
+	if len(text) == briefTexts {
+		return nil
+	}
+	for i, into := range []any{&f.Findings, &f.Jobs, &f.Hours, &f.Labels} {
+		body := text[briefTexts+i].at(row)
+		if len(body) > maxDetail {
+			return errTooLarge
+		}
+		if err := json.Unmarshal([]byte(body), into); err != nil {
+			return fmt.Errorf("%w: %w", tablefile.ErrMalformed, err)
+		}
+	}
+	if len(f.Findings) > maxFindings || len(f.Jobs) > maxJobs || len(f.Labels) > maxLabels {
+		return errTooLarge
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package packs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// formatVersion changes when rows mean something else. New columns do not need another.
+const (
+	formatVersion = "1"
+	versionKey    = "rayhistory.packs"
+)
+
+// groupRows is the number of rows of a row group: what is decoded at a time.
+const groupRows = 20_000
+
+// row is Facts as Parquet has them. Parts that are lists are JSON, null where they are not known. Columns have neither NULLs nor dictionaries,
+// for package tablefile reads them.
+type row struct {
+	Namespace  string `parquet:"namespace,zstd"`
+	Cluster    string `parquet:"cluster,zstd"`
+	Session    string `parquet:"session,zstd"`
+	OwnerKind  string `parquet:"owner_kind,zstd"`
+	OwnerName  string `parquet:"owner_name,zstd"`
+	RayVersion string `parquet:"ray_version,zstd"`
+	StartTime  int64  `parquet:"start_time,zstd,timestamp(millisecond)"`
+	EndTime    int64  `parquet:"end_time,zstd,timestamp(millisecond)"`
+	LastWrite  int64  `parquet:"last_write,zstd,timestamp(millisecond)"`
+	Seen       int64  `parquet:"seen,zstd,timestamp(millisecond)"`
+	Bytes      int64  `parquet:"bytes,zstd"`
+	Objects    int64  `parquet:"objects,zstd"`
+	Nodes      int64  `parquet:"nodes,zstd"`
+	Outcome    string `parquet:"outcome,zstd"`
+	Cause      string `parquet:"cause,zstd"`
+	Findings   string `parquet:"findings,zstd"`
+	Jobs       string `parquet:"jobs,zstd"`
+	Hours      string `parquet:"hours,zstd"`
+	Labels     string `parquet:"labels,zstd"`
+	Search     string `parquet:"search,zstd"`
+	Layout     string `parquet:"layout,zstd"` // the marker's key below the root, from which the session's objects are found
+}
+
+// The columns, in the order in which a reader asks for them. Those of details are read only for whole rows.
+var (
+	textColumns = []string{
+		"layout", "owner_kind", "owner_name", "ray_version", "outcome", "cause", "search", // of every row
+		"findings", "jobs", "hours", "labels", // details
+	}
+	numberColumns = []string{"start_time", "end_time", "last_write", "seen", "bytes", "objects", "nodes"}
+)
+
+const briefTexts = 7 // of textColumns
+
+// encode makes a pack of facts, which are bounded.
+func encode(all []Facts) ([]byte, error) {
+	var buf bytes.Buffer
+	out := parquet.NewGenericWriter[row](&buf, parquet.CreatedBy("rayhistory", "", ""), parquet.KeyValueMetadata(versionKey, formatVersion), parquet.MaxRowsPerRowGroup(groupRows))
+	for i := range all {
+		r, err := rowOf(&all[i])
+		if err != nil {
+			return nil, err
+		}
+		if _, err := out.Write([]row{r}); err != nil {
+			return nil, err
+		}
+	}
+	if err := out.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+func rowOf(f *Facts) (r row, err error) {
+	r = row{
+		Namespace: f.Ref.Namespace, Cluster: f.Ref.Cluster, Session: f.Ref.Name, OwnerKind: f.OwnerKind, OwnerName: f.OwnerName, RayVersion: f.RayVersion,
+		StartTime: unixMilli(f.Start), EndTime: unixMilli(f.End), LastWrite: unixMilli(f.LastWrite), Seen: unixMilli(f.Seen),
+		Bytes: f.Bytes, Objects: int64(f.Objects), Nodes: int64(f.Nodes), Outcome: f.Outcome, Cause: f.Cause, Search: f.Text,
+		Layout: layout.MarkerKey(markerRoot, f.Ref),
+	}
+	for _, part := range []struct {
+		text  *string
+		value any
+	}{{&r.Findings, f.Findings}, {&r.Jobs, f.Jobs}, {&r.Hours, f.Hours}, {&r.Labels, f.Labels}} {
+		if *part.text, err = jsonText(part.value); err != nil {
+			return r, fmt.Errorf("pack %s: %w", f.Ref, err)
+		}
+	}
+	return r, nil
+}
+
+// markerRoot stands for the root in the column "layout": packs may be copied below another.
+const markerRoot = "log"
+
+func jsonText(v any) (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

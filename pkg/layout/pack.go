@@ -1,0 +1,61 @@
+package layout
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A pack holds what is known of sessions that ended, those of a day together. Packs are derived and lie where only the history server needs
+// the right to write: no cluster's name and namespace without a "_" is called "packs".
+
+const (
+	dayFormat  = time.DateOnly
+	packDigits = 6
+)
+
+// PacksPrefix is what the keys of all packs start with.
+func PacksPrefix(root string) string { return root + "/index/packs/" }
+
+// PackDayPrefix is what the keys of a day's packs start with. The folder has the form that readers of Parquet know as Hive partitions.
+func PackDayPrefix(root string, day time.Time) string {
+	return PacksPrefix(root) + "day=" + day.UTC().Format(dayFormat) + "/"
+}
+
+// PackKey is the n-th pack of a day.
+func PackKey(root string, day time.Time, n int) string {
+	return fmt.Sprintf("%s%0*d.parquet", PackDayPrefix(root, day), packDigits, n)
+}
+
+// ParsePack reads the key of a pack.
+func ParsePack(root, key string) (day time.Time, n int, err error) {
+	folder, name, _ := strings.Cut(strings.TrimPrefix(key, PacksPrefix(root)), "/")
+	day, dayErr := time.Parse(dayFormat, strings.TrimPrefix(folder, "day="))
+	n, numberErr := strconv.Atoi(strings.TrimSuffix(name, ".parquet"))
+	if dayErr != nil || numberErr != nil || n < 1 || PackKey(root, day, n) != key {
+		return time.Time{}, 0, fmt.Errorf("%w: %.300q", ErrForeign, key)
+	}
+	return day, n, nil
+}
+
+// NamedStart reads the start from a session's name: session_{date}_{time}_{µs}_{pid}, in the head's local time, which is UTC in containers.
+func NamedStart(sessionName string) (time.Time, bool) {
+	const form = "2006-01-02_15-04-05"
+	rest := strings.TrimPrefix(sessionName, "session_")
+	if len(rest) < len(form) {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(form, rest[:len(form)])
+	return t, err == nil
+}
+
+// PackDay is the day of the packs that a session belongs to: that of its name, for a key must not depend on what is learned later. Names
+// without one are put under 1970-01-01.
+func PackDay(s Session) time.Time {
+	t, ok := NamedStart(s.Name)
+	if !ok || t.Year() < 1970 || t.Year() > 9999 {
+		return time.Unix(0, 0).UTC()
+	}
+	return t.Truncate(24 * time.Hour)
+}
