@@ -24,7 +24,7 @@ func FuzzKept(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	kept := fmt.Appendf(nil, `{"version":%d,"session":"%s","of":"x","outcome":"failed","cause":"load failed","bytes":%d}`+"\n%s\n", keptVersion, ref, len(body), body)
+	kept := fmt.Appendf(nil, `{"version":%d,"session":"%s","of":"x","outcome":"failed","cause":"load failed","bytes":%d}`+"\n%s\n", KeptVersion, ref, len(body), body)
 	memory := budget.New(budget.Options{Bytes: 64 << 20})
 	if _, err := decode(f.Context(), bytes.NewReader(kept), ref, "x", memory); err != nil {
 		f.Fatal(err)

@@ -23,8 +23,8 @@ import (
 // The findings of an ended session are kept in two lines of JSON: a Head, which is all that the list of sessions reads, and the Report. They are
 // outside input like all that is stored: what is damaged, too large, of another version, or of anything but what is stored now is ignored.
 
-// keptVersion changes when the same session would get another report.
-const keptVersion = 2
+// KeptVersion changes when the same session would get another report.
+const KeptVersion = 2
 
 // Bounds of what is kept.
 const (
@@ -65,7 +65,7 @@ func Encode(s *session.Session, r *Report) ([]byte, error) {
 		return nil, fmt.Errorf("the findings of %s have %d bytes, too many to be kept", s.Ref, len(report))
 	}
 	h := Head{
-		Version: keptVersion, Session: s.Ref.String(), Of: request.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
+		Version: KeptVersion, Session: s.Ref.String(), Of: request.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
 		Bytes: int64(len(report)),
 	}
 	head, err := json.Marshal(h)
@@ -113,7 +113,7 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	if err != nil || json.Unmarshal(line, &h) != nil {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
-	if h.Version != keptVersion || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
+	if h.Version != KeptVersion || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
 	h.Cause = shortLine(h.Cause)

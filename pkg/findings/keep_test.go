@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -115,7 +116,7 @@ func TestKept(t *testing.T) {
 		"nothing":                {},
 		"cut in its head":        whole[:line/2],
 		"cut":                    believed[:len(believed)/2],
-		"another version":        inHead(`{"version":2,`, `{"version":0,`),
+		"another version":        inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), `{"version":0,`),
 		"another session":        inHead(`"session":"`+ref.String(), `"session":"x`+ref.String()),
 		"another state":          inHead(`"of":"`, `"of":"0`),
 		"another outcome":        inHead(`"outcome":"failed"`, `"outcome":"running"`),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -27,7 +28,7 @@ func entry(n int) catalog.Entry {
 
 // kept is what is kept of a session that failed.
 func kept(ref layout.Session) string {
-	return fmt.Sprintf(`{"version":1,"session":"%s","of":"x","stored":"%s","outcome":"failed","cause":"oh no","bytes":2}`+"\n{}\n", ref, stored.Format(time.RFC3339))
+	return fmt.Sprintf(`{"version":%d,"session":"%s","of":"x","stored":"%s","outcome":"failed","cause":"oh no","bytes":2}`+"\n{}\n", findings.KeptVersion, ref, stored.Format(time.RFC3339))
 }
 
 // TestRead: what is kept is read once for all who look, of ended sessions only; what was stored since, another session's, and what panics is

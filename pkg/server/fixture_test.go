@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/outcomes"
@@ -150,8 +151,8 @@ func put(t *testing.T, store blob.Creator, key, body string) {
 // putOutcome keeps that a session failed, and why, and has the server know.
 func putOutcome(t *testing.T, o *Options, store blob.Store, ref layout.Session, cause string) {
 	t.Helper()
-	const kept = `{"version":1,"session":"%s","of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"%s","bytes":2}` + "\n{}\n"
-	put(t, store, layout.FindingsKey(root, ref), fmt.Sprintf(kept, ref, cause))
+	const kept = `{"version":%d,"session":"%s","of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"%s","bytes":2}` + "\n{}\n"
+	put(t, store, layout.FindingsKey(root, ref), fmt.Sprintf(kept, findings.KeptVersion, ref, cause))
 	indexes := &index.Opener{Store: store, Root: root, Log: o.Log}
 	o.Outcomes = outcomes.New(indexes.Findings)
 }
