@@ -44,7 +44,7 @@ func operatorCommands(server *pflag.FlagSet) []*cobra.Command {
 	var commands []*cobra.Command
 	for _, add := range []func(*operator) (*cobra.Command, runFunc){
 		listCommand, showCommand, whyCommand, compareCommand, usageCommand, grepCommand, exportCommand, importCommand,
-		exportMetricsCommand, compactCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
+		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
 	} {
 		o := &operator{}
 		cmd, run := add(o)

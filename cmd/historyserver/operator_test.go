@@ -73,6 +73,7 @@ func TestOperatorsDay(t *testing.T) {
 	mustRun(t, "compact", "--all", "--local-dir="+home)
 	mustRun(t, "verify", recorded, "--local-dir="+home)
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--dry-run", "--local-dir="+home)
+	keepAndLetGo(t, home)
 	if _, err := runCommand(t, "rm", recorded, "--local-dir="+home); err == nil || !strings.Contains(err.Error(), "running") {
 		t.Errorf("a session that was written just now is removed: %v", err)
 	}
@@ -82,11 +83,41 @@ func TestOperatorsDay(t *testing.T) {
 	}
 }
 
+// keepAndLetGo pins the session, so that nothing removes it, and shows what rules would do to it.
+func keepAndLetGo(t *testing.T, home string) {
+	t.Helper()
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("rules: [{namespaces: [default], keep: 90d}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := mustRun(t, "rm", "--rules="+rules, "--dry-run", "--quiet=1ns", "--local-dir="+home); !strings.Contains(out, "nothing to remove: none of 1 session has expired") {
+		t.Errorf("rules that keep the session: %s", out)
+	}
+	if out := mustRun(t, "note", recorded, "--pin", "--text=the best run", "--local-dir="+home); !strings.Contains(out, "pinned") || !strings.Contains(out, "the best run") {
+		t.Errorf("note tells %s", out)
+	}
+	if _, err := runCommand(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home); err == nil {
+		t.Error("a pinned session is removed")
+	}
+	if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "-o", "json", "--local-dir="+home); !strings.Contains(out, `"removed": false`) || !strings.Contains(out, `"why": "it is pinned"`) {
+		t.Errorf("of a pinned session rm says %s", out)
+	}
+	if out := mustRun(t, "note", recorded, "--unpin", "--local-dir="+home); strings.Contains(out, recorded+"  pinned") || !strings.Contains(out, "the best run") {
+		t.Errorf("note tells %s", out)
+	}
+	if out := mustRun(t, "rm", "--older-than=1ns", "--dry-run", "--quiet=1ns", "-o", "json", "--local-dir="+home); !strings.Contains(out, `"pinned": false`) || !strings.Contains(out, "it ended") {
+		t.Errorf("rm says %s", out)
+	}
+}
+
 func TestCommandsSayWhatToDo(t *testing.T) {
 	dir := "--local-dir=" + t.TempDir()
 	for want, args := range map[string][]string{
 		"--all":            {"compact", dir},
 		"--older-than":     {"rm", dir},
+		"use one of them":  {"rm", dir, "--older-than=1d", "--rules=x"},
+		"contradict":       {"note", recorded, "--pin", "--unpin", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
+		"name the session": {"note", "--pin", dir},
 		"historyserver ls": {"show", recorded, dir},
 		"--to local-dir":   {"copy", "--all", dir},
 		"want 1.6 or 1.7":  {"copy", "--all", dir, "--to=local-dir=x", "--layout=2"},

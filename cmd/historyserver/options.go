@@ -32,6 +32,8 @@ type serveOptions struct {
 	index           indexOptions
 	compact         bool
 	retention       time.Duration
+	retentionRules  string
+	notes           bool
 	upkeepInterval  time.Duration
 	shutdownTimeout time.Duration
 	dashboard       dashboard.Options
@@ -90,7 +92,9 @@ func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.compact, "compact", false, "join the chunks of ended sessions and of running sessions' past hours; needs permission to write and delete")
 	settings.DurationVar(fs, &o.retention, "retention", 0, "remove sessions that ended at least this long ago, such as 30d; 0: never. Running sessions are never removed")
-	settings.DurationVar(fs, &o.upkeepInterval, "upkeep-interval", time.Hour, "time between two rounds of --compact and --retention")
+	fs.StringVar(&o.retentionRules, "retention-rules", "", "YAML file that says how long sessions are kept, by namespace, cluster and outcome; --retention is for those that no rule is for")
+	fs.BoolVar(&o.notes, "notes", true, "let people who may see a session pin it, which keeps it from being removed, and write a note on it; needs permission to write below notes/")
+	settings.DurationVar(fs, &o.upkeepInterval, "upkeep-interval", time.Hour, "time between two rounds of --compact, --retention and --retention-rules")
 }
 
 func (o *serveOptions) addGrafanaFlags(fs *pflag.FlagSet) {

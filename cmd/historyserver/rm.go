@@ -11,50 +11,127 @@ import (
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
+	"github.com/rayhistory/historyserver/pkg/notes"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 func removeCommand(o *operator) (*cobra.Command, runFunc) {
-	var olderThan time.Duration
-	var dryRun bool
+	var r removal
 	cmd := &cobra.Command{
-		Use:   "rm [--older-than 30d] [--dry-run] [session | namespace/cluster/session]...",
-		Short: "Remove ended sessions by name or by age; running sessions are never removed",
+		Use:   "rm [--older-than 30d | --rules FILE] [--dry-run] [session | namespace/cluster/session]...",
+		Short: "Remove ended sessions by name, age or rules; running and pinned sessions are never removed",
 	}
-	settings.DurationVar(cmd.Flags(), &olderThan, "older-than", 0, "remove only sessions that ended at least this long ago, such as 30d, 2w or 12h; 0: all that are named")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be removed")
-	return cmd, func(ctx context.Context, args []string) error {
-		if len(args) == 0 && olderThan <= 0 {
-			return errors.New("name the sessions to remove, or use --older-than=30d for all that ended at least that long ago; --dry-run shows which")
-		}
-		entries, err := o.described(ctx, args)
-		if err != nil {
-			return err
-		}
-		var due []catalog.Entry
-		now := time.Now()
-		for _, e := range entries {
-			switch {
-			case retention.Due(e, olderThan, now):
-				due = append(due, e)
-			case len(args) > 0 && olderThan <= 0:
-				return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait for --quiet=%s", e.Ref, o.quiet)
-			}
-		}
-		if len(due) == 0 && o.output == "table" {
-			_, err := fmt.Fprintf(o.out, "nothing to remove: none of %s ended at least %s ago\n", human.Count(len(entries), "session"), (*settings.Duration)(&olderThan))
-			return err
-		}
-		return o.each(ctx, due, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
-			size := fmt.Sprintf("%s, %s", human.Count(e.Objects, "object"), human.Bytes(e.Bytes))
-			if dryRun {
-				return outcome{line: "would remove " + size}, nil
-			}
-			var done progress.Counter
-			defer bar.Follow("removing", &done)()
-			err := retention.Remove(ctx, o.store, o.storage.Root, e.Ref, now.Add(-olderThan), &done)
-			return outcome{line: "removed " + size}, err
-		})
+	settings.DurationVar(cmd.Flags(), &r.olderThan, "older-than", 0, "remove only sessions that ended at least this long ago, such as 30d, 2w or 12h; 0: all that are named")
+	cmd.Flags().StringVar(&r.rules, "rules", "", "file with retention rules, as for the server's --retention-rules: remove only sessions that have expired by them")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only show what would be removed, and why")
+	return cmd, func(ctx context.Context, args []string) error { return r.run(ctx, o, args) }
+}
+
+// removal is what one call of rm is to do.
+type removal struct {
+	olderThan time.Duration
+	rules     string
+	dryRun    bool
+}
+
+func (r *removal) run(ctx context.Context, o *operator, args []string) error {
+	switch {
+	case r.olderThan > 0 && r.rules != "":
+		return errors.New("--older-than and --rules say both when sessions expire: use one of them")
+	case len(args) == 0 && r.olderThan <= 0 && r.rules == "":
+		return errors.New("name the sessions to remove, or use --older-than=30d for all that ended at least that long ago, or --rules; --dry-run shows which")
 	}
+	entries, err := o.described(ctx, args)
+	if err != nil {
+		return err
+	}
+	policy, err := r.policy(ctx, o, entries)
+	if err != nil {
+		return err
+	}
+	named := r.olderThan <= 0 && r.rules == ""
+	var due []catalog.Entry
+	now := time.Now()
+	for _, e := range entries {
+		fate := policy.Of(e, now)
+		switch {
+		case named && !retention.Due(e, 0, now):
+			return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait for --quiet=%s", e.Ref, o.quiet)
+		case named || fate.Due(now) || fate.Pinned && !fate.Expires.IsZero() && fate.Expires.Before(now):
+			due = append(due, e)
+		}
+	}
+	if len(due) == 0 && o.output == "table" {
+		when := "has expired"
+		if r.rules == "" {
+			when = "ended at least " + (*settings.Duration)(&r.olderThan).String() + " ago"
+		}
+		_, err := fmt.Fprintf(o.out, "nothing to remove: none of %s %s\n", human.Count(len(entries), "session"), when)
+		return err
+	}
+	return o.each(ctx, due, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
+		return r.remove(ctx, o, e, policy.Of(e, now), now, bar)
+	})
+}
+
+// policy is what --rules or --older-than says, with the pins and, where rules name them, the outcomes of sessions.
+func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Entry) (*retention.Policy, error) {
+	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Log: o.log})
+	if err := book.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	policy := &retention.Policy{Age: r.olderThan, Note: book.Of}
+	if r.rules == "" {
+		return policy, nil
+	}
+	var err error
+	if policy.Rules, err = retention.ReadRules(r.rules); err != nil {
+		return nil, fmt.Errorf("--rules: %w", err)
+	}
+	known := make(map[layout.Session]string)
+	for i, l := range o.readOutcomes(ctx, entries) {
+		known[entries[i].Ref] = l.Outcome
+	}
+	policy.Outcome = func(e catalog.Entry) string { return known[e.Ref] }
+	return policy, nil
+}
+
+// removed is the result for one session with --output=json.
+type removed struct {
+	Removed bool      `json:"removed"`
+	Pinned  bool      `json:"pinned"`
+	Expired time.Time `json:"expired,omitzero"`
+	Why     string    `json:"why,omitempty"`
+	Objects int       `json:"objects"`
+	Bytes   int64     `json:"bytes"`
+}
+
+func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate retention.Fate, now time.Time, bar *progress.Bar) (outcome, error) {
+	size := fmt.Sprintf("%s, %s", human.Count(e.Objects, "object"), human.Bytes(e.Bytes))
+	if fate.Why != "" {
+		size += ": " + fate.Why
+	}
+	result := removed{Removed: !r.dryRun, Pinned: fate.Pinned, Expired: fate.Expires, Why: fate.Why, Objects: e.Objects, Bytes: e.Bytes}
+	if fate.Pinned {
+		result.Removed = false
+		if named := r.olderThan <= 0 && r.rules == ""; named {
+			return outcome{}, fmt.Errorf("%w: `historyserver note %s --unpin` lets go of it", retention.ErrPinned, e.Ref)
+		}
+		return outcome{line: "kept: it is pinned", result: result}, nil
+	}
+	if r.dryRun {
+		return outcome{line: "would remove " + size, result: result}, nil
+	}
+	var done progress.Counter
+	defer bar.Follow("removing", &done)()
+	limit := now.Add(-r.olderThan)
+	if r.rules != "" {
+		limit = now.Add(-fate.Keep)
+	}
+	if err := retention.Remove(ctx, o.store, o.storage.Root, e.Ref, limit, &done); err != nil {
+		return outcome{}, err
+	}
+	return outcome{line: "removed " + size, result: result}, nil
 }

@@ -21,8 +21,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/notes"
 	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/panels"
 	"github.com/rayhistory/historyserver/pkg/promapi"
@@ -80,6 +82,11 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	defer loader.Close()
 	cache := loader.Cache(sessionload.CacheOptions{MaxBytes: int64(o.cacheMemory), MaxLoads: o.cacheLoads, RefreshEvery: o.cacheRefresh})
 	defer cache.Close()
+	book := notes.NewBook(notes.BookOptions{Store: store, Root: o.storage.Root, Log: log})
+	keep, err := o.retentionPolicy(ends, book)
+	if err != nil {
+		return err
+	}
 	live, allowed, err := o.kubernetes.open(log)
 	if err != nil {
 		return err
@@ -92,7 +99,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Outcomes: ends, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
-		Metrics: databases, PromQL: promQL,
+		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)
 		},
@@ -101,15 +108,40 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if err != nil {
 		return err
 	}
+	book.Start()
+	defer book.Close()
 	sessions.Start()
 	defer sessions.Close()
 	live.Start()
 	defer live.Close()
 	defer upkeep.Start(upkeep.Options{
 		Store: store, Root: o.storage.Root, Sessions: func() []catalog.Entry { return sessions.Known().Entries }, Log: log,
-		Compact: o.compact, Retention: o.retention, Interval: o.upkeepInterval, Quiet: 10 * time.Minute,
+		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: 10 * time.Minute,
 	}).Close()
 	return o.run(ctx, listener, handler, log)
+}
+
+// retentionPolicy says which sessions are removed; nil: none.
+func (o *serveOptions) retentionPolicy(ends *outcomes.Outcomes, book *notes.Book) (*retention.Policy, error) {
+	if o.retention == 0 && o.retentionRules == "" {
+		return nil, nil
+	}
+	policy := &retention.Policy{Age: o.retention, Note: book.Of}
+	if o.retentionRules == "" {
+		return policy, nil
+	}
+	var err error
+	if policy.Rules, err = retention.ReadRules(o.retentionRules); err != nil {
+		return nil, fmt.Errorf("--retention-rules: %w", err)
+	}
+	policy.Outcome = func(e catalog.Entry) string {
+		head, known, _ := ends.Of(e)
+		if !known {
+			return ""
+		}
+		return head.Outcome
+	}
+	return policy, nil
 }
 
 const (

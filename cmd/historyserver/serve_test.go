@@ -50,6 +50,7 @@ func TestSettings(t *testing.T) {
 		{args: []string{"--shutdown-timeout=-1s"}, want: "--shutdown-timeout"},
 		{args: []string{"--max-limit=0"}, want: "--max-limit=0"},
 		{args: []string{"--log-level=loud"}, want: "--log-level"},
+		{args: []string{"--retention=1m"}, want: "--retention=1m"},
 		{args: []string{"--unknown"}, want: "unknown flag"},
 		{environ: []string{"RAYHISTORY_LISTENS=:80"}, want: "RAYHISTORY_LISTENS"},
 		{args: []string{"--storage-root-dir=a", "--ray-root-dir=b"}, want: "contradicts"},

@@ -150,6 +150,19 @@ func CheckLogPath(p string) error {
 // FindingsKey is what is kept of the session's findings, beside the tables of its index.
 func FindingsKey(root string, s Session) string { return IndexPrefix(root, s) + "findings.json" }
 
+// NotesPrefix is what the keys of people's notes on sessions start with.
+func NotesPrefix(root string) string { return root + "/notes/" }
+
+// NoteKey is the note on a session. Like an index it is not below Prefix, where collectors may write.
+func NoteKey(root string, s Session) string {
+	return NotesPrefix(root) + strings.TrimPrefix(MarkerKey(root, s), root+"/")
+}
+
+// ParseNote reads a note's key.
+func ParseNote(root, key string) (Session, error) {
+	return ParseMarker(root, root+"/"+strings.TrimPrefix(key, NotesPrefix(root)))
+}
+
 // ParseObject reads the key of an object of the session s.
 func ParseObject(root string, s Session, key string) (Object, error) {
 	if table, ok := strings.CutPrefix(key, IndexPrefix(root, s)); ok {

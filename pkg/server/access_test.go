@@ -31,6 +31,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	storedmetrics "github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/notes"
 	"github.com/rayhistory/historyserver/pkg/panels"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -113,6 +114,10 @@ func guarded(t *testing.T) (*fixture, *Server) {
 			t.Fatal(err)
 		}
 		o.Access = a
+		withNotes(o, store)
+		if err := o.Notes.Write(t.Context(), ref, notes.Note{Pinned: true, Text: "classified note"}); err != nil {
+			t.Fatal(err)
+		}
 		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)
 		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{
 			Log: silent(), MaxLimit: 10000, Services: metrics.Services{Panels: panels.New(store, root, o.Metrics)},
@@ -224,6 +229,10 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 		// Whether something is there is not told either.
 		{"/namespaces/secret/clusters/none/sessions/latest/api/jobs/a", ann, 403, "", "no such session"},
 		{"/namespaces/secret/clusters/none/sessions/latest/api/jobs/a", bob, 410, "", ""},
+		{"/namespaces/secret/clusters/classified/sessions/latest/api/history/note", bob, 200, "classified note", ""},
+		{"/namespaces/secret/clusters/classified/sessions/latest/note", ann, 403, "", "classified note"},
+		{"/homepage", bob, 200, "classified note", ""},
+		{"/homepage", ann, 200, "lab", "classified note"},
 	} {
 		got := f.ask(t, http.MethodGet, tc.path, asProgram, tc.who)
 		if got.status != tc.status || !strings.Contains(got.body, tc.holds) || tc.lacks != "" && strings.Contains(strings.ToLower(got.body), tc.lacks) {

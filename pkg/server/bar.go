@@ -29,6 +29,7 @@ func (s *Server) withBar(w http.ResponseWriter, r *request, page io.Reader, e ca
 		Base: base(r.Request), Path: web.SessionPath(e.Ref), Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Session: e.Ref.Name,
 		Start: e.Start, End: e.End, Unfinished: web.Unfinished(u),
 	}
+	b.Kept, b.Note = s.barNote(e)
 	if err := errors.Join(b.RenderClock(&clock), b.Render(&bar)); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (s *Server) findingsRoute() dashboard.Route {
 			return
 		}
 		ref := r.Session.Ref
-		web.Write(w, http.StatusOK, web.Findings{Base: base(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Report: report})
+		web.Write(w, http.StatusOK, web.Findings{Base: base(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Notes: s.opts.Notes != nil, Report: report})
 	}}
 }
 

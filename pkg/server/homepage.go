@@ -78,6 +78,9 @@ func (s *Server) row(e catalog.Entry, now time.Time, loads map[layout.Session]se
 	if row.Looking = reading; known {
 		row.Outcome, row.Cause = head.Outcome, head.Cause
 	}
+	if row.Kept, row.Note = s.kept(e), s.opts.Notes.Of(e.Ref).Text; row.Kept == "" && row.Note != "" {
+		row.Kept = "note"
+	}
 	if loaded, ok := s.opts.Sessions.Peek(e.Ref); ok {
 		row.Warnings = loaded.Warnings
 		if !e.Running {

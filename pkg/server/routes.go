@@ -108,6 +108,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
 	s.addCompare(ws)
+	s.addNotes(ws)
 	s.get(ws, "/{"+paramPath+":*}", s.file)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		s.add(ws, method, "/{"+paramPath+":*}", s.write)

@@ -23,7 +23,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/notes"
 	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -45,6 +47,11 @@ type Options struct {
 	Findings FindingsOf
 	// Outcomes know how listed sessions ended; nil: the list does not show it.
 	Outcomes *outcomes.Outcomes
+	// Notes are people's pins and notes on sessions, WriteNotes says whether the server stores them; nil: there are none.
+	Notes      *notes.Book
+	WriteNotes bool
+	// Retention says when sessions expire; nil: never.
+	Retention *retention.Policy
 	// Metrics are those that collectors stored, PromQL what answers queries of them; both nil: there is no such API.
 	Metrics *metrics.Databases
 	PromQL  *promapi.API

@@ -53,6 +53,15 @@ func Do(ctx context.Context, store blob.Store, root string, ref layout.Session, 
 	return errors.Join(err, l.release())
 }
 
+// Held says whether somebody holds the lease of a session, or did and died.
+func Held(ctx context.Context, store blob.Reader, root string, ref layout.Session) (bool, error) {
+	_, err := store.Stat(ctx, Key(root, ref))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // acquire takes the lease; the context it returns ends when the lease is lost.
 func acquire(ctx context.Context, store blob.Store, key string) (context.Context, *lease, error) {
 	l := &lease{store: store, key: key, token: rand.Text(), done: make(chan struct{})}

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
+	"github.com/rayhistory/historyserver/pkg/notes"
 )
 
 // Due says whether a session ended and was last written longer than age ago. A session whose objects are not listed yet is not due.
@@ -26,11 +27,14 @@ func Due(e catalog.Entry, age time.Duration, now time.Time) bool {
 // ErrWritten says that a session is not removed because it was written after the limit.
 var ErrWritten = errors.New("it was written just now")
 
+// ErrPinned says that a session is not removed because somebody pinned it.
+var ErrPinned = errors.New("it is pinned")
+
 // concurrency is how many objects are deleted at a time.
 const concurrency = 16
 
-// Remove deletes all objects of a session. If one was stored after limit, nothing is deleted and the error is ErrWritten. The marker is
-// deleted last, so an interrupted removal still appears in the list and can continue.
+// Remove deletes all objects of a session, the note on it too. If one was stored after limit, or the session is pinned, nothing is deleted and
+// the error is ErrWritten or ErrPinned. The marker is deleted last, so an interrupted removal still appears in the list and can continue.
 func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session, limit time.Time, p *progress.Counter) error {
 	return lease.Do(ctx, store, root, ref, func(ctx context.Context) error {
 		s, err := inventory.List(ctx, store, root, ref)
@@ -39,6 +43,14 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		}
 		if s.LastWrite.After(limit) {
 			return fmt.Errorf("%w, at %s: it may run again", ErrWritten, s.LastWrite.UTC().Format(time.DateTime))
+		}
+		// The lease is taken: who pins the session from now on sees it.
+		note, err := notes.Read(ctx, store, root, ref)
+		switch {
+		case err != nil:
+			return fmt.Errorf("it may be pinned: %w", err)
+		case note.Pinned:
+			return ErrPinned
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(concurrency)
@@ -53,6 +65,9 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 			})
 		}
 		if err := g.Wait(); err != nil {
+			return err
+		}
+		if err := store.Delete(ctx, layout.NoteKey(root, ref)); err != nil {
 			return err
 		}
 		return store.Delete(ctx, layout.MarkerKey(root, ref))

@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/notes"
 )
 
 func TestDue(t *testing.T) {
@@ -65,5 +66,40 @@ func TestRemove(t *testing.T) {
 	}
 	if len(left) != 5 {
 		t.Errorf("left is %q, want what is of %s", left, other)
+	}
+}
+
+// TestPinnedIsNotRemoved, whatever asks for it, and neither is what nobody can tell whether it is pinned. The note goes with the session.
+func TestPinnedIsNotRemoved(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
+	if err := store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour)
+	var p progress.Counter
+	if err := notes.Write(t.Context(), store, "log", ref, notes.Note{Pinned: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(t.Context(), store, "log", ref, later, &p); !errors.Is(err, ErrPinned) {
+		t.Errorf("pinned: %v", err)
+	}
+	if err := store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(t.Context(), store, "log", ref, later, &p); err == nil || !strings.Contains(err.Error(), "may be pinned") {
+		t.Errorf("with a damaged note: %v", err)
+	}
+	if err := notes.Write(t.Context(), store, "log", ref, notes.Note{Text: "let go"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(t.Context(), store, "log", ref, later, &p); err != nil {
+		t.Fatal(err)
+	}
+	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+		t.Errorf("left is %s, %v", o.Key, err)
 	}
 }

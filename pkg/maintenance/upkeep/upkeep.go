@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/compact"
 	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
 )
 
 // Options of an Upkeep. Without Compact and Retention it does nothing.
@@ -27,8 +28,10 @@ type Options struct {
 	Log      logrus.FieldLogger
 	// Compact joins the chunks of ended sessions, and of running sessions' closed hours.
 	Compact bool
-	// Retention is the time from a session's end to its removal; 0 keeps all sessions.
-	Retention time.Duration
+	// Retention says which sessions are removed; nil keeps all sessions.
+	Retention *retention.Policy
+	// Outcomes are read of the sessions that may have expired; nil: none are known.
+	Outcomes *outcomes.Outcomes
 	// Interval is the time between two rounds.
 	Interval time.Duration
 	// Quiet is the time without writes after which a session without an end marker may have ended.
@@ -46,7 +49,7 @@ type Upkeep struct {
 func Start(opts Options) *Upkeep {
 	ctx, stop := context.WithCancel(context.Background())
 	u := &Upkeep{opts: opts, stop: stop}
-	if !opts.Compact && opts.Retention == 0 {
+	if !opts.Compact && opts.Retention == nil {
 		return u
 	}
 	u.done.Go(func() {
@@ -91,9 +94,16 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 // session removes or compacts a session, and says what was done.
 func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time) (string, error) {
 	o := &u.opts
-	if o.Retention > 0 && retention.Due(e, o.Retention, now) {
-		err := retention.Remove(ctx, o.Store, o.Root, e.Ref, now.Add(-o.Retention), &progress.Counter{})
-		return "removed a session that ended at " + human.Time(e.End), err
+	if o.Retention.MayExpire(e, now) {
+		o.Outcomes.Read(ctx, []catalog.Entry{e})
+	}
+	if fate := o.Retention.Of(e, now); fate.Due(now) {
+		limit := now.Add(-fate.Keep)
+		err := retention.Remove(ctx, o.Store, o.Root, e.Ref, limit, &progress.Counter{})
+		if errors.Is(err, retention.ErrPinned) {
+			return "", nil
+		}
+		return "removed a session that ended at " + human.Time(e.End) + ": " + fate.Why, err
 	}
 	if !o.Compact || !e.Described {
 		return "", nil

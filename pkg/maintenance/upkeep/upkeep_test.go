@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 )
 
 // TestUpkeep: a round joins what it may, and removes what ended long ago and is not written.
@@ -44,7 +45,7 @@ func TestUpkeep(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	u := Upkeep{opts: Options{
-		Store: store, Root: "log", Sessions: func() []catalog.Entry { return entries }, Log: log, Compact: true, Retention: 720 * time.Hour, Quiet: 10 * time.Minute,
+		Store: store, Root: "log", Sessions: func() []catalog.Entry { return entries }, Log: log, Compact: true, Retention: &retention.Policy{Age: 720 * time.Hour}, Quiet: 10 * time.Minute,
 	}}
 	u.round(t.Context(), now)
 	stored, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true, Registerer: prometheus.NewRegistry()}).Look(t.Context())

@@ -19,12 +19,13 @@ type Bar struct {
 	Path                        string // of the session, from the server's root
 	Cluster, Namespace, Session string
 	Start, End                  time.Time // End is zero while the session runs
+	Kept, Note                  string    // how long it is kept, such as "expires in 12 days", "pinned" or "pin"; the note on it
 	Unfinished                  string    // what had not ended when the session did, such as "1 job, 5 actors"
 }
 
 var barTemplate = template.Must(template.New("bar").Parse(
 	`<ray-history-bar data-base="{{.Base}}" data-path="{{.Path}}" data-cluster="{{.Cluster}}" data-namespace="{{.Namespace}}" ` +
-		`data-session="{{.Session}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}" data-unfinished="{{.Unfinished}}"></ray-history-bar>` +
+		`data-session="{{.Session}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}" data-unfinished="{{.Unfinished}}" data-kept="{{.Kept}}" data-note="{{.Note}}"></ray-history-bar>` +
 		`<template id="ray-history-bar-style">{{.Style}}</template><script src="{{.Base}}homepage/assets/{{.Script}}"></script>`))
 
 // clockTemplate is the script that stops the dashboard's clock at the session's end. It must be the page's first.

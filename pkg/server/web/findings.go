@@ -12,6 +12,7 @@ import (
 type Findings struct {
 	Base               string // relative address of the server's root
 	Cluster, Namespace string
+	Notes              bool // there is a page with the note on the session
 	*findings.Report
 }
 

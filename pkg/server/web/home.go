@@ -57,6 +57,8 @@ type Row struct {
 	Looking        bool
 	// Comparable says that the cluster has a session before this one.
 	Comparable bool
+	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it, "note"; Note is that.
+	Kept, Note string
 	// Warnings about the session; known of sessions in memory only.
 	Warnings []string
 	// Unfinished is what had not ended when the session did, such as "1 job, 5 actors"; known of sessions in memory only.

@@ -75,6 +75,8 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.cut = make("span", { class: "cut", role: "status", hidden: "" });
     this.removed = make("span", { class: "cut", role: "alert", hidden: "" }, "This session is no longer stored. The page shows what it had loaded.");
     this.findings = make("a", { href: new URL("findings", this.session).href, class: "findings", hidden: "" }, "Findings");
+    const { kept, note } = this.dataset;
+    this.kept = make("a", { href: new URL("note", this.session).href, title: note, ...(kept ? {} : { hidden: "" }) }, kept.charAt(0).toUpperCase() + kept.slice(1));
     this.warnings = make("details", { class: "menu warnings", hidden: "" });
     this.lostNodes = make("details", { class: "menu", hidden: "" });
     shadow.append(
@@ -83,7 +85,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
         make("span", { class: "what", title: `${cluster} in ${namespace}, ${session}` },
           make("span", { class: "wide" }, "Stored session of "), make("b", {}, cluster), make("span", { class: "faint" }, " in " + namespace)),
-        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, ...(this.live ? [] : [make("a", { href: new URL("search", this.session).href }, "Search logs")]), this.replayButton, this.shareButton,
+        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.kept, this.warnings, this.lostNodes, ...(this.live ? [] : [make("a", { href: new URL("search", this.session).href }, "Search logs")]), this.replayButton, this.shareButton,
         make("a", { href: new URL("homepage", this.root).href }, "All sessions")));
   }
 

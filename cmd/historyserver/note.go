@@ -1,0 +1,94 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/notes"
+)
+
+func noteCommand(o *operator) (*cobra.Command, runFunc) {
+	var pin, unpin bool
+	var text string
+	cmd := &cobra.Command{
+		Use:   "note [--pin | --unpin] [--text TEXT] [session | namespace/cluster/session]...",
+		Short: "Show pins and notes on sessions, or pin a session and write a note on it; a pinned session is never removed",
+	}
+	cmd.Flags().BoolVar(&pin, "pin", false, "keep the session from being removed")
+	cmd.Flags().BoolVar(&unpin, "unpin", false, "let the session be removed again")
+	cmd.Flags().StringVar(&text, "text", "", "the note; an empty one removes the note before")
+	return cmd, func(ctx context.Context, args []string) error {
+		entries, err := o.entries(ctx, args)
+		if err != nil {
+			return err
+		}
+		writes := cmd.Flags().Changed("text")
+		switch {
+		case !pin && !unpin && !writes:
+			return o.printNotes(ctx, entries)
+		case pin && unpin:
+			return errors.New("--pin and --unpin contradict each other")
+		case len(args) == 0:
+			return errors.New("name the session to pin or to write a note on; `historyserver ls` lists them")
+		}
+		for _, e := range entries {
+			n, err := notes.Read(ctx, o.store, o.storage.Root, e.Ref)
+			if err != nil {
+				return err
+			}
+			n.Pinned, n.At, n.By = (n.Pinned || pin) && !unpin, time.Now().UTC(), ""
+			if me, err := user.Current(); err == nil {
+				n.By = me.Username
+			}
+			if writes {
+				n.Text = text
+			}
+			if err := notes.Write(ctx, o.store, o.storage.Root, e.Ref, n); err != nil {
+				return err
+			}
+		}
+		return o.printNotes(ctx, entries)
+	}
+}
+
+// noted is an entry of `note --output=json`.
+type noted struct {
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	Session   string `json:"session"`
+	notes.Note
+}
+
+// printNotes prints what is said about sessions, of those about which something is.
+func (o *operator) printNotes(ctx context.Context, entries []catalog.Entry) error {
+	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Log: o.log})
+	if err := book.Refresh(ctx); err != nil {
+		return err
+	}
+	result := []noted{}
+	for _, e := range entries {
+		if n := book.Of(e.Ref); !n.Empty() {
+			result = append(result, noted{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, n})
+		}
+	}
+	return o.print(result, func(w io.Writer) {
+		row(w, "SESSION", "PINNED", "BY", "AT (UTC)", "NOTE")
+		for _, n := range result {
+			pinned := "-"
+			if n.Pinned {
+				pinned = "pinned"
+			}
+			name := n.Namespace + "/" + n.Cluster + "/" + n.Session
+			row(w, name, pinned, cmp.Or(n.By, "-"), human.Time(n.At), cmp.Or(strings.Join(strings.Fields(n.Text), " "), "-"))
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package retention
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/notes"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// Policy says which sessions are removed, and when. A nil *Policy keeps all.
+type Policy struct {
+	Rules Rules
+	// Age is how long sessions are kept for which no rule holds; 0: forever.
+	Age time.Duration
+	// Outcome is how a session ended, "" if it is not known. Note is what people said about it.
+	Outcome func(catalog.Entry) string
+	Note    func(layout.Session) notes.Note
+}
+
+// Fate is what becomes of a session.
+type Fate struct {
+	Pinned bool
+	// Expires is when the session may be removed; zero: never, or it has not ended.
+	Expires time.Time
+	// Keep is the time from the session's last write to Expires.
+	Keep time.Duration
+	Why  string // a sentence without its end, such as "it ended 41 days ago, and rule 2 keeps 30d"; "" where nothing is ever removed
+}
+
+// Due says that the session may be removed now.
+func (f Fate) Due(now time.Time) bool {
+	return !f.Expires.IsZero() && !f.Pinned && f.Expires.Before(now)
+}
+
+// Days is how many days are left until a session expires, at least 0; ok is false where it does not expire.
+func (f Fate) Days(now time.Time) (days int, ok bool) {
+	if f.Expires.IsZero() || f.Pinned {
+		return 0, false
+	}
+	return max(0, int(f.Expires.Sub(now)/(24*time.Hour))), true
+}
+
+// MayExpire says whether a session may have expired, if its outcome is right: only then it needs to be known.
+func (p *Policy) MayExpire(e catalog.Entry, now time.Time) bool {
+	if p == nil {
+		return false
+	}
+	shortest := p.Age
+	for _, r := range p.Rules {
+		if r.keep != 0 && (shortest == 0 || r.keep < shortest) {
+			shortest = r.keep
+		}
+	}
+	return shortest != 0 && Due(e, shortest, now)
+}
+
+// Of says what becomes of a session.
+func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
+	if p == nil || len(p.Rules) == 0 && p.Age == 0 {
+		return Fate{Pinned: p != nil && p.Note != nil && p.Note(e.Ref).Pinned}
+	}
+	f := Fate{Pinned: p.Note != nil && p.Note(e.Ref).Pinned}
+	outcome := ""
+	if p.Outcome != nil {
+		outcome = p.Outcome(e)
+	}
+	rest := Term{Keep: p.Age, Why: "no rule is for it, and others are kept forever"}
+	if p.Age != 0 {
+		rest.Why = fmt.Sprintf("it is kept %s", (*settings.Duration)(&p.Age))
+	}
+	term := p.Rules.Of(e, outcome, rest)
+	if e.Running || !e.Described || e.End.IsZero() {
+		f.Why = "it has not ended"
+		return f
+	}
+	last := e.End
+	if e.LastWrite.After(last) {
+		last = e.LastWrite
+	}
+	f.Why = fmt.Sprintf("it ended %s ago, and %s", days(now.Sub(last)), term.Why)
+	if f.Pinned {
+		f.Why = "it is pinned"
+	}
+	if term.Keep != 0 {
+		f.Expires, f.Keep = last.Add(term.Keep), term.Keep
+	}
+	return f
+}
+
+func days(d time.Duration) string {
+	if d < 48*time.Hour {
+		return fmt.Sprintf("%d hours", max(0, int(d/time.Hour)))
+	}
+	return fmt.Sprintf("%d days", int(d/(24*time.Hour)))
+}

@@ -1,0 +1,158 @@
+package retention
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// Rules say how long sessions are kept after their end. The first rule that holds for a session decides.
+type Rules []Rule
+
+// Rule is for the sessions that all of its patterns fit; no pattern fits all.
+type Rule struct {
+	Namespaces []string `yaml:"namespaces"` // patterns as in path.Match
+	Clusters   []string `yaml:"clusters"`   // of the cluster's or its owner's name
+	Outcomes   []string `yaml:"outcomes"`   // failed, succeeded, stopped or unfinished
+	// Keep is the time since the end, such as 90d, or forever.
+	Keep string `yaml:"keep"`
+
+	keep time.Duration // 0: forever
+}
+
+// Bounds of a file of rules.
+const maxRulesBytes, maxRules = 256 << 10, 1000
+
+// ReadRules reads rules from a YAML file.
+func ReadRules(name string) (Rules, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxRulesBytes+1))
+	if err == nil && len(text) > maxRulesBytes {
+		err = fmt.Errorf("more than %d bytes", maxRulesBytes)
+	}
+	var rules Rules
+	if err == nil {
+		rules, err = ParseRules(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return rules, nil
+}
+
+// ParseRules reads rules from YAML: {rules: [{namespaces, clusters, outcomes, keep}, …]}.
+func ParseRules(text []byte) (Rules, error) {
+	var file struct {
+		Rules Rules `yaml:"rules"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(file.Rules) == 0 || len(file.Rules) > maxRules {
+		return nil, fmt.Errorf("%d rules: want `rules:` with 1 to %d, such as `- {outcomes: [failed], keep: 90d}`", len(file.Rules), maxRules)
+	}
+	for i := range file.Rules {
+		if err := file.Rules[i].check(); err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i+1, err)
+		}
+	}
+	return file.Rules, nil
+}
+
+// outcomes are those that a rule can name.
+var outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished}
+
+func (r *Rule) check() error {
+	for _, p := range slices.Concat(r.Namespaces, r.Clusters) {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			return fmt.Errorf("pattern %q: want a name, in which * stands for any text", p)
+		}
+	}
+	for _, o := range r.Outcomes {
+		if !slices.Contains(outcomes, o) {
+			return fmt.Errorf("outcome %q: want %s", o, strings.Join(outcomes, ", "))
+		}
+	}
+	switch r.Keep {
+	case "forever":
+		return nil
+	case "":
+		return errors.New("no keep: say how long, such as keep: 90d, or keep: forever")
+	}
+	if err := (*settings.Duration)(&r.keep).Set(r.Keep); err != nil {
+		return fmt.Errorf("keep %q: %w, or forever", r.Keep, err)
+	}
+	if r.keep < time.Hour {
+		return fmt.Errorf("keep %q: want at least 1h", r.Keep)
+	}
+	return nil
+}
+
+func (r *Rule) fits(e catalog.Entry) bool {
+	return fits(r.Namespaces, e.Ref.Namespace) && (fits(r.Clusters, e.Ref.Cluster) || fits(r.Clusters, e.OwnerName))
+}
+
+func fits(patterns []string, name string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, name)
+		return ok
+	})
+}
+
+// Term is how long a session is kept after its end, and why.
+type Term struct {
+	Keep time.Duration // 0: forever
+	Why  string        // such as "rule 2 keeps 90d"
+}
+
+// Of gives the term of a session. Where its outcome is not known, which is "", the longest of the rules that may hold counts. Where none holds,
+// a session is kept for rest.
+func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
+	var longest *Rule
+	number := 0
+	for i := range rules {
+		r := &rules[i]
+		if !r.fits(e) || outcome != "" && len(r.Outcomes) > 0 && !slices.Contains(r.Outcomes, outcome) {
+			continue
+		}
+		if longest == nil || longest.keep != 0 && (r.keep == 0 || r.keep > longest.keep) {
+			longest, number = r, i+1
+		}
+		if outcome != "" || len(r.Outcomes) == 0 {
+			return longest.term(number, r != longest)
+		}
+	}
+	if longest != nil && rest.Keep != 0 && (longest.keep == 0 || longest.keep > rest.Keep) {
+		return longest.term(number, true)
+	}
+	if longest != nil {
+		rest.Why += ", the longest that may hold: the outcome is not known"
+	}
+	return rest
+}
+
+func (r *Rule) term(number int, unsure bool) Term {
+	why := fmt.Sprintf("rule %d keeps %s", number, r.Keep)
+	if unsure {
+		why += ", the longest that may hold: the outcome is not known"
+	}
+	return Term{Keep: r.keep, Why: why}
+}

@@ -1,0 +1,137 @@
+package retention
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/notes"
+)
+
+const day = 24 * time.Hour
+
+const someRules = `
+rules:
+- {clusters: [gold-*], keep: forever}
+- {namespaces: ["prod-*", live], outcomes: [failed, unfinished], keep: 90d}
+- {outcomes: [failed], keep: 30d}
+- {namespaces: [scratch], keep: 12h}
+`
+
+func TestRules(t *testing.T) {
+	rules, err := ParseRules([]byte(someRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unsure = "the outcome is not known"
+	for _, tc := range []struct {
+		namespace, cluster, owner, outcome string
+		age                                time.Duration
+		keep                               time.Duration
+		why                                string
+	}{
+		{"scratch", "gold-1", "", "failed", 0, 0, "rule 1 keeps forever"},
+		{"scratch", "x", "gold-2", "", 0, 0, "rule 1 keeps forever"},
+		{"prod-a", "x", "", "failed", 7 * day, 90 * day, "rule 2 keeps 90d"},
+		{"prod-a", "x", "", "succeeded", 7 * day, 7 * day, "kept 7d"},
+		{"prod-a", "x", "", "", 7 * day, 90 * day, unsure},
+		{"dev", "x", "", "failed", 0, 30 * day, "rule 3 keeps 30d"},
+		{"dev", "x", "", "", 60 * day, 60 * day, unsure},
+		{"dev", "x", "", "", 0, 0, unsure},
+		{"dev", "x", "", "stopped", 0, 0, "kept forever"},
+		{"scratch", "x", "", "succeeded", 0, 12 * time.Hour, "rule 4 keeps 12h"},
+		{"scratch", "x", "", "", 0, 30 * day, unsure},
+	} {
+		e := catalog.Entry{Ref: layout.Session{Namespace: tc.namespace, Cluster: tc.cluster, Name: "session_1"}, OwnerName: tc.owner, Described: true}
+		now := time.Now()
+		e.End = now.Add(-5 * day)
+		e.LastWrite = e.End
+		p := &Policy{Rules: rules, Age: tc.age, Outcome: func(catalog.Entry) string { return tc.outcome }}
+		fate := p.Of(e, now)
+		if fate.Keep != tc.keep || fate.Expires.IsZero() != (tc.keep == 0) || !strings.Contains(fate.Why, tc.why) || !strings.HasPrefix(fate.Why, "it ended 5 days ago, and ") {
+			t.Errorf("%+v: %+v", tc, fate)
+		}
+		if fate.Due(now) && !p.MayExpire(e, now) {
+			t.Errorf("%+v: it is due, but may not expire", tc)
+		}
+		if due := fate.Due(now); due != (tc.keep == 12*time.Hour) {
+			t.Errorf("%+v: due %t", tc, due)
+		}
+	}
+}
+
+func TestRulesThatAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "0 rules",
+		"rules: []":                         "0 rules",
+		"rules: [{keep: 1d, outcome: [x]}]": "outcome not found",
+		"rules: [{keep: 1d}, {outcomes: [bad], keep: 1d}]": `rule 2: outcome "bad": want failed, succeeded, stopped, unfinished`,
+		"rules: [{namespaces: ['[']}]":                     `rule 1: pattern "["`,
+		"rules: [{}]":                                      "keep: forever",
+		"rules: [{keep: 1y}]":                              `rule 1: keep "1y"`,
+		"rules: [{keep: 5m}]":                              "at least 1h",
+		"rules: [{keep: -5d}]":                             "rule 1: keep",
+		"rules: x":                                         "cannot unmarshal",
+		"- keep: 1d":                                       "cannot unmarshal",
+	} {
+		if _, err := ParseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	large := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(large, []byte(strings.Repeat("#", maxRulesBytes+1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadRules(large); err == nil || !strings.Contains(err.Error(), large) {
+		t.Errorf("%v", err)
+	}
+}
+
+func FuzzParseRules(f *testing.F) {
+	f.Add([]byte(someRules))
+	f.Add([]byte("rules: [{keep: 1d, namespaces: [&a x, *a]}]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		rules, err := ParseRules(text)
+		if err != nil {
+			return
+		}
+		for _, outcome := range []string{"", "failed"} {
+			term := rules.Of(catalog.Entry{Ref: layout.Session{Namespace: "a", Cluster: "b"}}, outcome, Term{Keep: day})
+			if term.Keep < 0 || term.Keep > 0 && term.Keep < time.Hour {
+				t.Errorf("%+v", term)
+			}
+		}
+	})
+}
+
+func TestPinned(t *testing.T) {
+	now := time.Now()
+	e := catalog.Entry{Described: true, End: now.Add(-30 * day), LastWrite: now.Add(-10 * day)}
+	pinned := false
+	p := &Policy{Age: 5 * day, Note: func(layout.Session) notes.Note { return notes.Note{Pinned: pinned} }}
+	if f := p.Of(e, now); !f.Due(now) || f.Pinned {
+		t.Errorf("%+v", f)
+	}
+	pinned = true
+	if f := p.Of(e, now); f.Due(now) || !f.Pinned || f.Why != "it is pinned" {
+		t.Errorf("%+v", f)
+	}
+	if _, expires := p.Of(e, now).Days(now); expires {
+		t.Error("a pinned session expires")
+	}
+	pinned, e.LastWrite = false, now.Add(-day-time.Hour)
+	if n, expires := p.Of(e, now).Days(now); n != 3 || !expires {
+		t.Errorf("in %d days, %t", n, expires)
+	}
+	e.Running = true
+	if f := p.Of(e, now); f.Due(now) || !f.Expires.IsZero() {
+		t.Errorf("running: %+v", f)
+	}
+	if f := (*Policy)(nil).Of(e, now); f.Due(now) {
+		t.Errorf("without a policy: %+v", f)
+	}
+}

@@ -1,0 +1,165 @@
+package notes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// maxNotes is how many notes a Book knows. Pages show no more; a pin counts all the same, for what removes sessions reads it from the
+// store.
+const maxNotes = 10_000
+
+// BookOptions are the options of a Book.
+type BookOptions struct {
+	Store blob.Store
+	Root  string
+	// Interval is the time between two listings of the notes; 1 min if 0.
+	Interval time.Duration
+	Log      logrus.FieldLogger
+}
+
+// Book knows all notes, as they were at the last listing, for the list of sessions. A nil *Book knows none. Safe for concurrent use.
+type Book struct {
+	opts BookOptions
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu     sync.Mutex
+	pages  map[layout.Session]page
+	writes int // by this process: what was listed before one is older
+	failed bool
+}
+
+type page struct {
+	note Note
+	etag string // "" where this process wrote it
+}
+
+// NewBook makes an empty one. Start fills it.
+func NewBook(opts BookOptions) *Book {
+	if opts.Interval == 0 {
+		opts.Interval = time.Minute
+	}
+	return &Book{opts: opts, pages: make(map[layout.Session]page)}
+}
+
+// Start reads the notes in the background until Close.
+func (b *Book) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	b.done.Go(func() {
+		for ctx.Err() == nil {
+			err := guard.Do("the notes on sessions", func() error { return b.Refresh(ctx) })
+			if ctx.Err() == nil && b.changed(err != nil) {
+				if err != nil {
+					b.opts.Log.WithError(err).Warn("cannot read the notes on sessions; pages show those known before, and pins count all the same")
+				} else {
+					b.opts.Log.Info("the notes on sessions can be read again")
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(b.opts.Interval):
+			}
+		}
+	})
+}
+
+// changed notes whether reading failed, and says whether that is news.
+func (b *Book) changed(failed bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.failed
+	b.failed = failed
+	return before != failed
+}
+
+// Close ends what Start began.
+func (b *Book) Close() {
+	b.stop()
+	b.done.Wait()
+}
+
+// Refresh lists the notes, and reads those that are new.
+func (b *Book) Refresh(ctx context.Context) error {
+	b.mu.Lock()
+	known, writes := b.pages, b.writes
+	b.mu.Unlock()
+	pages := make(map[layout.Session]page)
+	var damaged error
+	for o, err := range b.opts.Store.List(ctx, layout.NotesPrefix(b.opts.Root), blob.ListOptions{}) {
+		if err != nil {
+			return fmt.Errorf("list the notes on sessions: %w", err)
+		}
+		ref, err := layout.ParseNote(b.opts.Root, o.Key)
+		if err != nil {
+			continue
+		}
+		if len(pages) == maxNotes {
+			damaged = errors.Join(damaged, fmt.Errorf("there are more than %d: the others are not shown", maxNotes))
+			break
+		}
+		if p, ok := known[ref]; ok && p.etag == o.ETag && o.ETag != "" {
+			pages[ref] = p
+			continue
+		}
+		note, err := read(ctx, b.opts.Store, o.Key)
+		switch {
+		case err == nil:
+			pages[ref] = page{note, o.ETag}
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !errors.Is(err, os.ErrNotExist):
+			damaged = err // one is enough to be told of
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.writes == writes {
+		b.pages = pages
+	}
+	return damaged
+}
+
+// Of gives the note on a session, the zero Note if none is known.
+func (b *Book) Of(ref layout.Session) Note {
+	if b == nil {
+		return Note{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.pages[ref].note
+}
+
+// Read reads the note on a session from the store.
+func (b *Book) Read(ctx context.Context, ref layout.Session) (Note, error) {
+	return Read(ctx, b.opts.Store, b.opts.Root, ref)
+}
+
+// Write stores a note on a session, as the function Write does.
+func (b *Book) Write(ctx context.Context, ref layout.Session, n Note) error {
+	err := Write(ctx, b.opts.Store, b.opts.Root, ref, n)
+	if err != nil && !errors.Is(err, ErrBusy) {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.writes++
+	pages := make(map[layout.Session]page, len(b.pages)+1) // the old one may be read by Refresh
+	for known, p := range b.pages {
+		pages[known] = p
+	}
+	pages[ref] = page{note: n}
+	b.pages = pages
+	return err
+}

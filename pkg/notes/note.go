@@ -1,0 +1,118 @@
+// Package notes holds what people say about stored sessions: that one is pinned, which keeps it from being removed, and a note on it.
+//
+// A note is one small object, which is replaced when it changes; docs/storage.md has its key and form. Its text is untrusted.
+package notes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
+)
+
+const (
+	// MaxText is how many characters a note may have.
+	MaxText = 2000
+	maxBy   = 200
+	// maxObject bounds the bytes that are read of a stored note.
+	maxObject = 32 << 10
+)
+
+// Note is what is said about a session; the zero Note is nothing.
+type Note struct {
+	Pinned bool      `json:"pinned"`
+	Text   string    `json:"text"`
+	By     string    `json:"by,omitempty"` // who wrote it; "" where nobody signs in
+	At     time.Time `json:"at,omitzero"`
+}
+
+// Empty says that a note says nothing.
+func (n Note) Empty() bool { return !n.Pinned && n.Text == "" }
+
+// Errors of Write.
+var (
+	// ErrTooLong: the text has more than MaxText characters.
+	ErrTooLong = fmt.Errorf("a note has at most %d characters", MaxText)
+	// ErrBusy: the session is being changed, so it is not known whether the pin came in time.
+	ErrBusy = errors.New("the session is being compacted or removed: the pin is stored, but whether it came in time shows when that is done; " +
+		"look again in a minute")
+)
+
+// Read gives the note on a session, the zero Note if there is none. A note that cannot be read as one is an error.
+func Read(ctx context.Context, store blob.Reader, root string, ref layout.Session) (Note, error) {
+	note, err := read(ctx, store, layout.NoteKey(root, ref))
+	if errors.Is(err, os.ErrNotExist) {
+		return Note{}, nil
+	}
+	return note, err
+}
+
+func read(ctx context.Context, store blob.Reader, key string) (n Note, err error) {
+	body, err := store.Get(ctx, key, 0, maxObject)
+	if err != nil {
+		return n, fmt.Errorf("read the note %s: %w", key, err)
+	}
+	defer func() { _ = body.Close() }()
+	text, err := io.ReadAll(body)
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	if err != nil {
+		return Note{}, fmt.Errorf("read the note %s: %w", key, err)
+	}
+	n.Text, n.By = cut(clean(n.Text), MaxText), cut(clean(n.By), maxBy)
+	return n, nil
+}
+
+// Write stores a note on a session in the place of the one before; an empty one says that there is nothing to say. After ErrBusy it is
+// stored.
+func Write(ctx context.Context, store blob.Store, root string, ref layout.Session, n Note) error {
+	n.Text, n.By = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy)
+	if len([]rune(n.Text)) > MaxText {
+		return ErrTooLong
+	}
+	key := layout.NoteKey(root, ref)
+	body, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	if err := store.Put(ctx, key, bytes.NewReader(body)); err != nil {
+		return fmt.Errorf("store the note %s: %w", key, err)
+	}
+	if !n.Pinned {
+		return nil
+	}
+	// Whoever removes a session takes its lease and then looks for a pin: either they see this one, or their lease is seen here.
+	held, err := lease.Held(ctx, store, root, ref)
+	if err == nil && held {
+		err = ErrBusy
+	}
+	return err
+}
+
+// clean takes out of a text what is no text.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(text, "�"))
+}
+
+func cut(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most])
+	}
+	return text
+}

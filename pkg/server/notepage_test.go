@@ -1,0 +1,126 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
+	"github.com/rayhistory/historyserver/pkg/notes"
+)
+
+// withNotes has the server know notes, and remove sessions after ten years.
+func withNotes(o *Options, store *gatedStore) {
+	o.Notes, o.WriteNotes = notes.NewBook(notes.BookOptions{Store: store, Root: root, Log: silent()}), true
+	o.Retention = &retention.Policy{Age: 3650*24*time.Hour + time.Hour, Note: o.Notes.Of}
+}
+
+// post sends a body; headers are "Name: value".
+func (f *fixture) post(t *testing.T, path, kind, body string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", kind)
+	for _, h := range headers {
+		k, v, _ := strings.Cut(h, ": ")
+		r.Header.Set(k, v)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(got)}
+}
+
+const form, asJSON = "application/x-www-form-urlencoded", "application/json"
+
+func TestNotes(t *testing.T) {
+	f := start(t, withNotes)
+	f.waitDescribed(t)
+	page, api := lab+name+"/note", lab+name+"/api/history/note"
+	if got := f.ask(t, http.MethodGet, "/homepage"); !strings.Contains(got.body, "expires in 36") {
+		t.Errorf("the list does not tell when sessions expire: %s", got.body)
+	}
+	got := f.post(t, page, form, "pinned=true&text=a%3Cb%3E%0D%0Asecond")
+	if got.status != http.StatusSeeOther || got.header.Get("Location") != "./note" {
+		t.Fatalf("%d %v %s", got.status, got.header, got.body)
+	}
+	for path, holds := range map[string][]string{
+		page: {"a&lt;b&gt;\nsecond", "checked", "pinned"},
+		lab + name + "/at/2026-11-20T23:21:00Z/note": {"a&lt;b&gt;\nsecond"},
+		lab + name + "/": {`data-kept="pinned"`, `data-note="a&lt;b&gt;`},
+		"/homepage":      {">pinned<", `title="a&lt;b&gt;`},
+	} {
+		got := f.ask(t, http.MethodGet, path, asBrowser)
+		for _, want := range holds {
+			if got.status != http.StatusOK || !strings.Contains(got.body, want) || strings.Contains(got.body, "a<b>") {
+				t.Errorf("%s: %d without %s: %s", path, got.status, want, got.body)
+			}
+		}
+	}
+	// JSON that leaves out a field leaves it as it is.
+	got = f.post(t, api, asJSON, `{"pinned":false}`)
+	var answer struct {
+		Data struct {
+			Pinned             bool
+			Text, Expires, Why string
+		}
+	}
+	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK || answer.Data.Pinned || answer.Data.Text != "a<b>\nsecond" || answer.Data.Expires == "" || answer.Data.Why == "" {
+		t.Errorf("%d %s, %v", got.status, got.body, err)
+	}
+	if again := f.ask(t, http.MethodGet, api); again.body != got.body {
+		t.Errorf("%s, want %s", again.body, got.body)
+	}
+	stored, err := notes.Read(t.Context(), f.store, root, layout.Session{Namespace: "default", Cluster: "lab", Name: name})
+	if err != nil || stored.Pinned || stored.Text != "a<b>\nsecond" || stored.At.IsZero() {
+		t.Errorf("stored is %+v, %v", stored, err)
+	}
+	for _, tc := range []struct {
+		path, kind, body, header string
+		status                   int
+	}{
+		{page, form, "pinned=true", "Sec-Fetch-Site: cross-site", 403}, // a page of another site
+		{page, form, "pinned=true", "Origin: https://evil.example", 403},
+		{page, "text/plain", "pinned=true", "", 400}, // what a form of another site could send
+		{api, asJSON, `{"pinned":1}`, "", 400},
+		{api, asJSON, `{"text":"` + strings.Repeat("a", 2001) + `"}`, "", 400},
+		{api, asJSON, `{"text":"` + strings.Repeat("a", 1<<20) + `"}`, "", 400},
+		{lab + "session_none/note", form, "pinned=true", "", 410},
+	} {
+		headers := []string{}
+		if tc.header != "" {
+			headers = append(headers, tc.header)
+		}
+		if got := f.post(t, tc.path, tc.kind, tc.body, headers...); got.status != tc.status {
+			t.Errorf("%s %.40s %s: %d %.300s, want %d", tc.path, tc.body, tc.header, got.status, got.body, tc.status)
+		}
+	}
+	if again, err := notes.Read(t.Context(), f.store, root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}); err != nil || again != stored {
+		t.Errorf("what was refused changed the note to %+v, %v", again, err)
+	}
+}
+
+func TestNotesAreOff(t *testing.T) {
+	f := start(t, func(o *Options, store *gatedStore) {
+		withNotes(o, store)
+		o.WriteNotes = false
+	})
+	if got := f.post(t, lab+name+"/note", form, "pinned=true"); got.status != http.StatusForbidden || !strings.Contains(got.body, "--notes") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, lab+name+"/note", asBrowser); got.status != http.StatusOK || strings.Contains(got.body, "<form") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
