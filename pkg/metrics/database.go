@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -134,36 +135,51 @@ func unfitIndex(reason error) error {
 	return fmt.Errorf("the index of the session's metrics cannot be used, its chunks are read: %w", reason)
 }
 
-// Series gives the series that match and have samples between mint and maxt (Unix milliseconds), in no order, and what of them could not
-// be read. An error is ErrTooMuch, the store's or the context's.
-func (d *Database) Series(ctx context.Context, mint, maxt int64, matchers ...*labels.Matcher) (found []*Series, damaged []error, err error) {
+// Selection is what of a session's metrics is wanted: series that match and have samples from Mint to Maxt (Unix milliseconds).
+type Selection struct {
+	Mint, Maxt int64
+	Matchers   []*labels.Matcher
+}
+
+// Select gives the series of each selection, in no order, and what of them could not be read. An error is ErrTooMuch, the store's or the
+// context's.
+func (d *Database) Select(ctx context.Context, selections ...Selection) (found [][]*Series, damaged []error, err error) {
 	index, unfit, err := d.indexed(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if index != nil {
-		found, err = index.Series(ctx, mint, maxt, matchers)
+		found, err = index.selectAll(ctx, selections)
 		if err == nil || errors.Is(err, ErrTooMuch) || ctx.Err() != nil {
 			return found, nil, err
 		}
 		unfit = d.abandon(err)
 	}
-	found, damaged, err = d.seriesOfHours(ctx, mint, maxt, matchers)
+	found, damaged, err = d.selectOfHours(ctx, selections)
 	if unfit != nil {
 		damaged = append(damaged, unfit)
 	}
 	return found, damaged, err
 }
 
-// seriesOfHours is Series of the chunks.
-func (d *Database) seriesOfHours(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (found []*Series, damaged []error, err error) {
-	blocks, damaged, err := d.load(ctx, mint, maxt, func(name string) bool { return matchesName(matchers, name) })
+// selectOfHours is Select of the chunks, which are read once for all selections.
+func (d *Database) selectOfHours(ctx context.Context, selections []Selection) (found [][]*Series, damaged []error, err error) {
+	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, s := range selections {
+		mint, maxt = min(mint, s.Mint), max(maxt, s.Maxt)
+	}
+	blocks, damaged, err := d.load(ctx, mint, maxt, func(name string) bool {
+		return slices.ContainsFunc(selections, func(s Selection) bool { return matchesName(s.Matchers, name) })
+	})
 	if err != nil {
 		return nil, damaged, err
 	}
-	for _, number := range d.names.find(matchers) {
-		if s := d.series(number, blocks, mint, maxt); s != nil {
-			found = append(found, s)
+	found = make([][]*Series, len(selections))
+	for i, selection := range selections {
+		for _, number := range d.names.find(selection.Matchers) {
+			if s := d.series(number, blocks, selection.Mint, selection.Maxt); s != nil {
+				found[i] = append(found[i], s)
+			}
 		}
 	}
 	return found, damaged, nil

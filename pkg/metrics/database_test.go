@@ -46,6 +46,16 @@ func named(t *testing.T, name string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)
 }
 
+// selectFrom gives what one selection finds.
+func selectFrom(t *testing.T, d *Database, mint, maxt int64, matchers ...*labels.Matcher) ([]*Series, []error, error) {
+	t.Helper()
+	found, damaged, err := d.Select(t.Context(), Selection{Mint: mint, Maxt: maxt, Matchers: matchers})
+	if err != nil {
+		return nil, damaged, err
+	}
+	return found[0], damaged, nil
+}
+
 // random stores hours of two nodes, in which series come and go, reads fail and collectors restart, and gives the samples that a
 // Prometheus would have of them, stale markers too, by series.
 func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
@@ -124,7 +134,7 @@ func TestSeries(t *testing.T) {
 			for range 2 {
 				got := make(map[string][]string)
 				for i := range 6 {
-					found, damaged, err := d.Series(t.Context(), 0, math.MaxInt64, named(t, fmt.Sprintf("ray_%d", i)))
+					found, damaged, err := selectFrom(t, d, 0, math.MaxInt64, named(t, fmt.Sprintf("ray_%d", i)))
 					if err != nil || len(damaged) > 0 {
 						t.Fatal(name, err, damaged)
 					}
@@ -133,7 +143,7 @@ func TestSeries(t *testing.T) {
 						seeks(t, s, r)
 					}
 				}
-				found, _, err := d.Series(t.Context(), 0, math.MaxInt64, named(t, samples.Up))
+				found, _, err := selectFrom(t, d, 0, math.MaxInt64, named(t, samples.Up))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -211,7 +221,7 @@ func TestDatabases(t *testing.T) {
 	}
 	read := func(kept *Database) {
 		t.Helper()
-		if _, _, err := kept.Series(t.Context(), 0, math.MaxInt64, named(t, samples.Up)); err != nil {
+		if _, _, err := selectFrom(t, kept, 0, math.MaxInt64, named(t, samples.Up)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -86,7 +86,7 @@ func TestHardware(t *testing.T) {
 	}
 	for what, d := range map[string]*Database{"kept": b.database(0, 64<<20), "not kept": b.database(0, 80<<10)} {
 		for name, series := range want {
-			found, damaged, err := d.Series(t.Context(), 0, math.MaxInt64, named(t, name))
+			found, damaged, err := selectFrom(t, d, 0, math.MaxInt64, named(t, name))
 			if err != nil {
 				t.Fatal(what, err)
 			}
@@ -117,7 +117,7 @@ func TestHardware(t *testing.T) {
 	// Metrics say the same, and more.
 	hour := begin.Truncate(time.Hour)
 	b.hour(head, hour, read(begin, map[string]float64{"ray_a": 1}))
-	if found, _, err := b.database(0, 1<<20).Series(t.Context(), 0, math.MaxInt64, named(t, "ray_node_mem_used")); err != nil || len(found) > 0 {
+	if found, _, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64, named(t, "ray_node_mem_used")); err != nil || len(found) > 0 {
 		t.Errorf("beside metrics: %d series, %v", len(found), err)
 	}
 }
@@ -127,7 +127,7 @@ func TestUnknownMachine(t *testing.T) {
 	b := newBucket(t)
 	node := rayid.Node{0xaa}
 	b.put(layout.SeriesKey("log", ref, time.Unix(0, 0)), fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n", node))
-	found, damaged, err := b.database(0, 1<<20).Series(t.Context(), 0, math.MaxInt64, named(t, "ray_node_mem_used"))
+	found, damaged, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64, named(t, "ray_node_mem_used"))
 	if err != nil || len(damaged) > 0 || len(found) != 1 || found[0].Labels().Get("instance") != node.String() {
 		t.Errorf("%v %v %v", found, damaged, err)
 	}
@@ -144,7 +144,7 @@ func TestHostileNodes(t *testing.T) {
 		b := newBucket(t)
 		b.put(layout.SnapshotKey("log", ref, nodesURL), text)
 		b.put(layout.SeriesKey("log", ref, time.Unix(0, 0)), fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"workers":0}`+"\n", rayid.Node{1}))
-		found, damaged, err := b.database(0, 1<<20).Series(t.Context(), 0, math.MaxInt64, named(t, "ray_node_cpu_utilization"))
+		found, damaged, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64, named(t, "ray_node_cpu_utilization"))
 		if err != nil || len(damaged) != 1 || len(found) != 1 {
 			t.Errorf("%s: %v %v %v", what, found, damaged, err)
 		}

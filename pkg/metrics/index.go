@@ -265,17 +265,22 @@ func parseLabels(name string, text []byte) (labels.Labels, error) {
 	return labels.FromMap(of), nil
 }
 
-// Series gives the series that match and have samples between mint and maxt.
-func (x *metricsIndex) Series(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (series []*Series, err error) {
+// selectAll gives the series of each selection.
+func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection) (found [][]*Series, err error) {
+	found = make([][]*Series, len(selections))
 	err = guard.Do(x.key, func() error {
-		found, err := x.find(matchers)
-		if err != nil {
-			return err
+		for i, s := range selections {
+			matching, err := x.find(s.Matchers)
+			if err != nil {
+				return err
+			}
+			if found[i], err = x.samplesOf(ctx, matching, s.Mint, s.Maxt); err != nil {
+				return err
+			}
 		}
-		series, err = x.samplesOf(ctx, found, mint, maxt)
-		return err
+		return nil
 	})
-	return series, err
+	return found, err
 }
 
 // samplesOf reads the row groups that have samples of series, some at a time, and gathers the samples. Rows of series are in order.

@@ -33,7 +33,7 @@ func (b *bucket) kept() *Database { return NewDatabases(b.store, "log", 128<<20,
 // all gives the samples of all series that match, by labels, and what was damaged.
 func all(t *testing.T, d *Database, mint, maxt int64, matchers ...*labels.Matcher) (map[string][]string, []error) {
 	t.Helper()
-	found, damaged, err := d.Series(t.Context(), mint, maxt, matchers...)
+	found, damaged, err := selectFrom(t, d, mint, maxt, matchers...)
 	if err != nil {
 		t.Fatal(err)
 	}

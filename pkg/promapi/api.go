@@ -348,12 +348,12 @@ type described struct {
 
 func metadata(ctx context.Context, q *request) (*result, error) {
 	asked := q.get("metric")
-	metrics := make(map[string][]described)
+	all := make(map[string][]described)
 	for _, s := range q.scope.Sessions {
 		// What targets say of their metrics is read with their series.
 		never := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "")
 		database := s.Open()
-		if _, _, err := database.Series(ctx, 0, q.scope.Until.UnixMilli(), never); err != nil {
+		if _, _, err := database.Select(ctx, metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
 			return nil, err
 		}
 		for name, m := range database.Metrics() {
@@ -361,12 +361,12 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 			if d.Type == "" {
 				d.Type = "unknown"
 			}
-			if (asked == "" || asked == name) && !slices.Contains(metrics[name], d) {
-				metrics[name] = append(metrics[name], d)
+			if (asked == "" || asked == name) && !slices.Contains(all[name], d) {
+				all[name] = append(all[name], d)
 			}
 		}
 	}
-	return &result{data: metrics}, nil
+	return &result{data: all}, nil
 }
 
 func buildInfo(_ context.Context, q *request) (*result, error) {

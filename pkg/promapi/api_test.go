@@ -5,15 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -23,9 +27,60 @@ import (
 // begin is when the stored sessions' first hour begins.
 var begin = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 
+// counted counts the reads of objects.
+type counted struct {
+	*local.Store
+	reads atomic.Int64
+}
+
+func (c *counted) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	c.reads.Add(1)
+	return c.Store.Get(ctx, key, offset, length)
+}
+
+// TestOneReading: metrics that do not fit in memory are read once for all that a query selects.
+func TestOneReading(t *testing.T) {
+	api := newAPI(Options{})
+	counted := &counted{Store: storeMetrics(t, oneSession)}
+	scope := Scope{[]Session{sessionIn(counted, oneSession, 12<<10)}, begin.Add(time.Hour)}
+	reads := func(query string) int64 {
+		before := counted.reads.Load()
+		code, answer := api.ask(t, scope, http.MethodGet, "query", url.Values{"query": {query}, "time": {fmt.Sprint(begin.Add(time.Minute).Unix())}})
+		if code != http.StatusOK || !strings.Contains(answer, `"value"`) {
+			t.Fatal(query, code, answer)
+		}
+		return counted.reads.Load() - before
+	}
+	first, again := reads("sum(ray_tasks)"), reads("sum(ray_tasks)")
+	four := reads("sum(ray_tasks) + sum(ray_bytes_total) + sum(rate(ray_seconds_bucket[1m])) + sum(ray_tasks offset 1m)")
+	if first != 2 || again != 2 || four != 2 {
+		t.Errorf("%d and %d reads of two chunks for one selection, %d for four", first, again, four)
+	}
+}
+
 // stored stores a session's metrics: two nodes, read every 15 s for ten minutes, with a counter, a gauge that ends after five, a histogram
 // and odd values.
 func stored(t testing.TB, name string) Session {
+	t.Helper()
+	return sessionIn(storeMetrics(t, name), name, 64<<20)
+}
+
+// sessionIn is a session whose metrics may take memory.
+func sessionIn(store metricsStore, name string, memory int64) Session {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	database := metrics.NewDatabase(store, func(ctx context.Context) ([]metrics.Hour, error) {
+		return metrics.List(ctx, store, "log", ref)
+	}, 0, memory)
+	return Session{Name: name, Start: begin, End: begin.Add(10 * time.Minute), Open: func() *metrics.Database { return database }}
+}
+
+type metricsStore interface {
+	chunks.Store
+	blob.Lister
+}
+
+// storeMetrics stores them.
+func storeMetrics(t testing.TB, name string) *local.Store {
 	t.Helper()
 	store, err := local.Open(t.TempDir())
 	if err != nil {
@@ -59,10 +114,7 @@ func stored(t testing.TB, name string) Session {
 			t.Fatal(err)
 		}
 	}
-	database := metrics.NewDatabase(store, func(ctx context.Context) ([]metrics.Hour, error) {
-		return metrics.List(ctx, store, "log", ref)
-	}, 0, 64<<20)
-	return Session{Name: name, Start: begin, End: begin.Add(10 * time.Minute), Open: func() *metrics.Database { return database }}
+	return store
 }
 
 func newAPI(opts Options) *API {

@@ -17,53 +17,65 @@ import (
 // sessionLabel is the label by which Ray tells its sessions apart. Series that have none, such as up, get it where several are asked.
 const sessionLabel = "SessionName"
 
-// querier implements storage.Querier over one session.
+// querier implements storage.Querier over one session. The engine selects all that a query needs before it reads any of it, so all is read
+// at once: from chunks, each further reading would take as long as the first.
 type querier struct {
 	database   *metrics.Database
 	mint, maxt int64
 	// session is the value of sessionLabel for series without, "" to leave them as they are.
 	session string
+
+	selected []*seriesSet // not read yet
 }
 
 // Select implements storage.Querier.
 func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	mint, maxt := q.mint, q.maxt
+	set := &seriesSet{querier: q, ctx: ctx, sorted: sorted, mint: q.mint, maxt: q.maxt, matchers: matchers}
 	if hints != nil {
-		mint, maxt = max(mint, hints.Start), min(maxt, hints.End)
+		set.mint, set.maxt = max(q.mint, hints.Start), min(q.maxt, hints.End)
 	}
-	found, damaged, err := q.find(ctx, mint, maxt, matchers)
-	if err != nil {
-		return storage.ErrSeriesSet(err)
-	}
-	set := &seriesSet{warnings: annotations.New().Merge(warningsOf(damaged))}
-	for _, s := range found {
-		set.series = append(set.series, series{s, q.labels(s), mint, maxt})
-	}
-	if sorted {
-		slices.SortFunc(set.series, func(a, b series) int { return labels.Compare(a.labels, b.labels) })
-	}
+	q.selected = append(q.selected, set)
 	return set
 }
 
-// find asks the database. What matchers say of sessionLabel is looked at here, where series may get it.
-func (q *querier) find(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) ([]*metrics.Series, []error, error) {
-	if q.session == "" {
-		return q.database.Series(ctx, mint, maxt, matchers...)
+// read reads what was selected.
+func (q *querier) read(ctx context.Context) {
+	sets := q.selected
+	q.selected = nil
+	selections := make([]metrics.Selection, len(sets))
+	for i, set := range sets {
+		selections[i] = q.selection(set.mint, set.maxt, set.matchers)
 	}
-	var session, others []*labels.Matcher
-	for _, m := range matchers {
-		if m.Name == sessionLabel {
-			session = append(session, m)
-		} else {
-			others = append(others, m)
+	found, damaged, err := q.database.Select(ctx, selections...)
+	for i, set := range sets {
+		set.querier, set.err = nil, err
+		if err != nil {
+			continue
 		}
+		set.fill(q.ofSession(found[i], set.matchers), q.labels)
 	}
-	found, damaged, err := q.database.Series(ctx, mint, maxt, others...)
-	found = slices.DeleteFunc(found, func(s *metrics.Series) bool {
+	if len(sets) > 0 {
+		sets[0].warnings = annotations.New().Merge(warningsOf(damaged))
+	}
+}
+
+// selection is what to ask the database for. What matchers say of sessionLabel is looked at here, where series may get it.
+func (q *querier) selection(mint, maxt int64, matchers []*labels.Matcher) metrics.Selection {
+	if q.session != "" {
+		matchers = slices.DeleteFunc(slices.Clone(matchers), func(m *labels.Matcher) bool { return m.Name == sessionLabel })
+	}
+	return metrics.Selection{Mint: mint, Maxt: maxt, Matchers: matchers}
+}
+
+// ofSession leaves what matchers say of sessionLabel.
+func (q *querier) ofSession(found []*metrics.Series, matchers []*labels.Matcher) []*metrics.Series {
+	if q.session == "" {
+		return found
+	}
+	return slices.DeleteFunc(found, func(s *metrics.Series) bool {
 		of := q.labels(s).Get(sessionLabel)
-		return slices.ContainsFunc(session, func(m *labels.Matcher) bool { return !m.Matches(of) })
+		return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == sessionLabel && !m.Matches(of) })
 	})
-	return found, damaged, err
 }
 
 func (q *querier) labels(s *metrics.Series) labels.Labels {
@@ -95,11 +107,14 @@ func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matcher
 }
 
 func (q *querier) each(ctx context.Context, matchers []*labels.Matcher, do func(labels.Labels)) ([]error, error) {
-	found, damaged, err := q.find(ctx, q.mint, q.maxt, matchers)
-	for _, s := range found {
+	found, damaged, err := q.database.Select(ctx, q.selection(q.mint, q.maxt, matchers))
+	if err != nil {
+		return damaged, err
+	}
+	for _, s := range q.ofSession(found[0], matchers) {
 		do(q.labels(s))
 	}
-	return damaged, err
+	return damaged, nil
 }
 
 func sortedKeys(set map[string]struct{}) []string {
@@ -144,15 +159,35 @@ func (s series) Iterator(chunkenc.Iterator) chunkenc.Iterator {
 	return s.Series.Iterator(s.mint, s.maxt)
 }
 
-// seriesSet implements storage.SeriesSet.
+// seriesSet implements storage.SeriesSet. It is read when it is first looked at.
 type seriesSet struct {
+	querier    *querier // nil after it was read
+	ctx        context.Context
+	sorted     bool
+	mint, maxt int64
+	matchers   []*labels.Matcher
+
 	series   []series
 	at       int
+	err      error
 	warnings annotations.Annotations
+}
+
+// fill gives it what was found.
+func (s *seriesSet) fill(found []*metrics.Series, labelsOf func(*metrics.Series) labels.Labels) {
+	for _, f := range found {
+		s.series = append(s.series, series{f, labelsOf(f), s.mint, s.maxt})
+	}
+	if s.sorted {
+		slices.SortFunc(s.series, func(a, b series) int { return labels.Compare(a.labels, b.labels) })
+	}
 }
 
 // Next implements storage.SeriesSet.
 func (s *seriesSet) Next() bool {
+	if s.querier != nil {
+		s.querier.read(s.ctx)
+	}
 	s.at++
 	return s.at <= len(s.series)
 }
@@ -161,7 +196,7 @@ func (s *seriesSet) Next() bool {
 func (s *seriesSet) At() storage.Series { return s.series[s.at-1] }
 
 // Err implements storage.SeriesSet.
-func (*seriesSet) Err() error { return nil }
+func (s *seriesSet) Err() error { return s.err }
 
 // Warnings implements storage.SeriesSet.
 func (s *seriesSet) Warnings() annotations.Annotations { return s.warnings }

@@ -265,12 +265,17 @@ func (d *Decoder) read(in *scanner) {
 	d.visitor.Read(r)
 }
 
-// changed reads the list of the series that changed, and finds the wanted ones.
+// changed reads the list of the series that changed as far as there are wanted ones, and finds these. count is how many there are, -1 if
+// some were not read.
 func (d *Decoder) changed(in *scanner, t *source) (count int) {
 	d.found = d.found[:0]
 	next, id := 0, -1
 	in.open('[')
 	for ; in.more(']'); count++ {
+		if next == len(t.wanted) {
+			in.skipNumbers()
+			return -1
+		}
 		id += in.integer() + 1
 		for next < len(t.wanted) && t.wanted[next].id < id {
 			next++
@@ -285,12 +290,16 @@ func (d *Decoder) changed(in *scanner, t *source) (count int) {
 	return count
 }
 
-// update reads the list of new values.
+// update reads the list of new values, as far as there are wanted ones if not all series were read.
 func (d *Decoder) update(in *scanner, t *source, count int) {
 	in.open('[')
 	place, next := 0, 0
 	for ; in.more(']'); place++ {
-		if next == len(d.found) || d.found[next].place != place {
+		switch {
+		case next == len(d.found) && count < 0:
+			in.skipNumbers()
+			return
+		case next == len(d.found) || d.found[next].place != place:
 			in.skipValue()
 			continue
 		}

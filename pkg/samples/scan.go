@@ -180,6 +180,16 @@ func (s *scanner) skipArray() {
 	}
 }
 
+// skipNumbers reads to the end of an array of numbers and values.
+func (s *scanner) skipNumbers() {
+	n := bytes.IndexByte(s.data[s.at:], ']')
+	if n < 0 {
+		s.fail("want ]")
+		return
+	}
+	s.at += n + 1
+}
+
 // skipValue reads past a value.
 func (s *scanner) skipValue() {
 	for ; s.at < len(s.data); s.at++ {
