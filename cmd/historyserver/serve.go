@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
@@ -69,14 +70,19 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	store := metered.New(opened, registry)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	sessions := catalog.New(catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Log: log, Registerer: registry})
+	listing := catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Facts: true, Log: log, Registerer: registry}
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
 	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
 	stored := &promapi.Stored{API: promQL, Databases: databases}
-	loading := o.loading(store, sessions, memory, stored, log, registry)
+	loading := o.loading(store, memory, stored, log, registry)
+	if loading.Opener != nil {
+		listing.Packs, listing.Ending = &packs.Packs{Store: store, Root: o.storage.Root}, outcomes.Ending(loading.Opener.Findings)
+	}
+	sessions := catalog.New(listing)
+	loading.Growing = sessions.Growing
 	var ends *outcomes.Outcomes
 	if loading.Opener != nil {
-		o.dashboard.KeptFindings, ends = loading.Opener.Findings, outcomes.New(loading.Opener.Findings)
+		o.dashboard.KeptFindings, ends = loading.Opener.Findings, outcomes.New(loading.Opener.Findings, sessions.Again)
 	}
 	loader := sessionload.New(loading)
 	defer loader.Close()
@@ -159,9 +165,9 @@ func (o *serveOptions) promQL() *promapi.API {
 }
 
 // loading returns the options of the session loader.
-func (o *serveOptions) loading(store blob.Store, sessions *catalog.Catalog, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger, registry prometheus.Registerer) sessionload.Options {
+func (o *serveOptions) loading(store blob.Store, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger, registry prometheus.Registerer) sessionload.Options {
 	options := sessionload.Options{
-		Store: store, Root: o.storage.Root, Growing: sessions.Growing, Memory: memory, Log: log, Registerer: registry,
+		Store: store, Root: o.storage.Root, Memory: memory, Log: log, Registerer: registry,
 	}
 	if o.indexMode != "off" {
 		options.Opener, options.Writer = o.index.places(store, o.storage.Root, stored, log).Open()

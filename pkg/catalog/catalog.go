@@ -5,10 +5,10 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -27,6 +28,12 @@ type Options struct {
 	Interval time.Duration
 	// Quiet is the time without writes after which a session without an end marker counts as ended; 10 min if 0.
 	Quiet time.Duration
+	// Facts says that of ended sessions jobs, hours and endings are read too, for searches and Packs.
+	Facts bool
+	// Packs, if set, hold what is known of ended sessions: they are read at the start instead of each session's objects, and written. Facts must be set.
+	Packs *packs.Packs
+	// Ending, if set, tells how an ended session ended; false if that is not known.
+	Ending func(context.Context, Entry) (Ending, bool)
 	// Unlogged says that the callers of Refresh log failed listings.
 	Unlogged   bool
 	Log        logrus.FieldLogger
@@ -42,13 +49,18 @@ type Catalog struct {
 
 	mu       sync.Mutex
 	markers  map[layout.Session]time.Time // when each session's marker was written
-	details  map[layout.Session]details
+	details  map[layout.Session]*details
 	failed   map[layout.Session]time.Time // when reading a session's details failed, if the last attempt did
 	schedule schedule
+	packed   packing
+	fullAt   time.Time     // when the last successful listing of all markers began
 	listed   time.Time     // when the last successful listing ended
 	tried    time.Time     // the last listing that ended
 	err      error         // why the last one failed
-	entries  []Entry       // computed from the fields above, nil after they changed
+	entries  []Entry       // computed from the fields above
+	stale    bool          // they changed since
+	sortedAt time.Time     // when entries were computed
+	sorting  time.Duration // how long that took
 	first    chan struct{} // closed when the first listing has ended or failed
 
 	stop  context.CancelFunc
@@ -77,8 +89,9 @@ func New(opts Options) *Catalog {
 		opts.Quiet = 10 * time.Minute
 	}
 	c := &Catalog{
-		opts: opts, details: make(map[layout.Session]details), failed: make(map[layout.Session]time.Time), schedule: newSchedule(),
+		opts: opts, markers: make(map[layout.Session]time.Time), details: make(map[layout.Session]*details), failed: make(map[layout.Session]time.Time), schedule: newSchedule(),
 		refreshing: make(chan struct{}, 1), first: make(chan struct{}),
+		packed: packing{read: make(map[string]bool), gone: make(map[time.Time]map[layout.Session]bool), wake: make(chan struct{}, 1)},
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
@@ -90,9 +103,13 @@ func (c *Catalog) Start() {
 	c.stop = cancel
 	c.loops.Go(func() { c.keepListing(ctx) })
 	c.loops.Go(func() { c.keepDescribing(ctx) })
+	if c.opts.Packs != nil {
+		c.loops.Go(func() { c.keepPacking(ctx) })
+	}
 }
 
 func (c *Catalog) keepListing(ctx context.Context) {
+	c.begin(ctx)
 	for ctx.Err() == nil {
 		pause := c.opts.Interval
 		if err := c.Refresh(ctx); err != nil {
@@ -102,6 +119,23 @@ func (c *Catalog) keepListing(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
+	}
+}
+
+// begin fills the list from packs. Whatever they lack is found by listing.
+func (c *Catalog) begin(ctx context.Context) {
+	if c.opts.Packs == nil {
+		return
+	}
+	_, err := c.readPacks(ctx)
+	if err != nil && ctx.Err() == nil {
+		c.opts.Log.WithError(err).Warn("cannot read the packs of sessions; all sessions are listed instead")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.markers) > 0 && c.tried.IsZero() {
+		c.tried, c.listed, c.stale = time.Now(), time.Now(), true
+		close(c.first)
 	}
 }
 
@@ -140,10 +174,10 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	}
 	c.tried, c.err = time.Now(), err
 	if err == nil {
-		c.listed, c.markers, c.entries = c.tried, markers, nil
-		for ref := range c.details {
+		c.listed, c.fullAt, c.markers, c.stale = c.tried, began, markers, true
+		for ref, d := range c.details {
 			if _, ok := markers[ref]; !ok {
-				delete(c.details, ref)
+				c.forget(ref, d)
 			}
 		}
 		for ref := range c.failed {
@@ -157,6 +191,21 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		close(c.first)
 	}
 	return err
+}
+
+// forget drops a session whose marker was removed, from the packs too; c.mu must be held.
+func (c *Catalog) forget(ref layout.Session, d *details) {
+	delete(c.details, ref)
+	switch {
+	case d.unpacked != nil:
+		c.packed.unpacked--
+	case c.opts.Packs != nil && c.isQuiet(d) && d.readAt.Before(c.fullAt):
+		day := layout.PackDay(ref)
+		if c.packed.gone[day] == nil {
+			c.packed.gone[day] = make(map[layout.Session]bool)
+		}
+		c.packed.gone[day][ref] = true
+	}
 }
 
 func (c *Catalog) triedSince(t time.Time) bool {
@@ -207,16 +256,26 @@ func (c *Catalog) Known() Listing {
 	return Listing{Entries: c.sorted(), At: c.listed, Err: c.err}
 }
 
-// sorted returns all entries; c.mu must be held.
+// shortSort is the time up to which computing the entries is not worth sparing; longer ones are computed when that would take at most one
+// part in sortShare of the time.
+const (
+	shortSort = 5 * time.Millisecond
+	sortShare = 20
+)
+
+// sorted returns all entries; c.mu must be held. Of many sessions, what was learned in the last seconds may be missing.
 func (c *Catalog) sorted() []Entry {
-	if c.entries == nil {
-		c.entries = make([]Entry, 0, len(c.markers))
-		for ref, at := range c.markers {
-			c.entries = append(c.entries, c.entry(ref, at))
-		}
-		slices.SortFunc(c.entries, newestFirst)
-		c.entries = slices.CompactFunc(c.entries, sameSession)
+	began := time.Now()
+	if c.entries != nil && (!c.stale || c.sorting > shortSort && began.Sub(c.sortedAt) < sortShare*c.sorting) {
+		return c.entries
 	}
+	c.entries = make([]Entry, 0, len(c.markers))
+	for ref, at := range c.markers {
+		c.entries = append(c.entries, c.entry(ref, at))
+	}
+	slices.SortFunc(c.entries, newestFirst)
+	c.entries = slices.CompactFunc(c.entries, sameSession)
+	c.stale, c.sortedAt, c.sorting = false, time.Now(), time.Since(began)
 	return c.entries
 }
 
@@ -225,10 +284,12 @@ func newestFirst(a, b Entry) int {
 	if n := b.Start.Compare(a.Start); n != 0 {
 		return n
 	}
-	if n := strings.Compare(a.Ref.String(), b.Ref.String()); n != 0 {
-		return n
-	}
-	return int(a.Ref.Version) - int(b.Ref.Version)
+	return cmp.Or(
+		cmp.Compare(a.Ref.Namespace, b.Ref.Namespace), cmp.Compare(a.Ref.Cluster, b.Ref.Cluster), cmp.Compare(a.Ref.Name, b.Ref.Name),
+		int(a.Ref.Version)-int(b.Ref.Version),
+	)
 }
 
-func sameSession(a, b Entry) bool { return a.Ref.String() == b.Ref.String() }
+func sameSession(a, b Entry) bool {
+	return a.Ref.Name == b.Ref.Name && a.Ref.Cluster == b.Ref.Cluster && a.Ref.Namespace == b.Ref.Namespace
+}

@@ -12,19 +12,22 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// details are what a session's objects say about it.
+// details are what a session's objects say about it. What is not known is zero.
 type details struct {
-	readAt     time.Time     // when reading them began
-	took       time.Duration // reading them
-	lastWrite  time.Time
-	bytes      int64
-	objects    int
-	rayVersion string
-	start      layout.StartMetadata
-	end        layout.EndMetadata // End is zero if there is none
+	readAt                           time.Time     // when reading them began
+	took                             time.Duration // reading them
+	lastWrite, start, end            time.Time
+	bytes                            int64
+	objects, nodes                   int
+	ownerKind, ownerName, rayVersion string
+	outcome, cause                   string
+	text                             string       // what searches look in
+	again                            bool         // more is known now
+	unpacked                         *packs.Facts // until they are packed
 }
 
 const (
@@ -42,21 +45,34 @@ func (c *Catalog) due(ref layout.Session) bool {
 	if at, failed := c.failed[ref]; failed && time.Since(at) <= c.opts.Interval-time.Second {
 		return false
 	}
-	d, ok := c.details[ref]
-	if !ok {
+	d := c.details[ref]
+	if d == nil || d.again {
 		return true
 	}
 	age := time.Since(d.readAt)
-	if d.readAt.Sub(d.lastWrite) > c.opts.Quiet {
+	if c.isQuiet(d) {
 		return age > quietInterval
 	}
 	return age > max(c.opts.Interval-time.Second, pauseShare*d.took)
 }
 
+// isQuiet says whether nothing was stored of a session for some time before its details were read.
+func (c *Catalog) isQuiet(d *details) bool { return d.readAt.Sub(d.lastWrite) > c.opts.Quiet }
+
+// Again says that more may be known of an ended session now, such as how it ended.
+func (c *Catalog) Again(ref layout.Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d := c.details[ref]; d != nil && c.isQuiet(d) && c.opts.Facts {
+		d.again = true
+		c.schedule.request(ref)
+	}
+}
+
 // describe reads and keeps a session's details. After an error the old ones stay, and reading is tried again after an interval.
 func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	began := time.Now()
-	d, err := c.readDetails(ctx, ref)
+	d, err := c.readDetails(ctx, ref, began)
 	if ctx.Err() != nil {
 		return
 	}
@@ -68,19 +84,37 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 		c.opts.Log.WithError(err).WithField("session", ref.String()).Warn("cannot list the objects of a session; its size and state may be missing or old")
 		return
 	}
-	d.readAt, d.took = began, time.Since(began)
+	d.took = time.Since(began)
 	delete(c.failed, ref)
+	if _, stored := c.markers[ref]; !stored {
+		return
+	}
+	if before := c.details[ref]; before != nil && before.unpacked != nil {
+		c.packed.unpacked--
+	}
+	if c.packed.denied {
+		d.unpacked = nil
+	}
+	if d.unpacked != nil {
+		if c.packed.unpacked++; c.packed.unpacked >= maxUnpacked {
+			select {
+			case c.packed.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
 	c.details[ref] = d
-	c.entries = nil
+	c.stale = true
 }
 
-// readDetails lists all objects of a session and reads its metadata.
-func (c *Catalog) readDetails(ctx context.Context, ref layout.Session) (details, error) {
-	var d details
+// readDetails lists all objects of a session and reads its metadata and, if it has ended, its facts.
+func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began time.Time) (*details, error) {
+	d := &details{readAt: began}
 	prefix := layout.Prefix(c.opts.Root, ref)
 	startKey, endKey := layout.MetadataKey(c.opts.Root, ref, layout.Start), layout.MetadataKey(c.opts.Root, ref, layout.End)
 	metadataKey := layout.SnapshotKey(c.opts.Root, ref, "/api/v0/cluster_metadata")
 	found := make(map[string]bool)
+	var answers lastAnswers
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return d, fmt.Errorf("list the objects of session %s: %w", ref, err)
@@ -91,24 +125,31 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session) (details,
 		case startKey, endKey, metadataKey:
 			found[o.Key] = true
 		}
+		answers.add(c.opts.Root, ref, o.Key)
 		// Earlier versions stored indexes here, long after the session's end.
 		if o.ModTime.After(d.lastWrite) && !strings.HasPrefix(o.Key[len(prefix):], "index/") {
 			d.lastWrite = o.ModTime
 		}
 	}
 	var failed error
+	var start layout.StartMetadata
+	var end layout.EndMetadata
 	if found[startKey] {
-		failed = errors.Join(failed, c.readJSON(ctx, startKey, &d.start))
+		failed = errors.Join(failed, c.readJSON(ctx, startKey, &start))
 	}
 	if found[endKey] {
-		failed = errors.Join(failed, c.readJSON(ctx, endKey, &d.end))
+		failed = errors.Join(failed, c.readJSON(ctx, endKey, &end))
 	}
-	d.rayVersion = cmp.Or(d.end.RayVersion, d.start.RayVersion)
+	d.ownerKind, d.ownerName, d.rayVersion = Kind(start.OwnerKind), start.OwnerName, cmp.Or(end.RayVersion, start.RayVersion)
+	d.start, d.end, d.nodes = cmp.Or(end.Start, start.Start), end.End, end.Nodes
 	if d.rayVersion == "" && found[metadataKey] {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
 		failed = errors.Join(failed, c.readJSON(ctx, metadataKey, &metadata))
 		d.rayVersion = metadata.Data.RayVersion
+	}
+	if failed == nil && c.opts.Facts && c.isQuiet(d) {
+		c.learn(ctx, ref, d, answers)
 	}
 	return d, failed
 }
@@ -135,28 +176,33 @@ func (c *Catalog) readJSON(ctx context.Context, key string, into any) error {
 
 // entry returns the list's entry of a session; c.mu must be held. marked is when the session's marker was written.
 func (c *Catalog) entry(ref layout.Session, marked time.Time) Entry {
-	d, described := c.details[ref]
-	e := Entry{
-		Ref: ref, Described: described, Bytes: d.bytes, Objects: d.objects, Nodes: d.end.Nodes, RayVersion: d.rayVersion,
-		OwnerKind: cmp.Or(Kind(d.start.OwnerKind), Kind(ref.OwnerKind), RayCluster),
-		OwnerName: cmp.Or(d.start.OwnerName, ref.OwnerName, ref.Cluster),
-		Start:     d.end.Start, End: d.end.End, LastWrite: d.lastWrite,
+	d := c.details[ref]
+	e := d.entry(ref, marked)
+	if e.End.IsZero() {
+		if e.Running = time.Since(e.LastWrite) < c.opts.Quiet; !e.Running && e.Objects > 0 {
+			e.End = e.LastWrite
+		}
 	}
+	return e
+}
+
+// entry is what details, which may be nil, say of a session. It does not say whether the session runs.
+func (d *details) entry(ref layout.Session, marked time.Time) Entry {
+	e := Entry{Ref: ref, Described: d != nil}
+	if d == nil {
+		d = &details{}
+	}
+	e.Bytes, e.Objects, e.Nodes, e.RayVersion = d.bytes, d.objects, d.nodes, d.rayVersion
+	e.OwnerKind, e.OwnerName = cmp.Or(d.ownerKind, Kind(ref.OwnerKind), RayCluster), cmp.Or(d.ownerName, ref.OwnerName, ref.Cluster)
+	e.Start, e.End, e.LastWrite = d.start, d.end, d.lastWrite
+	e.Outcome, e.Cause, e.text = d.outcome, d.cause, d.text
 	if e.LastWrite.IsZero() {
 		e.LastWrite = marked
-	}
-	if e.Start.IsZero() {
-		e.Start = d.start.Start
 	}
 	if e.Start.IsZero() {
 		var ok bool
 		if e.Start, ok = layout.NamedStart(ref.Name); !ok {
 			e.Start = marked
-		}
-	}
-	if e.End.IsZero() {
-		if e.Running = time.Since(e.LastWrite) < c.opts.Quiet; !e.Running && d.objects > 0 {
-			e.End = e.LastWrite
 		}
 	}
 	return e

@@ -21,8 +21,12 @@ type Entry struct {
 	Bytes     int64 // of all stored objects
 	Objects   int
 	Nodes     int // 0 if not known
+	// Outcome is failed, succeeded, stopped or unfinished, and Cause the first error in one line, where that was known when the session was described.
+	Outcome, Cause string
 	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.
 	Described bool
+
+	text string // what searches look in beside the fields above, in lower case
 }
 
 // Duration is how long the session ran, up to now if it still runs; 0 if not known.

@@ -13,6 +13,10 @@ import (
 // maxReads is the number of sessions whose details are read at a time.
 const maxReads = 8
 
+// quietLooks is how many ended sessions are described again after each listing, because compaction may have changed their sizes. However
+// many there are, that is at most 5,760 a day.
+const quietLooks = 2
+
 // maxRequested is the maximum number of requested sessions that are described before the others.
 const maxRequested = 64
 
@@ -21,6 +25,7 @@ type schedule struct {
 	requested []layout.Session        // in use, and not described
 	fresh     []layout.Session        // never described, the newest first
 	again     []layout.Session        // due again, the one described longest ago first
+	quiet     int                     // ended sessions that may be described again until the next reset
 	takeAgain bool                    // the next one comes from again, if there is any
 	reading   map[layout.Session]bool // details are being read
 	wake      chan struct{}           // has a token when more may be due
@@ -32,7 +37,7 @@ func newSchedule() schedule {
 
 // reset makes the order be computed again, because the markers were listed.
 func (s *schedule) reset() {
-	s.fresh, s.again = nil, nil
+	s.fresh, s.again, s.quiet = nil, nil, quietLooks
 	s.signal()
 }
 
@@ -74,16 +79,24 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 	defer c.mu.Unlock()
 	s := &c.schedule
 	if len(s.requested)+len(s.fresh)+len(s.again) == 0 {
+		var quiet []layout.Session
 		for _, e := range c.sorted() {
 			switch {
 			case s.reading[e.Ref] || !c.due(e.Ref):
+			case e.Described && c.isQuiet(c.details[e.Ref]):
+				quiet = append(quiet, e.Ref)
 			case e.Described:
 				s.again = append(s.again, e.Ref)
 			default:
 				s.fresh = append(s.fresh, e.Ref)
 			}
 		}
-		slices.SortStableFunc(s.again, func(a, b layout.Session) int { return c.details[a].readAt.Compare(c.details[b].readAt) })
+		oldest := func(a, b layout.Session) int { return c.details[a].readAt.Compare(c.details[b].readAt) }
+		slices.SortStableFunc(quiet, oldest)
+		quiet = quiet[:min(len(quiet), s.quiet)]
+		s.quiet -= len(quiet)
+		s.again = append(s.again, quiet...)
+		slices.SortStableFunc(s.again, oldest)
 	}
 	for {
 		ref, ok := s.next()

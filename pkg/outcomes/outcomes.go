@@ -30,8 +30,9 @@ const (
 
 // Outcomes remembers outcomes. A nil *Outcomes knows none. Safe for concurrent use.
 type Outcomes struct {
-	open  Open
-	slots chan struct{} // has one for each read under way
+	open    Open
+	learned func(layout.Session)
+	slots   chan struct{} // has one for each read under way
 
 	mu      sync.Mutex
 	waiting int // looks that have not ended
@@ -48,9 +49,9 @@ type look struct {
 	ok        bool
 }
 
-// New makes an Outcomes that knows none yet.
-func New(open Open) *Outcomes {
-	return &Outcomes{open: open, slots: make(chan struct{}, maxReads), current: make(map[layout.Session]*look)}
+// New makes an Outcomes that knows none yet. It calls learned with sessions whose entry does not tell the outcome that was read.
+func New(open Open, learned func(layout.Session)) *Outcomes {
+	return &Outcomes{open: open, learned: learned, slots: make(chan struct{}, maxReads), current: make(map[layout.Session]*look)}
 }
 
 // Read has the outcomes of sessions read that are not known, and waits for them until ctx ends; reading goes on after that.
@@ -75,6 +76,9 @@ func (o *Outcomes) Read(ctx context.Context, entries []catalog.Entry) {
 
 // Of gives the outcome of a session as it is stored now, if it is known. Otherwise reading says whether it is being read.
 func (o *Outcomes) Of(e catalog.Entry) (head findings.Head, known, reading bool) {
+	if e.Outcome != "" {
+		return findings.Head{Outcome: e.Outcome, Cause: e.Cause, Stored: e.LastWrite}, true, false
+	}
 	if o == nil || !has(e) {
 		return head, false, false
 	}
@@ -95,7 +99,7 @@ func has(e catalog.Entry) bool { return e.Described && !e.Running && e.Objects >
 
 // look gives the attempt to read a session's outcome, and begins it if it is due; nil if there is none.
 func (o *Outcomes) look(e catalog.Entry) *look {
-	if !has(e) {
+	if !has(e) || e.Outcome != "" {
 		return nil
 	}
 	o.mu.Lock()
@@ -146,6 +150,9 @@ func (o *Outcomes) read(e catalog.Entry, l *look) {
 	defer cancel()
 	head, ok := Read(ctx, o.open, e)
 	<-o.slots
+	if ok && o.learned != nil {
+		o.learned(e.Ref)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l.head, l.ok, l.ended = head, ok, time.Now()

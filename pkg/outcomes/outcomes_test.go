@@ -46,7 +46,7 @@ func TestRead(t *testing.T) {
 			panic("oh no")
 		}
 		return io.NopCloser(io.LimitReader(strings.NewReader(kept(ref)), n)), nil
-	})
+	}, nil)
 	all := []catalog.Entry{entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6)}
 	all[4].Running, all[5].Described, all[6].LastWrite = true, false, stored.Add(time.Second)
 	if _, known, reading := o.Of(all[0]); known || reading {
@@ -88,7 +88,7 @@ func TestLooksAgain(t *testing.T) {
 				return nil, errors.New("the store is down")
 			}
 			return io.NopCloser(strings.NewReader(kept(ref))), nil
-		})
+		}, nil)
 		all := []catalog.Entry{entry(0)}
 		o.Read(t.Context(), all)
 		there = true
@@ -117,7 +117,7 @@ func TestBounds(t *testing.T) {
 			<-gate
 			now.Add(-1)
 			return io.NopCloser(strings.NewReader(kept(ref))), nil
-		})
+		}, nil)
 		all := make([]catalog.Entry, 3*generation)
 		for i := range all {
 			all[i] = entry(i)

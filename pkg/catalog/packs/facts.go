@@ -136,8 +136,8 @@ func (f *Facts) known() (n int) {
 	return n
 }
 
-// bounded cuts facts to what is written of them, and makes Text. Slices are not changed in place.
-func (f Facts) bounded() Facts {
+// Bounded cuts facts to what is written of them, and makes Text. Slices are not changed in place.
+func (f Facts) Bounded() Facts {
 	f.Seen, f.Start, f.End, f.LastWrite = millis(f.Seen), millis(f.Start), millis(f.End), millis(f.LastWrite)
 	f.OwnerKind, f.OwnerName, f.RayVersion = short(f.OwnerKind), short(f.OwnerName), short(f.RayVersion)
 	f.Outcome, f.Cause = short(f.Outcome), short(f.Cause)

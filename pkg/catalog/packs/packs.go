@@ -97,7 +97,7 @@ func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Fa
 	}
 	left := make([]Facts, len(all))
 	for i := range all {
-		left[i] = all[i].bounded()
+		left[i] = all[i].Bounded()
 	}
 	for range maxTries {
 		if len(left) == 0 {
@@ -173,7 +173,7 @@ func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session
 			if gone(f.Ref) {
 				return nil
 			}
-			joined := f.bounded()
+			joined := f.Bounded()
 			if before, ok := rows[f.Ref]; ok {
 				joined = Merge(before, joined)
 			}
@@ -199,7 +199,7 @@ func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session
 	if len(rows) > 0 {
 		all := make([]Facts, 0, len(rows))
 		for _, f := range rows {
-			all = append(all, f.bounded())
+			all = append(all, f.Bounded())
 		}
 		slices.SortFunc(all, func(a, b Facts) int {
 			return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Ref.String(), b.Ref.String()))

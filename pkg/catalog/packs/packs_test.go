@@ -231,7 +231,7 @@ func TestDamagedPacks(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, facts := range [][]Facts{nil, {sample(1)}, {detailed(1).bounded(), sample(2)}} {
+	for _, facts := range [][]Facts{nil, {sample(1)}, {detailed(1).Bounded(), sample(2)}} {
 		data, err := encode(facts)
 		if err != nil {
 			f.Fatal(err)
@@ -241,7 +241,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, details := range []bool{false, true} {
 			_ = decode(data, details, func(got *Facts) error {
-				again := got.bounded()
+				again := got.Bounded()
 				if _, err := rowOf(&again); err != nil {
 					t.Errorf("what was read cannot be written: %v", err)
 				}

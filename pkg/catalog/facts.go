@@ -1,0 +1,183 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Ending is how a session ended, where its findings are kept.
+type Ending struct {
+	Outcome, Cause string
+	Findings       []packs.Finding
+}
+
+// The dashboard's last answers that facts are taken from.
+const (
+	jobsURL  = "/api/jobs/"
+	nodesURL = "/api/v0/nodes?detail=1&limit=10000"
+)
+
+// Bounds of what is read of such an answer.
+const (
+	maxAnswer = 8 << 20 // bytes
+	maxListed = 10_000  // jobs, nodes
+)
+
+// lastAnswers are the keys of the newest stored answers, "" for none. A listing is in the order of keys, so the last one is the newest.
+type lastAnswers struct{ jobs, nodes string }
+
+func (a *lastAnswers) add(root string, ref layout.Session, key string) {
+	for _, of := range []struct {
+		url  string
+		last *string
+	}{{jobsURL, &a.jobs}, {nodesURL, &a.nodes}} {
+		if rest, ok := strings.CutPrefix(key, layout.SnapshotKey(root, ref, of.url)); ok && (rest == "" || strings.HasPrefix(rest, ".@")) {
+			*of.last = key
+		}
+	}
+}
+
+// learn reads what is known of an ended session beside its size and times. What cannot be read or is damaged stays unknown.
+func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, answers lastAnswers) {
+	e := d.entry(ref, d.lastWrite)
+	f := packs.Facts{
+		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
+		Bytes: d.bytes, Objects: d.objects, Nodes: d.nodes,
+	}
+	if f.End.IsZero() && d.objects > 0 {
+		f.End = d.lastWrite
+	}
+	for _, read := range []struct {
+		key    string
+		decode func(io.Reader, *packs.Facts) error
+	}{{answers.jobs, readJobs}, {answers.nodes, readHours}} {
+		if read.key == "" {
+			continue
+		}
+		err := guard.Do(read.key, func() error {
+			body, err := c.opts.Store.Get(ctx, read.key, 0, maxAnswer)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = body.Close() }()
+			return read.decode(body, &f)
+		})
+		if err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrNotExist) {
+			c.opts.Log.WithError(err).WithField("key", read.key).Debug("cannot take a session's jobs or hours from an answer of its dashboard")
+		}
+	}
+	if c.opts.Ending != nil && d.objects > 0 {
+		if ending, ok := c.opts.Ending(ctx, e); ok {
+			f.Outcome, f.Cause, f.Findings = ending.Outcome, ending.Cause, ending.Findings
+		}
+	}
+	f = f.Bounded()
+	d.take(&f)
+	if c.packing() {
+		d.unpacked = &f
+	}
+}
+
+// take keeps of facts what the list needs.
+func (d *details) take(f *packs.Facts) {
+	d.readAt, d.lastWrite, d.start, d.end = f.Seen, f.LastWrite, f.Start, f.End
+	d.bytes, d.objects, d.nodes = f.Bytes, f.Objects, f.Nodes
+	d.ownerKind, d.ownerName, d.rayVersion = f.OwnerKind, f.OwnerName, f.RayVersion
+	d.outcome, d.cause, d.text = f.Outcome, f.Cause, f.Text
+}
+
+// readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a time.
+func readJobs(r io.Reader, f *packs.Facts) error {
+	in := json.NewDecoder(r)
+	if open, err := in.Token(); err != nil || open != json.Delim('[') {
+		return errors.Join(err, errors.New("want a list of jobs"))
+	}
+	jobs := []packs.Job{}
+	for in.More() && len(jobs) < maxListed {
+		var j struct {
+			JobID        string                     `json:"job_id"`
+			SubmissionID string                     `json:"submission_id"`
+			Status       string                     `json:"status"`
+			Entrypoint   string                     `json:"entrypoint"`
+			Message      string                     `json:"message"`
+			StartTime    float64                    `json:"start_time"`
+			EndTime      float64                    `json:"end_time"`
+			Metadata     map[string]json.RawMessage `json:"metadata"`
+		}
+		if err := in.Decode(&j); err != nil {
+			return fmt.Errorf("read a job: %w", err)
+		}
+		job := packs.Job{
+			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint, Start: int64(j.StartTime), End: int64(j.EndTime),
+			User: text(j.Metadata["user"]), Name: text(j.Metadata["job_name"]),
+		}
+		if job.Name == "" {
+			job.Name = text(j.Metadata["name"])
+		}
+		if j.Status == "FAILED" {
+			job.Message = j.Message
+		}
+		jobs = append(jobs, job)
+	}
+	f.Jobs = jobs
+	return nil
+}
+
+// text reads a JSON string; anything else is "".
+func text(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s)
+	return s
+}
+
+// readHours sums what nodes offered to Ray, by the State API's list of nodes.
+func readHours(r io.Reader, f *packs.Facts) error {
+	var answer struct {
+		Data struct {
+			Result struct {
+				Result []struct {
+					StartTime float64 `json:"start_time_ms"`
+					EndTime   float64 `json:"end_time_ms"`
+					Resources struct {
+						CPU    float64 `json:"CPU"`
+						GPU    float64 `json:"GPU"`
+						Memory float64 `json:"memory"`
+					} `json:"resources_total"`
+				} `json:"result"`
+			} `json:"result"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(r).Decode(&answer); err != nil {
+		return fmt.Errorf("read the nodes: %w", err)
+	}
+	nodes := answer.Data.Result.Result
+	if len(nodes) == 0 || len(nodes) > maxListed || f.End.IsZero() {
+		return nil
+	}
+	var sum packs.Hours
+	for _, n := range nodes {
+		end := float64(f.End.UnixMilli())
+		if n.EndTime > 0 {
+			end = min(end, n.EndTime)
+		}
+		hours := max(0, end-n.StartTime) / float64(time.Hour.Milliseconds())
+		if n.StartTime <= 0 {
+			return nil // not known of all
+		}
+		sum.Node += hours
+		sum.CPU += hours * n.Resources.CPU
+		sum.GPU += hours * n.Resources.GPU
+		sum.Memory += hours * n.Resources.Memory / (1 << 30)
+	}
+	f.Hours = &sum
+	return nil
+}

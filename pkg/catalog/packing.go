@@ -1,0 +1,216 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const (
+	// packInterval is the time between two looks for packs of other writers, each followed by packing what ended meanwhile.
+	packInterval = 5 * time.Minute
+	// maxUnpacked is how many sessions wait at most until they are packed before that.
+	maxUnpacked = 2000
+	// maxPacks is the number of packs of a day from which on they are joined.
+	maxPacks = 8
+	// packReads is the number of packs that are read at a time.
+	packReads = 8
+)
+
+// packing is what the catalog knows of packs; c.mu guards it.
+type packing struct {
+	read     map[string]bool // keys of packs that were read, or cannot be
+	denied   bool            // packs must not be written
+	unpacked int             // details whose facts wait
+	gone     map[time.Time]map[layout.Session]bool
+	wake     chan struct{} // has a token when many wait
+}
+
+// packing says whether facts are kept until they are packed.
+func (c *Catalog) packing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.opts.Packs != nil && !c.packed.denied
+}
+
+// keepPacking packs until ctx ends.
+func (c *Catalog) keepPacking(ctx context.Context) {
+	for {
+		select {
+		case <-time.After(packInterval):
+		case <-c.packed.wake:
+		case <-ctx.Done():
+			return
+		}
+		if err := c.Pack(ctx); err != nil && ctx.Err() == nil {
+			c.opts.Log.WithError(err).Warn("cannot pack what is known of ended sessions; it is tried again")
+		}
+	}
+}
+
+// readPacks takes what packs tell that were not read before, the newest day first. A pack that cannot be used is logged and passed over: its sessions
+// are found by their markers.
+func (c *Catalog) readPacks(ctx context.Context) ([]packs.Pack, error) {
+	all, err := c.opts.Packs.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var g errgroup.Group
+	g.SetLimit(packReads)
+	for _, pack := range all {
+		c.mu.Lock()
+		done := c.packed.read[pack.Key]
+		c.packed.read[pack.Key] = true
+		c.mu.Unlock()
+		if done {
+			continue
+		}
+		g.Go(func() error {
+			var rows []packs.Facts
+			err := c.opts.Packs.Read(ctx, pack, false, func(f *packs.Facts) error {
+				rows = append(rows, *f)
+				return nil
+			})
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			switch {
+			case err == nil:
+				for i := range rows {
+					c.adopt(&rows[i])
+				}
+				c.stale = true
+			case errors.Is(err, packs.ErrDamaged):
+				c.opts.Log.WithError(err).Warn("passed over a pack of sessions; they are described again")
+			case !errors.Is(err, os.ErrNotExist):
+				delete(c.packed.read, pack.Key)
+				return err
+			}
+			return nil
+		})
+	}
+	return all, g.Wait()
+}
+
+// adopt takes a row of a pack, unless more is known; c.mu must be held.
+func (c *Catalog) adopt(f *packs.Facts) {
+	d := c.details[f.Ref]
+	if d != nil && !f.Seen.After(d.readAt) {
+		return
+	}
+	if _, ok := c.markers[f.Ref]; !ok {
+		if c.fullAt.After(f.Seen) {
+			return // its marker was removed since
+		}
+		c.markers[f.Ref] = f.LastWrite
+	}
+	if d != nil && d.unpacked != nil {
+		c.packed.unpacked--
+	}
+	d = &details{}
+	d.take(f)
+	c.details[f.Ref] = d
+}
+
+// Pack reads the packs that others wrote since, packs the facts that wait, and joins the packs of days that have many or tell of sessions that
+// were removed. Where packs must not be written it does nothing more, which is logged once.
+func (c *Catalog) Pack(ctx context.Context) error {
+	known, err := c.readPacks(ctx)
+	if err != nil {
+		return err
+	}
+	days := c.waiting()
+	for day, all := range days {
+		facts := make([]packs.Facts, len(all))
+		for i, f := range all {
+			facts[i] = *f
+		}
+		err := c.opts.Packs.Append(ctx, day, known, facts)
+		if isDenied(err) {
+			c.deny(err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c.settle(all)
+	}
+	count := make(map[time.Time]int)
+	for _, pack := range known {
+		count[pack.Day]++
+	}
+	for day := range days {
+		count[day]++
+	}
+	c.mu.Lock()
+	gone := c.packed.gone
+	c.packed.gone = make(map[time.Time]map[layout.Session]bool)
+	denied := c.packed.denied
+	c.mu.Unlock()
+	for day, n := range count {
+		if denied || n < maxPacks && gone[day] == nil {
+			continue
+		}
+		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return gone[day][ref] })
+		if isDenied(err) {
+			c.deny(err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waiting gives the facts that wait, by day.
+func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	days := make(map[time.Time][]*packs.Facts)
+	if c.packed.unpacked == 0 {
+		return days
+	}
+	for ref, d := range c.details {
+		if d.unpacked != nil {
+			day := layout.PackDay(ref)
+			days[day] = append(days[day], d.unpacked)
+		}
+	}
+	return days
+}
+
+// settle notes that facts are packed.
+func (c *Catalog) settle(all []*packs.Facts) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range all {
+		if d := c.details[f.Ref]; d != nil && d.unpacked == f {
+			d.unpacked = nil
+			c.packed.unpacked--
+		}
+	}
+}
+
+// isDenied says that a store does not allow writing. A folder that is mounted read-only has an error of its own.
+func isDenied(err error) bool {
+	return errors.Is(err, blob.ErrPermission) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)
+}
+
+// deny ends packing.
+func (c *Catalog) deny(err error) {
+	c.opts.Log.WithError(err).Warn("what is known of ended sessions may not be packed in the store; each start of the server describes all sessions again")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.packed.denied, c.packed.unpacked = true, 0
+	for _, d := range c.details {
+		d.unpacked = nil
+	}
+}

@@ -1,0 +1,283 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const twoJobs = `[{"type":"SUBMISSION","job_id":"01000000","submission_id":"raysubmit_A1","status":"FAILED","entrypoint":"python Train.py",
+	"message":"exit code 1","start_time":1763683200000,"end_time":1763683300000,"metadata":{"user":"ana","job_name":"nightly","n":3}},
+	{"type":"DRIVER","job_id":"02000000","submission_id":null,"status":"SUCCEEDED","entrypoint":"","message":"Job finished successfully.","end_time":null}]`
+
+const twoNodes = `{"result":true,"data":{"result":{"total":2,"result":[
+	{"node_id":"aa","start_time_ms":1763683200000,"end_time_ms":0,"resources_total":{"CPU":8.0,"GPU":2.0,"memory":17179869184.0,"node:1":1.0}},
+	{"node_id":"bb","start_time_ms":1763683200000,"end_time_ms":1763685000000,"resources_total":{"CPU":4.0}}]}}}`
+
+// ended stores a session that ended an hour after 2025-11-21T00:00:00Z.
+func ended(t *testing.T, store blob.Creator, cluster string) layout.Session {
+	t.Helper()
+	ref := v16(cluster, "session_2025-11-21_00-00-00_000000_1")
+	put(t, store, layout.MarkerKey(root, ref), "")
+	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","start":"2025-11-21T00:00:00Z"}`)
+	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2025-11-21T01:00:00Z","nodes":2}`)
+	jobs, nodes := layout.SnapshotKey(root, ref, jobsURL), layout.SnapshotKey(root, ref, nodesURL)
+	put(t, store, jobs, `[]`)
+	put(t, store, layout.SnapshotVersionKey(jobs, time.UnixMilli(1763683300000)), twoJobs)
+	put(t, store, nodes, twoNodes)
+	return ref
+}
+
+// looks counts the sessions whose objects are listed.
+type looks struct {
+	blob.Store
+	mu       sync.Mutex
+	sessions int
+	readOnly bool
+}
+
+func (l *looks) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
+	if strings.Contains(prefix, "/session_") {
+		l.mu.Lock()
+		l.sessions++
+		l.mu.Unlock()
+	}
+	return l.Store.List(ctx, prefix, o)
+}
+
+func (l *looks) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	if l.readOnly {
+		return blob.ErrPermission
+	}
+	return l.Store.Create(ctx, key, body)
+}
+
+// server is a catalog with packs over a store, as a server has it.
+func server(store blob.Store) (*Catalog, *looks) {
+	counted := &looks{Store: store}
+	return New(Options{
+		Store: counted, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: counted, Root: root},
+		Ending: func(_ context.Context, e Entry) (Ending, bool) {
+			return Ending{Outcome: "failed", Cause: "Task f failed", Findings: []packs.Finding{}}, e.Ref.Cluster == "fails"
+		},
+	}), counted
+}
+
+// packed reads all rows of the stored packs.
+func packed(t *testing.T, store blob.Store) map[layout.Session]packs.Facts {
+	t.Helper()
+	p := packs.Packs{Store: store, Root: root}
+	all, err := p.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[layout.Session]packs.Facts)
+	for _, pack := range all {
+		if err := p.Read(t.Context(), pack, true, func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil && !errors.Is(err, packs.ErrDamaged) {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
+
+func TestFactsOfAnEndedSession(t *testing.T) {
+	store, dir, _ := bucket(t)
+	ref := ended(t, store, "fails")
+	age(t, dir, time.Hour)
+	c, _ := server(store)
+	fresh(t, c)
+	if err := c.Pack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f := packed(t, store)[ref]
+	want := packs.Job{ID: "01000000", Submission: "raysubmit_A1", Status: "FAILED", Entrypoint: "python Train.py", Message: "exit code 1", User: "ana", Name: "nightly", Start: 1763683200000, End: 1763683300000}
+	if len(f.Jobs) != 2 || f.Jobs[0] != want || f.Jobs[1].Message != "" || f.Outcome != "failed" || f.Findings == nil || f.Labels != nil {
+		t.Errorf("facts %+v", f)
+	}
+	if f.Hours == nil || *f.Hours != (packs.Hours{Node: 1.5, CPU: 10, GPU: 2, Memory: 16}) {
+		t.Errorf("hours %+v", f.Hours)
+	}
+	if f.Nodes != 2 || f.Objects != 5 || f.End.Sub(f.Start) != time.Hour || f.RayVersion != "2.60.0" || f.OwnerName != "nightly" {
+		t.Errorf("facts %+v", f)
+	}
+}
+
+func TestRestartReadsPacks(t *testing.T) {
+	store, dir, _ := bucket(t)
+	for _, cluster := range []string{"fails", "b", "c"} {
+		ended(t, store, cluster)
+	}
+	age(t, dir, time.Hour)
+	c, _ := server(store)
+	before := fresh(t, c).Entries
+	if err := c.Pack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again, looked := server(store)
+	again.begin(t.Context())
+	after := again.List(t.Context()).Entries
+	if len(after) != 3 || len(before) != 3 {
+		t.Fatalf("%d sessions, %d before", len(after), len(before))
+	}
+	for i := range after {
+		if after[i] != before[i] {
+			t.Errorf("after the restart\n%+v, before\n%+v", after[i], before[i])
+		}
+	}
+	fresh(t, again)
+	if looked.sessions != 0 {
+		t.Errorf("%d sessions were looked at after the restart", looked.sessions)
+	}
+	if err := again.Pack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := again.opts.Packs.List(t.Context()); len(all) != 1 {
+		t.Errorf("%d packs", len(all))
+	}
+}
+
+// TestPacksAreDerived: whatever happens to packs, the list is complete, and so are packs at last.
+func TestPacksAreDerived(t *testing.T) {
+	day := time.Date(2025, 11, 21, 0, 0, 0, 0, time.UTC)
+	key := layout.PackKey(root, day, 1)
+	for name, harm := range map[string]func(t *testing.T, store *local.Store){
+		"lost": func(t *testing.T, store *local.Store) {
+			if err := store.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"half written": func(t *testing.T, store *local.Store) {
+			body, err := store.Get(t.Context(), key, 0, 700)
+			if err != nil {
+				t.Fatal(err)
+			}
+			half, _ := io.ReadAll(body)
+			_ = body.Close()
+			if err := store.Put(t.Context(), key, bytes.NewReader(half)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"damaged": func(t *testing.T, store *local.Store) {
+			if err := store.Put(t.Context(), key, strings.NewReader(strings.Repeat("PAR1", 100))); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"two writers": func(t *testing.T, store *local.Store) {
+			other, _ := server(store)
+			fresh(t, other)
+			if err := other.Pack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, dir, _ := bucket(t)
+			for n := range 5 {
+				ended(t, store, fmt.Sprintf("lab-%d", n))
+			}
+			age(t, dir, time.Hour)
+			c, _ := server(store)
+			fresh(t, c)
+			if err := c.Pack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			harm(t, store)
+			again, _ := server(store)
+			again.begin(t.Context())
+			l := fresh(t, again)
+			if err := again.Pack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(l.Entries) != 5 || !l.Entries[4].Described || l.Entries[4].Nodes != 2 || len(packed(t, store)) != 5 {
+				t.Errorf("%d sessions, %d packed; the last is %+v", len(l.Entries), len(packed(t, store)), l.Entries[len(l.Entries)-1])
+			}
+		})
+	}
+}
+
+func TestRemovedSessionsLeavePacks(t *testing.T) {
+	store, dir, _ := bucket(t)
+	gone, stays := ended(t, store, "a"), ended(t, store, "b")
+	age(t, dir, time.Hour)
+	c, _ := server(store)
+	fresh(t, c)
+	if err := c.Pack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(t.Context(), layout.MarkerKey(root, gone)); err != nil {
+		t.Fatal(err)
+	}
+	if l := fresh(t, c); len(l.Entries) != 1 {
+		t.Errorf("%d sessions", len(l.Entries))
+	}
+	if err := c.Pack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rows := packed(t, store)
+	if _, ok := rows[stays]; !ok || len(rows) != 1 {
+		t.Errorf("packed are %v", rows)
+	}
+	if l := c.Known(); len(l.Entries) != 1 {
+		t.Errorf("%d sessions after packing", len(l.Entries))
+	}
+}
+
+func TestReadOnlyStoreHasNoPacks(t *testing.T) {
+	store, dir, _ := bucket(t)
+	ended(t, store, "a")
+	age(t, dir, time.Hour)
+	c, readOnly := server(store)
+	readOnly.readOnly = true
+	fresh(t, c)
+	for range 2 {
+		if err := c.Pack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l := c.Known(); len(l.Entries) != 1 || !c.packed.denied || c.packed.unpacked != 0 {
+		t.Errorf("%+v, %+v", l, c.packed)
+	}
+	if _, err := os.Stat(dir + "/" + layout.PacksPrefix(root)); err == nil {
+		t.Error("a read-only store has packs")
+	}
+}
+
+// TestOutcomeLearnedLater: what a session's findings tell once it was opened comes into a newer pack.
+func TestOutcomeLearnedLater(t *testing.T) {
+	store, dir, _ := bucket(t)
+	ref := ended(t, store, "a")
+	age(t, dir, time.Hour)
+	c, _ := server(store)
+	fresh(t, c)
+	if err := c.Pack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.opts.Ending = func(context.Context, Entry) (Ending, bool) { return Ending{Outcome: "succeeded"}, true }
+	c.Again(ref)
+	if l := fresh(t, c); l.Entries[0].Outcome != "succeeded" {
+		t.Errorf("%+v", l.Entries[0])
+	}
+	if err := c.Pack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := server(store)
+	again.begin(t.Context())
+	if e := again.Known().Entries[0]; e.Outcome != "succeeded" {
+		t.Errorf("after a restart %+v", e)
+	}
+}
