@@ -95,8 +95,8 @@ test-kube: ## against a real Kubernetes API server with KubeRay's types, built o
 	cd test/kube && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-browser
-test-browser: ## recorded sessions in the dashboards of their Ray versions, our own pages and what axe-core says of them, and attacks by other sites and by heads: needs Chromium and Node, gets the dashboards out of Ray's wheels
-	cd test && $(GO) test -v -count=1 -timeout 60m ./browser | grep -vE '^(=== |\s*--- PASS|time=)'
+test-browser: ## recorded sessions in the dashboards of their Ray versions, our own pages and what axe-core says of them, attacks by other sites and by heads, and signing in with an OpenID provider: needs Chromium and Node, gets the dashboards out of Ray's wheels
+	cd test && $(GO) test -v -count=1 -timeout 60m ./browser ./signin | grep -vE '^(=== |\s*--- PASS|time=)'
 
 .PHONY: test-ray
 test-ray: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -63,8 +62,8 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 
 // open creates the list of running clusters, nil if they are not wanted, and the access rules.
 func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *access.Access, error) {
-	if o.access.Auth == access.Kubernetes && len(o.live.Kubeconfigs) > 1 {
-		return nil, nil, errors.New("--auth=kubernetes can ask one Kubernetes cluster who may see what, and a namespace of another may be somebody else's: run a history server for each of --kubeconfigs")
+	if o.access.AsksKubernetes() && len(o.live.Kubeconfigs) > 1 {
+		return nil, nil, fmt.Errorf("--auth=%s can ask one Kubernetes cluster who may see what, and a namespace of another may be somebody else's: run a history server for each of --kubeconfigs", o.access.Auth)
 	}
 	o.live.Anonymous = o.access.Auth == access.Off
 	live, err := kube.Open(o.live, log)
@@ -72,9 +71,9 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 		return nil, nil, err
 	}
 	var asked client.Client
-	if o.access.Auth == access.Kubernetes {
+	if o.access.AsksKubernetes() {
 		if asked, err = o.live.Client(access.AddToScheme); err != nil {
-			return nil, nil, fmt.Errorf("--auth=kubernetes: %w", err)
+			return nil, nil, fmt.Errorf("--auth=%s: %w", o.access.Auth, err)
 		}
 	}
 	allowed, err := access.New(o.access, asked, log)

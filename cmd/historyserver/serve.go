@@ -120,6 +120,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	defer sessions.Close()
 	live.Start()
 	defer live.Close()
+	allowed.Start()
+	defer allowed.Close()
 	defer upkeep.Start(upkeep.Options{
 		Store: store, Root: o.storage.Root, Sessions: func() []catalog.Entry { return sessions.Known().Entries }, Log: log,
 		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: 10 * time.Minute,

@@ -1,5 +1,5 @@
 // Package access decides who may see what: a request's caller is found out once, and what is stored or running in a namespace is shown only
-// to those whom Kubernetes lets get its RayClusters.
+// to those whom Kubernetes lets get its RayClusters, or whom a file of namespaces names.
 //
 // Every answer that is about a namespace must ask Allowed or Filter with the request's context; a context that no Handler made is refused.
 package access
@@ -36,6 +36,8 @@ const (
 	Token Mode = "token"
 	// Kubernetes asks the API server who somebody is (TokenReview) and whether they may get RayClusters (SubjectAccessReview).
 	Kubernetes Mode = "kubernetes"
+	// OIDC has people sign in with an OpenID provider; Kubernetes or a file says what they see.
+	OIDC Mode = "oidc"
 )
 
 // Config is who may use the history server.
@@ -47,22 +49,29 @@ type Config struct {
 	GroupsHeader   string
 	TrustedProxies []string
 	CacheFor       time.Duration
+	OIDC           OIDCConfig
+}
+
+// AsksKubernetes says whether New needs a client.
+func (c *Config) AsksKubernetes() bool {
+	return c.Auth == Kubernetes || c.Auth == OIDC && c.OIDC.NamespacesFile == ""
 }
 
 // AddFlags binds the configuration to flags.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	c.Auth = Off
-	fs.StringVar((*string)(&c.Auth), "auth", string(Off), "access control: off (everybody), token (whoever has a token) or kubernetes (users see the namespaces in which they may get RayClusters)")
+	fs.StringVar((*string)(&c.Auth), "auth", string(Off), "access control: off (everybody), token (whoever has a token), kubernetes (users see the namespaces in which they may get RayClusters) or oidc (the same of people who sign in with an OpenID provider)")
 	fs.StringVar(&c.Token, "auth-token", "", "token for --auth=token; prefer the environment variable or --auth-token-file")
 	fs.StringVar(&c.TokenFile, "auth-token-file", "", "file with tokens for --auth=token, one per line; changes are picked up without a restart")
 	fs.StringVar(&c.IdentityHeader, "auth-identity-header", "", "header with the user's name, set by a trusted proxy, such as X-Forwarded-User (--auth=kubernetes)")
 	fs.StringVar(&c.GroupsHeader, "auth-groups-header", "", "header with the user's groups, separated by commas, set by a trusted proxy")
 	fs.StringSliceVar(&c.TrustedProxies, "auth-trusted-proxies", nil, "networks of the proxies whose --auth-identity-header is trusted, such as 10.1.0.0/16")
-	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second, "how long an answer of Kubernetes is cached (--auth=kubernetes)")
+	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second, "how long an answer of Kubernetes, or what --oidc-namespaces-file says, is cached")
+	c.OIDC.addFlags(fs)
 }
 
 // Secrets are the flags whose values must not be shown.
-var Secrets = []string{"auth-token"}
+var Secrets = []string{"auth-token", "oidc-client-secret", "oidc-cookie-key"}
 
 // AddToScheme makes the types known to the client that New wants.
 func AddToScheme(s *runtime.Scheme) error {
@@ -77,12 +86,15 @@ type Access struct {
 	log     logrus.FieldLogger
 	users   *ttlCache[Identity] // by the sum of a token
 	rights  *ttlCache[bool]     // by the key of an identity and the namespace; none means all of them
+
+	provider   *provider      // nil without an OpenID provider
+	namespaces *namespaceFile // nil where Kubernetes says who may see what
 }
 
 // maxAnswers bounds the answers that are kept: some hundred bytes each.
 const maxAnswers = 100_000
 
-// New checks the configuration. The client is used with Mode Kubernetes only.
+// New checks the configuration. The client is needed where Config.AsksKubernetes.
 func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	a := &Access{config: c, client: cl, log: log}
 	switch c.Auth {
@@ -97,12 +109,16 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		} else if len(tokens) == 0 {
 			return nil, errors.New("--auth=token needs --auth-token or --auth-token-file")
 		}
-	case Kubernetes:
-		if cl == nil {
-			return nil, errors.New("--auth=kubernetes needs a Kubernetes to ask: run in a pod or give --kubeconfigs")
+	case Kubernetes, OIDC:
+		if cl == nil && c.AsksKubernetes() {
+			or := map[Mode]string{OIDC: ", or --oidc-namespaces-file"}[c.Auth]
+			return nil, fmt.Errorf("--auth=%s needs a Kubernetes to ask: run in a pod or give --kubeconfigs%s", c.Auth, or)
 		}
 	default:
-		return nil, fmt.Errorf("--auth=%s: want off, token or kubernetes", c.Auth)
+		return nil, fmt.Errorf("--auth=%s: want off, token, kubernetes or oidc", c.Auth)
+	}
+	if err := a.openProvider(); err != nil {
+		return nil, err
 	}
 	if (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes {
 		return nil, errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies are for --auth=kubernetes")
@@ -123,6 +139,38 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	a.users = newTTLCache[Identity](c.CacheFor, maxAnswers)
 	a.rights = newTTLCache[bool](c.CacheFor, maxAnswers)
 	return a, nil
+}
+
+// openProvider makes what --auth=oidc needs.
+func (a *Access) openProvider() (err error) {
+	c := a.config
+	if c.Auth != OIDC {
+		if c.OIDC.Issuer != "" {
+			return errors.New("--oidc-issuer-url is for --auth=oidc")
+		}
+		return nil
+	}
+	if c.OIDC.NamespacesFile != "" {
+		if a.namespaces, err = openNamespaceFile(c.OIDC.NamespacesFile, c.CacheFor); err != nil {
+			return err
+		}
+	}
+	a.provider, err = newProvider(c.OIDC, a.log)
+	return err
+}
+
+// Start looks the OpenID provider up, if there is one, until it answers. Nobody can sign in before.
+func (a *Access) Start() {
+	if a.provider != nil {
+		a.provider.start()
+	}
+}
+
+// Close ends what Start began.
+func (a *Access) Close() {
+	if a.provider != nil {
+		a.provider.close()
+	}
 }
 
 // Enabled reports whether there is anything that not everybody may see.
@@ -178,9 +226,17 @@ func (a *Access) authenticate(r *http.Request) (Identity, error) {
 	if id, ok, err := a.proxyIdentity(r); ok || err != nil {
 		return id, err
 	}
-	token, err := tokenOf(r)
+	token, err := headerToken(r)
 	if err != nil {
 		return Identity{}, err
+	}
+	if token == "" && a.provider != nil {
+		return a.provider.session(r)
+	}
+	if token == "" {
+		if token, err = cookieToken(r); err != nil {
+			return Identity{}, err
+		}
 	}
 	return a.check(r.Context(), token)
 }
@@ -189,6 +245,10 @@ func (a *Access) authenticate(r *http.Request) (Identity, error) {
 func (a *Access) check(ctx context.Context, token string) (Identity, error) {
 	if a.config.Auth == Token {
 		return a.checkShared(token)
+	}
+	// Service accounts have no part in an OpenID provider: theirs are the API server's tokens.
+	if a.provider != nil && (a.client == nil || issuerOf(token) == a.config.OIDC.Issuer) {
+		return a.provider.bearer(ctx, token)
 	}
 	sum := sha256.Sum256([]byte(token))
 	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity, error) { return a.reviewToken(ctx, token) })
@@ -255,8 +315,8 @@ func (a *Access) fromProxy(r *http.Request) bool {
 	return slices.ContainsFunc(a.proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// tokenOf reads the token out of the headers Ray's clients send, or the cookie of a browser that signed in.
-func tokenOf(r *http.Request) (string, error) {
+// headerToken reads the token out of the headers that Ray's clients send; empty if there is none.
+func headerToken(r *http.Request) (string, error) {
 	for _, header := range []string{"Authorization", "X-Ray-Authorization"} {
 		value := r.Header.Get(header)
 		if value == "" {
@@ -268,8 +328,15 @@ func tokenOf(r *http.Request) (string, error) {
 		}
 		return token, nil
 	}
+	return "", nil
+}
+
+var errNoCredentials = fmt.Errorf("%w: send `Authorization: Bearer {token}`, or sign in at /login", ErrUnauthenticated)
+
+// cookieToken is the token of a browser that signed in with it.
+func cookieToken(r *http.Request) (string, error) {
 	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
 		return c.Value, nil
 	}
-	return "", fmt.Errorf("%w: send `Authorization: Bearer {token}`, or sign in at /login", ErrUnauthenticated)
+	return "", errNoCredentials
 }

@@ -27,8 +27,8 @@ const (
 // public are the paths that need no caller: Kubernetes and Prometheus ask for them.
 var public = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true}
 
-// Handler passes requests of known callers on to next, with the identity in the request's context. It answers /login and /logout itself. Requests
-// must have passed browser.Rules.
+// Handler passes requests of known callers on to next, with the identity in the request's context. It answers /login and /logout itself,
+// and where people sign in with an OpenID provider /oidc/start and /oidc/callback. Requests must have passed browser.Rules.
 func (a *Access) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.Enabled() {
@@ -39,6 +39,11 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 			case logoutPath:
 				a.logout(w, r)
 				return
+			case startPath, callbackPath:
+				if a.provider != nil {
+					a.signIn(w, r)
+					return
+				}
 			}
 			if public[r.URL.Path] {
 				next.ServeHTTP(w, r)
@@ -60,7 +65,10 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.Is(err, ErrUnauthenticated) {
 		a.log.WithError(err).Error("a caller cannot be authenticated")
 		w.Header().Set("Retry-After", "5")
-		writeError(w, http.StatusServiceUnavailable, errNotAsked)
+		if !errors.Is(err, ErrNoProvider) {
+			err = errNotAsked
+		}
+		writeError(w, http.StatusServiceUnavailable, err)
 		return
 	}
 	if isNavigation(r) {
@@ -111,8 +119,10 @@ func hashOf(script string) string {
 
 // loginPage is the page to sign in on, or out.
 type loginPage struct {
-	Next, Error     string
-	Kubernetes, Out bool
+	Next, Error string
+	Mode        Mode
+	Out         bool
+	root        string // the server's, relative to the page; empty: the page's folder
 }
 
 // Script is the embedded file, which is ours.
@@ -136,6 +146,9 @@ func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
 		a.show(w, http.StatusOK, loginPage{Out: true})
 	case http.MethodPost:
 		setCookie(w, r, "")
+		if a.provider != nil {
+			a.provider.endSession(w, r)
+		}
 		browser.Redirect(w, http.StatusSeeOther, browser.Relative(loginPath[1:]))
 	default:
 		refuseMethod(w)
@@ -147,11 +160,21 @@ func refuseMethod(w http.ResponseWriter) {
 	http.Error(w, "Only GET and POST.", http.StatusMethodNotAllowed)
 }
 
+// refuseChange answers what only GET and HEAD are for.
+func refuseChange(w http.ResponseWriter) {
+	w.Header().Set("Allow", "GET, HEAD")
+	http.Error(w, "Only GET.", http.StatusMethodNotAllowed)
+}
+
 // login shows the page to sign in, and takes its token.
 func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
-	page := loginPage{Next: browser.Within(r.FormValue("next")), Kubernetes: a.config.Auth == Kubernetes}
+	page := loginPage{Next: browser.Within(r.FormValue("next")), Mode: a.config.Auth}
+	if a.provider != nil && r.Method == http.MethodPost {
+		refuseChange(w)
+		return
+	}
 	status := http.StatusOK
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -176,12 +199,14 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 }
 
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {
-	c := &http.Cookie{
-		Name: cookieName, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
-	}
-	if token == "" {
+	http.SetCookie(w, cookie(cookieName, token, r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"))
+}
+
+// cookie is one that pages cannot read and other sites' pages do not have sent along. An empty value removes it.
+func cookie(name, value string, secure bool) *http.Cookie {
+	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure}
+	if value == "" {
 		c.MaxAge = -1
 	}
-	http.SetCookie(w, c)
+	return c
 }

@@ -1,5 +1,15 @@
 // The way on may have a part behind "#", which browsers send to no server: it stayed in this page's address.
-document.forms[0].addEventListener('submit', function (event) {
-  var next = event.target.elements.next;
-  if (!next.value.includes('#')) { next.value += location.hash; }
-});
+var start = document.getElementById('start');
+if (start) {
+  start.addEventListener('click', function () {
+    var url = new URL(start.href);
+    var next = url.searchParams.get('next');
+    if (!next.includes('#')) { url.searchParams.set('next', next + location.hash); }
+    start.href = url.href;
+  });
+} else {
+  document.forms[0].addEventListener('submit', function (event) {
+    var next = event.target.elements.next;
+    if (!next.value.includes('#')) { next.value += location.hash; }
+  });
+}

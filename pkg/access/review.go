@@ -33,7 +33,7 @@ func (a *Access) reviewToken(ctx context.Context, token string) (Identity, error
 	return id, nil
 }
 
-// Allowed says whether the caller may see what belongs to a namespace: nil, ErrForbidden, ErrUnauthenticated or ErrUnavailable.
+// Allowed says whether the caller may see what belongs to a namespace: nil, ErrForbidden, ErrUnauthenticated, ErrUnavailable or ErrNoRules.
 func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	id, ok := IdentityOf(ctx)
 	if !ok {
@@ -41,6 +41,14 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	}
 	if id.everything {
 		return nil
+	}
+	if a.namespaces != nil {
+		ok, err := a.namespaces.allows(ctx, id, namespace)
+		if err == nil && !ok {
+			const why = "no rule of --oidc-namespaces-file gives it to this user or one of the groups"
+			err = fmt.Errorf("%w: %s may not see namespace %s: %s", ErrForbidden, id.User, namespace, why)
+		}
+		return err
 	}
 	key := id.key()
 	for _, ns := range []string{"", namespace} { // who may see all needs no question for each
@@ -55,7 +63,7 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	return fmt.Errorf("%w: %s may not get rayclusters.ray.io in namespace %s", ErrForbidden, id.User, namespace)
 }
 
-// Filter returns the namespaces that the caller may see. It returns an error if Kubernetes does not answer for all of them.
+// Filter returns the namespaces that the caller may see. It returns an error if it is not known for all of them.
 func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bool, error) {
 	const concurrency = 16
 	var mu sync.Mutex

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/rayhistory/historyserver/internal/testkit/openid"
 	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
@@ -100,6 +101,12 @@ func withRunningClusters(t *testing.T, o *Options, writes bool, api client.WithW
 // guarded is a server with a stored and a running cluster in each of two namespaces, default and secret, for the users ann and bob.
 func guarded(t *testing.T) (*fixture, *Server) {
 	t.Helper()
+	return guardedBy(t, access.Config{Auth: access.Kubernetes, CacheFor: time.Minute})
+}
+
+// guardedBy is guarded with other ways to know callers.
+func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
+	t.Helper()
 	api := kubernetes(t, append(runningCluster("secret", "classified"), runningCluster("default", "shown")...)...)
 	var server *Server
 	f := start(t, func(o *Options, store *gatedStore) {
@@ -109,10 +116,12 @@ func guarded(t *testing.T) (*fixture, *Server) {
 		put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
 		putOutcome(t, o, store, ref, "classified cause")
 		withRunningClusters(t, o, true, api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
-		a, err := access.New(access.Config{Auth: access.Kubernetes, CacheFor: time.Minute}, api, silent())
+		a, err := access.New(config, api, silent())
 		if err != nil {
 			t.Fatal(err)
 		}
+		a.Start()
+		t.Cleanup(a.Close)
 		o.Access = a
 		withNotes(o, store)
 		if err := o.Notes.Write(t.Context(), ref, notes.Note{Pinned: true, Text: "classified note"}); err != nil {
@@ -132,9 +141,79 @@ func guarded(t *testing.T) (*fixture, *Server) {
 
 var pathParameter = regexp.MustCompile(`\{[^}]*\}`)
 
-// Every route that the router has, so that none can be forgotten, as the wrong user, as the right one and as nobody.
+// openIDs has ann and bob sign in with a provider, what they see said by Kubernetes.
+func openIDs(p *openid.Provider) access.Config {
+	return access.Config{Auth: access.OIDC, CacheFor: time.Minute, OIDC: access.OIDCConfig{
+		Issuer: p.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret, RedirectURL: "http://history.example/oidc/callback",
+		Scopes: []string{"openid"}, UsernameClaim: "email", GroupsClaim: "groups", SessionFor: time.Hour,
+	}}
+}
+
+// signIn signs somebody in as a browser does, and gives the browser's cookies.
+func signIn(t *testing.T, f *fixture, p *openid.Provider, user string) string {
+	t.Helper()
+	p.SignIn(map[string]any{"email": user})
+	var started answer
+	for deadline := time.Now().Add(time.Minute); started.status != http.StatusSeeOther; time.Sleep(10 * time.Millisecond) { // the provider is looked up
+		if started = f.ask(t, http.MethodGet, "/oidc/start"); time.Now().After(deadline) {
+			t.Fatalf("%d %s", started.status, started.body)
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, started.header.Get("Location"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	secret, _, _ := strings.Cut(started.header.Get("Set-Cookie"), ";")
+	back := f.ask(t, http.MethodGet, strings.TrimPrefix(resp.Header.Get("Location"), "http://history.example"), "Cookie: "+secret)
+	session, _, _ := strings.Cut(back.header.Get("Set-Cookie"), ";")
+	if back.status != http.StatusSeeOther || !strings.HasPrefix(session, "history_session=") {
+		t.Fatalf("%d %v %s", back.status, back.header, back.body)
+	}
+	return session
+}
+
+// Every route that the router has, so that none can be forgotten, as the wrong user and as nobody.
 func TestNoRouteLeaks(t *testing.T) {
-	f, server := guarded(t)
+	t.Run("Kubernetes", func(t *testing.T) {
+		f, server := guarded(t)
+		noRouteLeaks(t, f, server, "Authorization: Bearer ann", "")
+	})
+	t.Run("OpenID Connect, programs", func(t *testing.T) {
+		p := openid.Start(t)
+		f, server := guardedBy(t, openIDs(p))
+		signIn(t, f, p, "ann") // now the provider is known
+		noRouteLeaks(t, f, server, "Authorization: Bearer "+p.Token(map[string]any{"email": "ann"}), "")
+	})
+	t.Run("OpenID Connect, browsers", func(t *testing.T) {
+		p := openid.Start(t)
+		f, server := guardedBy(t, openIDs(p))
+		noRouteLeaks(t, f, server, "", signIn(t, f, p, "ann"))
+	})
+}
+
+// noRouteLeaks asks for what is bob's as ann, who is known by a header or a cookie.
+func noRouteLeaks(t *testing.T, f *fixture, server *Server, header, cookie string) {
+	t.Helper()
+	asAnn := func(headers ...string) []string {
+		if header != "" {
+			return append(headers, header)
+		}
+		for i, h := range headers {
+			if strings.HasPrefix(h, "Cookie: ") {
+				headers[i] = h + "; " + cookie
+				return headers
+			}
+		}
+		return append(headers, "Cookie: "+cookie)
+	}
+	if got := f.ask(t, http.MethodGet, "/clusters", asAnn(asProgram)...); got.status != http.StatusOK || !strings.Contains(got.body, `"lab"`) {
+		t.Fatalf("ann is not known: %d %s", got.status, got.body)
+	}
 	fill := func(template string) string {
 		return pathParameter.ReplaceAllStringFunc(template, func(p string) string {
 			p, _, _ = strings.Cut(strings.Trim(p, "{}"), ":")
@@ -166,7 +245,7 @@ func TestNoRouteLeaks(t *testing.T) {
 			} {
 				who, headers := by.who, []string{asProgram, by.choice}
 				if who != "" {
-					headers = append(headers, "Authorization: Bearer "+who)
+					headers = asAnn(headers...)
 				}
 				asked++
 				got := f.ask(t, route.Method, path, headers...)
@@ -193,7 +272,7 @@ func TestNoRouteLeaks(t *testing.T) {
 		path := strings.ReplaceAll(fill(strings.ReplaceAll(route.Path, "{"+paramSession+"}", name)), "/namespaces/secret/clusters/classified/", "/namespaces/default/clusters/lab/")
 		for _, with := range []string{"secret/classified/" + name, "secret/classified/latest", "secret/classified/live"} {
 			asked, compared = asked+1, compared+1
-			got := f.ask(t, route.Method, path+"?with="+with, asProgram, cookies("default", "lab", name), "Authorization: Bearer ann")
+			got := f.ask(t, route.Method, path+"?with="+with, asAnn(asProgram, cookies("default", "lab", name))...)
 			if got.status != http.StatusForbidden || strings.Contains(got.body, "classified") {
 				t.Errorf("%s %s?with=%s as ann: %d %.200s, want 403", route.Method, path, with, got.status, got.body)
 			}

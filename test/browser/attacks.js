@@ -4,7 +4,7 @@
 // the test that runs it.
 //
 // JOB: {do: 'attack', server, token, sites, rebind}, {do: 'tabs', server, clusters}, {do: 'login', server, link, token},
-//   {do: 'removed', page, remove}: see the functions of these names.
+//   {do: 'openid', server, link, user, password}, {do: 'removed', page, remove}: see the functions of these names.
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
@@ -134,6 +134,31 @@ async function login(context, { server, link, token }) {
   return { asked, wrong, in: signedIn, out, again: page.url(), refused };
 }
 
+// openid: a person follows a link, signs in with an OpenID provider, which is another site, asks for a log, and signs out.
+async function openid(context, { server, link, user, password }) {
+  const page = await context.newPage(), refused = [];
+  page.on('console', m => { if (m.text().includes('Content Security Policy')) refused.push(m.text()); });
+  await page.goto(link);
+  const asked = page.url();
+  await page.getByRole('link', { name: 'Sign in' }).click();
+  await page.getByLabel('Username').fill(user);
+  await page.getByLabel('Password').fill(password);
+  const provider = page.url();
+  await page.getByRole('button', { name: 'Login' }).click();
+  await page.waitForSelector('#ask');
+  const signedIn = page.url();
+  await page.locator('#ask').click();
+  await page.waitForFunction(() => document.getElementById('said').textContent !== '', null, { timeout: WAIT });
+  const said = await page.locator('#said').textContent();
+  const cookies = (await context.cookies(server)).filter(c => c.name.startsWith('history_')).map(c => `${c.name} ${c.httpOnly} ${c.sameSite}`).sort();
+  await page.goto(server + '/logout');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL(/login/);
+  const out = page.url();
+  await page.goto(link);
+  return { asked, provider, in: signedIn, said, cookies, out, again: page.url(), refused };
+}
+
 // removed: a page is open while its session is removed from the store; it asks again, as the dashboard does every few seconds.
 async function removed(context, { page: url, remove }) {
   const page = await context.newPage();
@@ -153,7 +178,7 @@ async function removed(context, { page: url, remove }) {
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  const report = await { attack, tabs, login, removed }[job.do](await browser.newContext(), job);
+  const report = await { attack, tabs, login, openid, removed }[job.do](await browser.newContext(), job);
   await browser.close();
   process.stdout.write(JSON.stringify(report));
 })().catch(e => {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/test/servers/openid"
 )
 
 const session = "session_2026-11-20_23-19-45_581717_22125"
@@ -89,7 +91,13 @@ ask.onclick = async () => {
 
 func prepare(t *testing.T, flags ...string) *stage {
 	t.Helper()
-	s := &stage{data: t.TempDir(), head: new(head), server: freeAddress(t)}
+	return prepareAt(t, freeAddress(t), flags...)
+}
+
+// prepareAt is prepare with the server's address.
+func prepareAt(t *testing.T, address string, flags ...string) *stage {
+	t.Helper()
+	s := &stage{data: t.TempDir(), head: new(head), server: address}
 	dashboards := t.TempDir()
 	write := func(path, content string) {
 		t.Helper()
@@ -242,6 +250,41 @@ func TestSigningInKeepsTheWay(t *testing.T) {
 		if !strings.HasPrefix(url, "http://"+s.server+"/login") {
 			t.Errorf("%s: %s", what, url)
 		}
+	}
+	if len(got.Refused) > 0 {
+		t.Errorf("%q", got.Refused)
+	}
+}
+
+// TestSigningInWithOpenID: a link to a page of the dashboard survives signing in with an OpenID provider, which is another site.
+func TestSigningInWithOpenID(t *testing.T) {
+	address, rules := freeAddress(t), filepath.Join(t.TempDir(), "namespaces.yaml")
+	server := "http://history.test" + port(address)
+	issuer := openid.Start(t, map[string][]string{"ann": {"team-a"}}, map[string]string{"history": server + "/oidc/callback"})
+	if err := os.WriteFile(rules, []byte("- group: team-a\n  namespaces: [default]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("RAYHISTORY_OIDC_CLIENT_SECRET", openid.Secret)
+	prepareAt(t, address, "--auth=oidc", "--oidc-issuer-url="+issuer, "--oidc-client-id=history", "--oidc-redirect-url="+server+"/oidc/callback", "--oidc-namespaces-file="+rules)
+	var got struct {
+		Asked, Provider, In, Said, Out, Again string
+		Cookies, Refused                      []string
+	}
+	link := server + "/namespaces/default/clusters/one/sessions/" + session + "/?dashboard=2.60.0#/jobs/02000000?tab=a"
+	run(t, "attacks.js", object{"do": "openid", "server": server, "link": link, "user": "ann", "password": openid.Password}, &got)
+	if got.In != link || got.Said != "log of one and log of one" {
+		t.Errorf("signed in at %s, want %s; it says %q", got.In, link, got.Said)
+	}
+	if !strings.HasPrefix(got.Provider, issuer) {
+		t.Errorf("sent to %s to sign in", got.Provider)
+	}
+	for what, url := range map[string]string{"asked": got.Asked, "signed out": got.Out, "after that": got.Again} {
+		if !strings.HasPrefix(url, server+"/login") {
+			t.Errorf("%s: %s", what, url)
+		}
+	}
+	if want := []string{"history_session true Lax", "history_signin true Lax"}; !slices.Equal(got.Cookies, want) {
+		t.Errorf("cookies %q, want %q", got.Cookies, want)
 	}
 	if len(got.Refused) > 0 {
 		t.Errorf("%q", got.Refused)

@@ -64,12 +64,16 @@ var problems = []struct {
 }{
 	{access.ErrForbidden, Problem{
 		Status: http.StatusForbidden, Title: "Not allowed",
-		Advice: "Ask for the right to get rayclusters in that namespace, or sign in at /login as somebody who has it.",
+		Advice: "Ask for the right to see that namespace, or sign in at /login as somebody who has it.",
 	}},
 	{access.ErrUnauthenticated, Problem{Status: http.StatusUnauthorized, Title: "Not signed in", Advice: "Sign in at /login, or send a token."}},
 	{access.ErrUnavailable, Problem{
 		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Kubernetes does not answer",
 		Advice: "Without its answer nothing is shown. Try again in a few seconds.",
+	}},
+	{access.ErrNoRules, Problem{
+		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Who may see what is not known",
+		Advice: "Nothing is shown until the file can be read: mend it. No restart is needed.",
 	}},
 	{browser.ErrHost, Problem{Status: http.StatusForbidden, Title: "Unknown host name", Advice: "Use a name or address of the server."}},
 	{browser.ErrOtherSite, Problem{

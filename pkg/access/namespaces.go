@@ -1,0 +1,91 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ErrNoRules is the file of namespaces not being readable: nothing is shown that it does not allow.
+var ErrNoRules = errors.New("cannot read who may see this")
+
+// rule lets a user or a group see namespaces. "*" is all of them.
+type rule struct {
+	User       string   `yaml:"user"`
+	Group      string   `yaml:"group"`
+	Namespaces []string `yaml:"namespaces"`
+}
+
+// rules are those of a file, by user and by group.
+type rules struct{ users, groups map[string][]string }
+
+// namespaceFile says who may see which namespaces. Safe for concurrent use.
+type namespaceFile struct {
+	path string
+	read *ttlCache[rules]
+}
+
+func openNamespaceFile(path string, cacheFor time.Duration) (*namespaceFile, error) {
+	f := &namespaceFile{path: path, read: newTTLCache[rules](cacheFor, 1)}
+	_, err := f.parse(context.Background())
+	return f, err
+}
+
+// allows says whether one of the caller's names may see a namespace.
+func (f *namespaceFile) allows(ctx context.Context, id Identity, namespace string) (bool, error) {
+	known, err := f.read.get(ctx, "", f.parse)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrNoRules, err)
+	}
+	sees := func(namespaces []string) bool {
+		return slices.Contains(namespaces, "*") || slices.Contains(namespaces, namespace)
+	}
+	return sees(known.users[id.User]) || slices.ContainsFunc(id.Groups, func(group string) bool { return sees(known.groups[group]) }), nil
+}
+
+// maxNamespaceFile bounds the file, in bytes: a ConfigMap has at most as many.
+const maxNamespaceFile = 1 << 20
+
+func (f *namespaceFile) parse(context.Context) (rules, error) {
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return rules{}, fmt.Errorf("--oidc-namespaces-file: %w", err)
+	}
+	if len(data) > maxNamespaceFile {
+		return rules{}, fmt.Errorf("--oidc-namespaces-file=%s has more than 1 MiB", f.path)
+	}
+	known, err := parseRules(data)
+	if err != nil {
+		return rules{}, fmt.Errorf("--oidc-namespaces-file=%s: %w", f.path, err)
+	}
+	return known, nil
+}
+
+// parseRules reads a YAML list of rules. A rule that lets nobody see anything is a mistake, and so is an unknown field.
+func parseRules(data []byte) (rules, error) {
+	known := rules{users: map[string][]string{}, groups: map[string][]string{}}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	var list []rule
+	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
+		return rules{}, fmt.Errorf("want a list of `group: NAME` or `user: NAME`, each with `namespaces: [NAME]`: %w", err)
+	}
+	for i, r := range list {
+		if (r.User == "") == (r.Group == "") || len(r.Namespaces) == 0 {
+			return rules{}, fmt.Errorf("rule %d: want one of user and group, and namespaces, of which \"*\" is all", i+1)
+		}
+		if r.User != "" {
+			known.users[r.User] = append(known.users[r.User], r.Namespaces...)
+		} else {
+			known.groups[r.Group] = append(known.groups[r.Group], r.Namespaces...)
+		}
+	}
+	return known, nil
+}

@@ -1,0 +1,154 @@
+package access
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/spf13/pflag"
+)
+
+// OIDCConfig is how people sign in with an OpenID provider. The names, claims and prefixes mean what kube-apiserver's flags of the same
+// names mean, so that roles bound for `kubectl` hold here.
+type OIDCConfig struct {
+	Issuer           string
+	ClientID         string
+	ClientSecret     string
+	ClientSecretFile string
+	RedirectURL      string // where browsers reach this server's /oidc/callback
+	Scopes           []string
+	Audiences        []string // other clients whose ID tokens are taken from programs
+	UsernameClaim    string
+	UsernamePrefix   string
+	GroupsClaim      string
+	GroupsPrefix     string
+	CAFile           string
+	NamespacesFile   string // who sees which namespaces; empty: Kubernetes is asked
+	CookieKey        string
+	CookieKeyFile    string
+	SessionFor       time.Duration
+}
+
+func (c *OIDCConfig) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Issuer, "oidc-issuer-url", "", "URL of the OpenID provider, as its tokens name it (--auth=oidc)")
+	fs.StringVar(&c.ClientID, "oidc-client-id", "", "name by which the provider knows this server")
+	fs.StringVar(&c.ClientSecret, "oidc-client-secret", "", "the client's secret, if it has one; prefer the environment variable or --oidc-client-secret-file")
+	fs.StringVar(&c.ClientSecretFile, "oidc-client-secret-file", "", "file with the client's secret; changes are picked up without a restart")
+	fs.StringVar(&c.RedirectURL, "oidc-redirect-url", "", "URL by which browsers reach this server's /oidc/callback, as the provider knows it, such as https://history.example.com/oidc/callback")
+	fs.StringSliceVar(&c.Scopes, "oidc-scopes", []string{oidc.ScopeOpenID, "profile", "email"}, "what the provider is asked for; many want groups in it, too")
+	fs.StringSliceVar(&c.Audiences, "oidc-audiences", nil, "other clients of the provider whose ID tokens programs may send, such as that of kubectl")
+	fs.StringVar(&c.UsernameClaim, "oidc-username-claim", "email", "claim of ID tokens that is the user's name")
+	fs.StringVar(&c.UsernamePrefix, "oidc-username-prefix", "", "put before names of users; empty: the issuer's URL and # unless the claim is email; -: nothing")
+	fs.StringVar(&c.GroupsClaim, "oidc-groups-claim", "groups", "claim of ID tokens that holds the user's groups")
+	fs.StringVar(&c.GroupsPrefix, "oidc-groups-prefix", "", "put before names of groups")
+	fs.StringVar(&c.CAFile, "oidc-ca-file", "", "certificates of the authority that signed the provider's, PEM; empty: the system's")
+	fs.StringVar(&c.NamespacesFile, "oidc-namespaces-file", "", "YAML file that says which namespaces users and groups see; empty: those in which Kubernetes lets them get RayClusters. Changes are picked up without a restart")
+	fs.StringVar(&c.CookieKey, "oidc-cookie-key", "", "secret of at least 32 characters that cookies are sealed with, the same for all replicas; prefer the environment variable or --oidc-cookie-key-file")
+	fs.StringVar(&c.CookieKeyFile, "oidc-cookie-key-file", "", "file with such secrets, one per line: the first seals, all open; empty: one is made at the start, and whoever is signed in must sign in again after a restart")
+	fs.DurationVar(&c.SessionFor, "oidc-session-lifetime", 8*time.Hour, "how long a browser stays signed in; groups that changed meanwhile count from the next sign-in on")
+}
+
+// callbackPath is where the provider sends browsers back to, and startPath where they leave for it.
+const (
+	callbackPath = "/oidc/callback"
+	startPath    = "/oidc/start"
+)
+
+// check refuses what cannot work.
+func (c *OIDCConfig) check() error {
+	for _, required := range []struct{ flag, value string }{
+		{"--oidc-issuer-url", c.Issuer}, {"--oidc-client-id", c.ClientID},
+		{"--oidc-redirect-url", c.RedirectURL}, {"--oidc-username-claim", c.UsernameClaim},
+	} {
+		if required.value == "" {
+			return errors.New("--auth=oidc needs " + required.flag)
+		}
+	}
+	for _, u := range []struct{ flag, value string }{{"--oidc-issuer-url", c.Issuer}, {"--oidc-redirect-url", c.RedirectURL}} {
+		parsed, err := url.Parse(u.value)
+		if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" || parsed.RawQuery != "" || parsed.Fragment != "" {
+			return fmt.Errorf("%s=%s: want a URL as in https://login.example.com", u.flag, u.value)
+		}
+	}
+	if !strings.HasSuffix(c.RedirectURL, callbackPath) {
+		return fmt.Errorf("--oidc-redirect-url=%s: want one that ends with %s", c.RedirectURL, callbackPath)
+	}
+	if !slices.Contains(c.Scopes, oidc.ScopeOpenID) {
+		return errors.New("--oidc-scopes: want openid among them, for without it a provider sends no ID token")
+	}
+	if c.SessionFor < time.Minute {
+		return fmt.Errorf("--oidc-session-lifetime=%s: want at least 1m", c.SessionFor)
+	}
+	_, err := c.clientSecret()
+	return err
+}
+
+// clientSecret is the secret that is right now; empty for a client that has none.
+func (c *OIDCConfig) clientSecret() (string, error) {
+	if c.ClientSecretFile == "" {
+		return c.ClientSecret, nil
+	}
+	if c.ClientSecret != "" {
+		return "", errors.New("--oidc-client-secret contradicts --oidc-client-secret-file")
+	}
+	data, err := os.ReadFile(c.ClientSecretFile)
+	if err != nil {
+		return "", fmt.Errorf("--oidc-client-secret-file: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// cookieKeys are the secrets of cookies, none if one is to be made.
+func (c *OIDCConfig) cookieKeys() ([]string, error) {
+	var keys []string
+	if c.CookieKey != "" {
+		keys = append(keys, c.CookieKey)
+	}
+	if c.CookieKeyFile != "" {
+		data, err := os.ReadFile(c.CookieKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--oidc-cookie-key-file: %w", err)
+		}
+		keys = append(keys, strings.Fields(string(data))...)
+		if len(keys) == 0 {
+			return nil, fmt.Errorf("--oidc-cookie-key-file=%s is empty: write 32 random bytes into it, as in openssl rand -hex 32", c.CookieKeyFile)
+		}
+	}
+	if slices.ContainsFunc(keys, func(key string) bool { return len(key) < 32 }) {
+		return nil, errors.New("--oidc-cookie-key and the lines of --oidc-cookie-key-file need at least 32 characters, as from openssl rand -hex 32")
+	}
+	return keys, nil
+}
+
+// authorities are the certificates that the provider's is checked against, nil for the system's.
+func (c *OIDCConfig) authorities() (*x509.CertPool, error) {
+	if c.CAFile == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("--oidc-ca-file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("--oidc-ca-file=%s holds no certificate in PEM", c.CAFile)
+	}
+	return pool, nil
+}
+
+// usernamePrefix is kube-apiserver's rule: names of different issuers must not meet, but e-mail addresses are the world's.
+func (c *OIDCConfig) usernamePrefix() string {
+	switch {
+	case c.UsernamePrefix == "-":
+		return ""
+	case c.UsernamePrefix == "" && c.UsernameClaim != "email":
+		return c.Issuer + "#"
+	}
+	return c.UsernamePrefix
+}

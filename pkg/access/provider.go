@@ -1,0 +1,240 @@
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/oauth2"
+	"golang.org/x/time/rate"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
+)
+
+// provider is an OpenID provider: it signs people in, and its ID tokens say who they are. Safe for concurrent use.
+type provider struct {
+	config OIDCConfig
+	http   *http.Client
+	keys   *http.Client // for the keys of tokens
+	seal   *sealer
+	log    logrus.FieldLogger
+	found  atomic.Pointer[discovered] // nil until the provider has answered
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// discovered is what the provider says about itself.
+type discovered struct {
+	endpoint oauth2.Endpoint
+	tokens   *oidc.IDTokenVerifier // whoever a token was made for: audiences are checked by verify
+}
+
+const (
+	// providerTimeout bounds a request to the provider.
+	providerTimeout = 10 * time.Second
+	// maxProviderAnswer bounds an answer of the provider's, in bytes: its keys and tokens have a few thousand.
+	maxProviderAnswer = 1 << 20
+)
+
+// newProvider checks the configuration and asks nothing yet.
+func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	authorities, err := c.authorities()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := c.cookieKeys()
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
+		log.Warn("cookies are sealed with a key that was made now: other replicas do not know it, and people sign in again after a restart; set --oidc-cookie-key-file")
+		keys = []string{randomText()}
+	}
+	p := &provider{config: c, log: log.WithField("issuer", c.Issuer)}
+	if p.seal, err = newSealer(keys); err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
+	p.http = &http.Client{Timeout: providerTimeout, Transport: &boundedTransport{transport, rate.NewLimiter(rate.Inf, 0)}}
+	// A token with an unknown key has the provider's keys read again: strangers must not be able to have that done without end.
+	p.keys = &http.Client{Timeout: providerTimeout, Transport: &boundedTransport{transport, rate.NewLimiter(rate.Every(time.Second), 5)}}
+	return p, nil
+}
+
+// start looks the provider up in the background until it answers.
+func (p *provider) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.done.Go(func() { p.connect(ctx) })
+}
+
+func (p *provider) close() {
+	if p.stop != nil {
+		p.stop()
+	}
+	p.done.Wait()
+}
+
+// connect looks the provider up until it has answered, or ctx ends.
+func (p *provider) connect(ctx context.Context) {
+	wait := backoff.Backoff{Min: time.Second, Max: 15 * time.Second}
+	for {
+		err := p.discover(ctx)
+		if err == nil {
+			p.log.WithField("errors", wait.Errors()).Info("the OpenID provider has answered: people can sign in")
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if wait.Errors()%20 == 0 { // once in five minutes at most
+			p.log.WithError(err).Error("the OpenID provider does not answer as it should: nobody can sign in until it does; look at --oidc-issuer-url and --oidc-ca-file. It is tried again")
+		}
+		select {
+		case <-time.After(wait.Next()):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *provider) discover(ctx context.Context) error {
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.http), p.config.Issuer)
+	if err != nil {
+		return err
+	}
+	withKeys := oidc.ClientContext(context.Background(), p.keys)
+	p.found.Store(&discovered{found.Endpoint(), found.VerifierContext(withKeys, &oidc.Config{SkipClientIDCheck: true})})
+	return nil
+}
+
+// ErrNoProvider is the OpenID provider not having answered since the server began.
+var ErrNoProvider = errors.New("the OpenID provider has not answered yet: nobody can sign in; the server's log says why")
+
+// bearer says whose ID token a program sent.
+func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
+	verified, err := p.verify(ctx, token, append([]string{p.config.ClientID}, p.config.Audiences...))
+	if err != nil {
+		return Identity{}, err
+	}
+	return p.identity(verified)
+}
+
+// verify checks an ID token that was made for one of the audiences.
+func (p *provider) verify(ctx context.Context, token string, audiences []string) (*oidc.IDToken, error) {
+	found := p.found.Load()
+	if found == nil {
+		return nil, ErrNoProvider
+	}
+	verified, err := found.tokens.Verify(ctx, token)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the ID token is not valid: %w", ErrUnauthenticated, err)
+	}
+	if !slices.ContainsFunc(verified.Audience, func(a string) bool { return slices.Contains(audiences, a) }) {
+		return nil, fmt.Errorf("%w: the ID token was made for %q, which is neither --oidc-client-id nor one of --oidc-audiences", ErrUnauthenticated, verified.Audience)
+	}
+	return verified, nil
+}
+
+// identity reads who somebody is out of an ID token, by kube-apiserver's rules.
+func (p *provider) identity(token *oidc.IDToken) (Identity, error) {
+	var claims map[string]json.RawMessage
+	if err := token.Claims(&claims); err != nil {
+		return Identity{}, fmt.Errorf("%w: the ID token's claims: %w", ErrUnauthenticated, err)
+	}
+	var name string
+	if json.Unmarshal(claims[p.config.UsernameClaim], &name) != nil || name == "" {
+		return Identity{}, fmt.Errorf("%w: the ID token has no claim %q: ask the provider for it with --oidc-scopes, or choose another with --oidc-username-claim", ErrUnauthenticated, p.config.UsernameClaim)
+	}
+	if verified, told := claims["email_verified"]; told && p.config.UsernameClaim == "email" && !isTrue(verified) {
+		return Identity{}, fmt.Errorf("%w: the provider has not verified the e-mail address %s", ErrUnauthenticated, name)
+	}
+	groups, err := stringsOf(claims[p.config.GroupsClaim])
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: the ID token's claim %q: want names of groups", ErrUnauthenticated, p.config.GroupsClaim)
+	}
+	id := Identity{User: p.config.usernamePrefix() + name}
+	for _, group := range groups {
+		id.Groups = append(id.Groups, p.config.GroupsPrefix+group)
+	}
+	if slices.ContainsFunc(append([]string{id.User}, id.Groups...), func(name string) bool { return strings.HasPrefix(name, "system:") }) {
+		return Identity{}, fmt.Errorf("%w: the provider names a user or group of Kubernetes' own (system:…): set --oidc-username-prefix or --oidc-groups-prefix", ErrUnauthenticated)
+	}
+	return id.signedIn(), nil
+}
+
+// signedIn adds the group of everybody who is known.
+func (id Identity) signedIn() Identity {
+	id.Groups = append(id.Groups[:len(id.Groups):len(id.Groups)], "system:authenticated")
+	return id
+}
+
+// isTrue takes true and "true": providers write both.
+func isTrue(value json.RawMessage) bool {
+	return string(value) == "true" || string(value) == `"true"`
+}
+
+// stringsOf reads a claim that is missing, one string or a list of them.
+func stringsOf(claim json.RawMessage) ([]string, error) {
+	var list []string
+	if claim == nil || json.Unmarshal(claim, &list) == nil {
+		return list, nil
+	}
+	var one string
+	err := json.Unmarshal(claim, &one)
+	return []string{one}, err
+}
+
+// issuerOf is the issuer that a token names, believed or not; empty if it is no JWT.
+func issuerOf(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	_ = json.Unmarshal(payload, &claims)
+	return claims.Issuer
+}
+
+// boundedTransport bounds how often the provider is asked, and its answers.
+type boundedTransport struct {
+	next  http.RoundTripper
+	limit *rate.Limiter
+}
+
+func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !t.limit.Allow() {
+		return nil, errors.New("the OpenID provider was asked too often; try again in a second")
+	}
+	resp, err := t.next.RoundTrip(r)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxProviderAnswer), resp.Body}
+	}
+	return resp, err
+}

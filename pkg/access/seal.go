@@ -1,0 +1,66 @@
+package access
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// sealer encrypts and authenticates what browsers and addresses keep for the server. Safe for concurrent use.
+type sealer struct {
+	keys []cipher.AEAD // the first seals, all open
+}
+
+// newSealer takes secrets of any length, of which there must be one.
+func newSealer(secrets []string) (*sealer, error) {
+	s := new(sealer)
+	for _, secret := range secrets {
+		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "Ray history server, cookies", 32)
+		if err != nil {
+			return nil, fmt.Errorf("make a cookie's key: %w", err)
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, fmt.Errorf("make a cookie's key: %w", err)
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, fmt.Errorf("make a cookie's key: %w", err)
+		}
+		s.keys = append(s.keys, aead)
+	}
+	return s, nil
+}
+
+// seal writes a value of strings and numbers as text for a cookie or a URL. Only open with the same purpose takes it.
+func (s *sealer) seal(purpose string, v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	return base64.RawURLEncoding.EncodeToString(s.keys[0].Seal(nil, nil, data, []byte(purpose)))
+}
+
+var errNotSealed = errors.New("it was not sealed by this server, or with a key that it has no more")
+
+func (s *sealer) open(purpose, sealed string, v any) error {
+	data, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return errNotSealed
+	}
+	for _, key := range s.keys {
+		if opened, err := key.Open(nil, nil, data, []byte(purpose)); err == nil {
+			return json.Unmarshal(opened, v)
+		}
+	}
+	return errNotSealed
+}
+
+// randomText is a secret that nobody can guess.
+func randomText() string { return rand.Text() + rand.Text() }
