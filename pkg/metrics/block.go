@@ -68,7 +68,7 @@ var errTooManyReads = errors.New("more reads of a target than an hour can have")
 type builder struct {
 	names *dictionary
 	wants func(name string) bool
-	left  *allowance // of changes
+	left  *changeLimit // of changes
 	// only, if set, says which of the wanted series are taken.
 	only func(labels.Labels) bool
 
@@ -111,7 +111,7 @@ type change struct {
 	value  float64
 }
 
-func newBuilder(names *dictionary, wants func(string) bool, left *allowance) *builder {
+func newBuilder(names *dictionary, wants func(string) bool, left *changeLimit) *builder {
 	return &builder{names: names, wants: wants, left: left, place: make(map[uint32]int)}
 }
 

@@ -264,7 +264,7 @@ func (d *Database) load(ctx context.Context, mint, maxt int64, wants func(string
 	parts := make([]loaded, len(blocks))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	left := newAllowance(d.maxBytes / changeBytes)
+	left := newChangeLimit(d.maxBytes / changeBytes)
 	for i := range blocks {
 		group.Go(func() error {
 			parts[i] = d.hour(groupCtx, blocks[i].Hour, wants, left)
@@ -302,7 +302,7 @@ const blockBytes = 6
 const changeBytes = 40
 
 // hour gives one hour, from memory if it is there.
-func (d *Database) hour(ctx context.Context, h Hour, wants func(string) bool, left *allowance) loaded {
+func (d *Database) hour(ctx context.Context, h Hour, wants func(string) bool, left *changeLimit) loaded {
 	key := hourKey{h.Node, h.Start.Unix()}
 	d.mu.Lock()
 	known := d.blocks[key]
@@ -329,7 +329,7 @@ func (d *Database) hour(ctx context.Context, h Hour, wants func(string) bool, le
 	d.blocks[key] = mine
 	d.mu.Unlock()
 
-	whole := newAllowance(d.maxBytes / changeBytes / 4)
+	whole := newChangeLimit(d.maxBytes / changeBytes / 4)
 	read := d.read(ctx, h, func(string) bool { return true }, whole)
 	mine.block, mine.damaged, mine.err = read.block, read.damaged, read.err
 	close(mine.done)
@@ -365,7 +365,7 @@ func (d *Database) forget(key hourKey, l *loaded) {
 }
 
 // read reads the series of an hour whose names are wanted.
-func (d *Database) read(ctx context.Context, h Hour, wants func(string) bool, left *allowance) (l loaded) {
+func (d *Database) read(ctx context.Context, h Hour, wants func(string) bool, left *changeLimit) (l loaded) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.err = fmt.Errorf("read metrics of %s at %s: panic: %v", h.Node, h.Start.Format(time.RFC3339), p)
