@@ -29,9 +29,11 @@ const KeptVersion = 2
 // Bounds of what is kept.
 const (
 	// HeadBytes is how much of it has to be read for its Head.
-	HeadBytes    = 4 << 10
+	HeadBytes = 4 << 10
+	// MaxKeptBytes is how large all of it may be.
+	MaxKeptBytes = HeadBytes + maxKept
 	maxKept      = 4 << 20  // bytes of the report
-	maxKeptBytes = 24 << 20 // memory that reading the report takes
+	maxMemory    = 24 << 20 // memory that reading the report takes
 	maxCause     = 160      // characters of a Head's Cause
 )
 
@@ -61,21 +63,42 @@ func Encode(s *session.Session, r *Report) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(report) > maxKept || keptMemory(report) > maxKeptBytes {
+	if len(report) > maxKept || keptMemory(report) > maxMemory {
 		return nil, fmt.Errorf("the findings of %s have %d bytes, too many to be kept", s.Ref, len(report))
 	}
 	h := Head{
 		Version: KeptVersion, Session: s.Ref.String(), Of: request.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
 		Bytes: int64(len(report)),
 	}
+	return h.before(report)
+}
+
+// before gives what is kept, of its two lines.
+func (h Head) before(report []byte) ([]byte, error) {
 	head, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
 	}
 	if len(head) >= HeadBytes {
-		return nil, fmt.Errorf("the outcome of %s has %d bytes, too many to be kept", s.Ref, len(head))
+		return nil, fmt.Errorf("the outcome of %s has %d bytes, too many to be kept", h.Session, len(head))
 	}
 	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
+}
+
+// Carry gives what is to be kept of a session, of what is kept of another that says the same: of the same one before its objects were joined,
+// or of the one that it is a copy of. Of sessions that were only listed, as of loaded ones.
+func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
+	line, report, _ := bytes.Cut(kept, []byte("\n"))
+	h, err := ReadHead(bytes.NewReader(append(line, '\n')), from.Ref)
+	if err != nil {
+		return nil, err
+	}
+	report = bytes.TrimSuffix(report, []byte("\n"))
+	if h.Of != request.Version(from) || h.Bytes != int64(len(report)) || baseOf(from.Ref) != baseOf(to.Ref) {
+		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
+	}
+	h.Session, h.Of, h.Stored = to.Ref.String(), request.Version(to), to.LastStored()
+	return h.before(report)
 }
 
 // Cause is the title of the first error in one short line; "" if there is no error.
@@ -154,7 +177,7 @@ func (f Reader) readKept(r *request.Request) (report *Report) {
 }
 
 func (f Reader) openKept(r *request.Request) (*Report, error) {
-	kept, err := f.Kept(r.Context(), r.Session.Ref, HeadBytes+maxKept)
+	kept, err := f.Kept(r.Context(), r.Session.Ref, MaxKeptBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +195,7 @@ func decode(ctx context.Context, kept io.Reader, ref layout.Session, of string, 
 	if h.Of != of {
 		return nil, errNotKept
 	}
-	most := int64(maxKeptBytes)
+	most := int64(maxMemory)
 	if share := memory.Size(budget.Work) / 2; share > 0 {
 		most = min(most, share)
 	}

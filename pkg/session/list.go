@@ -14,5 +14,7 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err != nil {
 		return nil, err
 	}
-	return &Session{Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Ended: found.ended}, nil
+	return &Session{
+		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Ended: found.ended, fingerprint: found.sources.Fingerprint, stored: found.version.last,
+	}, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/carry"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
 )
@@ -117,6 +118,10 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 		r.OldIndex++
 	}
 	candidates := Candidates(s, opts.Quiet, time.Now())
+	kept, err := carry.Read(ctx, opts.Store, opts.Root, s)
+	if err != nil {
+		return err
+	}
 	if err := keepEnd(ctx, opts, s); err != nil || len(candidates) == 0 {
 		return err
 	}
@@ -124,11 +129,11 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 		opts.Progress.Expect(len(stream.Chunks), stream.Bytes())
 	}
 	var mu sync.Mutex
-	g, ctx := errgroup.WithContext(ctx)
+	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
 	for _, stream := range candidates {
 		g.Go(func() error {
-			j := joining{ctx: ctx, store: opts.Store, stream: &stream.Stream}
+			j := joining{ctx: gctx, store: opts.Store, stream: &stream.Stream}
 			err := j.join()
 			mu.Lock()
 			defer mu.Unlock()
@@ -136,7 +141,43 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 			return r.add(&j, err)
 		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates))
+}
+
+// joinedOnly returns the function that says whether a session's objects are those it had, but for chunks of streams that were joined and for
+// its end.
+func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream) func(now []inventory.Object) bool {
+	of := make(map[string]bool)
+	for _, stream := range joined {
+		of[stream.Key] = true
+	}
+	had, others := make(map[string]blob.Object), 0
+	for _, o := range carry.Sources(root, was) {
+		had[o.Object.Key] = o.Object
+		if !of[o.Parsed.Stream] {
+			others++
+		}
+	}
+	return func(now []inventory.Object) bool {
+		left := others
+		for _, o := range now {
+			before, known := had[o.Object.Key]
+			switch joined := of[o.Parsed.Stream]; {
+			case known && before.Size == o.Object.Size && before.ETag == o.Object.ETag:
+				if !joined {
+					left--
+				}
+			case joined && o.Parsed.Offset == 0: // the joined object
+			case !was.Ended && o.Object.Key == layout.MetadataKey(root, was.Ref, layout.End):
+			default:
+				return false
+			}
+		}
+		return left == 0
+	}
 }
 
 // add counts one joining. Only errors of the store end the compaction of the others.

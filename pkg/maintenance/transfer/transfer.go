@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -13,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/carry"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
@@ -38,14 +40,19 @@ const concurrency = 8
 
 // Copy copies a session. Objects that the target has in the same size are not copied again, so an interrupted copy can continue, and a
 // second copy of a running session adds what is new. If the sizes differ, the larger object stays: only compaction changes chunks, and it
-// makes them larger. The marker is stored last, so a session appears when it is complete.
+// makes them larger. The marker is stored last, so a session appears when it is complete. The findings that are kept of a session are kept of
+// its copy.
 func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, error) {
 	var result Result
 	s, err := inventory.List(ctx, from.Store, from.Root, from.Ref)
 	if err != nil {
 		return result, err
 	}
-	stored := make(map[string]int64)
+	kept, err := carry.Read(ctx, from.Store, from.Root, s)
+	if err != nil {
+		return result, err
+	}
+	stored, copies := make(map[string]int64), make(map[string]int64)
 	for _, prefix := range []string{layout.Prefix(to.Root, to.Ref), layout.IndexPrefix(to.Root, to.Ref)} {
 		for o, err := range to.Store.List(ctx, prefix, blob.ListOptions{}) {
 			if err != nil {
@@ -61,6 +68,9 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 		if !ok {
 			result.Skipped = append(result.Skipped, o.Key)
 			continue
+		}
+		if !derived(to, key) {
+			copies[key] = o.Size
 		}
 		p.Expect(1, o.Size)
 		if size, ok := stored[key]; ok && size >= o.Size && !(derived(to, key) && size != o.Size) {
@@ -83,16 +93,28 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 		return result, err
 	}
 	err = to.Store.Create(ctx, layout.MarkerKey(to.Root, to.Ref), strings.NewReader(""))
-	if errors.Is(err, os.ErrExist) {
-		err = nil
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return result, err
 	}
-	return result, err
+	return result, kept.Keep(ctx, to.Store, to.Root, to.Ref, func(now []inventory.Object) bool {
+		same := len(now) == len(copies) && lossless(result.Skipped, from)
+		for _, o := range now {
+			size, copied := copies[o.Object.Key]
+			same = same && copied && size == o.Object.Size
+		}
+		return same
+	})
+}
+
+// lossless says whether nothing was skipped but what was made of other objects.
+func lossless(skipped []string, from Place) bool {
+	return !slices.ContainsFunc(skipped, func(key string) bool { return !derived(from, key) })
 }
 
 // derived says whether an object was made from others. Then the larger one need not be the newer one.
 func derived(at Place, key string) bool {
 	o, err := layout.ParseObject(at.Root, at.Ref, key)
-	return err == nil && o.Kind == layout.Index
+	return err == nil && (o.Kind == layout.Index || o.Kind == layout.OldIndex)
 }
 
 func copyObject(ctx context.Context, from blob.Reader, o blob.Object, to blob.Store, key string, replace bool) error {

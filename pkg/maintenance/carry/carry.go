@@ -1,0 +1,93 @@
+// Package carry keeps the findings of a session valid when its objects are joined or copied: what they say is what they said before.
+package carry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Findings are the kept findings of a session, and the state of the session that they are of. A nil *Findings is of none.
+type Findings struct {
+	kept []byte
+	of   *session.Session
+}
+
+// Read reads the findings that are kept of a session whose objects were listed; nil if there are none of just these objects.
+func Read(ctx context.Context, store blob.Reader, root string, listed *inventory.Session) (f *Findings, err error) {
+	key := layout.FindingsKey(root, listed.Ref)
+	err = guard.Do("the kept findings of "+listed.Ref.String(), func() error {
+		body, err := store.Get(ctx, key, 0, findings.MaxKeptBytes)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		kept, err := io.ReadAll(body)
+		if err = errors.Join(err, body.Close()); err != nil {
+			return err
+		}
+		of, err := session.List(ctx, store, root, listed.Ref)
+		if err != nil || !of.LastStored().Equal(listed.LastWrite) {
+			return err // of objects that were stored since
+		}
+		is, err := findings.IsKept(bytes.NewReader(kept), of)
+		if is {
+			f = &Findings{kept, of}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the findings of session %s: %w", listed.Ref, err)
+	}
+	return f, nil
+}
+
+// Keep keeps them as those of a session as it is stored now, if same says of its objects, without what was made of them, that they say
+// what those said that Read was given.
+func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref layout.Session, same func(now []inventory.Object) bool) error {
+	if f == nil {
+		return nil
+	}
+	err := guard.Do("the kept findings of "+ref.String(), func() error {
+		listed, err := inventory.List(ctx, store, root, ref)
+		if err != nil || !same(Sources(root, listed)) {
+			return err
+		}
+		now, err := session.List(ctx, store, root, ref)
+		if err != nil || !now.LastStored().Equal(listed.LastWrite) {
+			return err
+		}
+		kept, err := findings.Carry(f.kept, f.of, now)
+		if err != nil {
+			return err
+		}
+		return store.Put(ctx, layout.FindingsKey(root, ref), bytes.NewReader(kept))
+	})
+	if err != nil {
+		return fmt.Errorf("keep the findings of session %s: %w", ref, err)
+	}
+	return nil
+}
+
+// Sources are the objects of a session that none of the others was made of.
+func Sources(root string, s *inventory.Session) (sources []inventory.Object) {
+	for _, o := range s.Objects() {
+		parsed, _ := layout.ParseObject(root, s.Ref, o.Key) // of a key that the layout does not know, nothing
+		if parsed.Kind != layout.Index && parsed.Kind != layout.OldIndex {
+			sources = append(sources, inventory.Object{Object: o, Parsed: parsed})
+		}
+	}
+	return sources
+}

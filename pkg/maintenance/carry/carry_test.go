@@ -1,0 +1,179 @@
+package carry_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/compact"
+	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
+	"github.com/rayhistory/historyserver/pkg/maintenance/transfer"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+func silent() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// bucket is a store with the recorded session of one cluster whose findings are kept.
+func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "jobs-2.60.tar.gz"), dir); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "log", "*_cases", "session_*"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	if store, err = local.Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	ref = layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])), "_cases"), Name: filepath.Base(found[0])}
+	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent()}.Open()
+	if _, err := indexing.Session(t.Context(), ref, indexing.Options{
+		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, MaxMemory: 1 << 30,
+		Follow: func(string, *progress.Counter) func() { return func() {} },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return store, ref
+}
+
+// outcome is what the list of sessions tells of a session, if it knows anything.
+func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (cause string, kept bool) {
+	t.Helper()
+	c := catalog.New(catalog.Options{Store: store, Root: root, Quiet: time.Hour, Log: silent(), Registerer: prometheus.NewRegistry()})
+	entries, err := c.Look(t.Context())
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	opener := &index.Opener{Store: store, Root: root, Log: silent()}
+	head, known := outcomes.Read(t.Context(), opener.Findings, entries[0])
+	s, err := session.Load(t.Context(), store, root, ref, session.Options{Log: silent()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := store.Get(t.Context(), layout.FindingsKey(root, ref), 0, -1)
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = body.Close() }()
+	text, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := findings.IsKept(bytes.NewReader(text), s)
+	if err != nil || is != known {
+		t.Errorf("the list knows an outcome: %v; the session that is loaded: %v, %v", known, is, err)
+	}
+	return head.Cause, known
+}
+
+// TestCompacted: what the list tells of a session, it tells after compaction too; not if something was stored meanwhile.
+func TestCompacted(t *testing.T) {
+	store, ref := bucket(t)
+	before, known := outcome(t, store, layout.DefaultRoot, ref)
+	if !known || before == "" {
+		t.Fatal("nothing is known before")
+	}
+	result, err := compact.Session(t.Context(), ref, compact.Options{Store: store, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{}})
+	if err != nil || result.Joined == 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if after, known := outcome(t, store, layout.DefaultRoot, ref); !known || after != before {
+		t.Errorf("after compaction %q (%v), before %q", after, known, before)
+	}
+}
+
+// late is a store to which another writer adds an object as soon as one was put.
+type late struct {
+	blob.Store
+	key  string
+	done bool
+}
+
+func (l *late) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	if !l.done {
+		l.done = true
+		if err := l.Store.Create(ctx, l.key, strings.NewReader("late\n")); err != nil {
+			return err
+		}
+	}
+	return l.Store.Put(ctx, key, body)
+}
+
+// TestStoredMeanwhile: findings are not kept of a session to which something was added while its chunks were joined.
+func TestStoredMeanwhile(t *testing.T) {
+	store, ref := bucket(t)
+	key := layout.LogChunkKey(layout.LogKey(layout.DefaultRoot, ref, [28]byte{7}, "late.log"), 0, layout.Plain)
+	if _, err := compact.Session(t.Context(), ref, compact.Options{
+		Store: &late{Store: store, key: key}, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Stat(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if cause, known := outcome(t, store, layout.DefaultRoot, ref); known {
+		t.Errorf("an outcome is known: %q", cause)
+	}
+}
+
+// TestCopied: what the list tells of a session, it tells of its copy: under another root, in another layout, and continued; not of a copy
+// that has more.
+func TestCopied(t *testing.T) {
+	store, ref := bucket(t)
+	before, _ := outcome(t, store, layout.DefaultRoot, ref)
+	from := transfer.Place{Store: store, Root: layout.DefaultRoot, Ref: ref}
+	other := ref
+	other.Version, other.OwnerKind = layout.V17, "raycluster"
+	for what, to := range map[string]transfer.Place{
+		"same root": {Root: layout.DefaultRoot, Ref: ref}, "other root": {Root: "moved", Ref: ref}, "other layout": {Root: "moved", Ref: other},
+	} {
+		target, err := local.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		to.Store = target
+		for _, again := range []bool{false, true} {
+			if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
+				t.Fatal(what, err)
+			}
+			if after, known := outcome(t, target, to.Root, to.Ref); !known || after != before {
+				t.Errorf("%s, again %v: of the copy %q (%v), of the original %q", what, again, after, known, before)
+			}
+		}
+		key := layout.LogChunkKey(layout.LogKey(to.Root, to.Ref, [28]byte{7}, "more.log"), 0, layout.Plain)
+		if err := target.Create(t.Context(), key, strings.NewReader("more\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := target.Delete(t.Context(), layout.FindingsKey(to.Root, to.Ref)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
+			t.Fatal(what, err)
+		}
+		if _, known := outcome(t, target, to.Root, to.Ref); known {
+			t.Errorf("%s: an outcome is known of a copy that has more", what)
+		}
+	}
+}
