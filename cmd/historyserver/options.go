@@ -21,6 +21,7 @@ type serveOptions struct {
 	listen          string
 	dashboardDir    string
 	catalogInterval time.Duration
+	listRequests    int
 	cacheMemory     settings.Bytes
 	answerMemory    settings.Bytes
 	metricsMemory   settings.Bytes
@@ -72,7 +73,9 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "how often the stored sessions are listed")
+	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "how often new sessions are looked for")
+	fs.IntVar(&o.listRequests, "catalog-requests", 20_000,
+		"maximum number of requests a day for listing all stored sessions, a thousand each; what lacks a time-ordered marker (sessions of KubeRay's and older collectors) is found, and what was removed is missed, no sooner")
 	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "minimum time between two reads of what a running session has added")
 	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "maximum number of sessions that are loaded at the same time")
 	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second,
@@ -133,6 +136,8 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 		return nil, fmt.Errorf("--index=%q: want auto or off", o.indexMode)
 	case o.catalogInterval < time.Second:
 		return nil, fmt.Errorf("--catalog-interval=%s: want at least 1s", o.catalogInterval)
+	case o.listRequests < 100:
+		return nil, fmt.Errorf("--catalog-requests=%d: want at least 100", o.listRequests)
 	case o.cacheRefresh <= 0:
 		return nil, fmt.Errorf("--session-cache-refresh-interval=%s: want more than 0", o.cacheRefresh)
 	case o.loadTimeout <= 0 || o.loadTimeout > 25*time.Second:

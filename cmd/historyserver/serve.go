@@ -70,7 +70,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	store := metered.New(opened, registry)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	listing := catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, Facts: true, Log: log, Registerer: registry}
+	listing := catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, FullRequests: o.listRequests, Facts: true, Log: log, Registerer: registry}
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
 	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
 	stored := &promapi.Stored{API: promQL, Databases: databases}

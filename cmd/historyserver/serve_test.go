@@ -47,6 +47,7 @@ func TestSettings(t *testing.T) {
 		{args: []string{"--session-cache-refresh-interval=0s"}, want: "--session-cache-refresh-interval"},
 		{args: []string{"--session-load-timeout=1m"}, want: "--session-load-timeout=1m0s"},
 		{args: []string{"--catalog-interval=1ms"}, want: "--catalog-interval"},
+		{args: []string{"--catalog-requests=1"}, want: "--catalog-requests"},
 		{args: []string{"--shutdown-timeout=-1s"}, want: "--shutdown-timeout"},
 		{args: []string{"--max-limit=0"}, want: "--max-limit=0"},
 		{args: []string{"--log-level=loud"}, want: "--log-level"},

@@ -26,6 +26,9 @@ type Options struct {
 	Root  string
 	// Interval is the time between two listings of the markers; 30 s if 0.
 	Interval time.Duration
+	// FullRequests bounds the requests a day for listing the markers of all sessions; 20,000 if 0. Sessions with a time-ordered marker are found
+	// every Interval, however rarely all are listed.
+	FullRequests int
 	// Quiet is the time without writes after which a session without an end marker counts as ended; 10 min if 0.
 	Quiet time.Duration
 	// Facts says that of ended sessions jobs, hours and endings are read too, for searches and Packs.
@@ -53,15 +56,19 @@ type Catalog struct {
 	failed   map[layout.Session]time.Time // when reading a session's details failed, if the last attempt did
 	schedule schedule
 	packed   packing
-	fullAt   time.Time     // when the last successful listing of all markers began
-	listed   time.Time     // when the last successful listing ended
-	tried    time.Time     // the last listing that ended
-	err      error         // why the last one failed
-	entries  []Entry       // computed from the fields above
-	stale    bool          // they changed since
-	sortedAt time.Time     // when entries were computed
-	sorting  time.Duration // how long that took
-	first    chan struct{} // closed when the first listing has ended or failed
+	recent   map[layout.Session]time.Time // when sessions were found between two listings of all markers
+	fullAt   time.Time                    // when the last successful listing of all markers began
+	fullDue  time.Time                    // when the next one may begin
+	fullErr  error                        // why the last one failed
+	pages    int                          // the requests that it took
+	listed   time.Time                    // when the last successful listing ended
+	tried    time.Time                    // the last listing that ended
+	err      error                        // why the last one failed
+	entries  []Entry                      // computed from the fields above
+	stale    bool                         // they changed since
+	sortedAt time.Time                    // when entries were computed
+	sorting  time.Duration                // how long that took
+	first    chan struct{}                // closed when the first listing has ended or failed
 
 	stop  context.CancelFunc
 	loops sync.WaitGroup
@@ -85,11 +92,14 @@ func New(opts Options) *Catalog {
 	if opts.Interval == 0 {
 		opts.Interval = 30 * time.Second
 	}
+	if opts.FullRequests == 0 {
+		opts.FullRequests = 20_000
+	}
 	if opts.Quiet == 0 {
 		opts.Quiet = 10 * time.Minute
 	}
 	c := &Catalog{
-		opts: opts, markers: make(map[layout.Session]time.Time), details: make(map[layout.Session]*details), failed: make(map[layout.Session]time.Time), schedule: newSchedule(),
+		opts: opts, markers: make(map[layout.Session]time.Time), details: make(map[layout.Session]*details), failed: make(map[layout.Session]time.Time), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
 		refreshing: make(chan struct{}, 1), first: make(chan struct{}),
 		packed: packing{read: make(map[string]bool), gone: make(map[time.Time]map[layout.Session]bool), wake: make(chan struct{}, 1)},
 	}
@@ -112,7 +122,7 @@ func (c *Catalog) keepListing(ctx context.Context) {
 	c.begin(ctx)
 	for ctx.Err() == nil {
 		pause := c.opts.Interval
-		if err := c.Refresh(ctx); err != nil {
+		if err := c.refresh(ctx, false); err != nil {
 			pause = min(pause, retry)
 		}
 		select {
@@ -145,8 +155,11 @@ func (c *Catalog) Close() {
 	c.loops.Wait()
 }
 
-// Refresh lists the markers now. New sessions have no details at first.
-func (c *Catalog) Refresh(ctx context.Context) error {
+// Refresh lists all markers now. New sessions have no details at first.
+func (c *Catalog) Refresh(ctx context.Context) error { return c.refresh(ctx, true) }
+
+// refresh lists the markers of sessions that began lately and, if that is due or all is set, all markers.
+func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	began := time.Now()
 	select {
 	case c.refreshing <- struct{}{}:
@@ -158,39 +171,74 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		// Another caller listed while this one waited.
 		return c.lastError()
 	}
-	markers, err := c.list(ctx)
+	c.mu.Lock()
+	all = all || !began.Before(c.fullDue)
+	since := c.fullAt
+	c.mu.Unlock()
+	if !all {
+		found, err := c.listRecent(ctx, since.Add(-recentMargin))
+		return c.listedNow(ctx, err, func() { c.add(found) }) // after an error, none
+	}
+	found, err := c.listAll(ctx)
+	return c.listedNow(ctx, err, func() {
+		c.pages = found.pages
+		if err != nil {
+			c.fullErr, c.fullDue = err, time.Now().Add(c.pause(found.pages, min(retry, c.opts.Interval)))
+			return
+		}
+		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pause(found.pages, 0))
+		c.replace(found.of)
+	})
+}
+
+// listedNow takes the result of a listing. Unless ctx has ended, it calls take with c.mu held.
+func (c *Catalog) listedNow(ctx context.Context, err error, take func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	c.metrics.refreshes.WithLabelValues(result(err)).Inc()
-
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	first := c.tried.IsZero()
-	if err != nil && c.err == nil && !c.opts.Unlogged {
-		c.opts.Log.WithError(err).Error("cannot list the stored sessions; what was listed before stays")
-	} else if err == nil && c.err != nil {
+	first, before := c.tried.IsZero(), c.err
+	take()
+	c.tried, c.err = time.Now(), cmp.Or(err, c.fullErr)
+	if c.err != nil && before == nil && !c.opts.Unlogged {
+		c.opts.Log.WithError(c.err).Error("cannot list the stored sessions; what was listed before stays")
+	} else if c.err == nil && before != nil {
 		c.opts.Log.Info("the stored sessions can be listed again")
 	}
-	c.tried, c.err = time.Now(), err
+	if c.err == nil {
+		c.listed = c.tried
+	}
 	if err == nil {
-		c.listed, c.fullAt, c.markers, c.stale = c.tried, began, markers, true
-		for ref, d := range c.details {
-			if _, ok := markers[ref]; !ok {
-				c.forget(ref, d)
-			}
-		}
-		for ref := range c.failed {
-			if _, ok := markers[ref]; !ok {
-				delete(c.failed, ref)
-			}
-		}
 		c.schedule.reset()
 	}
 	if first {
 		close(c.first)
 	}
-	return err
+	return c.err
+}
+
+// replace takes a listing of all markers; c.mu must be held.
+func (c *Catalog) replace(found map[layout.Session]time.Time) {
+	for ref, at := range c.recent {
+		if at.Before(c.fullAt) {
+			delete(c.recent, ref)
+		} else if _, ok := found[ref]; !ok {
+			found[ref] = c.markers[ref] // its marker may have been stored after the listing passed its place
+		}
+	}
+	c.markers, c.stale = found, true
+	for ref, d := range c.details {
+		if _, ok := found[ref]; !ok {
+			c.forget(ref, d)
+		}
+	}
+	for ref := range c.failed {
+		if _, ok := found[ref]; !ok {
+			delete(c.failed, ref)
+		}
+	}
 }
 
 // forget drops a session whose marker was removed, from the packs too; c.mu must be held.
@@ -218,25 +266,6 @@ func (c *Catalog) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
-}
-
-// list lists the markers of both layouts. Other objects are skipped.
-func (c *Catalog) list(ctx context.Context) (map[layout.Session]time.Time, error) {
-	markers := make(map[layout.Session]time.Time)
-	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
-		for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
-			if err != nil {
-				return nil, fmt.Errorf("list the session markers: %w", err)
-			}
-			ref, err := layout.ParseMarker(c.opts.Root, o.Key)
-			if err != nil {
-				c.opts.Log.WithError(err).Debug("skipped an object that is not a session marker")
-				continue
-			}
-			markers[ref] = o.ModTime
-		}
-	}
-	return markers, nil
 }
 
 // List returns all sessions. It waits for the first listing to end, no longer than ctx.

@@ -46,7 +46,7 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 	l := c.List(ctx)
 	e, ok := s.search(l.Entries)
 	if !ok && time.Since(l.At) > missAge {
-		if err := c.Refresh(ctx); err != nil {
+		if err := c.findCluster(ctx, s.Namespace, s.Name); err != nil {
 			return Entry{}, fmt.Errorf("look for session %s: %w", s, err)
 		}
 		e, ok = s.search(c.Known().Entries)

@@ -251,8 +251,8 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("start %s, want %s", got, want)
 	}
 	puts, _ := store.Requests()
-	if puts != 2 {
-		t.Errorf("%d puts for a marker and the start", puts)
+	if puts != 3 {
+		t.Errorf("%d puts for two markers and the start", puts)
 	}
 	if s.ended(name) {
 		t.Error("ended before its end")

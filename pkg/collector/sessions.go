@@ -36,6 +36,7 @@ type sessions struct {
 
 	mu     sync.Mutex
 	marked map[string]bool
+	recent map[string]time.Time // when the time-ordered marker was tried; zero: it is stored
 	known  map[string]*knownSession
 
 	storing sync.Mutex // metadata is stored one at a time
@@ -59,7 +60,7 @@ func newSessions(o Options, path string) (*sessions, error) {
 	s := &sessions{
 		store: o.Store, root: o.Root, cluster: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster},
 		head: o.Head, ownerKind: o.OwnerKind, ownerName: o.OwnerName, path: path, log: o.Log, began: time.Now(),
-		marked: make(map[string]bool), known: make(map[string]*knownSession),
+		marked: make(map[string]bool), recent: make(map[string]time.Time), known: make(map[string]*knownSession),
 	}
 	if o.Dashboard != "" {
 		s.versionDue = versionWait
@@ -88,6 +89,7 @@ func (s *sessions) mark(ctx context.Context, name string) error {
 	done := s.marked[name]
 	s.mu.Unlock()
 	if done {
+		s.markRecent(ctx, name)
 		return nil
 	}
 	if err := layout.CheckSessionName(name); err != nil {
@@ -99,7 +101,32 @@ func (s *sessions) mark(ctx context.Context, name string) error {
 	s.mu.Lock()
 	s.marked[name] = true
 	s.mu.Unlock()
+	s.markRecent(ctx, name)
 	return nil
+}
+
+// recentRetry is the time between two attempts to store a time-ordered marker.
+const recentRetry = 30 * time.Second
+
+// markRecent stores the session's time-ordered marker. Without it the session is listed later, so nothing waits for it: where it cannot be
+// stored, it is tried again with what is stored next.
+func (s *sessions) markRecent(ctx context.Context, name string) {
+	s.mu.Lock()
+	tried, before := s.recent[name]
+	if before && (tried.IsZero() || time.Since(tried) < recentRetry) {
+		s.mu.Unlock()
+		return
+	}
+	s.recent[name] = time.Now() // nobody else tries meanwhile
+	s.mu.Unlock()
+	err := s.create(ctx, layout.RecentKey(s.root, s.ref(name), startTime(name, s.began)), nil)
+	if err == nil {
+		s.mu.Lock()
+		s.recent[name] = time.Time{}
+		s.mu.Unlock()
+	} else if !before {
+		s.log.WithError(err).WithField("session", name).Warn("cannot store the time-ordered marker of a session; until it is stored, servers list the session minutes or hours later")
+	}
 }
 
 // prepareStream stores the marker of the session that a stream belongs to.

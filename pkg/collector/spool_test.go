@@ -77,7 +77,7 @@ func TestForgedSpool(t *testing.T) {
 		t.Errorf("%d metrics, %v", foreign, err)
 	}
 	stop(t, c)
-	want := map[string]string{layout.MarkerKey("log", session()): ""}
+	want := map[string]string{layout.MarkerKey("log", session()): "", layout.RecentKey("log", session(), startTime(session().Name, time.Time{})): ""}
 	for _, key := range good {
 		want[key] = "{}\n"
 	}

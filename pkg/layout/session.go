@@ -43,6 +43,11 @@ func MarkerPrefixes(root string) []string {
 	return []string{root + "/metadir/", root + "/cluster-metadata/"}
 }
 
+// ClusterMarkers is what the markers of a cluster's sessions in V16 start with.
+func ClusterMarkers(root, namespace, cluster string) string {
+	return root + "/metadir/" + cluster + "_" + namespace + "/"
+}
+
 // MarkerKey is the session's marker: an object whose key alone says that the session exists.
 func MarkerKey(root string, s Session) string {
 	if s.Version == V16 {

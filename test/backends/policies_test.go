@@ -30,6 +30,7 @@ var ownKeys = []string{
 	"log/lab_team-a/" + oneSession + "/logs/" + strings.Repeat("0a", 28) + "/serve/replica_a.log",
 	"log/lab_team-a/" + oneSession + "/fetched_endpoints/restful__nodes?view=summary",
 	"log/metadir/lab_team-a/" + oneSession,
+	"log/recent/2026-11-20-23/lab_team-a/" + oneSession,
 	"log/rayjob-x7_team-a/" + oneSession + "/job_events/AQAAAA==/" + strings.Repeat("0a", 28) + "-2026-11-20-23",
 }
 
@@ -38,6 +39,7 @@ var foreignKeys = []string{
 	"log/lab_team-b/" + oneSession + "/session/start.json",
 	"log/lab_b-team-a/" + oneSession + "/session/start.json",
 	"log/metadir/lab_team-b/" + oneSession,
+	"log/recent/2026-11-20-23/lab_team-b/" + oneSession,
 	"log/index/lab_team-a/" + oneSession + "/meta.parquet",
 	"log/index/lab_team-b/" + oneSession + "/meta.parquet",
 	"log/compaction/metadir/lab_team-a/" + oneSession,

@@ -70,6 +70,11 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		if err := store.Delete(ctx, layout.NoteKey(root, ref)); err != nil {
 			return err
 		}
+		if start, ok := layout.NamedStart(ref.Name); ok && ref.Version == layout.V16 {
+			if err := store.Delete(ctx, layout.RecentKey(root, ref, start)); err != nil {
+				return err
+			}
+		}
 		return store.Delete(ctx, layout.MarkerKey(root, ref))
 	})
 }

@@ -1,0 +1,157 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// markerStore has markers only, and counts the requests that listing them takes.
+type markerStore struct {
+	blob.Reader
+
+	mu       sync.Mutex
+	keys     []string // sorted
+	requests int
+	down     bool
+}
+
+func (s *markerStore) put(keys ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys = append(s.keys, keys...)
+	slices.Sort(s.keys)
+}
+
+func (s *markerStore) List(_ context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		s.mu.Lock()
+		keys := s.keys
+		down := s.down && strings.HasSuffix(prefix, "/metadir/")
+		s.requests++
+		s.mu.Unlock()
+		if down {
+			yield(blob.Object{}, errors.New("the store is down"))
+			return
+		}
+		i, _ := slices.BinarySearch(keys, max(prefix, o.StartAfter+"\x00"))
+		for n := 1; i < len(keys) && strings.HasPrefix(keys[i], prefix); i, n = i+1, n+1 {
+			if n%pageKeys == 0 {
+				s.mu.Lock()
+				s.requests++
+				s.mu.Unlock()
+			}
+			if !yield(blob.Object{Key: keys[i], ModTime: time.Now().Add(-24 * time.Hour)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// many is a catalog over a store with n old sessions.
+func many(n int, o Options) (*Catalog, *markerStore) {
+	store := &markerStore{}
+	var keys []string
+	for i := range n {
+		keys = append(keys, layout.MarkerKey(root, v16(fmt.Sprintf("old-%d", i), "session_2025-01-01_00-00-00_000000_1")))
+	}
+	store.put(keys...)
+	o.Store, o.Root, o.Log, o.Registerer = store, root, quiet(), prometheus.NewRegistry()
+	return New(o), store
+}
+
+// TestNewSessionAmongMany: though all sessions are listed rarely, one that has a time-ordered marker is listed within 35 s, one without at the next
+// full listing, and one that somebody asks for at once.
+func TestNewSessionAmongMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, store := many(10_000, Options{FullRequests: 120}) // 12 requests: each 2.4 hours
+		c.Start()
+		defer c.Close()
+		time.Sleep(10 * time.Minute)
+		now := time.Now().UTC()
+		marked, unmarked, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("kuberay", "session_x"), v16("asked", "session_y")
+		store.put(layout.MarkerKey(root, marked), layout.RecentKey(root, marked, now), layout.MarkerKey(root, unmarked), layout.MarkerKey(root, asked))
+		has := func(ref layout.Session) bool {
+			return slices.ContainsFunc(c.Known().Entries, func(e Entry) bool { return e.Ref == ref })
+		}
+		time.Sleep(35 * time.Second)
+		if !has(marked) || has(unmarked) {
+			t.Errorf("after 35 s: with a time-ordered marker %v, without %v", has(marked), has(unmarked))
+		}
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_y"}); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_z"}); !errors.Is(err, ErrNoSession) {
+			t.Errorf("a session that is not stored: %v", err)
+		}
+		time.Sleep(3 * time.Hour)
+		if !has(marked) || !has(unmarked) || !has(asked) {
+			t.Errorf("after a full listing: %v, %v, %v", has(marked), has(unmarked), has(asked))
+		}
+	})
+}
+
+// TestRequestsADay: what listing costs at rest does not grow with the number of sessions.
+func TestRequestsADay(t *testing.T) {
+	for _, n := range []int{10, 3_000} {
+		synctest.Test(t, func(t *testing.T) {
+			c, store := many(n, Options{FullRequests: 200})
+			c.Start()
+			defer c.Close()
+			time.Sleep(time.Hour) // all are described
+			store.mu.Lock()
+			before := store.requests
+			store.mu.Unlock()
+			time.Sleep(24 * time.Hour)
+			store.mu.Lock()
+			requests := store.requests - before
+			store.mu.Unlock()
+			quietLook := 2 * 2880
+			if most := 200 + 2880 + quietLook + 100; requests > most {
+				t.Errorf("%d sessions: %d requests a day, want at most %d", n, requests, most)
+			}
+		})
+	}
+}
+
+// TestFullListingFails: new sessions are found meanwhile, and the list says that it may be old.
+func TestFullListingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, store := many(3000, Options{FullRequests: 500}) // 5 requests: each 14 minutes
+		c.Start()
+		defer c.Close()
+		time.Sleep(time.Minute)
+		store.mu.Lock()
+		store.down = true
+		store.mu.Unlock()
+		time.Sleep(20 * time.Minute)
+		now := time.Now().UTC()
+		ref := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1"))
+		store.put(layout.RecentKey(root, ref, now))
+		time.Sleep(time.Minute)
+		l := c.Known()
+		if l.Err == nil || len(l.Entries) != 3001 || !slices.ContainsFunc(l.Entries, func(e Entry) bool { return e.Ref == ref }) {
+			t.Errorf("%d sessions, error %v", len(l.Entries), l.Err)
+		}
+		store.mu.Lock()
+		store.down = false
+		store.mu.Unlock()
+		store.put(layout.MarkerKey(root, ref))
+		time.Sleep(20 * time.Minute)
+		if l := c.Known(); l.Err != nil || len(l.Entries) != 3001 {
+			t.Errorf("%d sessions, error %v", len(l.Entries), l.Err)
+		}
+	})
+}
