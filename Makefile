@@ -132,7 +132,7 @@ bench: ## every benchmark once
 docs: ## writes the tables in docs/ that come from the code
 	UPDATE_DOCS=1 $(GO) test -count=1 -run TestFidelity ./pkg/dashboard
 	$(GO) test -count=1 -run Docs ./pkg/blob/backend -update
-	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver
+	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver ./config/helm
 
 .PHONY: clean
 clean: ## removes build/

@@ -11,7 +11,7 @@ import (
 // TestNetworkPolicy: the policy in config/ closes the port for events to all other pods, opens that for metrics to Prometheus only, and
 // closes nothing else.
 func TestNetworkPolicy(t *testing.T) {
-	data, err := os.ReadFile("../../config/networkpolicy.yaml")
+	data, err := os.ReadFile("../../config/helm/files/networkpolicy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func TestMonitoringNamesMetricsThatExist(t *testing.T) {
 	}
 	metric := regexp.MustCompile(`\b(?:rayhistory|historyserver)_[a-z_]+`)
 	names := map[string]bool{}
-	for where, content := range files(t, "config/monitoring/*", "docs/kubernetes/*.md", "docs/operations.md") {
+	for where, content := range files(t, "config/helm/files/*", "docs/kubernetes/*.md", "docs/operations.md") {
 		for _, name := range metric.FindAllString(content, -1) {
 			names[name] = true
 			histogram := regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, "")

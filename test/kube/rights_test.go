@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +16,8 @@ func TestAccountsMayDoWhatTheyNeedAndNothingElse(t *testing.T) {
 	l := lab.Start(t)
 	l.Kubectl(t, "", "create", "namespace", "team")
 	l.Kubectl(t, "", "create", "serviceaccount", "nobody")
-	for _, dir := range []string{"overlays/gcs", "webhook"} {
-		l.Kubectl(t, "", "apply", "-k", filepath.Join(repository, "config", dir))
-	}
-	l.Kubectl(t, "", "apply", "-f", filepath.Join(repository, "config/rbac/service_account-access.yaml"))
-	for _, file := range []string{"service_account-token.yaml", "service_account-proxy.yaml"} {
-		l.Kubectl(t, "", "apply", "-n", "team", "-f", filepath.Join(repository, "config/rbac", file))
-	}
+	l.Helm(t, "install", "historyserver", chart, "--namespace=default", example("gcs"),
+		"--set=auth.mode=kubernetes,webhook.enabled=true,live.tokenNamespaces={team},live.proxyNamespaces={team}")
 	everybody := may(t, l, "default", "default:nobody")
 	server := []string{
 		"rayclusters.ray.io get list watch", "services get",
@@ -36,8 +30,10 @@ func TestAccountsMayDoWhatTheyNeedAndNothingElse(t *testing.T) {
 		{"default:historyserver", "default", server},
 		{"default:historyserver", "team", append([]string{"secrets get", "services/proxy get"}, server...)},
 		{"default:ray-history-collector", "default", nil},
-		{"ray-history:ray-history-webhook", "default", []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io ray-history-webhook get update"}},
-		{"ray-history:ray-history-webhook", "ray-history", []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io ray-history-webhook get update", "secrets ray-history-webhook get update"}},
+		{"default:historyserver-webhook", "team", []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io default-historyserver-webhook get update"}},
+		{"default:historyserver-webhook", "default", []string{
+			"mutatingwebhookconfigurations.admissionregistration.k8s.io default-historyserver-webhook get update", "secrets historyserver-webhook get update",
+		}},
 	} {
 		got := slices.DeleteFunc(may(t, l, tt.namespace, tt.account), func(line string) bool { return slices.Contains(everybody, line) })
 		slices.Sort(tt.want)

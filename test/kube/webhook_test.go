@@ -3,31 +3,34 @@ package kube_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
-// The webhook as its manifest installs it: the account's rights, the certificate, the API server's trust in it, what it adds.
+// The webhook as the chart installs it: the account's rights, the certificate, the API server's trust in it, what it adds.
 func TestWebhook(t *testing.T) {
 	l := lab.Start(t)
-	l.Kubectl(t, "", "apply", "-k", filepath.Join(repository, "config/webhook"))
-	ip := l.Kubectl(t, "", "get", "service", "-n", "ray-history", "ray-history-webhook", "-o", "jsonpath={.spec.clusterIP}")
+	l.Helm(t, "install", "ray", chart, "--namespace=ray-history", "--create-namespace", example("minio"), "--set=webhook.enabled=true")
+	ip := l.Kubectl(t, "", "get", "service", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.clusterIP}")
 	ownAddress(t, ip)
 	var settings struct{ Data map[string]string }
-	if err := json.Unmarshal([]byte(l.Kubectl(t, "", "get", "configmap", "-n", "ray-history", "ray-history-inject", "-o", "json")), &settings); err != nil {
+	if err := json.Unmarshal([]byte(l.Kubectl(t, "", "get", "configmap", "-n", "ray-history", "ray-webhook", "-o", "json")), &settings); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"POD_NAMESPACE=ray-history"}
 	for k, v := range settings.Data {
 		env = append(env, k+"="+v)
 	}
-	account := l.KubeconfigOf(t, l.TokenOf(t, "ray-history", "ray-history-webhook"))
-	webhook := run(t, env, "historyserver", "webhook", "--kubeconfigs="+account, "--webhook-listen="+ip+":443")
+	account := l.KubeconfigOf(t, l.TokenOf(t, "ray-history", "ray-webhook"))
+	var args []string
+	if err := json.Unmarshal([]byte(l.Kubectl(t, "", "get", "deployment", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.template.spec.containers[0].args}")), &args); err != nil {
+		t.Fatal(err)
+	}
+	webhook := run(t, env, "historyserver", append(args, "--kubeconfigs="+account, "--webhook-listen="+ip+":443")...)
 	lab.Eventually(t, "the API server knows the authority", func() bool {
-		return l.Kubectl(t, "", "get", "mutatingwebhookconfiguration", "ray-history-webhook", "-o", "jsonpath={.webhooks[0].clientConfig.caBundle}") != ""
+		return l.Kubectl(t, "", "get", "mutatingwebhookconfiguration", "ray-history-ray-webhook", "-o", "jsonpath={.webhooks[0].clientConfig.caBundle}") != ""
 	})
 
 	template := `"rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}`

@@ -1,0 +1,120 @@
+// Package helm_test compares the chart's values with their schema and their documentation. What the chart makes of them is tested in test/kube.
+package helm_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// value is one line of values.yaml that can be set.
+type value struct {
+	path    []string
+	node    *yaml.Node
+	comment string
+}
+
+// values reads values.yaml: everything below which nothing more has a name.
+func values(t *testing.T) []value {
+	t.Helper()
+	data, err := os.ReadFile("values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		t.Fatal(err)
+	}
+	var found []value
+	var walk func(path []string, comment string, node *yaml.Node)
+	walk = func(path []string, comment string, node *yaml.Node) {
+		if node.Kind != yaml.MappingNode || len(node.Content) == 0 || path[len(path)-1] == "resources" {
+			found = append(found, value{path, node, comment})
+			return
+		}
+		for i := 0; i < len(node.Content); i += 2 {
+			key := node.Content[i]
+			said := strings.TrimSpace(strings.ReplaceAll(strings.TrimPrefix(key.HeadComment, "#"), "\n#", ""))
+			if i == 0 && said == "" {
+				said = comment // what is said of the whole stands in the first line
+			}
+			walk(append(path[:len(path):len(path)], key.Value), said, node.Content[i+1])
+		}
+	}
+	walk([]string{""}, "", document.Content[0])
+	return found
+}
+
+func TestSchemaKnowsEveryValue(t *testing.T) {
+	data, err := os.ReadFile("values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type schema struct {
+		Properties map[string]json.RawMessage
+	}
+	for _, v := range values(t) {
+		at := json.RawMessage(data)
+		for _, name := range v.path[1:] {
+			var s schema
+			if err := json.Unmarshal(at, &s); err != nil {
+				t.Fatal(err)
+			}
+			if at = s.Properties[name]; at == nil {
+				t.Errorf("values.schema.json does not know %s", strings.Join(v.path[1:], "."))
+				break
+			}
+		}
+	}
+}
+
+// TestDocs: docs/kubernetes/values.md has the table of the values. UPDATE_DOCS=1 writes it.
+func TestDocs(t *testing.T) {
+	const name, begin, end = "../../docs/kubernetes/values.md", "<!-- values -->\n", "<!-- /values -->"
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(data), begin)
+	table, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the table between %q and %q", name, begin, end)
+	}
+	var want strings.Builder
+	want.WriteString("| value | default | |\n|---|---|---|\n")
+	for _, v := range values(t) {
+		text, err := yaml.Marshal(v.node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := strings.TrimSpace(string(text))
+		if v.node.Kind != yaml.ScalarNode {
+			var any any
+			if err := v.node.Decode(&any); err != nil {
+				t.Fatal(err)
+			}
+			line, err := json.Marshal(any)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown = string(line)
+		}
+		if i := strings.Index(shown, "#"); v.node.Kind == yaml.ScalarNode && i >= 0 {
+			_, shown, _ = strings.Cut(shown, "\n") // without the comment
+		}
+		fmt.Fprintf(&want, "| `%s` | `%s` | %s |\n", strings.Join(v.path[1:], "."), strings.Trim(shown, "\n"), strings.ReplaceAll(v.comment, "|", `\|`))
+	}
+	switch {
+	case table == want.String():
+	case os.Getenv("UPDATE_DOCS") == "":
+		t.Errorf("%s is not up to date: run UPDATE_DOCS=1 go test ./config/helm", name)
+	default:
+		if err := os.WriteFile(name, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
