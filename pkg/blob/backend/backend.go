@@ -79,7 +79,7 @@ func (c *Config) addFlags(fs *pflag.FlagSet) {
 	settings.FilePath(fs, "storage-backend-config-path")
 	settings.Bind(fs, map[string][]string{
 		"storage-backend":  {"STORAGE_BACKEND", "RUNTIME_CLASS_NAME"},
-		"storage-root-dir": {"RAY_ROOT_DIR"},
+		"storage-root-dir": {"RAY_ROOT_DIR", "STORAGE_ROOT_DIR"},
 	})
 }
 

@@ -38,9 +38,11 @@ func TestKubeRaySpellings(t *testing.T) {
 			t.Errorf("%q: %+v, %v", args, c, err)
 		}
 	}
-	c, err := load(t, nil, []string{"STORAGE_BACKEND=localtest", "RAY_ROOT_DIR=a/b"})
-	if err != nil || c.Backend != "localtest" || c.Root != "a/b" {
-		t.Errorf("from the environment: %+v, %v", c, err)
+	for _, root := range []string{"RAY_ROOT_DIR=a/b", "STORAGE_ROOT_DIR=/a/b/"} { // of 1.7 and before, and of later ones
+		c, err := load(t, nil, []string{"STORAGE_BACKEND=localtest", root})
+		if err != nil || c.Backend != "localtest" || c.Root != "a/b" {
+			t.Errorf("from the environment: %+v, %v", c, err)
+		}
 	}
 	if c, err := load(t, []string{"--ray-root-dir="}, nil); err != nil || c.Root != "log" {
 		t.Errorf("without a root: %+v, %v", c, err)
