@@ -21,7 +21,7 @@ import (
 
 // metricsSince is the first version of Ray whose exporters keep a gauge's value after a read. In earlier versions a read removes the values
 // of all gauges until Ray reports again, about 10 s later, so two readers take them from each other
-// (ray/_private/telemetry/open_telemetry_metric_recorder.py; seen in 2.55.1, read in 2.55.0 to 2.56.1; 2.57.0 keeps them for 20 s).
+// (ray/_private/telemetry/open_telemetry_metric_recorder.py; seen in 2.55.1 and 2.56.1; 2.57.0 keeps them for 20 s).
 const metricsSince = "v2.57.0"
 
 // runningSession returns the session whose raylet runs; "" if there is none.
