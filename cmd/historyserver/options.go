@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
 // serveOptions are the settings of the server.
@@ -36,6 +37,8 @@ type serveOptions struct {
 	retentionRules  string
 	notes           bool
 	upkeepInterval  time.Duration
+	webhooks        string
+	webhooksTiming  webhooks.Timing // other than usual in tests only
 	shutdownTimeout time.Duration
 	dashboard       dashboard.Options
 	kubernetes      kubernetesOptions
@@ -58,6 +61,9 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 		o.index.addFlags(fs)
 	})
 	settings.Group(fs, "Retention and compaction", o.addUpkeepFlags)
+	settings.Group(fs, "Webhooks", func(fs *pflag.FlagSet) {
+		fs.StringVar(&o.webhooks, "webhooks", "", "YAML file that says who is told by HTTP when a job fails, a session ends or a finding appears; needs permission to write below webhooks/")
+	})
 	settings.Group(fs, "Grafana and Prometheus", o.addGrafanaFlags)
 	o.kubernetes.addFlags(fs)
 	o.log.AddFlags(fs)

@@ -116,6 +116,10 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	book.Start()
 	defer book.Close()
+	told, err := o.telling(store, sessions, cache, answers, loading, log, registry)
+	if err != nil {
+		return err
+	}
 	sessions.Start()
 	defer sessions.Close()
 	live.Start()
@@ -126,6 +130,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Store: store, Root: o.storage.Root, Sessions: func() []catalog.Entry { return sessions.Known().Entries }, Log: log,
 		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: 10 * time.Minute,
 	}).Close()
+	told.Start()
+	defer told.Close()
 	return o.run(ctx, listener, handler, log)
 }
 

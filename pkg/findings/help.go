@@ -1,5 +1,10 @@
 package findings
 
+import (
+	"maps"
+	"slices"
+)
+
 const docsRoot = "https://docs.ray.io/en/latest/"
 
 // help is what to do about a kind of finding, and Ray's page about it, below docsRoot.
@@ -73,3 +78,6 @@ var helpOf = map[string]help{
 	Cancelled:  {"Nothing, if it was meant.", "ray-core/tasks.html#cancelling-running-tasks"},
 	JobStopped: {"Nothing, if it was meant.", "cluster/running-applications/job-submission/quickstart.html"},
 }
+
+// Kinds are all kinds of findings, sorted.
+func Kinds() []string { return slices.Sorted(maps.Keys(helpOf)) }

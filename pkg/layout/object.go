@@ -163,6 +163,14 @@ func ParseNote(root, key string) (Session, error) {
 	return ParseMarker(root, root+"/"+strings.TrimPrefix(key, NotesPrefix(root)))
 }
 
+// WebhooksRoot is what the keys of all that webhooks note start with.
+func WebhooksRoot(root string) string { return root + "/webhooks/" }
+
+// WebhooksPrefix is what the keys of that of one session start with; it ends in "/".
+func WebhooksPrefix(root string, s Session) string {
+	return WebhooksRoot(root) + strings.TrimPrefix(MarkerKey(root, s), root+"/") + "/"
+}
+
 // ParseObject reads the key of an object of the session s.
 func ParseObject(root string, s Session, key string) (Object, error) {
 	if table, ok := strings.CutPrefix(key, IndexPrefix(root, s)); ok {

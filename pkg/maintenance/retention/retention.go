@@ -67,7 +67,7 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		if err := g.Wait(); err != nil {
 			return err
 		}
-		if err := store.Delete(ctx, layout.NoteKey(root, ref)); err != nil {
+		if err := removeAround(ctx, store, root, ref); err != nil {
 			return err
 		}
 		if start, ok := layout.NamedStart(ref.Name); ok && ref.Version == layout.V16 {
@@ -77,4 +77,21 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		}
 		return store.Delete(ctx, layout.MarkerKey(root, ref))
 	})
+}
+
+// removeAround deletes what the server stored about a session: the note on it, and what webhooks told of it.
+func removeAround(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
+	var keys []string
+	for o, err := range store.List(ctx, layout.WebhooksPrefix(root, ref), blob.ListOptions{}) {
+		if err != nil {
+			return err
+		}
+		keys = append(keys, o.Key)
+	}
+	for _, key := range append(keys, layout.NoteKey(root, ref)) {
+		if err := store.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }

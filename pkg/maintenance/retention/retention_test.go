@@ -96,6 +96,9 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 	if err := notes.Write(t.Context(), store, "log", ref, notes.Note{Text: "let go"}); err != nil {
 		t.Fatal(err)
 	}
+	if err := store.Create(t.Context(), layout.WebhooksPrefix("log", ref)+"done", strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
 	if err := Remove(t.Context(), store, "log", ref, later, &p); err != nil {
 		t.Fatal(err)
 	}

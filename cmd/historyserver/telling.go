@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/sessionload"
+	"github.com/rayhistory/historyserver/pkg/webhooks"
+)
+
+// telling makes what tells the receivers of webhooks. Sessions that have ended are loaded into the cache like for a request, one at a time.
+func (o *serveOptions) telling(
+	store blob.Store, sessions *catalog.Catalog, cache *sessioncache.Cache[*session.Session], answers *dashboard.Dashboard,
+	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
+) (*webhooks.Sender, error) {
+	options := webhooks.Options{
+		Store: store, Root: o.storage.Root, Sessions: func() []catalog.Entry { return sessions.Known().Entries }, Timing: o.webhooksTiming,
+		Log: log, Registerer: registry,
+		Look: func(ctx context.Context, e catalog.Entry) (known webhooks.Known, err error) {
+			s, release, err := cache.Get(ctx, e.Ref)
+			if err != nil {
+				return known, err
+			}
+			defer release()
+			if loading.Opener != nil { // the list and retention rules know how it ended then
+				if err := loading.Writer.KeepFindings(ctx, loading.Opener, s, false); err != nil {
+					log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
+				}
+			}
+			if known.Report, err = answers.FindingsOf(ctx, s); err != nil {
+				return known, err
+			}
+			known.Jobs, err = answers.JobsOf(ctx, s)
+			return known, err
+		},
+	}
+	if o.webhooks != "" {
+		var err error
+		if options.Config, err = webhooks.Read(o.webhooks); err != nil {
+			return nil, fmt.Errorf("--webhooks: %w", err)
+		}
+	}
+	return webhooks.New(options), nil
+}

@@ -1,0 +1,219 @@
+// Package webhooks tells receivers by HTTP that a job failed, that a session ended, or that a finding appeared.
+//
+// Sessions that have ended are found in the list of sessions. One replica claims a session by a create-only object, finds out what is to be
+// told, sends it, and notes each delivery by another such object, so that nobody is told twice, whichever replica goes on. docs/webhooks.md has
+// the keys and what is sent.
+package webhooks
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// Types of events.
+const (
+	JobFailed    = "job_failed"
+	SessionEnded = "session_ended"
+	Finding      = "finding"
+)
+
+// Forms of requests.
+const (
+	JSON  = "json"
+	Slack = "slack"
+)
+
+// Config says who is told what.
+type Config struct {
+	// PublicURL is how people reach the server: links begin with it. Without it events have none.
+	PublicURL string      `yaml:"public_url"`
+	Receivers []*Receiver `yaml:"receivers"`
+}
+
+// Receiver is told the events that all its lists fit; an empty one fits all.
+type Receiver struct {
+	Name string `yaml:"name"`
+	// One of these is the address: itself, the file that holds it, or the environment variable.
+	URL     string `yaml:"url"`
+	URLFile string `yaml:"url_file"`
+	URLEnv  string `yaml:"url_env"`
+	// SecretFile holds the key of the signature; "": requests are not signed.
+	SecretFile string   `yaml:"secret_file"`
+	Format     string   `yaml:"format"`     // JSON or Slack; JSON if ""
+	Events     []string `yaml:"events"`     // JobFailed if there are none
+	Namespaces []string `yaml:"namespaces"` // patterns as in path.Match
+	Outcomes   []string `yaml:"outcomes"`   // of SessionEnded
+	Kinds      []string `yaml:"kinds"`      // of Finding; those of severity error if there are none
+
+	address string
+	secret  []byte
+}
+
+// Bounds of the file.
+const maxConfigBytes, maxReceivers, minSecret = 256 << 10, 50, 16
+
+// Read reads a YAML file and the files and variables that it names.
+func Read(name string) (*Config, error) {
+	text, err := readFile(name)
+	var c *Config
+	if err == nil {
+		c, err = Parse(text, os.Getenv)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	if err == nil && len(text) > maxConfigBytes {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxConfigBytes)
+	}
+	return text, err
+}
+
+// Parse reads YAML and the files and variables that it names. No error holds an address or a secret.
+func Parse(text []byte, getenv func(string) string) (*Config, error) {
+	c := &Config{}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if c.PublicURL != "" {
+		u, err := url.Parse(c.PublicURL)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, errors.New("public_url: want an address such as https://history.example.com")
+		}
+	}
+	if len(c.Receivers) == 0 || len(c.Receivers) > maxReceivers {
+		return nil, fmt.Errorf("%d receivers: want 1 to %d", len(c.Receivers), maxReceivers)
+	}
+	names := make(map[string]bool)
+	for i, r := range c.Receivers {
+		if r == nil || !receiverName.MatchString(r.Name) {
+			return nil, fmt.Errorf("receiver %d: want a name of a-z, 0-9 and -, at most 40", i+1)
+		}
+		if names[r.Name] {
+			return nil, fmt.Errorf("two receivers are called %s", r.Name)
+		}
+		names[r.Name] = true
+		if err := r.complete(getenv); err != nil {
+			return nil, fmt.Errorf("receiver %s: %w", r.Name, err)
+		}
+	}
+	return c, nil
+}
+
+// receiverName is what becomes part of a key.
+var receiverName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+func (r *Receiver) complete(getenv func(string) string) error {
+	if r.Format == "" {
+		r.Format = JSON
+	}
+	if len(r.Events) == 0 {
+		r.Events = []string{JobFailed}
+	}
+	for _, list := range []struct {
+		name  string
+		given []string
+		known []string
+	}{
+		{"format", []string{r.Format}, []string{JSON, Slack}},
+		{"events", r.Events, []string{JobFailed, SessionEnded, Finding}},
+		{"outcomes", r.Outcomes, []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, unknown}},
+		{"kinds", r.Kinds, findings.Kinds()},
+	} {
+		for _, v := range list.given {
+			if !slices.Contains(list.known, v) {
+				return fmt.Errorf("%s: %q: want %s", list.name, v, strings.Join(list.known, ", "))
+			}
+		}
+	}
+	for _, p := range r.Namespaces {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			return fmt.Errorf("namespaces: %q: want a name, in which * stands for any text", p)
+		}
+	}
+	if err := r.readAddress(getenv); err != nil {
+		return err
+	}
+	if r.SecretFile == "" {
+		return nil
+	}
+	if r.Format == Slack {
+		return errors.New("secret_file: Slack checks no signature; leave it out")
+	}
+	text, err := readFile(r.SecretFile)
+	if err != nil {
+		return fmt.Errorf("secret_file: %w", err)
+	}
+	if r.secret = bytes.TrimSpace(text); len(r.secret) < minSecret {
+		return fmt.Errorf("secret_file: %s holds %d bytes: want at least %d", r.SecretFile, len(r.secret), minSecret)
+	}
+	return nil
+}
+
+func (r *Receiver) readAddress(getenv func(string) string) error {
+	from := "url"
+	switch {
+	case r.URL != "" && r.URLFile == "" && r.URLEnv == "":
+		r.address = r.URL
+	case r.URLFile != "" && r.URL == "" && r.URLEnv == "":
+		text, err := readFile(r.URLFile)
+		if err != nil {
+			return fmt.Errorf("url_file: %w", err)
+		}
+		from, r.address = "url_file", strings.TrimSpace(string(text))
+	case r.URLEnv != "" && r.URL == "" && r.URLFile == "":
+		from, r.address = "url_env", strings.TrimSpace(getenv(r.URLEnv))
+	default:
+		return errors.New("want one of url, url_file and url_env")
+	}
+	u, err := url.Parse(r.address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil { // the error would hold the address
+		return fmt.Errorf("%s: want an address such as https://hooks.example.com/ray, without a user", from)
+	}
+	return nil
+}
+
+// wants says whether a receiver is to be told of a namespace's events.
+func (r *Receiver) wants(namespace string) bool {
+	return len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, func(p string) bool {
+		ok, _ := path.Match(p, namespace)
+		return ok
+	})
+}
+
+// takes says whether a receiver is to be told an event.
+func (r *Receiver) takes(e *Event) bool {
+	if !slices.Contains(r.Events, e.Type) || !r.wants(e.Namespace) {
+		return false
+	}
+	switch e.Type {
+	case SessionEnded:
+		return len(r.Outcomes) == 0 || slices.Contains(r.Outcomes, e.Outcome)
+	case Finding:
+		return slices.Contains(r.Kinds, e.Finding.Kind) || len(r.Kinds) == 0 && e.Finding.Severity == findings.Error
+	}
+	return true
+}

@@ -1,0 +1,201 @@
+package webhooks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// unknown is the outcome of a session that cannot be read.
+const unknown = "unknown"
+
+const (
+	// maxEvents is how many events of one type are told of a session; the last says how many more there are.
+	maxEvents = 20
+	maxLine   = 300 // characters of a text
+)
+
+// Event is what receivers are told, as JSON. Texts come from the clusters' own programs: each is one line of at most 300 characters.
+type Event struct {
+	// ID is the same whenever the event is told again.
+	ID   string    `json:"id"`
+	Type string    `json:"type"`
+	Time time.Time `json:"time"` // when it happened; if that is not known, when the session ended
+
+	Namespace  string    `json:"namespace"`
+	Cluster    string    `json:"cluster"`
+	Session    string    `json:"session"`
+	OwnerKind  string    `json:"owner_kind,omitempty"`
+	OwnerName  string    `json:"owner_name,omitempty"`
+	RayVersion string    `json:"ray_version,omitempty"`
+	Start      time.Time `json:"start,omitzero"`
+	End        time.Time `json:"end,omitzero"`
+
+	// Outcome is the session's: failed, succeeded, stopped, unfinished, or unknown if it could not be read.
+	Outcome string `json:"outcome"`
+	Summary string `json:"summary,omitempty"`
+	// Cause is the first error: of the job, or of the session.
+	Cause   string     `json:"cause,omitempty"`
+	Job     *JobOf     `json:"job,omitempty"`     // of JobFailed, and of a Finding that is about one job
+	Finding *FindingOf `json:"finding,omitempty"` // of Finding
+	More    int        `json:"more,omitempty"`    // events of this type that are not told: there are too many
+	URL     string     `json:"url,omitempty"`     // of the session's findings
+}
+
+// JobOf names a job.
+type JobOf struct {
+	JobID        string `json:"job_id,omitempty"`
+	SubmissionID string `json:"submission_id,omitempty"`
+	Entrypoint   string `json:"entrypoint,omitempty"`
+}
+
+func (j *JobOf) name() string {
+	if j.SubmissionID != "" {
+		return j.SubmissionID
+	}
+	return j.JobID
+}
+
+// FindingOf is one finding.
+type FindingOf struct {
+	ID       string `json:"id"`
+	Kind     string `json:"kind"`
+	Severity string `json:"severity"`
+	Title    string `json:"title"`
+	Count    int    `json:"count"`
+}
+
+// Known is what was found out of a session; without a Report it could not be read.
+type Known struct {
+	Report *findings.Report
+	Jobs   []dashboard.Job
+}
+
+// events are all that may be told of a session that has ended.
+func events(e catalog.Entry, k Known, publicURL string) []*Event {
+	base := Event{
+		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
+		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(), End: e.End.UTC(), Time: e.End.UTC(), Outcome: unknown,
+	}
+	if publicURL != "" {
+		base.URL = fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/findings", strings.TrimSuffix(publicURL, "/"), e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name)
+	}
+	if k.Report != nil {
+		base.Outcome, base.Summary, base.Cause = k.Report.Outcome, line(k.Report.Summary), line(k.Report.Cause())
+	}
+	var all []*Event
+	add := func(of Event, what string) {
+		of.ID = eventID(e, of.Type, what)
+		all = append(all, &of)
+	}
+	failed := slices.DeleteFunc(slices.Clone(k.Jobs), func(j dashboard.Job) bool { return j.Status != "FAILED" })
+	for i, j := range failed[:min(maxEvents, len(failed))] {
+		of := base
+		of.Type, of.Job = JobFailed, &JobOf{JobID: line(j.ID), SubmissionID: line(j.SubmissionID), Entrypoint: line(j.Entrypoint)}
+		of.Cause = causeOf(k.Report, j)
+		if j.End > 0 {
+			of.Time = time.Unix(0, j.End).UTC()
+		}
+		if i == maxEvents-1 {
+			of.More = len(failed) - maxEvents
+		}
+		add(of, j.SubmissionID+"/"+j.ID)
+	}
+	if k.Report != nil {
+		for _, f := range k.Report.Findings {
+			of := base
+			of.Type, of.Finding = Finding, &FindingOf{ID: line(f.ID), Kind: f.Kind, Severity: f.Severity, Title: line(f.Title), Count: f.Count}
+			if f.JobID != "" || f.SubmissionID != "" {
+				of.Job = &JobOf{JobID: line(f.JobID), SubmissionID: line(f.SubmissionID)}
+			}
+			if at, err := time.Parse(time.RFC3339, f.First); err == nil {
+				of.Time = at.UTC()
+			}
+			add(of, f.ID)
+		}
+	}
+	base.Type = SessionEnded
+	add(base, "")
+	return all
+}
+
+// forReceiver are the events that a receiver is to be told, at most maxEvents findings among them.
+func forReceiver(r *Receiver, all []*Event) (told []*Event) {
+	var last *Event
+	n := 0
+	for _, e := range all {
+		switch {
+		case !r.takes(e):
+			continue
+		case e.Type != Finding:
+		case n < maxEvents:
+			copied := *e // its More is of this receiver
+			e, last, n = &copied, &copied, n+1
+		default:
+			last.More++
+			continue
+		}
+		told = append(told, e)
+	}
+	return told
+}
+
+// causeOf is the title of the finding at the root of a job's failure; without one what Ray says.
+func causeOf(r *findings.Report, j dashboard.Job) string {
+	if r == nil {
+		return line(j.Message)
+	}
+	byID := make(map[string]*findings.Finding, len(r.Findings))
+	var of *findings.Finding
+	for _, f := range r.Findings {
+		byID[f.ID] = f
+		is := j.SubmissionID != "" && f.SubmissionID == j.SubmissionID || j.ID != "" && f.JobID == j.ID
+		if of == nil && is && f.Severity == findings.Error {
+			of = f
+		}
+	}
+	if of == nil {
+		return line(j.Message)
+	}
+	for range len(r.Findings) {
+		if len(of.Because) == 0 || byID[of.Because[0]] == nil {
+			break
+		}
+		of = byID[of.Because[0]]
+	}
+	return line(of.Title)
+}
+
+func eventID(e catalog.Entry, kind, what string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", e.Ref.String(), kind, what))
+	return hex.EncodeToString(sum[:12])
+}
+
+// line makes an untrusted text one line of at most maxLine characters.
+func line(text string) string {
+	if len(text) > 8*maxLine {
+		text = text[:8*maxLine]
+	}
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "�"))
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > maxLine {
+		runes = append(runes[:maxLine-1], '…')
+	}
+	return string(runes)
+}

@@ -1,0 +1,103 @@
+package webhooks
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+)
+
+// The test binary starts itself as a replica that is to be killed: these variables tell it so.
+const addressVariable, dirVariable = "WEBHOOKS_TEST_RECEIVER", "WEBHOOKS_TEST_DIR"
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(addressVariable); address != "" {
+		if err := runReplica(address, os.Getenv(dirVariable)); err != nil {
+			logrus.Fatal(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	killedSessions = 200
+	// killedLease is how long a killed replica's sessions wait for another one.
+	killedLease = 10 * time.Second
+)
+
+// end is when the sessions of killed replicas ended: the same for all of them.
+var end = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func runReplica(address, dir string) error {
+	store, err := local.Open(dir)
+	if err != nil {
+		return err
+	}
+	s := replica(store, configOf(address), killedLease, ended(killedSessions, end))
+	s.opts.Timing.GiveUp = 1000000 * time.Hour
+	s.Start()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	go func() { // it ends with the test, however that does
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	<-ctx.Done()
+	s.Close()
+	return nil
+}
+
+// TestKilledReplicas: three processes tell a receiver that fails two thirds, and are killed again and again while they do.
+func TestKilledReplicas(t *testing.T) {
+	const replicas, kills = 3, 6
+	in, dir := newInbox(t), t.TempDir()
+	begin(t, open(t, dir))
+	start := func() *exec.Cmd {
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), addressVariable+"="+in.URL, dirVariable+"="+dir)
+		c.Stderr = os.Stderr
+		if _, err := c.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	var running [replicas]*exec.Cmd
+	for i := range running {
+		running[i] = start()
+	}
+	defer func() {
+		for _, c := range running {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	}()
+	random := rand.New(rand.NewPCG(3, 4))
+	for kill := range kills {
+		// Each kill comes when some more is told, so that it hits replicas at work.
+		until(t, "that more is told", func() bool {
+			events, _ := in.counts()
+			return events >= (kill+1)*killedSessions*perSession/(2*kills)
+		})
+		i := random.IntN(replicas)
+		if err := running[i].Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		_ = running[i].Wait()
+		running[i] = start()
+	}
+	until(t, "that all is told", func() bool { events, _ := in.counts(); return events == killedSessions*perSession })
+	in.check(t, killedSessions*perSession)
+}

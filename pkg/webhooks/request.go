@@ -1,0 +1,125 @@
+package webhooks
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob/redact"
+)
+
+// Headers of a request.
+const (
+	headerSignature = "Rayhistory-Signature" // t={Unix s},v1={hex of HMAC-SHA256 of "{t}.{body}"}
+	headerID        = "Rayhistory-Event-Id"
+	headerType      = "Rayhistory-Event-Type"
+)
+
+// maxAnswer is how many bytes of an answer are read; an error shows fewer.
+const maxAnswer, maxShown = 4 << 10, 200
+
+// Sign gives the header with the signature of a body at a time.
+func Sign(secret, body []byte, at time.Time) string {
+	stamp := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(stamp + "."))
+	mac.Write(body)
+	return "t=" + stamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// client sends requests to configured addresses only: it follows no redirect.
+func client(timeout time.Duration) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxResponseHeaderBytes = 64 << 10
+	transport.MaxIdleConnsPerHost = 2
+	return &http.Client{
+		Transport: transport, Timeout: timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// send tells a receiver an event. The error holds neither its address nor its secret.
+func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
+	body, err := encode(r, e)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.address, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("the receiver's address cannot be used")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "ray-history-server")
+	if r.Format == JSON {
+		req.Header.Set(headerID, e.ID)
+		req.Header.Set(headerType, e.Type)
+	}
+	if r.secret != nil {
+		req.Header.Set(headerSignature, Sign(r.secret, body, time.Now()))
+	}
+	hide := redact.New(r.address, req.URL.Host, req.URL.Hostname(), req.URL.RequestURI(), string(r.secret))
+	resp, err := c.Do(req)
+	if err != nil {
+		var asked *url.Error
+		if errors.As(err, &asked) {
+			err = asked.Err // without the address
+		}
+		return hide.Error(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	switch {
+	case resp.StatusCode >= 200 && resp.StatusCode < 300:
+		return nil
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return fmt.Errorf("it answered %d: redirects are not followed; configure the address that it leads to", resp.StatusCode)
+	}
+	return fmt.Errorf("it answered %d: %q", resp.StatusCode, hide.Text(string(said[:min(maxShown, len(said))])))
+}
+
+// encode gives the body of the request.
+func encode(r *Receiver, e *Event) ([]byte, error) {
+	if r.Format == Slack {
+		return json.Marshal(map[string]string{"text": slackText(e)})
+	}
+	return json.Marshal(e)
+}
+
+// slack escapes what Slack takes for markup: without "<" a text is no link and calls nobody.
+var slack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// slackText is an event in a few lines for people.
+func slackText(e *Event) string {
+	where := e.Namespace + "/" + e.Cluster
+	var text string
+	switch e.Type {
+	case JobFailed:
+		text = fmt.Sprintf("Job %s failed in %s", e.Job.name(), where)
+	case Finding:
+		text = fmt.Sprintf("%s in %s: %s", e.Finding.Kind, where, e.Finding.Title)
+	default:
+		text = fmt.Sprintf("Session of %s ended: %s", where, e.Outcome)
+	}
+	if e.Cause != "" && e.Type != Finding {
+		text += "\n" + e.Cause
+	}
+	if e.More > 0 {
+		text += fmt.Sprintf("\nand %d more", e.More)
+	}
+	text = slack.Replace(text)
+	if e.URL != "" {
+		text += "\n<" + strings.NewReplacer("|", "%7C", ">", "%3E").Replace(e.URL) + "|Findings>"
+	}
+	return text
+}

@@ -1,0 +1,197 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+func TestSignature(t *testing.T) {
+	got := Sign([]byte("correct horse battery staple"), []byte(`{"id":"x"}`), time.Unix(1795370591, 0))
+	if !strings.HasPrefix(got, "t=1795370591,v1=") || !signed(got, []byte(`{"id":"x"}`)) || signed(got, []byte(`{"id":"y"}`)) {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestAnswers: what a receiver answers decides, and neither its address nor what it repeats of it is in an error.
+func TestAnswers(t *testing.T) {
+	var elsewhere int
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/hush-ok":
+		case "/hush-moved":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/hush-large":
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprint(w, r.URL.Path, r.Host, strings.Repeat("x", 1<<20))
+		case "/hush-breaks":
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer server.Close()
+	c := client(time.Minute)
+	for path, want := range map[string]string{"/hush-ok": "", "/hush-moved": "redirects are not followed", "/hush-large": "it answered 400", "/hush-breaks": "EOF"} {
+		err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: server.URL + path, secret: []byte(secret)}, &Event{})
+		if want == "" && err == nil {
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "127.0.0.1") || len(err.Error()) > 500 {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	if elsewhere > 0 {
+		t.Error("a redirect was followed")
+	}
+	err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: "http://hush-hush.invalid:1/services/x"}, &Event{})
+	if err == nil || strings.Contains(err.Error(), "hush") {
+		t.Errorf("of a host that is not there: %v", err)
+	}
+}
+
+func TestSlack(t *testing.T) {
+	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
+	k, err := look(context.Background(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Report.Findings[0].Title = "<!channel> & <https://evil.example|Findings>\x1b[31m\u202e"
+	all := events(e, k, "https://history.example.com/ray/")
+	body, err := encode(&Receiver{Format: Slack}, all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]string
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := "Job a failed in prod/lab\n&lt;!channel&gt; &amp; &lt;https://evil.example|Findings&gt;[31m\n" +
+		"<https://history.example.com/ray/namespaces/prod/clusters/lab/sessions/session_1/findings|Findings>"
+	if len(got) != 1 || got["text"] != want {
+		t.Errorf("%q, want %q", got["text"], want)
+	}
+}
+
+// TestEvents: texts are bounded, what is too much is counted, and identifiers stay the same.
+func TestEvents(t *testing.T) {
+	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
+	k := Known{Report: &findings.Report{Outcome: findings.Failed, Summary: strings.Repeat("ä", 5000)}}
+	for i := range 50 {
+		k.Jobs = append(k.Jobs, dashboard.Job{SubmissionID: fmt.Sprint("job", i), Status: "FAILED", Message: strings.Repeat("m\n", 4000), Entrypoint: strings.Repeat("e", 4000)})
+		k.Report.Findings = append(k.Report.Findings, &findings.Finding{ID: fmt.Sprint(i), Kind: findings.TaskFailed, Severity: []string{findings.Error, findings.Info}[i%2], Title: strings.Repeat("t", 4000)})
+	}
+	r := &Receiver{Events: []string{JobFailed, SessionEnded, Finding}, Namespaces: []string{"pr*"}}
+	told, again := forReceiver(r, events(e, k, "")), forReceiver(r, events(e, k, ""))
+	if len(told) != 2*maxEvents+1 || told[maxEvents-1].More != 30 || told[2*maxEvents-1].More != 5 {
+		t.Errorf("%d events, %+v", len(told), told)
+	}
+	ids := map[string]bool{}
+	for i, of := range told {
+		body, err := json.Marshal(of)
+		if err != nil || len(body) > 4000 || of.ID != again[i].ID || ids[of.ID] {
+			t.Errorf("%d bytes, %v: %.300s", len(body), err, body)
+		}
+		ids[of.ID] = true
+	}
+	for _, tc := range []struct {
+		r    Receiver
+		want int
+	}{
+		{Receiver{Events: []string{JobFailed}}, maxEvents},
+		{Receiver{Events: []string{JobFailed}, Namespaces: []string{"dev"}}, 0},
+		{Receiver{Events: []string{SessionEnded}, Outcomes: []string{"succeeded"}}, 0},
+		{Receiver{Events: []string{SessionEnded}, Outcomes: []string{"failed", "stopped"}}, 1},
+		{Receiver{Events: []string{Finding}, Kinds: []string{findings.OutOfMemory}}, 0},
+	} {
+		if got := forReceiver(&tc.r, events(e, k, "")); len(got) != tc.want {
+			t.Errorf("%+v: %d events, want %d", tc.r, len(got), tc.want)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	address, key, short := write("url", "https://hooks.example.com/hush\n"), write("key", secret+"\n"), write("short", "hush")
+	c, err := Read(write("webhooks.yaml", fmt.Sprintf(`
+public_url: https://history.example.com
+receivers:
+- {name: a, url_file: %q, secret_file: %q}
+- {name: b, url: "https://hooks.example.com/x", format: slack, events: [session_ended, finding], namespaces: ["prod-*"], kinds: [out_of_memory]}
+`, address, key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := c.Receivers[0]; a.address != "https://hooks.example.com/hush" || string(a.secret) != secret || a.Format != JSON || !slices.Equal(a.Events, []string{JobFailed}) {
+		t.Errorf("%+v", a)
+	}
+	for text, want := range map[string]string{
+		"":                       "0 receivers",
+		"receivers: [{name: A}]": "receiver 1: want a name",
+		"receivers: [null]":      "receiver 1",
+		"receivers: [{name: a}]": "one of url, url_file and url_env",
+		"receivers: [{name: a, url: x, url_env: y}]":                                        "one of url, url_file and url_env",
+		"receivers: [{name: a, url: 'ftp://h/hush'}]":                                       "receiver a: url: want an address",
+		"receivers: [{name: a, url: 'http://u:hush@h/'}]":                                   "without a user",
+		"receivers: [{name: a, url: 'http://h/%zzhush'}]":                                   "url: want",
+		"receivers: [{name: a, url_env: HUSH}]":                                             "url_env: want",
+		"receivers: [{name: a, url_file: /nowhere}]":                                        "url_file: open /nowhere",
+		"receivers: [{name: a, url: 'http://h/', secret_file: " + short + "}]":              "holds 4 bytes: want at least 16",
+		"receivers: [{name: a, url: 'http://h/', secret_file: " + key + ", format: slack}]": "Slack checks no signature",
+		"receivers: [{name: a, url: 'http://h/', format: xml}]":                             `format: "xml": want json, slack`,
+		"receivers: [{name: a, url: 'http://h/', events: [all]}]":                           "job_failed, session_ended, finding",
+		"receivers: [{name: a, url: 'http://h/', kinds: [bad]}]":                            "actor_died",
+		"receivers: [{name: a, url: 'http://h/', namespaces: ['[']}]":                       "namespaces",
+		"receivers: [{name: a, url: 'http://h/'}, {name: a, url: 'http://h/'}]":             "two receivers",
+		"receivers: [{name: a, url: 'http://h/', more: 1}]":                                 "more not found",
+		"public_url: history\nreceivers: [{name: a, url: 'http://h/'}]":                     "public_url",
+	} {
+		if _, err := Parse([]byte(text), func(string) string { return "hush" }); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := Read(write("large", strings.Repeat("#", maxConfigBytes+1))); err == nil {
+		t.Error("a large file is read")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("public_url: https://h\nreceivers: [{name: a, url: 'https://h/x', events: [finding], kinds: [out_of_memory]}]"))
+	f.Add([]byte("receivers: [{name: a, url_env: A, format: slack}, &b {name: b}, *b]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if strings.Contains(string(text), "_file") { // reads what it names
+			return
+		}
+		c, err := Parse(text, func(string) string { return "https://h/hush" })
+		if err != nil {
+			return
+		}
+		for _, r := range c.Receivers {
+			if req, err := http.NewRequest(http.MethodPost, r.address, io.NopCloser(strings.NewReader(""))); err != nil || req.URL.Host == "" {
+				t.Errorf("%q: %v", r.address, err)
+			}
+		}
+	})
+}

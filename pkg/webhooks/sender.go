@@ -1,0 +1,323 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Options of a Sender.
+type Options struct {
+	// Config says who is told what; nil: nobody is told anything.
+	Config *Config
+	Store  blob.Store
+	Root   string
+	// Sessions gives the list of sessions as it is known.
+	Sessions func() []catalog.Entry
+	// Look finds out what is to be told of a session. It is called for one session at a time.
+	Look func(context.Context, catalog.Entry) (Known, error)
+	// Timing may be zero: then it is the usual one.
+	Timing     Timing
+	Log        logrus.FieldLogger
+	Registerer prometheus.Registerer
+}
+
+// Timing says when what is done.
+type Timing struct {
+	Interval time.Duration // between two looks at the list; 10 s
+	Settle   time.Duration // from a session's end, or last write, to telling of it; 1 min, for logs come after the end
+	Lease    time.Duration // how long the first claim of a session holds; 10 min
+	Request  time.Duration // the longest request; 10 s
+	MinWait  time.Duration // before the second try; 2 s. It doubles up to MaxWait; 5 min
+	MaxWait  time.Duration
+	GiveUp   time.Duration // how long after a session's end a receiver that fails is tried; 24 h
+	Slack    time.Duration // how late a session may appear in the list; 6 h, for all are listed rarely where there are many
+}
+
+func (t *Timing) complete() {
+	for _, v := range []struct {
+		of    *time.Duration
+		usual time.Duration
+	}{
+		{&t.Interval, 10 * time.Second}, {&t.Settle, time.Minute}, {&t.Lease, 10 * time.Minute}, {&t.Request, 10 * time.Second},
+		{&t.MinWait, 2 * time.Second}, {&t.MaxWait, 5 * time.Minute}, {&t.GiveUp, 24 * time.Hour}, {&t.Slack, 6 * time.Hour},
+	} {
+		if *v.of == 0 {
+			*v.of = v.usual
+		}
+	}
+}
+
+const (
+	// maxWork is how many sessions are worked on or waited for; others are found in later looks at the list.
+	maxWork = 500
+	// workers is how many sessions are told of at a time.
+	workers = 8
+	// maxLooks is how often a session that cannot be read is tried before it is told of with the outcome unknown.
+	maxLooks = 3
+)
+
+// Sender tells the receivers of sessions that have ended.
+type Sender struct {
+	opts    Options
+	ledger  ledger
+	client  *http.Client
+	metrics metrics
+	looking chan struct{} // has a token while Look runs
+	slots   chan struct{} // has one for each worker
+	wake    chan struct{} // has one when work may be due
+	store   logthrottle.Throttle
+	targets []*target
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	// Of the loop only:
+	through time.Time // all sessions that ended before are told of
+	ready   bool      // through and the targets' since are known
+
+	mu       sync.Mutex
+	work     map[layout.Session]*work
+	finished map[layout.Session]time.Time // when those ended that need no more work
+}
+
+// target is a receiver with what is known of it.
+type target struct {
+	*Receiver
+	log   logthrottle.Throttle
+	since time.Time // sessions that ended before are not told of
+
+	mu     sync.Mutex
+	errors int       // since the last success
+	rests  time.Time // until when nothing is sent
+}
+
+// New makes a Sender. Start begins its work.
+func New(opts Options) *Sender {
+	opts.Timing.complete()
+	name, _ := os.Hostname()
+	s := &Sender{
+		opts: opts, ledger: ledger{opts.Store, opts.Root, opts.Timing.Lease, name + " " + rand.Text()}, client: client(opts.Timing.Request),
+		looking: make(chan struct{}, 1), slots: make(chan struct{}, workers), wake: make(chan struct{}, 1),
+		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[layout.Session]*work), finished: make(map[layout.Session]time.Time),
+	}
+	s.metrics = newMetrics(opts.Registerer, s)
+	if opts.Config != nil {
+		for _, r := range opts.Config.Receivers {
+			s.targets = append(s.targets, &target{Receiver: r, log: logthrottle.Throttle{Log: opts.Log.WithField("receiver", r.Name)}})
+		}
+	}
+	return s
+}
+
+// Start tells until Close.
+func (s *Sender) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	if len(s.targets) == 0 {
+		return
+	}
+	s.done.Go(func() { s.run(ctx) })
+}
+
+// Close ends what is under way: other replicas, or the next start, go on with it once its claims have expired.
+func (s *Sender) Close() {
+	s.stop()
+	s.done.Wait()
+}
+
+func (s *Sender) run(ctx context.Context) {
+	look := time.NewTicker(s.opts.Timing.Interval)
+	defer look.Stop()
+	soon := time.NewTicker(max(time.Millisecond, s.opts.Timing.MinWait/4))
+	defer soon.Stop()
+	for scan := true; ctx.Err() == nil; {
+		if scan {
+			s.scan(ctx, time.Now())
+		}
+		s.dispatch(ctx)
+		select {
+		case <-ctx.Done():
+		case <-look.C:
+			scan = true
+			continue
+		case <-soon.C:
+		case <-s.wake:
+		}
+		scan = false
+	}
+}
+
+// prepare reads, or notes, from when on sessions are told of.
+func (s *Sender) prepare(ctx context.Context, now time.Time) error {
+	for _, t := range s.targets {
+		since, err := s.ledger.since(ctx, t.Name, now)
+		if err != nil {
+			return err
+		}
+		t.since = since
+	}
+	through, err := s.ledger.through(ctx)
+	if err != nil {
+		return err
+	}
+	s.through, s.ready = through, true
+	return nil
+}
+
+// endOf is when a session ended or was last written.
+func endOf(e catalog.Entry) time.Time {
+	if e.LastWrite.After(e.End) {
+		return e.LastWrite
+	}
+	return e.End
+}
+
+// scan looks for sessions that have ended and that somebody is to be told of.
+func (s *Sender) scan(ctx context.Context, now time.Time) {
+	if !s.ready {
+		if err := s.prepare(ctx, now); err != nil {
+			s.failed("webhooks cannot begin: the server needs the right to list, read, create and overwrite below webhooks/ in the store", err)
+			return
+		}
+	}
+	through := now.Add(-s.opts.Timing.Slack) // as far as this look shows
+	entries := s.opts.Sessions()
+	s.mu.Lock()
+	for i := range entries {
+		e := entries[len(entries)-1-i] // the oldest first
+		end := endOf(e)
+		if e.Described && (e.Objects == 0 || !end.After(s.through)) {
+			continue
+		}
+		if !e.Described || e.Running {
+			if !e.Described {
+				through = before(through, e.LastWrite)
+			}
+			continue
+		}
+		if at, ok := s.finished[e.Ref]; ok && !end.After(at) || !s.concerns(e) {
+			continue
+		}
+		through = before(through, end)
+		if s.work[e.Ref] == nil && len(s.work) < maxWork && now.Sub(end) >= s.opts.Timing.Settle {
+			s.work[e.Ref] = &work{s: s, entry: e, due: now}
+		}
+	}
+	for ref, at := range s.finished {
+		if !at.After(s.through) {
+			delete(s.finished, ref)
+		}
+	}
+	s.mu.Unlock()
+	if len(entries) > 0 && through.Sub(s.through) > s.opts.Timing.Slack/4 {
+		if err := s.ledger.setThrough(ctx, through); err != nil {
+			s.failed("cannot note up to when webhooks have told of sessions; a restart looks at more of them", err)
+			return
+		}
+		s.through = through
+	}
+}
+
+// before gives the earlier of a time and the last moment before another.
+func before(through, of time.Time) time.Time {
+	if of = of.Add(-1); of.Before(through) {
+		return of
+	}
+	return through
+}
+
+// concerns says whether a receiver may want to be told of a session.
+func (s *Sender) concerns(e catalog.Entry) bool {
+	for _, t := range s.targets {
+		if t.wants(e.Ref.Namespace) && e.End.After(t.since) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Sender) failed(text string, err error) {
+	s.metrics.errors.Inc()
+	s.store.Warn(time.Now(), text, err)
+}
+
+// dispatch gives what is due to workers.
+func (s *Sender) dispatch(ctx context.Context) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.work {
+		if w.busy || w.due.After(now) {
+			continue
+		}
+		select {
+		case s.slots <- struct{}{}:
+		default:
+			return
+		}
+		w.busy = true
+		s.done.Go(func() {
+			finished := w.step(ctx)
+			<-s.slots
+			s.mu.Lock()
+			w.busy = false
+			if finished {
+				delete(s.work, w.entry.Ref)
+				s.finished[w.entry.Ref] = endOf(w.entry)
+			}
+			s.mu.Unlock()
+			select {
+			case s.wake <- struct{}{}:
+			default:
+			}
+		})
+	}
+}
+
+// tell sends an event to a receiver that does not rest.
+func (s *Sender) tell(ctx context.Context, t *target, e *Event) error {
+	t.mu.Lock()
+	rests := time.Now().Before(t.rests)
+	t.mu.Unlock()
+	if rests {
+		return errRests
+	}
+	began := time.Now()
+	err := send(ctx, s.client, t.Receiver, e)
+	s.metrics.seconds.Observe(time.Since(began).Seconds())
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		s.metrics.requests.WithLabelValues(t.Name, "ok").Inc()
+		t.errors, t.rests = 0, time.Time{}
+		return nil
+	}
+	s.metrics.requests.WithLabelValues(t.Name, "error").Inc()
+	if t.errors++; t.errors >= restAfter {
+		t.rests = time.Now().Add(min(s.opts.Timing.MaxWait, s.opts.Timing.MinWait<<min(10, t.errors-restAfter)))
+	}
+	t.log.Warn(time.Now(), "a receiver of webhooks does not take an event, which is sent again: look at the receiver, and at its address in "+
+		"the file of --webhooks", err)
+	return err
+}
+
+// restAfter is how many errors in a row make a receiver rest.
+const restAfter = 10
+
+var errRests = fmt.Errorf("the receiver rests after %d errors", restAfter)

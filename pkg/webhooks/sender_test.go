@@ -1,0 +1,360 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const secret = "correct horse battery staple"
+
+// inbox is a receiver that fails two thirds of all requests, and counts the others by event.
+type inbox struct {
+	*httptest.Server
+	fail func() bool
+
+	mu     sync.Mutex
+	took   map[string]int // by event
+	events []Event
+	bad    []string // what is wrong with requests
+	asked  int
+}
+
+func newInbox(t *testing.T) *inbox {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	in := &inbox{took: make(map[string]int), fail: func() bool { return random.IntN(3) > 0 }}
+	in.Server = httptest.NewServer(in)
+	t.Cleanup(in.Close)
+	return in
+}
+
+func (in *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.asked++
+	var e Event
+	if err = errors.Join(err, json.Unmarshal(body, &e)); err != nil {
+		in.bad = append(in.bad, err.Error())
+		return
+	}
+	if !signed(r.Header.Get("Rayhistory-Signature"), body) || r.Header.Get("Rayhistory-Event-Id") != e.ID || r.Header.Get("Rayhistory-Event-Type") != e.Type {
+		in.bad = append(in.bad, fmt.Sprint(r.Header))
+	}
+	if in.fail() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if in.took[e.ID]++; in.took[e.ID] == 1 {
+		in.events = append(in.events, e)
+	}
+}
+
+// signed checks a signature as the documentation says.
+func signed(header string, body []byte) bool {
+	stamp, given, _ := strings.Cut(strings.TrimPrefix(header, "t="), ",v1=")
+	mac := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(mac, "%s.%s", stamp, body)
+	return hex.EncodeToString(mac.Sum(nil)) == given
+}
+
+// counts gives how many events were taken, and how many deliveries there were.
+func (in *inbox) counts() (events, deliveries int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, n := range in.took {
+		deliveries += n
+	}
+	return len(in.took), deliveries
+}
+
+// check fails the test unless each of so many events was told, and hardly one twice.
+func (in *inbox) check(t *testing.T, want int) {
+	t.Helper()
+	events, deliveries := in.counts()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	t.Logf("%d events, %d deliveries, %d requests", events, deliveries, in.asked)
+	if events != want || float64(deliveries) > 1.05*float64(events) || len(in.bad) > 0 {
+		t.Errorf("%d events in %d deliveries, want %d; wrong: %q", events, deliveries, want, in.bad)
+	}
+}
+
+// perSession is how many events the receivers of these tests are told of each session.
+const perSession = 4
+
+// ended are n sessions that ended a while ago.
+func ended(n int, end time.Time) []catalog.Entry {
+	entries := make([]catalog.Entry, n)
+	for i := range entries {
+		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_%04d", i)}
+		entries[i] = catalog.Entry{Ref: ref, Described: true, Objects: 1, Start: end.Add(-time.Hour), End: end, LastWrite: end}
+	}
+	return entries
+}
+
+// look is a failed job with two findings.
+func look(_ context.Context, e catalog.Entry) (Known, error) {
+	return Known{
+		Report: &findings.Report{Session: e.Ref.Name, Outcome: findings.Failed, Summary: "Job a failed", Findings: []*findings.Finding{
+			{ID: "cause", Kind: findings.OutOfMemory, Severity: findings.Error, Title: "no\nmemory", Count: 3, First: "2026-11-22T10:00:00Z"},
+			{ID: "job", Kind: findings.JobFailed, Severity: findings.Error, Title: "Job a failed", SubmissionID: "a", Because: []string{"cause"}},
+			{ID: "minor", Kind: findings.TaskFailed, Severity: findings.Warning, Title: "retried"},
+		}},
+		Jobs: []dashboard.Job{{SubmissionID: "a", Status: "FAILED"}, {SubmissionID: "b", Status: "SUCCEEDED"}},
+	}, nil
+}
+
+// configOf tells an inbox everything.
+func configOf(address string) *Config {
+	return &Config{PublicURL: "https://history.example.com/", Receivers: []*Receiver{{
+		Name: "all", Format: JSON, Events: []string{JobFailed, SessionEnded, Finding}, address: address, secret: []byte(secret),
+	}}}
+}
+
+// quick are times for tests: claims hold for so long.
+func quick(lease time.Duration) Timing {
+	return Timing{
+		Interval: 20 * time.Millisecond, Settle: time.Nanosecond, Lease: lease, Request: lease / 5, MinWait: 5 * time.Millisecond, MaxWait: 100 * time.Millisecond,
+	}
+}
+
+func replica(store blob.Store, config *Config, lease time.Duration, sessions []catalog.Entry) *Sender {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return New(Options{
+		Config: config, Store: store, Root: "log", Sessions: func() []catalog.Entry { return sessions }, Look: look, Timing: quick(lease),
+		Log: log, Registerer: prometheus.NewRegistry(),
+	})
+}
+
+func open(t *testing.T, dir string) blob.Store {
+	t.Helper()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// begin notes that receivers are told of what ended since the year 2000.
+func begin(t *testing.T, store blob.Store) {
+	t.Helper()
+	l := ledger{store: store, root: "log"}
+	if _, err := l.since(t.Context(), "all", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not happen", what)
+		}
+	}
+}
+
+// knows says whether a sender knows of so many sessions that nothing is left to tell.
+func (s *Sender) knows(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.finished) == n
+}
+
+// TestThreeReplicas tell a receiver that fails two thirds each event once, also after they were started again.
+func TestThreeReplicas(t *testing.T) {
+	const n = 50
+	in, store := newInbox(t), open(t, t.TempDir())
+	begin(t, store)
+	sessions := ended(n, time.Now().Add(-time.Minute))
+	var replicas []*Sender
+	for range 3 {
+		s := replica(store, configOf(in.URL), time.Minute, sessions)
+		s.Start()
+		replicas = append(replicas, s)
+	}
+	until(t, "that all is told, and noted", func() bool {
+		done := 0
+		for o, err := range store.List(t.Context(), layout.WebhooksRoot("log"), blob.ListOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(o.Key, "/done") {
+				done++
+			}
+		}
+		return done == n
+	})
+	for _, s := range replicas {
+		s.Close()
+	}
+	in.check(t, n*perSession)
+	asked := in.asked
+	again := replica(store, configOf(in.URL), time.Minute, sessions)
+	again.Start()
+	until(t, "that a new server knows what was told", func() bool { return again.knows(n) })
+	again.Close()
+	if in.asked != asked {
+		t.Errorf("%d requests after a restart", in.asked-asked)
+	}
+	for _, e := range in.events {
+		if e.Namespace != "default" || e.Session == "" || e.Outcome != "failed" || e.Cause != "no memory" ||
+			e.URL != "https://history.example.com/namespaces/default/clusters/lab/sessions/"+e.Session+"/findings" {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestEarlierSessions, which ended before webhooks were configured, are not told of; those that end later are, and by one listing of each.
+func TestEarlierSessions(t *testing.T) {
+	in, store := newInbox(t), open(t, t.TempDir())
+	sessions := ended(3, time.Now().Add(-time.Hour))
+	s := replica(store, configOf(in.URL), time.Minute, sessions)
+	s.scan(t.Context(), time.Now())
+	if len(s.work) != 0 || s.targets[0].since.IsZero() {
+		t.Fatalf("%d sessions to tell of, since %s", len(s.work), s.targets[0].since)
+	}
+	sessions[1].End = time.Now().Add(time.Millisecond)
+	sessions[2].Running, sessions[2].End = true, time.Time{}
+	s.scan(t.Context(), time.Now().Add(time.Second))
+	if len(s.work) != 1 || s.work[sessions[1].Ref] == nil {
+		t.Errorf("%d sessions to tell of, want 1", len(s.work))
+	}
+	// What is told of all that ended before a time need not be looked at again.
+	delete(s.work, sessions[1].Ref)
+	s.finished[sessions[1].Ref] = sessions[1].End
+	later := time.Now().Add(48 * time.Hour)
+	s.scan(t.Context(), later)
+	other := replica(store, configOf(in.URL), time.Minute, sessions)
+	other.scan(t.Context(), later)
+	if want := later.Add(-s.opts.Timing.Slack); !other.through.Equal(want.UTC()) || len(other.work) != 0 {
+		t.Errorf("told up to %s, want %s; %d to tell of", other.through, want, len(other.work))
+	}
+}
+
+// failing is a store in which every third operation fails: before it is done, or after.
+type failing struct {
+	blob.Store
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+var errStore = errors.New("the store fails")
+
+func (f *failing) fate() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.random.IntN(6)
+}
+
+func (f *failing) do(op func() error) error {
+	switch f.fate() {
+	case 0:
+		return errStore
+	case 1:
+		if err := op(); err != nil {
+			return err
+		}
+		return errStore // the answer is lost
+	}
+	return op()
+}
+
+func (f *failing) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	return f.do(func() error { return f.Store.Create(ctx, key, body) })
+}
+
+func (f *failing) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return f.do(func() error { return f.Store.Put(ctx, key, body) })
+}
+
+func (f *failing) Get(ctx context.Context, key string, offset, length int64) (r io.ReadCloser, err error) {
+	if f.fate() == 0 {
+		return nil, errStore
+	}
+	return f.Store.Get(ctx, key, offset, length)
+}
+
+func (f *failing) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
+	if f.fate() == 0 {
+		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, errStore) }
+	}
+	return f.Store.List(ctx, prefix, o)
+}
+
+func TestStoreFails(t *testing.T) {
+	const n = 30
+	in, store := newInbox(t), open(t, t.TempDir())
+	begin(t, store)
+	sessions := ended(n, time.Now().Add(-time.Minute))
+	var replicas []*Sender
+	for i := range 3 {
+		s := replica(&failing{Store: store, random: rand.New(rand.NewPCG(uint64(i), 0))}, configOf(in.URL), time.Minute, sessions)
+		s.Start()
+		replicas = append(replicas, s)
+	}
+	until(t, "that all is told", func() bool { events, _ := in.counts(); return events == n*perSession })
+	for _, s := range replicas {
+		s.Close()
+	}
+	in.check(t, n*perSession)
+}
+
+// TestUnreadable: a session that cannot be read is told of all the same.
+func TestUnreadable(t *testing.T) {
+	in, store := newInbox(t), open(t, t.TempDir())
+	begin(t, store)
+	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
+	s.opts.Look = func(context.Context, catalog.Entry) (Known, error) { panic("damaged") }
+	s.Start()
+	until(t, "that it is told", func() bool { events, _ := in.counts(); return events == 1 })
+	s.Close()
+	if e := in.events[0]; e.Type != SessionEnded || e.Outcome != "unknown" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestGivenUp: a receiver that never takes anything does not keep a session for ever, and its address is in no log.
+func TestGivenUp(t *testing.T) {
+	in, store := newInbox(t), open(t, t.TempDir())
+	begin(t, store)
+	in.fail = func() bool { return true }
+	s := replica(store, configOf(in.URL+"/services/T0/hush-hush"), time.Minute, ended(1, time.Now().Add(-25*time.Hour)))
+	var log strings.Builder
+	logger := logrus.New()
+	logger.SetOutput(&log)
+	s.opts.Log, s.targets[0].log.Log = logger, logger
+	s.Start()
+	until(t, "that it is given up", func() bool { return s.knows(1) })
+	s.Close()
+	if text := log.String(); !strings.Contains(text, "given up") || strings.Contains(text, "hush") || strings.Contains(text, "127.0.0.1") {
+		t.Errorf("the log says %s", text)
+	}
+}

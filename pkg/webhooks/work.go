@@ -1,0 +1,226 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+)
+
+// work is one session that receivers are told of. The Sender's mutex guards busy, and due where it is not busy; a worker has the rest.
+type work struct {
+	s     *Sender
+	entry catalog.Entry
+	busy  bool
+	due   time.Time
+
+	held    bool
+	claimed int       // the number of the last claim that was tried
+	began   time.Time // when that was
+	until   time.Time // the claim holds
+	told    map[string]bool
+	known   *Known
+	looks   int // that failed
+	waiting *backoff.Backoff
+}
+
+// wait puts the next step off.
+func (w *work) wait() {
+	if w.waiting == nil {
+		w.waiting = &backoff.Backoff{Min: w.s.opts.Timing.MinWait, Max: w.s.opts.Timing.MaxWait}
+	}
+	w.due = time.Now().Add(w.waiting.Next())
+}
+
+// left says whether the claim holds for as long as sending and noting an event may take.
+func (w *work) left() bool { return time.Until(w.until) > 2*w.s.opts.Timing.Request }
+
+// step does what can be done now; finished says that nothing is left, or that another replica has done it.
+func (w *work) step(ctx context.Context) (finished bool) {
+	err := guard.Do("what webhooks tell of "+w.entry.Ref.String(), func() (err error) {
+		finished, err = w.try(ctx)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		w.s.failed("webhooks cannot read or note what was told of a session, and try again: the server needs the right to list and create "+
+			"below webhooks/ in the store", err)
+		w.wait()
+	}
+	return finished
+}
+
+func (w *work) try(ctx context.Context) (finished bool, err error) {
+	if w.held && !w.left() {
+		w.held = false
+		w.due = w.until.Add(w.s.opts.Timing.Lease / 10)
+		return false, nil
+	}
+	if !w.held {
+		if finished, err = w.claim(ctx); finished || err != nil || !w.held {
+			return finished, err
+		}
+	}
+	if w.known == nil && !w.look(ctx) {
+		return false, nil
+	}
+	if !w.left() {
+		return false, nil // the next step claims it anew
+	}
+	progress, whole := w.tellAll(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case whole:
+		if err := w.s.ledger.create(ctx, w.entry.Ref, "done"); err != nil && !errors.Is(err, os.ErrExist) {
+			return false, err
+		}
+		return true, nil
+	case progress && w.waiting != nil:
+		w.waiting.Reset()
+	}
+	w.wait()
+	return false, nil
+}
+
+// claim takes the session, unless it is done or another replica's.
+func (w *work) claim(ctx context.Context) (done bool, err error) {
+	state, err := w.s.ledger.read(ctx, w.entry.Ref)
+	if err != nil || state.done {
+		return state.done, err
+	}
+	for told := range w.told { // some may not be noted
+		state.told[told] = true
+	}
+	w.told = state.told
+	l := &w.s.ledger
+	mine := false
+	switch {
+	case time.Now().After(state.expiry):
+		w.claimed, w.began = state.claim+1, time.Now()
+		if mine, err = l.claim(ctx, w.entry.Ref, w.claimed); err == nil && !mine {
+			state.expiry = time.Now().Add(l.lifetime(w.claimed) + l.lease/10)
+		}
+	case w.claimed == state.claim: // the answer was lost
+		mine, err = l.mine(ctx, w.entry.Ref, w.claimed)
+	}
+	if mine {
+		w.held, w.until = true, w.began.Add(l.lifetime(w.claimed))
+	} else if err == nil {
+		w.due = state.expiry
+	}
+	return false, err
+}
+
+// look finds out what to tell; false: not yet.
+func (w *work) look(ctx context.Context) bool {
+	ctx, cancel := context.WithDeadline(ctx, w.until)
+	defer cancel()
+	select {
+	case w.s.looking <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	var known Known
+	err := guard.Do(w.entry.Ref.String(), func() (err error) {
+		known, err = w.s.opts.Look(ctx, w.entry)
+		return err
+	})
+	<-w.s.looking
+	switch {
+	case err == nil:
+		w.known = &known
+		return true
+	case ctx.Err() != nil:
+		return false
+	}
+	log := w.s.opts.Log.WithError(err).WithField("session", w.entry.Ref.String())
+	if w.looks++; w.looks >= maxLooks {
+		log.Warn("webhooks cannot find out how a session ended: they tell that it ended, with the outcome unknown")
+		w.known = &Known{}
+		return true
+	}
+	log.Debug("webhooks cannot find out how a session ended; they try again")
+	w.wait()
+	return false
+}
+
+// tellAll tells each receiver what it was not told yet, and says whether somebody was told something, and whether all were told all.
+func (w *work) tellAll(ctx context.Context) (progress, whole bool) {
+	all := events(w.entry, *w.known, w.s.opts.Config.PublicURL)
+	whole = true
+	var mu sync.Mutex
+	var receivers sync.WaitGroup
+	for _, t := range w.s.targets {
+		if !w.entry.End.After(t.since) {
+			continue
+		}
+		receivers.Go(func() {
+			for _, e := range forReceiver(t.Receiver, all) {
+				key := t.Name + "." + e.ID
+				mu.Lock()
+				told := w.told[key]
+				mu.Unlock()
+				if told {
+					continue
+				}
+				err := w.tellOne(ctx, t, e, key)
+				mu.Lock()
+				progress, whole = progress || err == nil, whole && err == nil
+				if err == nil {
+					w.told[key] = true
+				}
+				mu.Unlock()
+				if errors.Is(err, errRests) || ctx.Err() != nil {
+					return
+				}
+			}
+		})
+	}
+	receivers.Wait()
+	return progress, whole
+}
+
+// tellOne sends one event and notes that it did.
+func (w *work) tellOne(ctx context.Context, t *target, e *Event, key string) error {
+	if !w.left() {
+		return context.DeadlineExceeded
+	}
+	err := w.s.tell(ctx, t, e)
+	if err != nil && !errors.Is(err, errRests) && ctx.Err() == nil && time.Since(endOf(w.entry)) > w.s.opts.Timing.GiveUp {
+		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()
+		w.s.opts.Log.WithError(err).WithFields(map[string]any{"receiver": t.Name, "session": w.entry.Ref.String(), "event": e.Type}).
+			Warn("an event is given up: the receiver did not take it for a day")
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return w.note(ctx, key)
+}
+
+// note keeps a successor from telling an event again. It goes on when the server is told to stop, and tries for as long as the claim holds.
+func (w *work) note(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.opts.Timing.Request)
+	defer cancel()
+	retry := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
+	for {
+		err := w.s.ledger.create(ctx, w.entry.Ref, "told."+key)
+		if err == nil || errors.Is(err, os.ErrExist) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			// This process knows it, another may tell it again.
+			w.s.failed("webhooks cannot note that an event was told; another replica may tell it again", err)
+			return nil
+		}
+		select {
+		case <-time.After(retry.Next()):
+		case <-ctx.Done():
+		}
+	}
+}
