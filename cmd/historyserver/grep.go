@@ -9,7 +9,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +42,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringVar(&q.Node, "node", "", "search only nodes whose ID begins so")
 	fs.StringVar(&q.Files, "files", "", "search only logs whose name matches this pattern, such as 'worker-*.out' or 'old/*'")
 	fs.StringVar(&q.Job, "job", "", "search only logs of the job with this ID, such as 01000000")
-	fs.StringVar(&q.Submission, "submission", "", "search only the driver's log of the submission with this ID; with --job, also the job's")
+	fs.StringVar(&q.Submission, "submission", "", "search only logs of the submission with this ID, its driver's and its workers'")
 	fs.StringVar(&flags.level, "level", "", "only lines of this level or a more serious one: debug, info, warning, error or fatal")
 	fs.StringVar(&flags.from, "from", "", "only lines from this time on, such as 2026-11-20T23:20:00Z")
 	fs.StringVar(&flags.to, "to", "", "only lines before this time")
@@ -99,7 +99,7 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, entries []catal
 		encode := json.NewEncoder(out)
 		emit = func(r logsearch.Record) error { return encode.Encode(r) }
 	}
-	err := logsearch.Run(ctx, q, o.logSources(ctx, entries), func(r logsearch.Record) error {
+	err := logsearch.Run(ctx, q, o.logSources(ctx, q, entries), func(r logsearch.Record) error {
 		if err := emit(r); err != nil {
 			return err
 		}
@@ -112,20 +112,24 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, entries []catal
 }
 
 // logSources lists the logs of sessions when their turn comes.
-func (o *operator) logSources(ctx context.Context, entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
+func (o *operator) logSources(ctx context.Context, q *logsearch.Query, entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
 	facts := dashboard.New(dashboard.Options{Log: o.log})
 	return func(yield func(logsearch.Source, error) bool) {
 		for _, e := range entries {
-			var zone *time.Location
+			source := logsearch.Source{Session: e.Ref.Name}
 			listed, err := session.List(ctx, o.store, o.storage.Root, e.Ref)
 			if err == nil {
-				zone, err = facts.Zone(ctx, listed)
+				source.Logs = listed.Logs
+				source.Zone, err = facts.Zone(ctx, listed)
+			}
+			if err == nil && q.Submission != "" && q.Job == "" {
+				source.Job, err = facts.DriverOf(ctx, listed, q.Submission)
 			}
 			if err != nil {
 				yield(logsearch.Source{}, err)
 				return
 			}
-			if !yield(logsearch.Source{Session: e.Ref.Name, Logs: listed.Logs, Zone: zone}, nil) {
+			if !yield(source, nil) {
 				return
 			}
 		}
@@ -185,10 +189,10 @@ func (p *matchPrinter) line(format string, values ...any) error {
 	return err
 }
 
-// printable replaces control characters: what a log holds must not act on a terminal.
+// printable replaces control characters, also those that turn text around: what a log holds must not act on a terminal.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 {
+		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 || unicode.Is(unicode.Bidi_Control, c) {
 			return '\uFFFD'
 		}
 		return c

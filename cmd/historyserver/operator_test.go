@@ -217,6 +217,16 @@ func TestVerifyFails(t *testing.T) {
 // TestGrep: the lines of a session and of a cluster's sessions, for people and for programs.
 func TestGrep(t *testing.T) {
 	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
+	submitted := t.TempDir()
+	if err := recording.Unpack("../../pkg/findings/testdata/odd-2.60.tar.gz", submitted); err != nil {
+		t.Fatal(err)
+	}
+	for submission, want := range map[string]int{"unicode": 2, "sysexit3": 0, "none": 0} { // the workers of a submission's driver print this
+		out := mustRun(t, "grep", ":task_name:lade", "cases/odd260", "--submission="+submission, "--local-dir="+submitted)
+		if got := strings.Count(out, ":task_name:lade\n"); got != want {
+			t.Errorf("--submission=%s: %d lines, want %d:\n%s", submission, got, want, out)
+		}
+	}
 	out := mustRun(t, "grep", "Initializing", recorded, "-C", "1", dir)
 	if lines := strings.Split(out, "\n"); !strings.Contains(out, "Initializing") || !strings.HasPrefix(lines[len(lines)-2], "# ") || strings.Contains(out, "not complete") {
 		t.Errorf("it prints %.2000s", out)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -36,4 +37,20 @@ func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]Job, erro
 		}
 	}
 	return jobs, nil
+}
+
+// DriverOf gives the ID (hex) of the driver of a submission, which is in the names of its workers' logs; "" if it is not known. Of a session
+// that was only listed it asks the saved list of jobs.
+func (d *Dashboard) DriverOf(ctx context.Context, s *session.Session, submission string) (id string, err error) {
+	driver := logsearch.Selection{Submission: submission}
+	if len(driver.Of(s.Logs)) == 0 {
+		return "", nil // most sessions of a cluster
+	}
+	jobs, err := d.JobsOf(ctx, s)
+	for _, job := range jobs {
+		if job.SubmissionID == submission {
+			id = job.ID
+		}
+	}
+	return id, err
 }

@@ -149,10 +149,10 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "\uFFFD") + "…"
 }
 
-// printable is a text without what a terminal would take as a command.
+// printable is a text without what a terminal would take as a command, or would turn around.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 			return -1
 		}
 		return r

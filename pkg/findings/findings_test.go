@@ -246,6 +246,41 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"train":         {findings.JobFailed, "RuntimeError: loss is NaN at step 3"},
 		"stopme":        {findings.JobStopped, "stopme was stopped"},
 	},
+	"odd-2.60": {
+		"long_message":     {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
+		"unicode":          {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // it was turned around at its end
+		"async_driver":     {findings.TaskFailed, "Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
+		"driver_term":      {findings.DriverKilled, "driver_term was ended by SIGTERM"},
+		"thread_exc":       {findings.JobFailed, "exit code 4; the last exception in its log is LookupError: no heartbeat"},
+		"disk_full":        {findings.ObjectStore, "OutOfDiskError: Local disk is full"},
+		"hang":             {findings.Timeout, "(?s)hang took too long: timeout ended its driver.*task reduce_all had been RUNNING since"},
+		"sysexit3":         {findings.JobFailed, "(?s)exit code 3.*accuracy 0.41 is below 0.9"},
+		"workdir":          {findings.RuntimeEnv, "environment of f could not be set up: ConnectionRefusedError"},
+		"subprocess_fails": {findings.TaskFailed, "convert failed: CalledProcessError: Command .*none.tar.* exit status 2"},
+		"no_memory":        {findings.TaskFailed, "embed failed: _ArrayMemoryError: Unable to allocate 256. TiB"},
+		"interrupted":      {findings.JobFailed, "interrupted failed: its driver raised KeyboardInterrupt"},
+		"train_killed":     {findings.ActorDied, "RayTrainWorker died unexpectedly"},
+		"serve_unhealthy":  {findings.JobFailed, "exit code 9"},
+		"lost":             {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
+		"actor_node":       {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
+	},
+	"odd-2.55": {
+		"long_message":    {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
+		"unicode":         {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // it was turned around at its end
+		"async_driver":    {findings.TaskFailed, "Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
+		"driver_term":     {findings.DriverKilled, "driver_term was ended by SIGTERM"},
+		"thread_exc":      {findings.JobFailed, "exit code 4; the last exception in its log is LookupError: no heartbeat"},
+		"disk_full":       {findings.ObjectStore, "OutOfDiskError: Local disk is full"},
+		"hang":            {findings.Timeout, "(?s)hang took too long: timeout ended its driver.*task reduce_all had been RUNNING since"},
+		"sysexit3":        {findings.JobFailed, "(?s)exit code 3.*accuracy 0.41 is below 0.9"},
+		"workdir":         {findings.RuntimeEnv, "environment of f could not be set up: ConnectionRefusedError"},
+		"no_memory":       {findings.TaskFailed, "embed failed: _ArrayMemoryError: Unable to allocate 256. TiB"},
+		"interrupted":     {findings.JobFailed, "interrupted failed: its driver raised KeyboardInterrupt"},
+		"train_killed":    {findings.ActorDied, "RayTrainWorker died unexpectedly"},
+		"serve_unhealthy": {findings.JobFailed, "exit code 9"},
+		"lost":            {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
+		"actor_node":      {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
+	},
 }
 
 // TestJobs: each failed job is explained by its own cause.
@@ -276,6 +311,30 @@ func TestJobs(t *testing.T) {
 			}
 			checkOrder(t, r)
 		})
+	}
+}
+
+// TestUnhealthy: replicas whose health checks raise tell what that was, and not a node that died long after.
+func TestUnhealthy(t *testing.T) {
+	for _, name := range []string{"odd-2.55", "odd-2.60"} {
+		unhealthy(t, name)
+	}
+}
+
+func unhealthy(t *testing.T, name string) {
+	t.Helper()
+	dir, ref := cluster(t, name)
+	r := report(t, load(t, dir, ref, nil))
+	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
+		return f.Kind == findings.Serve && strings.HasSuffix(f.Title, "Ranker of application ranking failed their health checks: RuntimeError: the index of the ranker is 9 hours old") &&
+			len(f.Because) == 0 && strings.Contains(text(f), "in check_health")
+	}) {
+		t.Errorf("%s: nothing tells why the replicas were unhealthy", name)
+	}
+	for _, f := range r.Findings { // of jobs that succeeded, though attempts failed, tasks were cancelled and a thread raised
+		if slices.Contains([]string{"retried", "cancelled", "thread_ok"}, f.SubmissionID) && f.Severity == findings.Error {
+			t.Errorf("%s: %s is told of a job that succeeded: %s", name, f.Title, f.SubmissionID)
+		}
 	}
 }
 

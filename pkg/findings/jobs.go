@@ -184,6 +184,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	}
 	signal := signalOf(code)
 	env := envFailure(j, log)
+	waited := isTimeout(what)
 	switch {
 	case env != "":
 		f = b.jobFinding(RuntimeEnv, j)
@@ -210,6 +211,10 @@ func (b *builder) driverFailed(j *job, log *logText) {
 			from, to := log.line(fatal[0])
 			f.show(b.evidence(log, from, to))
 		}
+	case exited && code == timedOut && timeoutCommand.MatchString(j.entrypoint):
+		waited = true
+		f = b.jobFinding(Timeout, j)
+		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), code, clip(j.entrypoint, maxTitleText))
 	case at >= 0 && what.Type != "":
 		kind := JobFailed
 		switch {
@@ -245,7 +250,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
 	f.show(b.jobEvidence(j, message))
-	if isTimeout(what) {
+	if waited {
 		b.showLeft(f, j)
 	}
 	b.explain(f, j, orElse(trace, j.message))
@@ -304,6 +309,11 @@ func envFailure(j *job, log *logText) string {
 	return ""
 }
 
+// timedOut is the exit code of the command timeout when it ended what it ran, and timeoutCommand finds that in an entrypoint.
+const timedOut = 124
+
+var timeoutCommand = regexp.MustCompile(`(?:^|[\s/;&|('"])timeout\s`)
+
 // uncaught is the exit code of Python after an exception that nobody caught.
 const uncaught = 1
 
@@ -323,14 +333,30 @@ func signalOf(code int64) string {
 	return map[int64]string{-1: "SIGHUP", -2: "SIGINT", -3: "SIGQUIT", -4: "SIGILL", -6: "SIGABRT", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}[code]
 }
 
+// cutIn says that a text tells more of an exception of which Ray kept only the end of its message.
+func (f *finding) cutIn(text string) bool {
+	const end = 200
+	if f.what.Type != "" || f.what.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
+		return false
+	}
+	shown := f.Evidence[0].Text
+	return strings.Contains(text, shown[len(shown)-end:])
+}
+
 // explain links a failed job to what made it fail: what its driver raised, else what its driver's log names.
 func (b *builder) explain(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
 		return other != f && !other.ended && other.lasting > 0 && (other.job == j.id && !j.id.Nil() || other.job.Nil())
 	}
 	for _, other := range b.all {
-		if mine(other) && f.what.same(other.what) {
+		switch {
+		case !mine(other):
+		case f.what.same(other.what):
 			f.causedBy(other)
+		case other.cutIn(text):
+			f.causedBy(other)
+			other.Title = strings.Replace(other.Title, other.what.String(), f.what.String(), 1)
+			other.what = f.what
 		}
 	}
 	if len(f.because) > 0 {

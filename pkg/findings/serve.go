@@ -28,6 +28,7 @@ var (
 	replicaRaised  = regexp.MustCompile(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception in Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\), the replica will be stopped\.`)
 	updateFailed   = regexp.MustCompile(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
 	replicaCrashed = regexp.MustCompile(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
+	checkRaised    = regexp.MustCompile(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
 	appFailed      = regexp.MustCompile(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
 	logLine        = regexp.MustCompile(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
 )
@@ -81,14 +82,24 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 		f.Severity = Warning // unless the deployment is given up
 		broken[deployment] = f
 	}
+	checks := b.failedChecks(log)
 	for _, m := range replicaCrashed.FindAllStringSubmatchIndex(log.text, -1) {
 		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end || broken[deployment] != nil && broken[deployment].last > at {
 			continue
 		}
-		f := b.find(Serve, app+"#"+deployment+"crashed")
+		check, raised := checks[app+"#"+deployment]
+		if raised = raised && check.at <= at && log.text[m[8]:m[9]] == "failed health check"; !raised {
+			check = failedCheck{}
+		}
+		f := b.find(Serve, app+"#"+deployment+"crashed"+normalised(check.what.String()))
 		f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, strings.Replace(log.text[m[8]:m[9]], "failed health check", "failed their health checks", 1))
+		if raised {
+			f.what = check.what
+			f.Title += ": " + check.what.String()
+			f.show(check.evident)
+		}
 		f.happened(at, false)
 		f.named("deployment " + deployment)
 		f.about(b.deploymentEntity(app, deployment))
@@ -97,7 +108,7 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 		f.show(e)
 		f.Severity = Warning
 		for _, lost := range b.lost {
-			if lost.first <= at+atTheEnd && at <= lost.first+60e9 {
+			if !raised && lost.first <= at+atTheEnd && at <= lost.first+60e9 {
 				f.causedBy(lost)
 			}
 		}
@@ -137,6 +148,34 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 			}
 		}
 	}
+}
+
+// failedCheck is a health check that raised an exception.
+type failedCheck struct {
+	at      int64 // Unix ns
+	what    exception
+	evident Evidence
+}
+
+// failedChecks are the first ones of deployments, by app#deployment, in a controller's log.
+func (b *builder) failedChecks(log *logText) map[string]failedCheck {
+	first := map[string]failedCheck{}
+	for _, m := range checkRaised.FindAllStringSubmatchIndex(log.text, -1) {
+		key := log.text[m[6]:m[7]] + "#" + log.text[m[4]:m[5]]
+		if _, known := first[key]; known {
+			continue
+		}
+		end := len(log.text)
+		if next := logLine.FindStringIndex(log.text[m[1]:]); next != nil {
+			end = m[1] + next[0]
+		}
+		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), exceptionOf(log.text[m[1]:end]), b.evidence(log, m[0], end)}
+		c.evident.Time = stamp(c.at)
+		if c.what.Type != "" && c.at <= b.end {
+			first[key] = c
+		}
+	}
+	return first
 }
 
 // applicationFailed adds the finding about an application that could not be built or deployed.

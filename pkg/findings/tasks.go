@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -316,11 +317,24 @@ func (b *builder) taskOfActor(row tasktable.Row, name, kind, text string, eviden
 	f.of(row.Job())
 	f.show(evident)
 	f.happened(failedAt(row), false)
+	if lost := b.lost[b.nodeOfActor(id)]; !f.wanted {
+		f.causedBy(lost) // the calls that found it gone came before the head missed the node
+	}
 	f.about(b.taskEntity(row.ID(), string(row.Name())))
 	if !id.Nil() {
 		f.about(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})
 	}
 	return nil
+}
+
+// nodeOfActor is where an actor ran last; nil if that is not known.
+func (b *builder) nodeOfActor(id rayid.Actor) (node rayid.Node) {
+	if a := b.s.Actor(id); a != nil {
+		if state, existed := moment.Actor(a, b.r.At); existed {
+			return state.Node
+		}
+	}
+	return node
 }
 
 // deathSentence is the sentence of Ray's message about a dead actor that says why.

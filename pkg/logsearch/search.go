@@ -31,6 +31,8 @@ type Source struct {
 	Session string
 	Logs    *sessionlogs.Set
 	Zone    *time.Location // of times without one; nil is UTC
+	// Job, if set, is the job (hex) of the query's submission in this session: its logs are searched too.
+	Job string
 	// End, if set, gives how many bytes of a log are searched. An error is the log's problem.
 	End func(ctx context.Context, node rayid.Node, file string) (int64, error)
 	// Link, if set, gives the address of a line.
@@ -118,7 +120,9 @@ func (r *run) why(reason string) {
 
 // session searches the logs of a session, the largest first: a large one begun last would keep one reader busy after all others are done.
 func (r *run) session(ctx context.Context, source *Source) error {
-	logs := r.query.Of(source.Logs)
+	selected := r.query.Selection
+	selected.Job = cmp.Or(selected.Job, source.Job)
+	logs := selected.Of(source.Logs)
 	slices.SortStableFunc(logs, func(a, b Log) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	begin := &Begin{Type: "begin", Session: source.Session, Files: len(logs)}
 	for _, log := range logs {

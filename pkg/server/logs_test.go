@@ -78,6 +78,7 @@ func TestSearchLogs(t *testing.T) {
 		lab + name + "/api/history/search?q=needle&from=2026-11-20T23:21:00Z":                     {two},
 		lab + name + "/api/history/search?q=needle&node_id=01&submission_id=raysubmit_1":          {"needle of the driver"},
 		lab + name + "/api/history/search?q=needle&node_id=02":                                    {},
+		"/namespaces/default/clusters/lab/api/history/search?q=needle&submission_id=raysubmit_1":  {"needle of the driver"},
 		lab + name + "/api/history/search?q=needle&file=a*":                                       {"needle & more"},
 		lab + name + "/at/2026-11-20T23:21:00Z/api/history/search?q=needle&file=*let.out":         {"\x1b[31mneedle\x1b[0m of old", one},
 		"/api/history/search?q=needle&file=a*":                                                    {"needle & more"},

@@ -70,6 +70,9 @@ func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry, q *lo
 			if err == nil {
 				source, err = h.logsOf(ctx, e, listed)
 			}
+			if err == nil && q.Submission != "" && q.Job == "" {
+				source.Job, err = h.opts.Dashboard.DriverOf(ctx, listed, q.Submission)
+			}
 			if !yield(source, err) {
 				return
 			}
@@ -88,12 +91,8 @@ func (h *Handlers) withDriver(ctx context.Context, of *session.Session, selected
 	if selected.Submission == "" || selected.Job != "" {
 		return nil
 	}
-	jobs, err := h.opts.Dashboard.JobsOf(ctx, of)
-	for _, job := range jobs {
-		if job.SubmissionID == selected.Submission {
-			selected.Job = job.ID
-		}
-	}
+	job, err := h.opts.Dashboard.DriverOf(ctx, of, selected.Submission)
+	selected.Job = job
 	return err
 }
 
