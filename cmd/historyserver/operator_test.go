@@ -110,6 +110,23 @@ func keepAndLetGo(t *testing.T, home string) {
 	}
 }
 
+// TestTopOfTheBucket: a bucket in which everything lies at the top, as newer collectors of KubeRay's have it.
+func TestTopOfTheBucket(t *testing.T) {
+	top := filepath.Join(recording.Open(t).Bucket("kuberay-1.7"), "log")
+	from := []string{"--local-dir=" + top, "--storage-root-dir=/"}
+	if out := mustRun(t, append([]string{"ls", "-o", "json"}, from...)...); !strings.Contains(out, "session_2026-11-20_23-19-45_581717_22125") {
+		t.Errorf("ls tells %s", out)
+	}
+	mustRun(t, append([]string{"verify", recorded}, from...)...)
+	mustRun(t, append([]string{"index", "--all", "--quiet=1ns"}, from...)...)
+	if _, err := os.Stat(filepath.Join(top, "index")); err != nil {
+		t.Error(err)
+	}
+	if out := mustRun(t, append([]string{"why", "default/lab"}, from...)...); !strings.Contains(out, "session_2026-11-20") {
+		t.Errorf("why tells %s", out)
+	}
+}
+
 func TestCommandsSayWhatToDo(t *testing.T) {
 	dir := "--local-dir=" + t.TempDir()
 	for want, args := range map[string][]string{

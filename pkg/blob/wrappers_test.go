@@ -3,6 +3,7 @@ package blob_test
 import (
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -32,6 +33,36 @@ func TestPrefixContract(t *testing.T) {
 		}
 		return blob.WithPrefix(whole, "team/history/")
 	}}.Run(t)
+}
+
+func TestFolderContract(t *testing.T) {
+	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
+		return blob.WithPrefix(blob.InFolder(open(t), "log/"), "log/")
+	}}.Run(t)
+}
+
+func TestFolderHoldsNothingElse(t *testing.T) {
+	whole := open(t)
+	store := blob.InFolder(whole, "log/")
+	if err := store.Create(t.Context(), "log/a/b", strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := whole.Stat(t.Context(), "a/b"); err != nil {
+		t.Error(err)
+	}
+	for _, prefix := range []string{"", "log/", "log/a"} {
+		for o, err := range store.List(t.Context(), prefix, blob.ListOptions{}) {
+			if err != nil || o.Key != "log/a/b" {
+				t.Errorf("%q lists %q, %v", prefix, o.Key, err)
+			}
+		}
+	}
+	if _, err := store.Stat(t.Context(), "a/b"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a key outside of the folder: %v", err)
+	}
+	if err := store.Put(t.Context(), "a/c", strings.NewReader("x")); err == nil {
+		t.Error("a key outside of the folder is written")
+	}
 }
 
 func TestJoinIsOneBody(t *testing.T) {

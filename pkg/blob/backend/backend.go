@@ -33,6 +33,8 @@ type Config struct {
 	Root string
 	// Prefix is what all keys of the bucket start with, before Root; "" for none.
 	Prefix string
+	// Top says that everything is stored at the top of the bucket. Keys begin with Root all the same; the store that Open gives leaves it out.
+	Top bool
 	// CreateBucket allows making the bucket or container where there is none.
 	CreateBucket bool
 	// Timeout is how long a request may make no progress before it is sent again.
@@ -65,8 +67,8 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 // addFlags adds those that are of no one backend.
 func (c *Config) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Backend, "storage-backend", "local", "storage backend: "+strings.Join(names(), ", "))
-	fs.Var((*root)(&c.Root), "storage-root-dir", "folder in the bucket for everything that is stored")
 	c.Root = layout.DefaultRoot
+	fs.Var(&root{c}, "storage-root-dir", "folder in the bucket for everything that is stored; / is the top of the bucket")
 	fs.Lookup("storage-root-dir").DefValue = layout.DefaultRoot
 	fs.StringVar(&c.Prefix, "storage-prefix", "", "prefix of all keys, before the root folder, such as \"team-a/\"")
 	fs.BoolVar(&c.CreateBucket, "storage-create-bucket", false, "create the bucket or container if it does not exist")
@@ -83,14 +85,25 @@ func (c *Config) addFlags(fs *pflag.FlagSet) {
 	})
 }
 
-// root is a pflag.Value that takes a folder with or without slashes around it, and none at all for the default.
-type root string
+// root is a pflag.Value that takes a folder with or without slashes around it, none at all for the default, and a slash for the top of the
+// bucket, where newer collectors of KubeRay's store by default.
+type root struct{ config *Config }
 
-func (r *root) String() string { return string(*r) }
-func (r *root) Type() string   { return "string" }
+func (r *root) String() string {
+	switch {
+	case r.config == nil:
+		return ""
+	case r.config.Top:
+		return "/"
+	}
+	return r.config.Root
+}
+
+func (r *root) Type() string { return "string" }
 
 func (r *root) Set(value string) error {
 	folder := strings.Trim(value, "/")
+	r.config.Top = value != "" && folder == ""
 	for _, segment := range strings.Split(folder, "/") {
 		if segment == "." || segment == ".." || (segment == "" && folder != "") {
 			return fmt.Errorf("want a folder of the bucket, as %q", layout.DefaultRoot)
@@ -99,7 +112,7 @@ func (r *root) Set(value string) error {
 	if folder == "" {
 		folder = layout.DefaultRoot
 	}
-	*r = root(folder)
+	r.config.Root = folder
 	return nil
 }
 
@@ -133,6 +146,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 	store = redactor.Store(store)
 	if c.Prefix != "" {
 		store = blob.WithPrefix(store, c.Prefix)
+	}
+	if c.Top {
+		store = blob.InFolder(store, c.Root+"/")
 	}
 	if !c.Unchecked {
 		check(ctx, store, c.Probe, log)

@@ -52,6 +52,25 @@ func TestKubeRaySpellings(t *testing.T) {
 	}
 }
 
+// Newer collectors of KubeRay's store at the top of the bucket by default.
+func TestTopOfTheBucket(t *testing.T) {
+	dir := t.TempDir()
+	c, err := load(t, []string{"--local-dir", dir, "--storage-root-dir=/"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := Open(t.Context(), c, logrus.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Create(t.Context(), c.Root+"/metadir/x", strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "metadir", "x")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpen(t *testing.T) {
 	c, err := load(t, []string{"--local-dir", t.TempDir(), "--storage-backend=LOCAL"}, nil)
 	if err != nil {
