@@ -3,16 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/outcomes"
+	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // listed is an entry of `ls --output=json`.
@@ -53,11 +58,19 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 		Use:   "ls [session | namespace/cluster/session]...",
 		Short: "List stored sessions with their sizes and times",
 	}
+	filter := addFilter(cmd.Flags())
 	return cmd, func(ctx context.Context, args []string) error {
+		f, err := filter()
+		if err != nil {
+			return err
+		}
+		o.filtered = f.Narrows()
 		entries, err := o.described(ctx, args)
 		if err != nil {
 			return err
 		}
+		now := time.Now()
+		entries = slices.DeleteFunc(slices.Clone(entries), func(e catalog.Entry) bool { return !f.Passes(&e, now) })
 		result := o.readOutcomes(ctx, entries)
 		return o.print(result, func(w io.Writer) {
 			row(w, "NAMESPACE", "CLUSTER", "SESSION", "STATE", "START (UTC)", "DURATION", "NODES", "RAY", "OBJECTS", "SIZE", "OUTCOME", "CAUSE")
@@ -77,6 +90,40 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
+// addFilter adds flags that narrow the list: those of the list's page.
+func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
+	names := map[string]string{"search": "q", "ray-version": "version"} // others are called like their parameter
+	flags := []string{"search", "state", "kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
+	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
+		fs.String("search", "", "words that each occur in what is known of the session: names, owner, jobs' IDs, submissions, entrypoints, users and messages, findings, labels")
+		fs.String("state", "", "running or ended")
+		fs.String("kind", "", "RayCluster, RayJob or RayService")
+		fs.String("outcome", "", "failed, succeeded, stopped or unfinished; known where findings are kept")
+		fs.String("ray-version", "", "version of Ray, such as 2.60 or 2.60.0")
+		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z")
+		fs.String("to", "", "began before this time, or on or before this date")
+		fs.String("longer", "", "ran at least so long, such as 90m, 2h or 3d")
+		fs.String("shorter", "", "ran at most so long")
+		fs.String("larger", "", "holds at least so many bytes, such as 10MiB")
+		fs.String("smaller", "", "holds at most so many bytes")
+	})
+	return func() (catalog.Filter, error) {
+		v := make(url.Values)
+		for _, name := range flags {
+			value, err := fs.GetString(name)
+			if err != nil {
+				return catalog.Filter{}, err
+			}
+			v.Set(cmp.Or(names[name], name), value)
+		}
+		f, err := catalog.ParseFilter(v)
+		if err != nil {
+			return f, fmt.Errorf("--%w", err)
+		}
+		return f, nil
+	}
+}
+
 // readOutcomes makes the list of sessions, with the outcomes that are kept with their indexes.
 func (o *operator) readOutcomes(ctx context.Context, entries []catalog.Entry) []listed {
 	const reads = 8 // at a time
@@ -87,6 +134,9 @@ func (o *operator) readOutcomes(ctx context.Context, entries []catalog.Entry) []
 	for i, e := range entries {
 		g.Go(func() error {
 			result[i] = newListed(e)
+			if result[i].Outcome, result[i].Cause = e.Outcome, e.Cause; e.Outcome != "" {
+				return nil
+			}
 			if head, ok := outcomes.Read(ctx, indexes.Findings, e); ok {
 				result[i].Outcome, result[i].Cause = head.Outcome, head.Cause
 			}

@@ -19,9 +19,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
@@ -32,6 +34,8 @@ type operator struct {
 	logging logging.Options
 	output  string
 	quiet   time.Duration
+	// filtered says that sessions are looked for by what is known of their jobs and ends.
+	filtered bool
 
 	store blob.Store
 	log   logrus.FieldLogger
@@ -112,7 +116,12 @@ func checkFolder(c backend.Config) error {
 
 // catalog creates a catalog without sessions.
 func (o *operator) catalog() *catalog.Catalog {
-	return catalog.New(catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true, Registerer: prometheus.NewRegistry()})
+	options := catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true, Registerer: prometheus.NewRegistry()}
+	if o.filtered {
+		indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
+		options.Facts, options.Ending = true, outcomes.Ending(indexes.Findings)
+	}
+	return catalog.New(options)
 }
 
 // Bounds of what a command asks of stored metrics.

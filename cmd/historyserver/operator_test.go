@@ -70,6 +70,14 @@ func TestOperatorsDay(t *testing.T) {
 	if out := mustRun(t, "ls", "--quiet=1ns", "--local-dir="+home); !strings.Contains(out, sessions[0].Outcome) || !strings.Contains(out, "CAUSE") {
 		t.Errorf("ls tells %s", out)
 	}
+	for filters, want := range map[string]int{
+		"--outcome=" + sessions[0].Outcome: 1, "--search=LAB 2.60": 1, "--search=lab nobody": 0, "--from=2026-11-21": 0, "--to=2026-11-20": 1, "--ray-version=2.5": 0,
+	} {
+		var found []listed
+		if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--quiet=1ns", "--local-dir="+home, filters)), &found); err != nil || len(found) != want {
+			t.Errorf("ls %s: %v, %+v", filters, err, found)
+		}
+	}
 	mustRun(t, "compact", "--all", "--local-dir="+home)
 	mustRun(t, "verify", recorded, "--local-dir="+home)
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--dry-run", "--local-dir="+home)
@@ -130,18 +138,19 @@ func TestTopOfTheBucket(t *testing.T) {
 func TestCommandsSayWhatToDo(t *testing.T) {
 	dir := "--local-dir=" + t.TempDir()
 	for want, args := range map[string][]string{
-		"--all":            {"compact", dir},
-		"--older-than":     {"rm", dir},
-		"use one of them":  {"rm", dir, "--older-than=1d", "--rules=x"},
-		"contradict":       {"note", recorded, "--pin", "--unpin", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
-		"name the session": {"note", "--pin", dir},
-		"historyserver ls": {"show", recorded, dir},
-		"--to local-dir":   {"copy", "--all", dir},
-		"want 1.6 or 1.7":  {"copy", "--all", dir, "--to=local-dir=x", "--layout=2"},
-		"storage flag":     {"copy", "--all", dir, "--to=nothing=x"},
-		"table or json":    {"ls", "-o", "xml", dir},
-		"no such file":     {"import", "nowhere.tar.zst", dir},
-		"--file":           {"export", recorded, "--file=/nowhere/x", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
+		"--all":             {"compact", dir},
+		"--older-than":      {"rm", dir},
+		"use one of them":   {"rm", dir, "--older-than=1d", "--rules=x"},
+		"contradict":        {"note", recorded, "--pin", "--unpin", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
+		"name the session":  {"note", "--pin", dir},
+		"historyserver ls":  {"show", recorded, dir},
+		"--to local-dir":    {"copy", "--all", dir},
+		"want 1.6 or 1.7":   {"copy", "--all", dir, "--to=local-dir=x", "--layout=2"},
+		"storage flag":      {"copy", "--all", dir, "--to=nothing=x"},
+		"table or json":     {"ls", "-o", "xml", dir},
+		"--longer=\"long\"": {"ls", "--longer=long", dir},
+		"no such file":      {"import", "nowhere.tar.zst", dir},
+		"--file":            {"export", recorded, "--file=/nowhere/x", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
 	} {
 		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)

@@ -148,7 +148,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 		failed = errors.Join(failed, c.readJSON(ctx, metadataKey, &metadata))
 		d.rayVersion = metadata.Data.RayVersion
 	}
-	if failed == nil && c.opts.Facts && c.isQuiet(d) {
+	if failed == nil && c.opts.Facts && (c.isQuiet(d) || !d.end.IsZero()) {
 		c.learn(ctx, ref, d, answers)
 	}
 	return d, failed

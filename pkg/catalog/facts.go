@@ -82,8 +82,9 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, ans
 		}
 	}
 	f = f.Bounded()
+	quiet := c.isQuiet(d)
 	d.take(&f)
-	if c.packing() {
+	if quiet && c.packing() { // workers store their last seconds after the end
 		d.unpacked = &f
 	}
 }

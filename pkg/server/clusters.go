@@ -54,9 +54,16 @@ func (s *Server) clusters(w http.ResponseWriter, r *request) error {
 		return l.Err
 	}
 	now := time.Now()
-	rows := make([]clusterJSON, len(l.Entries))
-	s.readOutcomes(ctx, l.Entries[:min(maxOutcomes, len(l.Entries))])
-	for i, e := range l.Entries {
+	entries, next, err := page(l.Entries, r.URL.Query(), now)
+	if err != nil {
+		return problem.BadRequest(err)
+	}
+	if next != "" {
+		w.Header().Set("Link", "<"+next+`>; rel="next"`)
+	}
+	rows := make([]clusterJSON, len(entries))
+	s.readOutcomes(ctx, entries[:min(maxOutcomes, len(entries))])
+	for i, e := range entries {
 		rows[i] = clusterOf(e, now)
 		if head, known, _ := s.opts.Outcomes.Of(e); known {
 			rows[i].Outcome, rows[i].Cause = head.Outcome, head.Cause

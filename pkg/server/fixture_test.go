@@ -89,7 +89,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	if change != nil {
 		change(&o, f.store)
 	}
-	f.catalog = catalog.New(catalog.Options{Store: f.store, Root: root, Log: log, Registerer: registry})
+	f.catalog = catalog.New(catalog.Options{Store: f.store, Root: root, Facts: true, Log: log, Registerer: registry})
 	o.Catalog = f.catalog
 	o.Sessions = sessioncache.New(sessioncache.Options[*session.Session]{
 		Load: f.load, Refresh: func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },

@@ -43,7 +43,7 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	}
 	now := time.Now()
 	page.Count(l.Entries)
-	found := q.filter(l.Entries)
+	found := q.filter(l.Entries, now)
 	q.order(found, now)
 	page.Found = len(found)
 	page.Versions = s.frontends.Versions()

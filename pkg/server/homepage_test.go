@@ -61,7 +61,7 @@ func TestListQuery(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := parseListQuery(v)
-		found := q.filter(entries(60))
+		found := q.filter(entries(60), now)
 		q.order(found, now)
 		rows, pager := q.page(found)
 		first := ""
@@ -92,7 +92,7 @@ func TestSearchKeepsTheList(t *testing.T) {
 	all := entries(10)
 	before := slices.Clone(all)
 	q := parseListQuery(url.Values{"sort": {"-size"}})
-	q.order(q.filter(all), time.Now())
+	q.order(q.filter(all, time.Now()), time.Now())
 	for i := range all {
 		if all[i].Ref != before[i].Ref {
 			t.Fatal("the shared list was sorted")

@@ -2,6 +2,7 @@ package web
 
 import (
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"time"
@@ -76,11 +77,28 @@ type Load struct {
 
 // Query says which part of the list is shown, in which order.
 type Query struct {
-	Search, State, Kind, Sort string
-	Descending                bool
-	Size                      int
-	Sizes                     []int
+	Search, State, Kind, Outcome, Version string
+	From, To, Longer, Larger              string // as they were given
+	Sort                                  string
+	Descending                            bool
+	Size                                  int
+	Sizes                                 []int
 }
+
+// Outcomes are those that the list can be narrowed to.
+func (Query) Outcomes() []string { return []string{"failed", "succeeded", "stopped", "unfinished"} }
+
+// params are the query's filters that do something, by the names of their parameters.
+func (q Query) params() map[string]string {
+	params := map[string]string{
+		"q": q.Search, "state": q.State, "kind": q.Kind, "outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer, "larger": q.Larger,
+	}
+	maps.DeleteFunc(params, func(_, value string) bool { return value == "" })
+	return params
+}
+
+// More says whether one of the filters is set that are out of sight otherwise.
+func (q Query) More() bool { return q.Version+q.From+q.To+q.Longer+q.Larger != "" }
 
 // Kinds are the kinds of owners that the list can be narrowed to.
 func (Query) Kinds() []string {
@@ -88,7 +106,7 @@ func (Query) Kinds() []string {
 }
 
 // Narrowed says whether the query filters the list.
-func (q Query) Narrowed() bool { return q.Search != "" || q.State != "" || q.Kind != "" }
+func (q Query) Narrowed() bool { return len(q.params()) > 0 }
 
 // SortParam is the sort parameter of the query.
 func (q Query) SortParam() string {
@@ -100,10 +118,8 @@ func (q Query) SortParam() string {
 
 func (q Query) link(sort string, page int) string {
 	v := url.Values{"sort": {sort}, "size": {strconv.Itoa(q.Size)}}
-	for name, value := range map[string]string{"q": q.Search, "state": q.State, "kind": q.Kind} {
-		if value != "" {
-			v.Set(name, value)
-		}
+	for name, value := range q.params() {
+		v.Set(name, value)
 	}
 	if page > 1 {
 		v.Set("page", strconv.Itoa(page))

@@ -1,0 +1,150 @@
+package catalog
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Filter narrows the list of sessions. Its zero value passes all.
+type Filter struct {
+	// Words must each occur, in any case, in what is known of a session: its names, owner and Ray version, and if it has ended its jobs'
+	// IDs, submissions, entrypoints, users and messages, its findings and its labels.
+	Words      []string
+	State      string    // running, ended or ""
+	Kind       string    // RayCluster, RayJob, RayService or ""
+	Outcome    string    // failed, succeeded, stopped, unfinished or ""
+	RayVersion string    // "2.60" passes "2.60.0"
+	From, To   time.Time // it began at or after From and before To; zero: no bound
+	Longer     time.Duration
+	Shorter    time.Duration // 0: no bound
+	Larger     int64         // bytes
+	Smaller    int64         // 0: no bound
+}
+
+// ParseFilter reads a filter from the parameters q, state, kind, outcome, version, from, to, longer, shorter, larger and smaller. Moments are dates or
+// RFC 3339, and a date in "to" means its end; durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. What cannot be read narrows nothing, and
+// the error names it.
+func ParseFilter(v url.Values) (f Filter, err error) {
+	read := func(name string, ok func(string) bool, want string) {
+		if s := strings.TrimSpace(v.Get(name)); s != "" && !ok(s) && err == nil {
+			err = fmt.Errorf("%s=%.40q: want %s", name, s, want)
+		}
+	}
+	f.Words, f.RayVersion = strings.Fields(strings.ToLower(v.Get("q"))), strings.TrimSpace(v.Get("version"))
+	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
+	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")
+	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished"), "failed, succeeded, stopped or unfinished")
+	read("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
+	read("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
+	for name, into := range map[string]*time.Duration{"longer": &f.Longer, "shorter": &f.Shorter} {
+		read(name, duration(into), "a duration such as 90m, 2h or 3d")
+	}
+	for name, into := range map[string]*int64{"larger": &f.Larger, "smaller": &f.Smaller} {
+		read(name, size(into), "bytes, or a size such as 10MiB")
+	}
+	return f, err
+}
+
+func oneOf(into *string, names ...string) func(string) bool {
+	return func(s string) bool {
+		if !slices.Contains(names, s) {
+			return false
+		}
+		*into = s
+		return true
+	}
+}
+
+// moment reads a time; a date stands for its beginning and so much more.
+func moment(into *time.Time, more time.Duration) func(string) bool {
+	return func(s string) bool {
+		t, err := time.Parse(time.DateOnly, s)
+		t = t.Add(more)
+		if err != nil {
+			t, err = time.Parse(time.RFC3339, s)
+		}
+		if err == nil {
+			*into = t.UTC()
+		}
+		return err == nil
+	}
+}
+
+func duration(into *time.Duration) func(string) bool {
+	return func(s string) bool {
+		d, err := time.ParseDuration(s)
+		if days, ok := strings.CutSuffix(s, "d"); ok {
+			var n uint64
+			n, err = strconv.ParseUint(days, 10, 16)
+			d = time.Duration(n) * 24 * time.Hour
+		}
+		if err != nil || d < 0 {
+			return false
+		}
+		*into = d
+		return true
+	}
+}
+
+func size(into *int64) func(string) bool {
+	return func(s string) bool {
+		unit := int64(1)
+		for i, name := range []string{"KiB", "MiB", "GiB", "TiB"} {
+			if number, ok := strings.CutSuffix(s, name); ok {
+				s, unit = strings.TrimSpace(number), 1<<(10*(i+1))
+			}
+		}
+		n, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(n >= 0 && n < float64(1<<62)/float64(unit)) {
+			return false
+		}
+		*into = int64(n * float64(unit))
+		return true
+	}
+}
+
+// Narrows says whether the filter does anything.
+func (f *Filter) Narrows() bool {
+	return len(f.Words) > 0 || f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
+		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0
+}
+
+// Passes says whether a session is one of those looked for.
+func (f *Filter) Passes(e *Entry, now time.Time) bool {
+	switch {
+	case f.State == "running" && !e.Running, f.State == "ended" && e.Running,
+		f.Kind != "" && e.OwnerKind != f.Kind,
+		f.Outcome != "" && e.Outcome != f.Outcome,
+		f.RayVersion != "" && e.RayVersion != f.RayVersion && !strings.HasPrefix(e.RayVersion, f.RayVersion+"."),
+		!f.From.IsZero() && e.Start.Before(f.From), !f.To.IsZero() && !e.Start.Before(f.To),
+		f.Larger > 0 && e.Bytes < f.Larger, f.Smaller > 0 && (!e.Described || e.Bytes > f.Smaller):
+		return false
+	}
+	if f.Longer > 0 || f.Shorter > 0 {
+		if d := e.Duration(now); d < f.Longer || f.Shorter > 0 && (d > f.Shorter || d == 0) {
+			return false
+		}
+	}
+	for _, word := range f.Words {
+		if !e.has(word) {
+			return false
+		}
+	}
+	return true
+}
+
+// has says whether a word in lower case occurs in what is known of a session.
+func (e *Entry) has(word string) bool {
+	for _, text := range []string{e.Ref.Cluster, e.Ref.Namespace, e.Ref.Name, e.OwnerName, e.RayVersion, e.Outcome} {
+		if strings.Contains(strings.ToLower(text), word) { // names have no capitals, and then ToLower copies nothing
+			return true
+		}
+	}
+	return strings.Contains(e.text, word) || strings.Contains(lowerKinds[e.OwnerKind], word)
+}
+
+var lowerKinds = map[string]string{RayCluster: "raycluster", RayJob: "rayjob", RayService: "rayservice"}
