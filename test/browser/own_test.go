@@ -157,6 +157,7 @@ func accessible(t *testing.T, o own) {
 		{"list", "/homepage", ".chip.failed"},
 		{"list without a match", "/homepage?q=nothing-like-it", ".nothing"},
 		{"findings", o.Failed + "/findings", ".finding"},
+		{"pin and note", o.Failed + "/note", "form.note"},
 		{"search", o.Failed + "/search", "form"},
 		{"search with results", o.Failed + "/search?q=Error", "[href*='log?']"},
 		{"log", log, "#main"},
