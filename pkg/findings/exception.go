@@ -49,25 +49,26 @@ var (
 func exceptionOf(text string) (e exception) {
 	text = colour.ReplaceAllString(text, "")
 	text, _, _ = strings.Cut(text, directCause)
-	indented := false
+	indented, inMessage := false, false // after frames; after the line that names the exception, which its message and its notes may go on from
 	function := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
 		if m := remote.FindStringSubmatch(line); m != nil {
-			function = m[1]
+			function, inMessage = m[1], false
 		}
+		inMessage = inMessage && line != tracebackStart && !strings.HasPrefix(line, "  File \"")
 		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' {
 			indented = indented || line != ""
 			continue
 		}
 		m := raised.FindStringSubmatch(line)
-		if m == nil || !typical.MatchString(m[2]) && !(indented && strings.ToUpper(m[2][:1]) == m[2][:1] && m[2] != "Traceback") {
+		if m == nil || inMessage || !typical.MatchString(m[2]) && !(indented && strings.ToUpper(m[2][:1]) == m[2][:1] && m[2] != "Traceback") {
 			indented = false
 			continue
 		}
-		indented = false
+		inMessage, indented = indented, false
 		if m[2] == "RayTaskError" && m[3] != "" {
-			e = exception{Type: lastName(m[3]), Function: function}
+			e, inMessage = exception{Type: lastName(m[3]), Function: function}, false
 			continue // its own traceback follows, if Ray kept it
 		}
 		if m[4] == "" && e.Type == m[2] && e.Message != "" {

@@ -23,6 +23,16 @@ func TestExceptionOf(t *testing.T) {
 			exception{Type: "ZeroDivisionError", Message: "division by zero", Function: "Map(f)->Write"},
 		},
 		{"raised while handling another", "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + whileHandling + "\n\nTraceback (most recent call last):\n  y\nOSError: b\n", exception{Type: "OSError", Message: "b"}},
+		{
+			"with lines and notes after it",
+			"ray::read() (pid=1)\n  File \"a.py\", line 1\n    raise e\nOSError: cannot read:\nthe header is short\nError: see the log\nWarning: shard 4 is old\n",
+			exception{Type: "OSError", Message: "cannot read:", Function: "read"},
+		},
+		{
+			"with another's text in its message",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\nRuntimeError: it failed:\nTraceback (most recent call last):\n  File \"b.py\", line 2\nKeyError: 'a'\n",
+			exception{Type: "KeyError", Message: "'a'"},
+		},
 		{"none", "all is well: nothing happened\n", exception{}},
 	} {
 		if got := exceptionOf(c.text); got != c.want {

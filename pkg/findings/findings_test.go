@@ -246,6 +246,19 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"train":         {findings.JobFailed, "RuntimeError: loss is NaN at step 3"},
 		"stopme":        {findings.JobStopped, "stopme was stopped"},
 	},
+	"even-2.60": {
+		"typo_resource": {findings.Unschedulable, "train could never be scheduled: .*no node has any gpu_a10"},
+		"group_busy":    {findings.Timeout, "GetTimeoutError: Get timed out"},
+		"slow_ctor":     {findings.Timeout, "GetTimeoutError: Get timed out"},
+		"exit_actor":    {findings.JobFailed, `ActorDiedError: The actor is dead because .*INTENDED_USER_EXIT.*exit_actor\(\) is called`},
+		"data_missing":  {findings.JobFailed, "FileNotFoundError: /data/2026-11-21/events"},
+		"noisy":         {findings.TaskFailed, "save failed: PermissionError: checkpoint-90000: bucket is read-only"}, // after 7 MB of output, whose digits are zeros here
+		"recursion":     {findings.TaskFailed, "flatten failed: RecursionError: maximum recursion depth exceeded"},
+		"notes":         {findings.TaskFailed, "^read failed: OSError: cannot read shard-4:\n"},
+		"killed_always": {findings.WorkerDied, "worker that ran fold died: its process ended without telling"},
+		"env_var":       {findings.ActorDied, "Writer could not be created: its constructor raised KeyError: 'OUTPUT_BUCKET'"},
+		"pool":          {findings.TaskFailed, "Scorer.score failed: ZeroDivisionError: weights of group 5 sum to 0"},
+	},
 	"odd-2.60": {
 		"long_message":     {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
 		"unicode":          {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // it was turned around at its end
@@ -334,6 +347,16 @@ func unhealthy(t *testing.T, name string) {
 	for _, f := range r.Findings { // of jobs that succeeded, though attempts failed, tasks were cancelled and a thread raised
 		if slices.Contains([]string{"retried", "cancelled", "thread_ok"}, f.SubmissionID) && f.Severity == findings.Error {
 			t.Errorf("%s: %s is told of a job that succeeded: %s", name, f.Title, f.SubmissionID)
+		}
+	}
+}
+
+// TestOfSucceeded: of jobs that succeeded, nothing is an error, and nothing is told of Ray's own actors that ended with their driver.
+func TestOfSucceeded(t *testing.T) {
+	dir, ref := cluster(t, "even-2.60")
+	for _, f := range report(t, load(t, dir, ref, nil)).Findings {
+		if slices.Contains([]string{"killed_once", "train_recovers"}, f.SubmissionID) && f.Severity == findings.Error || strings.Contains(f.Title, "PreemptionWatcher") {
+			t.Errorf("%s is told of %s: %s", f.Severity, f.SubmissionID, f.Title)
 		}
 	}
 }

@@ -256,6 +256,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	b.explain(f, j, orElse(trace, j.message))
 	if len(f.because) == 0 {
 		b.showOthers(f, j)
+		if how := deathSentence(trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
+			f.Title = strings.Replace(f.Title, f.what.Message, how, 1) // the first line says no more than the type does
+		}
 	}
 	for _, c := range f.because {
 		if at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten

@@ -74,7 +74,7 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 	switch {
 	case !told:
 		kind = nil
-	case isJobEnd(text):
+	case isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
 		g.b.left(row) // it ended with its driver, which says why
 		return nil
 	}
@@ -149,6 +149,16 @@ func isJobEnd(text []byte) bool {
 		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ")
 }
 
+// vanished says that nothing is known of an attempt's end but that its process was gone when its driver ended.
+func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
+	worker, _ := rayid.ParseBytes[rayid.Worker]([]byte(hex.EncodeToString(row.Worker()))) // none: not known
+	j := b.jobOfID(row.Job())
+	if _, dead := b.deaths[worker]; dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.ended == 0 {
+		return false
+	}
+	return at-j.ended <= atTheEnd && j.ended-at <= atTheEnd
+}
+
 // left keeps what an attempt was doing when its driver ended.
 func (b *builder) left(row tasktable.Row) {
 	if len(b.abandoned) >= maxPending || string(row.Type()) != eventjson.TypeNormal {
@@ -189,7 +199,7 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	d, dead := b.deaths[worker]
 	var f *finding
 	switch {
-	case string(row.Type()) == eventjson.TypeActorCreation && b.createdNever(row, evident):
+	case string(row.Type()) == eventjson.TypeActorCreation && (b.createdNever(row, evident) || b.toldToGo(actorOf(row))):
 		return nil, nil
 	case kind == "TASK_CANCELLED":
 		f = b.find(Cancelled, row.Job().String()+name)
@@ -256,6 +266,16 @@ func (b *builder) createdNever(row tasktable.Row, evident Evidence) bool {
 		died.show(evident)
 	}
 	return died != nil
+}
+
+// toldToGo says that an actor's end was wanted, which may have come before its constructor's.
+func (b *builder) toldToGo(id rayid.Actor) bool {
+	a := b.s.Actor(id)
+	if a == nil {
+		return false
+	}
+	state, existed := moment.Actor(a, b.r.At)
+	return existed && state.State == moment.Dead && causeOf(state.Death).wanted()
 }
 
 func actorOf(row tasktable.Row) rayid.Actor {
@@ -337,9 +357,12 @@ func (b *builder) nodeOfActor(id rayid.Actor) (node rayid.Node) {
 	return node
 }
 
+// deadBecause is how Ray goes on in its message about a dead actor.
+const deadBecause = "The actor is dead because"
+
 // deathSentence is the sentence of Ray's message about a dead actor that says why.
 func deathSentence(text string) string {
-	if at := strings.Index(text, "The actor is dead because"); at >= 0 {
+	if at := strings.Index(text, deadBecause); at >= 0 {
 		text = text[at:]
 	}
 	return firstSentence(text)
