@@ -31,7 +31,7 @@ type markerStore struct {
 func (s *markerStore) put(keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keys = append(s.keys, keys...)
+	s.keys = append(slices.Clone(s.keys), keys...) // a listing may be reading the old ones
 	slices.Sort(s.keys)
 }
 
