@@ -44,7 +44,7 @@ def programs():
     """The docs' Python programs, by the library that each imports: [(library, program)]."""
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/analysis.md").read_text(), re.M | re.S)
     found = [(name, block) for block in blocks for name in ("duckdb", "ray") if re.search(rf"^import {name}$", block, re.M)]
-    assert [name for name, _ in found] == ["duckdb", "duckdb", "ray"], "docs/analysis.md lacks one of its programs"
+    assert [name for name, _ in found] == ["duckdb", "duckdb", "ray", "ray"], "docs/analysis.md lacks one of its programs"
     return found
 
 
@@ -75,7 +75,7 @@ def sessions(historyserver, work):
 
 
 def same(a, b):
-    return math.isclose(a, b, rel_tol=1e-9) if isinstance(a, float) else a == b
+    return math.isclose(a, b, rel_tol=1e-9) if isinstance(a, float) and isinstance(b, float) else a == b
 
 
 def main():
@@ -109,6 +109,8 @@ def main():
     assert duckdb["failures"][0][1] == SESSIONS * TASKS * 7 // 100 and duckdb["failures"][0][2] == SESSIONS, duckdb["failures"]
     # Each job of each session ran while the nodes had a load; they had no GPUs.
     usage = duckdb["usage"]
+    for a, b in zip(usage, ray["usage"], strict=True):
+        assert all(map(same, a, b)), f"usage of jobs: DuckDB {a}, Ray Data {b}"
     assert len(usage) >= SESSIONS and all(cpu > 0 and gpu is None and memory > 0 for *_, cpu, gpu, memory in usage), usage
     print(f"analysis: {len(duckdb['slowest'])} functions and {len(duckdb['failures'])} kinds of failure, the same by DuckDB and Ray Data")
 
