@@ -112,7 +112,7 @@ def main():
     for a, b in zip(usage, ray["usage"], strict=True):
         assert all(map(same, a, b)), f"usage of jobs: DuckDB {a}, Ray Data {b}"
     assert len(usage) >= SESSIONS and all(cpu > 0 and gpu is None and memory > 0 for *_, cpu, gpu, memory in usage), usage
-    print(f"analysis: {len(duckdb['slowest'])} functions and {len(duckdb['failures'])} kinds of failure, the same by DuckDB and Ray Data")
+    print(f"analysis: {len(duckdb['slowest'])} functions and {len(duckdb['failures'])} kinds of failure and {len(usage)} jobs, the same by DuckDB and Ray Data")
 
 
 if __name__ == "__main__":
