@@ -109,11 +109,14 @@ func TestOwnPages(t *testing.T) {
 	t.Run("accessible", func(t *testing.T) { accessible(t, o) })
 }
 
-// fromListToCause: one click on what the list says of a failed session leads to the cause and its evidence.
+// fromListToCause: one click on what the list says of a failed session leads to the cause and its evidence, also where only the job's
+// entrypoint is known.
 func fromListToCause(t *testing.T, o own) {
+	outcome := []string{"a.why:has(.failed)"}
 	seen := visit(t, job{Base: o.URL, Pages: []page{
-		{Name: "list", Path: "/homepage?q=" + failedCluster, Click: []string{"failed"}, Wait: "no_such_train.py"},
-		{Name: "sorted list", Path: "/homepage?sort=cluster", Click: []string{"failed"}, Wait: "Findings of " + failedCluster},
+		{Name: "list", Path: "/homepage?q=" + failedCluster, Press: outcome, Wait: "no_such_train.py"},
+		{Name: "sorted list", Path: "/homepage?sort=cluster", Press: outcome, Wait: "Findings of " + failedCluster},
+		{Name: "list searched for an entrypoint", Path: "/homepage?q=no_such_train.py", Press: outcome, Wait: "Findings of " + failedCluster},
 	}})
 	for _, e := range seen.Errors {
 		t.Errorf("%s: %s", e.Page, e.Message)
