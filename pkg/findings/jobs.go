@@ -164,27 +164,80 @@ var (
 	killedBy = regexp.MustCompile(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 )
 
+// driverEnd is how a driver ended, by Ray's word and by its log.
+type driverEnd struct {
+	code   int64
+	exited bool // with code
+	signal string
+
+	log   *logText  // nil if there is none
+	at    int       // where the log's last traceback begins, -1 if there is none
+	trace string    // the traceback
+	what  exception // its exception
+	fatal []int     // where the log names what killed the driver, nil if it does not
+}
+
+func driverEndOf(j *job, log *logText) (e driverEnd) {
+	e = driverEnd{log: log, at: -1}
+	e.code, e.exited = exitOf(j.exit)
+	e.signal = signalOf(e.code)
+	if log == nil {
+		return e
+	}
+	e.trace, e.at = lastTraceback(log.text)
+	e.what = exceptionOf(e.trace)
+	if group, from := lastGroup(log.text); from > e.at {
+		e.what, e.at, e.trace = group, from, log.text[from:]
+	}
+	e.fatal = killedBy.FindStringSubmatchIndex(log.text)
+	return e
+}
+
+// missing says that the entrypoint could not be run.
+func (e *driverEnd) missing() bool {
+	if !e.exited {
+		return false
+	}
+	return e.code == 127 || e.code == 126 || e.code == 2 && e.at < 0 && e.log != nil && notFound.MatchString(e.log.text[e.log.lastLines(5):])
+}
+
+// raised says that an exception ended the driver, or is the last in its log.
+func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
+
 // driverFailed adds the finding about a failed submission.
 func (b *builder) driverFailed(j *job, log *logText) {
-	code, exited := exitOf(j.exit)
-	var f *finding
-	at, trace := -1, ""
-	if log != nil {
-		trace, at = lastTraceback(log.text)
+	e := driverEndOf(j, log)
+	waited := isTimeout(e.what)
+	f := b.neverStarted(j, &e)
+	switch {
+	case f != nil:
+	case e.missing():
+		f = b.entrypointMissing(j, &e)
+	case e.signal != "":
+		f = b.driverKilled(j, &e)
+	case e.exited && e.code == timedOut && timeoutCommand.MatchString(j.entrypoint):
+		waited = true
+		f = b.jobFinding(Timeout, j)
+		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, clip(j.entrypoint, maxTitleText))
+	case e.raised():
+		f = b.driverRaised(j, &e)
+	case e.exited:
+		f = b.jobFinding(JobFailed, j)
+		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), e.code)
+	default:
+		f = b.jobFinding(JobFailed, j)
+		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), orElse(firstSentence(j.message), "how it ended was not recorded"))
 	}
-	what := exceptionOf(trace)
-	if log != nil {
-		if group, from := lastGroup(log.text); from > at {
-			what, at, trace = group, from, log.text[from:]
-		}
+	b.showEnd(f, j, &e)
+	if waited {
+		b.showLeft(f, j)
 	}
-	fatal := []int(nil)
-	if log != nil {
-		fatal = killedBy.FindStringSubmatchIndex(log.text)
-	}
-	signal := signalOf(code)
-	env := envFailure(j, log)
-	waited := isTimeout(what)
+	b.linkDriver(f, j, &e)
+}
+
+// neverStarted is the finding about a job whose driver was not started; nil if it was.
+func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
+	env := envFailure(j, e.log)
 	switch {
 	case env != "":
 		f = b.jobFinding(RuntimeEnv, j)
@@ -195,74 +248,80 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	case strings.Contains(j.errorType, "START_TIMEOUT") || strings.Contains(j.message, "failed to start within"):
 		f = b.jobFinding(Timeout, j)
 		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), firstSentence(j.message))
-	case exited && (code == 127 || code == 126) || exited && code == 2 && at < 0 && log != nil && notFound.MatchString(log.text[log.lastLines(5):]):
-		f = b.jobFinding(Entrypoint, j)
-		f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), code, clip(j.entrypoint, maxTitleText))
-		if log != nil {
-			if m := notFound.FindStringIndex(log.text); m != nil {
-				f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), code, clip(strings.TrimSpace(log.text[m[0]:m[1]]), maxTitleText))
-				f.show(b.evidence(log, m[0], m[1]))
-			}
-		}
-	case fatal != nil && signal != "" || signal != "":
-		f = b.jobFinding(DriverKilled, j)
-		f.Title = fmt.Sprintf("The driver of job %s was ended by %s (exit code %d)", j.name(), signal, code)
-		if fatal != nil {
-			from, to := log.line(fatal[0])
-			f.show(b.evidence(log, from, to))
-		}
-	case exited && code == timedOut && timeoutCommand.MatchString(j.entrypoint):
-		waited = true
-		f = b.jobFinding(Timeout, j)
-		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), code, clip(j.entrypoint, maxTitleText))
-	case at >= 0 && what.Type != "":
-		kind := JobFailed
-		switch {
-		case isTimeout(what):
-			kind = Timeout
-		case what.Type == "ObjectStoreFullError" || what.Type == "OutOfDiskError":
-			kind = ObjectStore
-		}
-		f = b.jobFinding(kind, j)
-		f.what = what
-		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), what)
-		if exited && code != uncaught {
-			f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), code, what)
-		}
-	case exited:
-		f = b.jobFinding(JobFailed, j)
-		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), code)
-	default:
-		f = b.jobFinding(JobFailed, j)
-		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), orElse(firstSentence(j.message), "how it ended was not recorded"))
 	}
+	return f
+}
+
+func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
+	f := b.jobFinding(Entrypoint, j)
+	said := j.entrypoint
+	if e.log != nil {
+		if m := notFound.FindStringIndex(e.log.text); m != nil {
+			said = strings.TrimSpace(e.log.text[m[0]:m[1]])
+			f.show(b.evidence(e.log, m[0], m[1]))
+		}
+	}
+	f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code, clip(said, maxTitleText))
+	return f
+}
+
+func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
+	f := b.jobFinding(DriverKilled, j)
+	f.Title = fmt.Sprintf("The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal, e.code)
+	if e.fatal != nil {
+		from, to := e.log.line(e.fatal[0])
+		f.show(b.evidence(e.log, from, to))
+	}
+	return f
+}
+
+func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
+	kind := JobFailed
 	switch {
-	case at > 0 && exited && code != uncaught: // somebody logged it: with what, is in the line before
-		from, _ := log.line(at - 1)
-		f.show(b.evidence(log, from, len(log.text)))
-	case at >= 0:
-		f.show(b.evidence(log, at, len(log.text)))
-	case log != nil && log.text != "":
-		f.show(b.evidence(log, log.lastLines(12), len(log.text)))
+	case isTimeout(e.what):
+		kind = Timeout
+	case e.what.Type == "ObjectStoreFullError" || e.what.Type == "OutOfDiskError":
+		kind = ObjectStore
+	}
+	f := b.jobFinding(kind, j)
+	f.what = e.what
+	f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), e.what)
+	if e.exited && e.code != uncaught {
+		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), e.code, e.what)
+	}
+	return f
+}
+
+// showEnd shows the end of the driver's log and what Ray says of the job.
+func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
+	switch {
+	case e.at > 0 && e.exited && e.code != uncaught: // somebody logged it: with what, is in the line before
+		from, _ := e.log.line(e.at - 1)
+		f.show(b.evidence(e.log, from, len(e.log.text)))
+	case e.at >= 0:
+		f.show(b.evidence(e.log, e.at, len(e.log.text)))
+	case e.log != nil && e.log.text != "":
+		f.show(b.evidence(e.log, e.log.lastLines(12), len(e.log.text)))
 	}
 	message := j.message
 	if len(f.Evidence) > 0 {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
 	f.show(b.jobEvidence(j, message))
-	if waited {
-		b.showLeft(f, j)
-	}
-	b.explain(f, j, orElse(trace, j.message))
+}
+
+// linkDriver links the finding with what caused it.
+func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
+	b.explain(f, j, orElse(e.trace, j.message))
 	if len(f.because) == 0 {
 		b.showOthers(f, j)
-		if how := deathSentence(trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
+		if how := deathSentence(e.trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
 			f.Title = strings.Replace(f.Title, f.what.Message, how, 1) // the first line says no more than the type does
 		}
 	}
 	for _, c := range f.because {
-		if at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
-			c.show(b.evidence(log, at, len(log.text)))
+		if e.at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
+			c.show(b.evidence(e.log, e.at, len(e.log.text)))
 			c.toldBy(f)
 		}
 	}
