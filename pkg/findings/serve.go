@@ -58,17 +58,31 @@ func (b *builder) readServe(ctx context.Context) error {
 	return nil
 }
 
+// controllerLog reads what Serve's controller logged.
 func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
+	b.replicasRaised(log, broken)
+	b.replicasCrashed(log, broken)
+	b.applicationsFailed(log)
+	b.updatesFailed(log, broken)
+}
+
+// paragraphEnd is where the log's first line begins after at.
+func paragraphEnd(log *logText, at int) int {
+	if next := logLine.FindStringIndex(log.text[at:]); next != nil {
+		return at + next[0]
+	}
+	return len(log.text)
+}
+
+// replicasRaised finds replicas that did not start.
+func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 	for _, m := range replicaRaised.FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
 			continue
 		}
 		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
-		end := len(log.text)
-		if next := logLine.FindStringIndex(log.text[m[1]:]); next != nil {
-			end = m[1] + next[0]
-		}
+		end := paragraphEnd(log, m[1])
 		f := b.replicaFailed(app, deployment, exceptionOf(log.text[m[1]:end]))
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its replicas raised %s", deployment, app, f.what)
 		if len(f.Evidence) == 0 || f.first > at {
@@ -82,6 +96,10 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 		f.Severity = Warning // unless the deployment is given up
 		broken[deployment] = f
 	}
+}
+
+// replicasCrashed finds replicas that had started.
+func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
 	checks := b.failedChecks(log)
 	for _, m := range replicaCrashed.FindAllStringSubmatchIndex(log.text, -1) {
 		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
@@ -114,17 +132,21 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 		}
 		broken[deployment] = f
 	}
+}
+
+func (b *builder) applicationsFailed(log *logText) {
 	for _, m := range appFailed.FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
 			continue
 		}
-		end := len(log.text)
-		if next := logLine.FindStringIndex(log.text[m[1]:]); next != nil {
-			end = m[1] + next[0]
-		}
+		end := paragraphEnd(log, m[1])
 		b.applicationFailed(log.text[m[4]:m[5]], log.text[m[1]:end], at, b.evidence(log, m[0], end))
 	}
+}
+
+// updatesFailed finds deployments that Serve gave up.
+func (b *builder) updatesFailed(log *logText, broken map[string]*finding) {
 	for _, m := range updateFailed.FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
@@ -165,10 +187,7 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 		if _, known := first[key]; known {
 			continue
 		}
-		end := len(log.text)
-		if next := logLine.FindStringIndex(log.text[m[1]:]); next != nil {
-			end = m[1] + next[0]
-		}
+		end := paragraphEnd(log, m[1])
 		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), exceptionOf(log.text[m[1]:end]), b.evidence(log, m[0], end)}
 		c.evident.Time = stamp(c.at)
 		if c.what.Type != "" && c.at <= b.end {
