@@ -64,8 +64,8 @@ type Catalog struct {
 	listed   time.Time                    // when the last successful listing ended
 	tried    time.Time                    // the last listing that ended
 	err      error                        // why the last one failed
-	entries  []Entry                      // computed from the fields above
-	stale    bool                         // they changed since
+	entries  []Entry                      // computed from the fields above; nil: to be computed
+	stale    bool                         // details changed since
 	sortedAt time.Time                    // when entries were computed
 	sorting  time.Duration                // how long that took
 	first    chan struct{}                // closed when the first listing has ended or failed
@@ -144,7 +144,7 @@ func (c *Catalog) begin(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.markers) > 0 && c.tried.IsZero() {
-		c.tried, c.listed, c.stale = time.Now(), time.Now(), true
+		c.tried, c.listed, c.entries = time.Now(), time.Now(), nil
 		close(c.first)
 	}
 }
@@ -228,7 +228,7 @@ func (c *Catalog) replace(found map[layout.Session]time.Time) {
 			found[ref] = c.markers[ref] // its marker may have been stored after the listing passed its place
 		}
 	}
-	c.markers, c.stale = found, true
+	c.markers, c.entries = found, nil
 	for ref, d := range c.details {
 		if _, ok := found[ref]; !ok {
 			c.forget(ref, d)

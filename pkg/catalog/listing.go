@@ -30,7 +30,10 @@ type markers struct {
 
 // listAll lists the markers of both layouts. Other objects are skipped. After an error the result says what it took.
 func (c *Catalog) listAll(ctx context.Context) (markers, error) {
-	found := markers{of: make(map[layout.Session]time.Time, len(c.Known().Entries))}
+	c.mu.Lock()
+	known := len(c.markers)
+	c.mu.Unlock()
+	found := markers{of: make(map[layout.Session]time.Time, known)}
 	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
 		if err := c.listMarkers(ctx, prefix, &found); err != nil {
 			return found, err
@@ -104,7 +107,7 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 func (c *Catalog) add(found map[layout.Session]time.Time) {
 	for ref, at := range found {
 		if _, known := c.markers[ref]; !known {
-			c.markers[ref], c.stale = at, true
+			c.markers[ref], c.entries = at, nil // whoever waited for the listing finds it
 		}
 		c.recent[ref] = time.Now()
 	}

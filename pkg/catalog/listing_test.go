@@ -155,3 +155,37 @@ func TestFullListingFails(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowSorting: however long computing the list took, what was listed or described while somebody waited for it is in the list.
+func TestSlowSorting(t *testing.T) {
+	store := &markerStore{}
+	c := New(Options{Store: store, Root: "log", Log: quiet(), Registerer: prometheus.NewRegistry()})
+	slow := func() {
+		_ = c.Known()
+		c.mu.Lock()
+		c.sorting, c.sortedAt = time.Hour, time.Now()
+		c.mu.Unlock()
+	}
+	put := func(i int) layout.Session {
+		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", i)}
+		store.put(layout.MarkerKey("log", ref))
+		return ref
+	}
+	slow()
+	put(1)
+	if err := c.Refresh(t.Context()); err != nil || len(c.Known().Entries) != 1 {
+		t.Errorf("after a listing of all: %v, %v", c.Known().Entries, err)
+	}
+	slow()
+	store.put(layout.RecentKey("log", put(2), time.Now()))
+	if err := c.refresh(t.Context(), false); err != nil || len(c.Known().Entries) != 2 {
+		t.Errorf("after a listing of recent sessions: %v, %v", c.Known().Entries, err)
+	}
+	slow()
+	c.describeAll(t.Context())
+	for _, e := range c.Known().Entries {
+		if !e.Described {
+			t.Errorf("after describing all, %s is not described", e.Ref)
+		}
+	}
+}

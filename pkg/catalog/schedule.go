@@ -166,4 +166,9 @@ func (c *Catalog) describeAll(ctx context.Context) {
 		}
 	}
 	_ = g.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stale {
+		c.entries = nil // whoever waited for the details sees them
+	}
 }
