@@ -29,7 +29,7 @@ func BenchmarkRead(b *testing.B) {
 	for b.Loop() {
 		at = at.Add(15 * time.Second)
 		e.Begin(0, at)
-		lines, _, err := readExposition(bytes.NewReader(texts[number%3]), &table{encoder: &e, max: 50_000})
+		lines, _, err := readExposition(bytes.NewReader(texts[number%3]), &table{encoder: &e, max: 50_000, share: 50_000})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func BenchmarkTwoThousandSeries(b *testing.B) {
 	for b.Loop() {
 		at = at.Add(15 * time.Second)
 		e.Begin(0, at)
-		if lines, _, err = readExposition(bytes.NewReader(texts[number%3]), &table{encoder: &e, max: 50_000}); err != nil {
+		if lines, _, err = readExposition(bytes.NewReader(texts[number%3]), &table{encoder: &e, max: 50_000, share: 50_000}); err != nil {
 			b.Fatal(err)
 		}
 		e.End()

@@ -54,6 +54,7 @@ type Scraper struct {
 	latest  *latest
 
 	stream stream               // what the encoder's table belongs to
+	taken  []int                // series of each endpoint in the table
 	logged map[string]time.Time // message → when it was logged last
 	now    func() time.Time
 
@@ -140,15 +141,16 @@ func (s *Scraper) scrape(ctx context.Context) error {
 	}
 	now := s.now()
 	s.begin(stream{session, node, now.UTC().Truncate(time.Hour), ports})
+	dropped := 0
 	for i, port := range ports {
-		s.target(ctx, i, port, now)
+		dropped += s.target(ctx, i, port, now)
 	}
 	if err := s.opts.Append(ctx, session, node, s.stream.hour, s.encoder.Lines()); err != nil {
 		return fmt.Errorf("keep metrics: %w", err)
 	}
 	all, present := s.encoder.Series()
 	s.metrics.series.Set(float64(present))
-	if all >= s.opts.MaxSeries && present < all/2 {
+	if (dropped > 0 || all >= s.opts.MaxSeries) && present < all/2 {
 		s.stream = stream{} // most series of the table are gone: begin a table without them
 	}
 	return nil
@@ -170,10 +172,14 @@ func (s *Scraper) begin(now stream) {
 		}, s.opts.Labels...)
 	}
 	s.encoder.Start(targets)
+	s.taken = make([]int, len(targets))
 }
 
-// target reads one endpoint.
-func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) {
+// reserved is the part of a table that is kept free for each endpoint but the one that is read: none takes all.
+const reserved = 8
+
+// target reads one endpoint, and gives how many of its series are left out.
+func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (dropped int) {
 	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Interval/2, maxRead))
 	defer cancel()
 	began := time.Now()
@@ -181,14 +187,16 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) {
 	if err != nil {
 		s.encoder.Fail(number, at)
 		s.failed(port, err)
-		return
+		return 0
 	}
 	defer func() { _ = body.Close() }()
 	tee, done := s.latest.record(body, port)
-	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries}
+	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
+	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number]}
 	s.encoder.Begin(number, at)
 	lines, bad, err := readExposition(tee, t)
 	s.encoder.End()
+	s.taken[number] = t.taken
 	if err != nil {
 		s.failed(port, err) // the lines before are kept, so only some series have a gap
 	} else {
@@ -198,6 +206,7 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) {
 	if t.dropped > 0 {
 		s.warn(fmt.Errorf("%d series of port %d are left out: the node has more than --metrics-max-series=%d", t.dropped, port, s.opts.MaxSeries))
 	}
+	return t.dropped
 }
 
 func (s *Scraper) failed(port int, err error) {
@@ -222,10 +231,12 @@ func (s *Scraper) logOnce(log func(...any), err error) {
 	}
 }
 
-// table adds the samples of an exposition to the encoder, up to a number of series.
+// table adds the samples of an exposition to the encoder, up to a number of series of all endpoints and of this one.
 type table struct {
 	encoder *samples.Encoder
 	max     int
+	share   int
+	taken   int // of the share
 	dropped int
 }
 
@@ -235,7 +246,7 @@ func (t *table) sample(spelling []byte, value float64) error {
 	if t.encoder.Sample(spelling, value) {
 		return nil
 	}
-	if all, _ := t.encoder.Series(); all >= t.max {
+	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share {
 		t.dropped++
 		return nil
 	}
@@ -244,5 +255,6 @@ func (t *table) sample(spelling []byte, value float64) error {
 		return err
 	}
 	t.encoder.Add(spelling, name, labels, value)
+	t.taken++
 	return nil
 }

@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -316,6 +317,39 @@ func TestEndpointsThatFail(t *testing.T) {
 	}
 }
 
+// TestHugeEndpoint: of an exporter with half a million series, as Ray Data once had, as many are kept as may be, the other endpoint loses
+// nothing, and somebody is told.
+func TestHugeEndpoint(t *testing.T) {
+	const most = 50_000
+	r := newRig(t, Options{MaxSeries: most}, func(w http.ResponseWriter, _ *http.Request) {
+		out := bufio.NewWriter(w)
+		for i := range 488_000 {
+			_, _ = fmt.Fprintf(out, "data_blocks{dataset=\"dataset_%d\",operator=\"Map\"} %d\n", i, i)
+		}
+		_ = out.Flush()
+	}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a 1\n") })
+	r.scrape()
+	kept, other := 0, 0
+	for key := range r.values().at {
+		switch {
+		case strings.Contains(key, " data_blocks{"):
+			kept++
+		case strings.Contains(key, " a{"):
+			other++
+		}
+	}
+	if kept != most-most/8 || other != 1 {
+		t.Errorf("%d series of the large exporter and %d of the other", kept, other)
+	}
+	said := false
+	for _, e := range r.log.AllEntries() {
+		said = said || strings.Contains(e.Message, "--metrics-max-series=50000")
+	}
+	if !said {
+		t.Error("nobody is told")
+	}
+}
+
 // TestNewTables: an hour, what could not be kept, another session and a table full of series that are gone begin a new table.
 func TestNewTables(t *testing.T) {
 	series := 0
@@ -390,7 +424,7 @@ func FuzzExposition(f *testing.F) {
 		var e samples.Encoder
 		e.Start([][]samples.Label{nil})
 		e.Begin(0, time.UnixMilli(1))
-		if _, _, err := readExposition(bytes.NewReader(data), &table{encoder: &e, max: 100}); err != nil {
+		if _, _, err := readExposition(bytes.NewReader(data), &table{encoder: &e, max: 100, share: 100}); err != nil {
 			t.Fatal(err)
 		}
 		e.End()
