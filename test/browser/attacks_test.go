@@ -241,6 +241,7 @@ func TestSigningInKeepsTheWay(t *testing.T) {
 		Asked, Wrong, In, Out, Again string
 		Refused                      []string // by the pages' policies
 	}
+	audit(t, "http://"+s.server, []audited{{"sign in", "/login", "form"}, {"sign in again", "/login?failed=1", "form"}})
 	link := "http://" + s.server + "/namespaces/default/clusters/one/sessions/" + session + "/?dashboard=2.60.0#/jobs/02000000?tab=a"
 	run(t, "attacks.js", object{"do": "login", "server": "http://" + s.server, "link": link, "token": "ann"}, &got)
 	if got.In != link {

@@ -151,12 +151,7 @@ func waitForOutcomes(t *testing.T, o own) {
 // colours.
 func accessible(t *testing.T, o own) {
 	log := o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {"raylet.out"}}.Encode()
-	type spec struct {
-		Name string `json:"name"`
-		Path string `json:"path"`
-		Wait string `json:"wait,omitempty"`
-	}
-	pages := []spec{
+	audit(t, o.URL, []audited{
 		{"list", "/homepage", ".chip.failed"},
 		{"list without a match", "/homepage?q=nothing-like-it", ".nothing"},
 		{"findings", o.Failed + "/findings", ".finding"},
@@ -171,7 +166,19 @@ func accessible(t *testing.T, o own) {
 		{"no such log", o.Failed + "/log?node_id=" + o.Node + "&file=nothing.log", "h1"},
 		{"panels of what there is none", o.Failed + "/grafana/d/nothing", "p"},
 		{"dashboard with the bar", o.Failed + "/", "h1"},
-	}
+	})
+}
+
+// audited is a page that axe-core looks at when an element is there.
+type audited struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	Wait string `json:"wait,omitempty"` // a CSS selector
+}
+
+// audit has axe-core look at pages, in light and dark colours.
+func audit(t *testing.T, base string, pages []audited) {
+	t.Helper()
 	var seen struct {
 		Pages []struct {
 			Name, Missing string
@@ -183,7 +190,7 @@ func accessible(t *testing.T, o own) {
 		}
 		Errors []string
 	}
-	run(t, "axe.js", map[string]any{"base": o.URL, "pages": pages}, &seen)
+	run(t, "axe.js", map[string]any{"base": base, "pages": pages}, &seen)
 	if len(seen.Pages) != 2*len(pages) {
 		t.Fatalf("%d pages were looked at", len(seen.Pages))
 	}
