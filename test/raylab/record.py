@@ -28,6 +28,8 @@ RAY_ENV = {
     # A node that is killed is seen dead after seconds.
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_failure_threshold": "5",
+    # Ray forgets an environment that failed after ten minutes: on a slow machine, between asking the live cluster and its end.
+    "BAD_RUNTIME_ENV_CACHE_TTL_SECONDS": "7200",
 }
 # What Ray's command line prints for the session; compared with what it prints for the stored one.
 COMMANDS = [
