@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
+	"github.com/rayhistory/historyserver/pkg/webhooks"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
@@ -89,10 +92,10 @@ func find(objects []object, kind, name string) (object, bool) {
 // Whatever the values: the backend's settings, the images, flags that there are, no more rights in pods than they need, and secrets in Secrets only.
 func TestChart(t *testing.T) {
 	known := flags(t)
-	secrets := []string{"minioadmin", "AccountKey", "client-s3cret", "c00kie-key-of-thirty-two-letters"}
+	secrets := []string{"minioadmin", "AccountKey", "client-s3cret", "c00kie-key-of-thirty-two-letters", "hush-hush"}
 	for backend, setting := range backends {
 		for mode, values := range map[string][]string{
-			"plain": nil, "everything": {example("oidc"), "--set=auth.oidc.existingSecret=,auth.oidc.clientSecret=client-s3cret,auth.oidc.cookieKey=c00kie-key-of-thirty-two-letters"},
+			"plain": nil, "everything": {example("oidc"), example("company"), "--set=notify.existingSecret=,notify.secrets.slack-url=https://hooks.example.com/hush-hush,auth.oidc.existingSecret=,auth.oidc.clientSecret=client-s3cret,auth.oidc.cookieKey=c00kie-key-of-thirty-two-letters"},
 			"token": {"--set=auth.mode=token,auth.token.tokens=client-s3cret,image.tag=v9,indexCache.storageClass=ssd"},
 		} {
 			t.Run(backend+", "+mode, func(t *testing.T) {
@@ -151,9 +154,63 @@ func TestChartRefuses(t *testing.T) {
 		"auth.oidc.issuerURL: say who":           "storage.s3.bucket=x,auth.mode=oidc",
 		"auth.token.tokens: say which":           "storage.s3.bucket=x,auth.mode=token",
 		"ingress.host: say by which name":        "storage.s3.bucket=x,ingress.enabled=true",
+		"auth.proxy.trusted: say in which":       "storage.s3.bucket=x,auth.mode=kubernetes,auth.proxy.identityHeader=X-Forwarded-User",
+		"/notify/receivers/0/events/0":           "storage.s3.bucket=x,notify.receivers[0].name=a,notify.receivers[0].events[0]=job_lost",
+		"/retention/rules/0":                     "storage.s3.bucket=x,retention.rules[0].outcomes[0]=failed",
 	} {
 		if _, err := render(t, "--set="+args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// What the server reads as files is what its own readers take, and each value becomes the flag that it stands for.
+func TestChartSettings(t *testing.T) {
+	objects, err := render(t, example("s3"), example("oidc"), example("company"), "--set=auth.oidc.ca=PEM,auth.oidc.audiences={kubectl},auth.oidc.usernamePrefix=oidc:,auth.oidc.sessionLifetime=1h,notify.publicURL=,live.writes=true,notes=false",
+		"--set=catalog.requests=1000000,metricsMemory=1GiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, _ := find(objects, "ConfigMap", "historyserver-settings")
+	var files struct{ Data map[string]string }
+	if err := json.Unmarshal([]byte(settings.text), &files); err != nil {
+		t.Fatal(err)
+	}
+	if rules, err := retention.ParseRules([]byte(files.Data["retention.yaml"])); err != nil || len(rules) != 3 || rules[0].Namespaces[0] != "prod-*" {
+		t.Errorf("rules %+v of %q: %v", rules, files.Data["retention.yaml"], err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"platform-key": "correct horse battery staple", "slack-url": "https://hooks.slack.com/services/x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told, err := webhooks.Parse([]byte(strings.ReplaceAll(files.Data["webhooks.yaml"], "/etc/ray-history-notify", dir)), os.Getenv)
+	if err != nil || len(told.Receivers) != 2 || told.PublicURL != "https://history.example.com" {
+		t.Errorf("receivers %+v of %q: %v", told, files.Data["webhooks.yaml"], err)
+	}
+	if people := files.Data["namespaces.yaml"]; !strings.Contains(people, "group: team-a") || files.Data["oidc-ca.pem"] != "PEM\n" {
+		t.Errorf("%q", files.Data)
+	}
+	server, _ := find(objects, "Deployment", "historyserver")
+	args := server.Spec.Template.Spec.Containers[0].Args
+	for _, want := range []string{
+		"--retention=90d", "--retention-rules=/etc/ray-history-settings/retention.yaml", "--upkeep-interval=1h", "--compact", "--notes=false",
+		"--webhooks=/etc/ray-history-settings/webhooks.yaml", "--grafana-host=http://grafana.monitoring:3000", "--grafana-iframe-host=https://grafana.example.com",
+		"--prometheus-host=http://prometheus.monitoring:9090", "--prometheus-name=Prometheus", "--log-format=json", "--log-level=info",
+		"--live-namespaces=team-a,team-b", "--live-selector=stage!=test", "--live-writes", "--catalog-requests=1000000", "--max-metrics-memory=1GiB",
+		"--oidc-audiences=kubectl", "--oidc-username-prefix=oidc:", "--oidc-session-lifetime=1h", "--oidc-ca-file=/etc/ray-history-settings/oidc-ca.pem",
+	} {
+		if !slices.Contains(args, want) {
+			t.Errorf("no %s among %q", want, args)
+		}
+	}
+	if storage, _ := find(objects, "ConfigMap", "ray-history-storage"); !strings.Contains(storage.text, `"RAYHISTORY_PUSH_INTERVAL":"30s"`) {
+		t.Errorf("the collectors are told %s", storage.text)
+	}
+	for _, mounted := range []string{`"mountPath":"/etc/ray-history-settings"`, `"mountPath":"/etc/ray-history-notify"`, `"secretName":"ray-history-notify"`} {
+		if !strings.Contains(server.text, mounted) {
+			t.Errorf("no %s in %s", mounted, server.text)
 		}
 	}
 }
@@ -163,10 +220,10 @@ func TestChartIsInstalledAndUpgraded(t *testing.T) {
 	l := lab.Start(t)
 	l.InstallPrometheusOperator(t)
 	l.Kubectl(t, "", "create", "namespace", "team")
-	for backend := range backends {
+	for backend, setting := range backends {
 		release, namespace := "history-"+backend, "ns-"+backend
-		args := []string{release, chart, "--namespace=" + namespace, example(backend), example("oidc"), "--set=collectors.namespaces={team}",
-			"--set=auth.oidc.existingSecret=,auth.oidc.clientSecret=x"}
+		args := []string{release, chart, "--namespace=" + namespace, example(backend), example("oidc"), example("company"), "--set=collectors.namespaces={team}",
+			"--set=auth.oidc.existingSecret=,auth.oidc.clientSecret=x,notify.existingSecret=,notify.secrets.slack-url=x"}
 		if notes := l.Helm(t, append([]string{"install", "--create-namespace"}, args...)...); !strings.Contains(notes, "Open https://history.example.com/") {
 			t.Errorf("%s: the notes are %s", backend, notes)
 		}
@@ -175,12 +232,19 @@ func TestChartIsInstalledAndUpgraded(t *testing.T) {
 			return l.Kubectl(t, "", append([]string{"get", "-n", namespace}, what...)...)
 		}
 		key := get("secret", release+"-auth", "-o", "jsonpath={.data.cookie-key}")
-		l.Helm(t, append([]string{"upgrade"}, append(args, "--set=replicas=3,auth.oidc.namespaces=null,webhook.enabled=false")...)...)
+		l.Helm(t, append([]string{"upgrade"}, append(args, "--set=replicas=3,auth.oidc.namespaces=null,webhook.enabled=false,retention.rules=null,retention.keep=")...)...)
 		if replicas := get("deployment", release, "-o", "jsonpath={.spec.replicas} {.status.observedGeneration}"); !strings.HasPrefix(replicas, "3") {
 			t.Errorf("%s: %s replicas", backend, replicas)
 		}
 		if again := get("secret", release+"-auth", "-o", "jsonpath={.data.cookie-key}"); key == "" || again != key {
 			t.Errorf("%s: the cookies' key was %q, and is %q after an upgrade", backend, key, again)
+		}
+		stored := get("configmap", "ray-history-storage", "-o", "jsonpath={.data}")
+		if inTeam := l.Kubectl(t, "", "get", "-n", "team", "configmap", "ray-history-storage", "-o", "jsonpath={.data}"); inTeam != stored || !strings.Contains(stored, setting) {
+			t.Errorf("%s: collectors are told %s and %s, want %s", backend, stored, inTeam, setting)
+		}
+		if args := get("deployment", release, "-o", "jsonpath={.spec.template.spec.containers[0].args}"); strings.Contains(args, "--retention") || !strings.Contains(args, "--webhooks") {
+			t.Errorf("%s: the rules are taken away, receivers stay: %s", backend, args)
 		}
 		if out, _ := l.Try(t, "", "auth", "can-i", "create", "subjectaccessreviews.authorization.k8s.io", "--as=system:serviceaccount:"+namespace+":"+release); !strings.Contains(out, "yes") {
 			t.Errorf("%s: without a file of namespaces the server may not ask who may see what: %s", backend, out)

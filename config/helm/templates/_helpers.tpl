@@ -31,6 +31,39 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end }}
 
+{{- /* The Secret with the addresses and keys of receivers; empty if there is none. */}}
+{{- define "notifySecret" -}}
+{{- with .Values.notify }}
+{{- if .existingSecret }}{{ .existingSecret }}{{ else if .secrets }}{{ $.Release.Name }}-notify{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* The files of the ConfigMap with settings; empty if there are none. */}}
+{{- define "settings" -}}
+{{- if and (eq .Values.auth.mode "oidc") .Values.auth.oidc.namespaces }}
+namespaces.yaml: |
+  {{- toYaml .Values.auth.oidc.namespaces | nindent 2 }}
+{{- end }}
+{{- if and (eq .Values.auth.mode "oidc") .Values.auth.oidc.ca }}
+oidc-ca.pem: |
+  {{- .Values.auth.oidc.ca | nindent 2 }}
+{{- end }}
+{{- with .Values.retention.rules }}
+retention.yaml: |
+  {{- dict "rules" . | toYaml | nindent 2 }}
+{{- end }}
+{{- with .Values.notify }}
+{{- if .receivers }}
+{{- $public := .publicURL }}
+{{- if and (not $public) $.Values.ingress.enabled }}
+{{- $public = printf "http%s://%s" (ternary "s" "" (ne $.Values.ingress.tlsSecret "")) $.Values.ingress.host }}
+{{- end }}
+webhooks.yaml: |
+  {{- dict "public_url" $public "receivers" .receivers | toYaml | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* Whether the server asks Kubernetes who somebody is and what they may see. */}}
 {{- define "asksKubernetes" -}}
 {{- if or (eq .Values.auth.mode "kubernetes") (and (eq .Values.auth.mode "oidc") (not .Values.auth.oidc.namespaces)) }}yes{{ end -}}
