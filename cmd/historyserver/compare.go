@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,7 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 			}
 			q.With = &with
 		} else {
-			q.Earlier = catalog.Earlier(entries, q.Session)
+			q.Earlier = catalog.Earlier(slices.Values(entries), q.Session)
 		}
 		report, err := o.compare(ctx, q)
 		if err != nil {

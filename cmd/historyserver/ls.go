@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,13 +63,11 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		o.filtered = f.Narrows()
-		entries, err := o.described(ctx, args)
+		now := time.Now()
+		entries, err := o.matching(ctx, args, f, now)
 		if err != nil {
 			return err
 		}
-		now := time.Now()
-		entries = slices.DeleteFunc(slices.Clone(entries), func(e catalog.Entry) bool { return !f.Passes(&e, now) })
 		result := o.readOutcomes(ctx, entries)
 		return o.print(result, func(w io.Writer) {
 			row(w, "NAMESPACE", "CLUSTER", "SESSION", "STATE", "START (UTC)", "DURATION", "NODES", "RAY", "OBJECTS", "SIZE", "OUTCOME", "CAUSE")
@@ -79,7 +76,7 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 				if e.Nodes > 0 {
 					nodes = e.Nodes
 				}
-				if d := e.Duration(time.Now()); d > 0 {
+				if d := e.Duration(now); d > 0 {
 					duration = human.Duration(d)
 				}
 				row(w, e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, state(e.Running), human.Time(e.Start),
@@ -93,9 +90,12 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 // addFilter adds flags that narrow the list: those of the list's page.
 func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 	names := map[string]string{"search": "q", "ray-version": "version"} // others are called like their parameter
-	flags := []string{"search", "state", "kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
+	flags := []string{"search", "namespace", "cluster", "owner", "state", "kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
 		fs.String("search", "", "words that each occur in what is known of the session: names, owner, jobs' IDs, submissions, entrypoints, users and messages, findings, labels")
+		fs.String("namespace", "", "name of the namespace")
+		fs.String("cluster", "", "name of the RayCluster")
+		fs.String("owner", "", "name of the RayJob, RayService or RayCluster that the user created")
 		fs.String("state", "", "running or ended")
 		fs.String("kind", "", "RayCluster, RayJob or RayService")
 		fs.String("outcome", "", "failed, succeeded, stopped or unfinished; known where findings are kept")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
@@ -36,6 +38,8 @@ type operator struct {
 	quiet   time.Duration
 	// filtered says that sessions are looked for by what is known of their jobs and ends.
 	filtered bool
+	// packed says that packs are read instead of ended sessions' objects.
+	packed bool
 
 	store blob.Store
 	log   logrus.FieldLogger
@@ -117,6 +121,9 @@ func checkFolder(c backend.Config) error {
 // catalog creates a catalog without sessions.
 func (o *operator) catalog() *catalog.Catalog {
 	options := catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true, Registerer: prometheus.NewRegistry()}
+	if o.packed {
+		options.Packs = &packs.Packs{Store: o.store, Root: o.storage.Root}
+	}
 	if o.filtered {
 		indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
 		options.Facts, options.Ending = true, outcomes.Ending(indexes.Findings)
@@ -144,16 +151,38 @@ func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry
 	if err := c.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	return catalog.Select(c.Known().Entries, names)
+	return catalog.Select(slices.Collect(c.Known().All()), names)
 }
 
 // described is like entries, and lists the objects of each session for its sizes, times and state.
 func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	entries, err := o.catalog().Look(ctx)
+	l, err := o.catalog().Look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return catalog.Select(entries, names)
+	return catalog.Select(slices.Collect(l.All()), names)
+}
+
+// matching is like described, for the sessions that a filter passes. Of ended sessions it takes what packs tell of them, where there are any, instead of
+// listing their objects.
+func (o *operator) matching(ctx context.Context, names []string, f catalog.Filter, now time.Time) ([]catalog.Entry, error) {
+	o.filtered, o.packed = f.Narrows(), true
+	l, err := o.catalog().Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return slices.Collect(l.Matching(f, now)), nil
+	}
+	found, err := catalog.Select(slices.Collect(l.All()), names)
+	if err != nil {
+		return nil, err
+	}
+	passes := make(map[layout.Session]bool)
+	for e := range l.Matching(f, now) {
+		passes[e.Ref] = true
+	}
+	return slices.DeleteFunc(found, func(e catalog.Entry) bool { return !passes[e.Ref] }), nil
 }
 
 // namedOrAll is like entries, for commands that require either names or --all.

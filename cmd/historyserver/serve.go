@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"os"
@@ -127,7 +128,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	allowed.Start()
 	defer allowed.Close()
 	defer upkeep.Start(upkeep.Options{
-		Store: store, Root: o.storage.Root, Sessions: func() []catalog.Entry { return sessions.Known().Entries }, Log: log,
+		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().All() }, Log: log,
 		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: 10 * time.Minute,
 	}).Close()
 	told.Start()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
@@ -22,7 +23,7 @@ func (o *serveOptions) telling(
 	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
 ) (*webhooks.Sender, error) {
 	options := webhooks.Options{
-		Store: store, Root: o.storage.Root, Sessions: func() []catalog.Entry { return sessions.Known().Entries }, Timing: o.webhooksTiming,
+		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().Oldest() }, Timing: o.webhooksTiming,
 		Log: log, Registerer: registry,
 		Look: func(ctx context.Context, e catalog.Entry) (known webhooks.Known, err error) {
 			s, release, err := cache.Get(ctx, e.Ref)

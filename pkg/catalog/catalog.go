@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -51,8 +50,8 @@ type Catalog struct {
 	refreshing chan struct{} // holds a token while markers are listed
 
 	mu       sync.Mutex
-	markers  map[layout.Session]time.Time // when each session's marker was written
-	details  map[layout.Session]*details
+	table    table
+	again    map[layout.Session]bool      // sessions of which more is known now
 	failed   map[layout.Session]time.Time // when reading a session's details failed, if the last attempt did
 	schedule schedule
 	packed   packing
@@ -64,24 +63,22 @@ type Catalog struct {
 	listed   time.Time                    // when the last successful listing ended
 	tried    time.Time                    // the last listing that ended
 	err      error                        // why the last one failed
-	entries  []Entry                      // computed from the fields above; nil: to be computed
-	stale    bool                         // details changed since
-	sortedAt time.Time                    // when entries were computed
-	sorting  time.Duration                // how long that took
-	first    chan struct{}                // closed when the first listing has ended or failed
+	live     withRunning
+	first    chan struct{} // closed when the first listing has ended or failed
 
 	stop  context.CancelFunc
 	loops sync.WaitGroup
 }
 
-// Listing is the state of the list at one moment.
+// Listing is the state of the list at one moment. It stays as it is.
 type Listing struct {
-	// Entries are sorted by start, newest first. They are shared: callers must not change them.
-	Entries []Entry
 	// At is the time of the last successful listing, zero if there was none.
 	At time.Time
-	// Err is why the last listing failed. Then Entries are those of the last successful one.
+	// Err is why the last listing failed. Then the sessions are those of the last successful one.
 	Err error
+
+	list    *list           // nil: empty
+	allowed map[string]bool // namespaces that are shown; nil: all
 }
 
 // retry is the pause after a failed listing, if it is shorter than Interval.
@@ -99,9 +96,10 @@ func New(opts Options) *Catalog {
 		opts.Quiet = 10 * time.Minute
 	}
 	c := &Catalog{
-		opts: opts, markers: make(map[layout.Session]time.Time), details: make(map[layout.Session]*details), failed: make(map[layout.Session]time.Time), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
+		opts: opts, table: newTable(), again: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
+		recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
 		refreshing: make(chan struct{}, 1), first: make(chan struct{}),
-		packed: packing{read: make(map[string]bool), gone: make(map[time.Time]map[layout.Session]bool), wake: make(chan struct{}, 1)},
+		packed: packing{read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts), gone: make(map[time.Time]map[layout.Session]bool), wake: make(chan struct{}, 1)},
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
@@ -143,8 +141,8 @@ func (c *Catalog) begin(ctx context.Context) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.markers) > 0 && c.tried.IsZero() {
-		c.tried, c.listed, c.entries = time.Now(), time.Now(), nil
+	if c.table.rows > 0 && c.tried.IsZero() {
+		c.tried, c.listed = time.Now(), time.Now()
 		close(c.first)
 	}
 }
@@ -179,15 +177,15 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 		found, err := c.listRecent(ctx, since.Add(-recentMargin))
 		return c.listedNow(ctx, err, func() { c.add(found) }) // after an error, none
 	}
-	found, err := c.listAll(ctx)
+	gone, pages, err := c.listAll(ctx)
 	return c.listedNow(ctx, err, func() {
-		c.pages = found.pages
+		c.pages = pages
 		if err != nil {
-			c.fullErr, c.fullDue = err, time.Now().Add(c.pause(found.pages, min(retry, c.opts.Interval)))
+			c.fullErr, c.fullDue = err, time.Now().Add(c.pause(pages, min(retry, c.opts.Interval)))
 			return
 		}
-		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pause(found.pages, 0))
-		c.replace(found.of)
+		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pause(pages, 0))
+		c.remove(gone)
 	})
 }
 
@@ -219,35 +217,31 @@ func (c *Catalog) listedNow(ctx context.Context, err error, take func()) error {
 	return c.err
 }
 
-// replace takes a listing of all markers; c.mu must be held.
-func (c *Catalog) replace(found map[layout.Session]time.Time) {
+// remove takes sessions off the list that a listing of all markers did not have; c.mu must be held.
+func (c *Catalog) remove(gone []layout.Session) {
 	for ref, at := range c.recent {
 		if at.Before(c.fullAt) {
 			delete(c.recent, ref)
-		} else if _, ok := found[ref]; !ok {
-			found[ref] = c.markers[ref] // its marker may have been stored after the listing passed its place
 		}
 	}
-	c.markers, c.entries = found, nil
-	for ref, d := range c.details {
-		if _, ok := found[ref]; !ok {
-			c.forget(ref, d)
+	for _, ref := range gone {
+		if _, recent := c.recent[ref]; recent {
+			continue // its marker may have been stored after the listing passed its place
 		}
-	}
-	for ref := range c.failed {
-		if _, ok := found[ref]; !ok {
-			delete(c.failed, ref)
+		if s, ok := c.table.get(ref); ok && s.details != nil {
+			c.forget(ref, s.details)
 		}
+		c.table.remove(ref)
+		delete(c.failed, ref)
+		delete(c.again, ref)
 	}
 }
 
-// forget drops a session whose marker was removed, from the packs too; c.mu must be held.
+// forget takes a session out of the packs, too; c.mu must be held.
 func (c *Catalog) forget(ref layout.Session, d *details) {
-	delete(c.details, ref)
-	switch {
-	case d.unpacked != nil:
-		c.packed.unpacked--
-	case c.opts.Packs != nil && c.isQuiet(d) && d.readAt.Before(c.fullAt):
+	_, waits := c.packed.unpacked[ref]
+	delete(c.packed.unpacked, ref)
+	if !waits && c.opts.Packs != nil && c.isQuiet(d) && d.readAt.Before(c.fullAt) {
 		day := layout.PackDay(ref)
 		if c.packed.gone[day] == nil {
 			c.packed.gone[day] = make(map[layout.Session]bool)
@@ -282,43 +276,5 @@ func (c *Catalog) List(ctx context.Context) Listing {
 func (c *Catalog) Known() Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Listing{Entries: c.sorted(), At: c.listed, Err: c.err}
-}
-
-// shortSort is the time up to which computing the entries is not worth sparing; longer ones are computed when that would take at most one
-// part in sortShare of the time.
-const (
-	shortSort = 5 * time.Millisecond
-	sortShare = 20
-)
-
-// sorted returns all entries; c.mu must be held. Of many sessions, what was learned in the last seconds may be missing.
-func (c *Catalog) sorted() []Entry {
-	began := time.Now()
-	if c.entries != nil && (!c.stale || c.sorting > shortSort && began.Sub(c.sortedAt) < sortShare*c.sorting) {
-		return c.entries
-	}
-	c.entries = make([]Entry, 0, len(c.markers))
-	for ref, at := range c.markers {
-		c.entries = append(c.entries, c.entry(ref, at))
-	}
-	slices.SortFunc(c.entries, newestFirst)
-	c.entries = slices.CompactFunc(c.entries, sameSession)
-	c.stale, c.sortedAt, c.sorting = false, time.Now(), time.Since(began)
-	return c.entries
-}
-
-// newestFirst compares entries by start. If a session is stored in both layouts, ours comes first.
-func newestFirst(a, b Entry) int {
-	if n := b.Start.Compare(a.Start); n != 0 {
-		return n
-	}
-	return cmp.Or(
-		cmp.Compare(a.Ref.Namespace, b.Ref.Namespace), cmp.Compare(a.Ref.Cluster, b.Ref.Cluster), cmp.Compare(a.Ref.Name, b.Ref.Name),
-		int(a.Ref.Version)-int(b.Ref.Version),
-	)
-}
-
-func sameSession(a, b Entry) bool {
-	return a.Ref.Name == b.Ref.Name && a.Ref.Cluster == b.Ref.Cluster && a.Ref.Namespace == b.Ref.Namespace
+	return Listing{At: c.listed, Err: c.err, list: c.table.list(c.opts.Quiet)}
 }

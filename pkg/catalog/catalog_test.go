@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,8 @@ func fresh(t *testing.T, c *Catalog) Listing {
 	return c.List(t.Context())
 }
 
+func entriesOf(l Listing) []Entry { return slices.Collect(l.All()) }
+
 func TestListHasMetadataOfBothLayouts(t *testing.T) {
 	store, dir, c := bucket(t)
 	withMetadata := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
@@ -92,21 +95,21 @@ func TestListHasMetadataOfBothLayouts(t *testing.T) {
 	age(t, dir, time.Hour)
 
 	l := fresh(t, c)
-	if l.Err != nil || len(l.Entries) != 3 {
-		t.Fatalf("%d entries, error %v", len(l.Entries), l.Err)
+	if l.Err != nil || len(entriesOf(l)) != 3 {
+		t.Fatalf("%d entries, error %v", len(entriesOf(l)), l.Err)
 	}
-	first := l.Entries[0]
+	first := entriesOf(l)[0]
 	if first.Ref != withMetadata || first.OwnerKind != RayJob || first.OwnerName != "nightly" || first.RayVersion != "2.60.0" || first.Nodes != 3 || first.Running {
 		t.Errorf("session with metadata: %+v", first)
 	}
 	if got := first.Duration(time.Now()); got != 20*time.Minute+20*time.Second {
 		t.Errorf("duration %s", got)
 	}
-	second := l.Entries[1]
+	second := entriesOf(l)[1]
 	if second.Ref != newer || second.OwnerKind != RayService || second.OwnerName != "svc" || second.RayVersion != "2.55.1" || second.Running || !second.End.Equal(second.LastWrite) {
 		t.Errorf("session of the newer layout: %+v", second)
 	}
-	if third := l.Entries[2]; third.Ref != empty || third.Objects != 0 || !third.Described || third.Running || third.Duration(time.Now()) != 0 {
+	if third := entriesOf(l)[2]; third.Ref != empty || third.Objects != 0 || !third.Described || third.Running || third.Duration(time.Now()) != 0 {
 		t.Errorf("marker without data: %+v", third)
 	}
 }
@@ -117,12 +120,12 @@ func TestRunningUntilQuietOrEndMarker(t *testing.T) {
 	put(t, store, layout.MarkerKey(root, ref), "")
 	age(t, dir, time.Hour)
 	put(t, store, layout.Prefix(root, ref)+"node_events/x", "{}")
-	if e := fresh(t, c).Entries[0]; !e.Running || !e.End.IsZero() {
+	if e := entriesOf(fresh(t, c))[0]; !e.Running || !e.End.IsZero() {
 		t.Errorf("just written: %+v", e)
 	}
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
 	c.describe(t.Context(), ref)
-	if e := c.Known().Entries[0]; e.Running || e.End.IsZero() {
+	if e := entriesOf(c.Known())[0]; e.Running || e.End.IsZero() {
 		t.Errorf("with an end marker: %+v", e)
 	}
 }
@@ -134,7 +137,7 @@ func TestEndedSessionGrowsForAWhile(t *testing.T) {
 	put(t, store, layout.MarkerKey(root, ref), "")
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
 	age(t, dir, time.Hour)
-	last := fresh(t, c).Entries[0].LastWrite
+	last := entriesOf(fresh(t, c))[0].LastWrite
 	for since, want := range map[time.Duration]bool{-time.Second: true, 300 * time.Millisecond: true, lateWrites - time.Second: true, lateWrites + time.Second: false} {
 		if got := c.Growing(ref, last.Add(since)); got != want {
 			t.Errorf("read %s after the last write: growing %v, want %v", since, got, want)
@@ -149,7 +152,7 @@ func TestDamagedMetadataIsIgnored(t *testing.T) {
 	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"start":"yesterday"`)
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `[1]`)
 	age(t, dir, time.Hour)
-	e := fresh(t, c).Entries[0]
+	e := entriesOf(fresh(t, c))[0]
 	if !e.Described || e.Running || e.Objects != 2 || !e.Start.Equal(time.Date(2026, 11, 20, 23, 19, 45, 0, time.UTC)) {
 		t.Errorf("%+v", e)
 	}
@@ -192,8 +195,8 @@ func TestSessionInBothLayoutsIsListedOnce(t *testing.T) {
 	theirs := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster", Name: ours.Name}
 	put(t, store, layout.MarkerKey(root, theirs), "")
 	put(t, store, layout.MarkerKey(root, ours), "")
-	if l := fresh(t, c); len(l.Entries) != 1 || l.Entries[0].Ref != ours {
-		t.Errorf("%+v", l.Entries)
+	if l := fresh(t, c); len(entriesOf(l)) != 1 || entriesOf(l)[0].Ref != ours {
+		t.Errorf("%+v", entriesOf(l))
 	}
 }
 
@@ -231,7 +234,7 @@ func TestUnreachableStoreKeepsTheLastList(t *testing.T) {
 	if err := c.Refresh(t.Context()); !errors.Is(err, away.err) {
 		t.Fatalf("refresh: %v", err)
 	}
-	if l := c.List(t.Context()); len(l.Entries) != 1 || !errors.Is(l.Err, away.err) || l.At.IsZero() {
+	if l := c.List(t.Context()); len(entriesOf(l)) != 1 || !errors.Is(l.Err, away.err) || l.At.IsZero() {
 		t.Errorf("%+v", l)
 	}
 	away.err = nil

@@ -25,9 +25,7 @@ type details struct {
 	objects, nodes                   int
 	ownerKind, ownerName, rayVersion string
 	outcome, cause                   string
-	text                             string       // what searches look in
-	again                            bool         // more is known now
-	unpacked                         *packs.Facts // until they are packed
+	text                             string // what searches look in, in lower case
 }
 
 const (
@@ -41,12 +39,11 @@ const (
 )
 
 // due says whether a session's details should be read, or read again; c.mu must be held.
-func (c *Catalog) due(ref layout.Session) bool {
+func (c *Catalog) due(ref layout.Session, d *details) bool {
 	if at, failed := c.failed[ref]; failed && time.Since(at) <= c.opts.Interval-time.Second {
 		return false
 	}
-	d := c.details[ref]
-	if d == nil || d.again {
+	if d == nil || c.again[ref] {
 		return true
 	}
 	age := time.Since(d.readAt)
@@ -63,8 +60,8 @@ func (c *Catalog) isQuiet(d *details) bool { return d.readAt.Sub(d.lastWrite) > 
 func (c *Catalog) Again(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d := c.details[ref]; d != nil && c.isQuiet(d) && c.opts.Facts {
-		d.again = true
+	if s, _ := c.table.get(ref); s.details != nil && c.isQuiet(s.details) && c.opts.Facts {
+		c.again[ref] = true
 		c.schedule.request(ref)
 	}
 }
@@ -72,7 +69,7 @@ func (c *Catalog) Again(ref layout.Session) {
 // describe reads and keeps a session's details. After an error the old ones stay, and reading is tried again after an interval.
 func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	began := time.Now()
-	d, err := c.readDetails(ctx, ref, began)
+	d, facts, err := c.readDetails(ctx, ref, began)
 	if ctx.Err() != nil {
 		return
 	}
@@ -86,30 +83,27 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	}
 	d.took = time.Since(began)
 	delete(c.failed, ref)
-	if _, stored := c.markers[ref]; !stored {
+	delete(c.again, ref)
+	delete(c.packed.unpacked, ref)
+	s, stored := c.table.get(ref)
+	if !stored {
 		return
 	}
-	if before := c.details[ref]; before != nil && before.unpacked != nil {
-		c.packed.unpacked--
-	}
-	if c.packed.denied {
-		d.unpacked = nil
-	}
-	if d.unpacked != nil {
-		if c.packed.unpacked++; c.packed.unpacked >= maxUnpacked {
+	if facts != nil && !c.packed.denied {
+		c.packed.unpacked[ref] = facts
+		if len(c.packed.unpacked) >= maxUnpacked {
 			select {
 			case c.packed.wake <- struct{}{}:
 			default:
 			}
 		}
 	}
-	c.details[ref] = d
-	c.stale = true
+	c.table.put(ref, session{s.marked, d})
 }
 
-// readDetails lists all objects of a session and reads its metadata and, if it has ended, its facts.
-func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began time.Time) (*details, error) {
-	d := &details{readAt: began}
+// readDetails lists all objects of a session and reads its metadata and, if it has ended, its facts. facts are not nil if they are to be packed.
+func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began time.Time) (d *details, facts *packs.Facts, err error) {
+	d = &details{readAt: began}
 	prefix := layout.Prefix(c.opts.Root, ref)
 	startKey, endKey := layout.MetadataKey(c.opts.Root, ref, layout.Start), layout.MetadataKey(c.opts.Root, ref, layout.End)
 	metadataKey := layout.SnapshotKey(c.opts.Root, ref, "/api/v0/cluster_metadata")
@@ -117,7 +111,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 	var answers lastAnswers
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			return d, fmt.Errorf("list the objects of session %s: %w", ref, err)
+			return d, nil, fmt.Errorf("list the objects of session %s: %w", ref, err)
 		}
 		d.objects++
 		d.bytes += o.Size
@@ -149,9 +143,9 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 		d.rayVersion = metadata.Data.RayVersion
 	}
 	if failed == nil && c.opts.Facts && (c.isQuiet(d) || !d.end.IsZero()) {
-		c.learn(ctx, ref, d, answers)
+		facts = c.learn(ctx, ref, d, answers)
 	}
-	return d, failed
+	return d, facts, failed
 }
 
 func (c *Catalog) readJSON(ctx context.Context, key string, into any) error {
@@ -174,10 +168,9 @@ func (c *Catalog) readJSON(ctx context.Context, key string, into any) error {
 	return nil
 }
 
-// entry returns the list's entry of a session; c.mu must be held. marked is when the session's marker was written.
-func (c *Catalog) entry(ref layout.Session, marked time.Time) Entry {
-	d := c.details[ref]
-	e := d.entry(ref, marked)
+// entry returns the list's entry of a session.
+func (c *Catalog) entry(ref layout.Session, s session) Entry {
+	e := s.details.entry(ref, s.marked)
 	if e.End.IsZero() {
 		if e.Running = time.Since(e.LastWrite) < c.opts.Quiet; !e.Running && e.Objects > 0 {
 			e.End = e.LastWrite
@@ -195,7 +188,7 @@ func (d *details) entry(ref layout.Session, marked time.Time) Entry {
 	e.Bytes, e.Objects, e.Nodes, e.RayVersion = d.bytes, d.objects, d.nodes, d.rayVersion
 	e.OwnerKind, e.OwnerName = cmp.Or(d.ownerKind, Kind(ref.OwnerKind), RayCluster), cmp.Or(d.ownerName, ref.OwnerName, ref.Cluster)
 	e.Start, e.End, e.LastWrite = d.start, d.end, d.lastWrite
-	e.Outcome, e.Cause, e.text = d.outcome, d.cause, d.text
+	e.Outcome, e.Cause = d.outcome, d.cause
 	if e.LastWrite.IsZero() {
 		e.LastWrite = marked
 	}

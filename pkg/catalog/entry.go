@@ -23,10 +23,10 @@ type Entry struct {
 	Nodes     int // 0 if not known
 	// Outcome is failed, succeeded, stopped or unfinished, and Cause the first error in one line, where that was known when the session was described.
 	Outcome, Cause string
+	// HasEarlier says that the cluster has a session that began before.
+	HasEarlier bool
 	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.
 	Described bool
-
-	text string // what searches look in beside the fields above, in lower case
 }
 
 // Duration is how long the session ran, up to now if it still runs; 0 if not known.

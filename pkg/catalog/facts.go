@@ -47,8 +47,9 @@ func (a *lastAnswers) add(root string, ref layout.Session, key string) {
 	}
 }
 
-// learn reads what is known of an ended session beside its size and times. What cannot be read or is damaged stays unknown.
-func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, answers lastAnswers) {
+// learn reads what is known of an ended session beside its size and times. What cannot be read or is damaged stays unknown. The result is what is to
+// be packed; nil: nothing.
+func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, answers lastAnswers) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
 		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
@@ -85,8 +86,9 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, ans
 	quiet := c.isQuiet(d)
 	d.take(&f)
 	if quiet && c.packing() { // workers store their last seconds after the end
-		d.unpacked = &f
+		return &f
 	}
+	return nil
 }
 
 // take keeps of facts what the list needs.

@@ -13,7 +13,10 @@ import (
 type Filter struct {
 	// Words must each occur, in any case, in what is known of a session: its names, owner and Ray version, and if it has ended its jobs'
 	// IDs, submissions, entrypoints, users and messages, its findings and its labels.
-	Words      []string
+	Words []string
+	// Namespace, Cluster and Owner are names; "" for all.
+	Namespace, Cluster, Owner string
+
 	State      string    // running, ended or ""
 	Kind       string    // RayCluster, RayJob, RayService or ""
 	Outcome    string    // failed, succeeded, stopped, unfinished or ""
@@ -25,7 +28,7 @@ type Filter struct {
 	Smaller    int64         // 0: no bound
 }
 
-// ParseFilter reads a filter from the parameters q, state, kind, outcome, version, from, to, longer, shorter, larger and smaller. Moments are dates or
+// ParseFilter reads a filter from the parameters q, namespace, cluster, owner, state, kind, outcome, version, from, to, longer, shorter, larger and smaller. Moments are dates or
 // RFC 3339, and a date in "to" means its end; durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. What cannot be read narrows nothing, and
 // the error names it.
 func ParseFilter(v url.Values) (f Filter, err error) {
@@ -35,6 +38,7 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 		}
 	}
 	f.Words, f.RayVersion = strings.Fields(strings.ToLower(v.Get("q"))), strings.TrimSpace(v.Get("version"))
+	f.Namespace, f.Cluster, f.Owner = strings.TrimSpace(v.Get("namespace")), strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
 	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
 	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")
 	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished"), "failed, succeeded, stopped or unfinished")
@@ -109,42 +113,6 @@ func size(into *int64) func(string) bool {
 
 // Narrows says whether the filter does anything.
 func (f *Filter) Narrows() bool {
-	return len(f.Words) > 0 || f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
+	return len(f.Words) > 0 || f.Namespace+f.Cluster+f.Owner != "" || f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
 		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0
 }
-
-// Passes says whether a session is one of those looked for.
-func (f *Filter) Passes(e *Entry, now time.Time) bool {
-	switch {
-	case f.State == "running" && !e.Running, f.State == "ended" && e.Running,
-		f.Kind != "" && e.OwnerKind != f.Kind,
-		f.Outcome != "" && e.Outcome != f.Outcome,
-		f.RayVersion != "" && e.RayVersion != f.RayVersion && !strings.HasPrefix(e.RayVersion, f.RayVersion+"."),
-		!f.From.IsZero() && e.Start.Before(f.From), !f.To.IsZero() && !e.Start.Before(f.To),
-		f.Larger > 0 && e.Bytes < f.Larger, f.Smaller > 0 && (!e.Described || e.Bytes > f.Smaller):
-		return false
-	}
-	if f.Longer > 0 || f.Shorter > 0 {
-		if d := e.Duration(now); d < f.Longer || f.Shorter > 0 && (d > f.Shorter || d == 0) {
-			return false
-		}
-	}
-	for _, word := range f.Words {
-		if !e.has(word) {
-			return false
-		}
-	}
-	return true
-}
-
-// has says whether a word in lower case occurs in what is known of a session.
-func (e *Entry) has(word string) bool {
-	for _, text := range []string{e.Ref.Cluster, e.Ref.Namespace, e.Ref.Name, e.OwnerName, e.RayVersion, e.Outcome} {
-		if strings.Contains(strings.ToLower(text), word) { // names have no capitals, and then ToLower copies nothing
-			return true
-		}
-	}
-	return strings.Contains(e.text, word) || strings.Contains(lowerKinds[e.OwnerKind], word)
-}
-
-var lowerKinds = map[string]string{RayCluster: "raycluster", RayJob: "rayjob", RayService: "rayservice"}

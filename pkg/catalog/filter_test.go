@@ -9,13 +9,16 @@ import (
 
 func TestFilter(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	e := Entry{
-		Ref: v16("Lab", "session_2026-11-20_10-00-00_000000_1"), OwnerKind: RayJob, OwnerName: "nightly", RayVersion: "2.60.0", Start: start, End: start.Add(2 * time.Hour),
-		Bytes: 10 << 20, Outcome: "failed", Described: true, text: "raysubmit_a1\nana\n01000000\npython train.py --lr 0.1\ncuda out of memory\nteam=search\n",
-	}
+	tab := newTable()
+	tab.put(v16("Lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{
+		ownerKind: RayJob, ownerName: "nightly", rayVersion: "2.60.0", start: start, end: start.Add(2 * time.Hour), bytes: 10 << 20, outcome: "failed",
+		text: "raysubmit_a1\nana\n01000000\npython train.py --lr 0.1\ncuda out of memory\nteam=search\n",
+	}})
+	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]bool{
 		"": true, "q=raysubmit_A1": true, "q=OUT+memory+lab": true, "q=team%3Dsearch": true, "q=train.py": true, "q=rayjob+2.60": true, "q=failed": true, "q=bob": false,
 		"outcome=failed": true, "outcome=succeeded": false, "outcome=odd": true, "state=ended": true, "state=running": false, "kind=rayjob": true, "kind=RayService": false,
+		"namespace=default": true, "namespace=other": false, "cluster=Lab": true, "cluster=lab": false, "owner=nightly": true, "owner=night": false,
 		"version=2.60": true, "version=2.6": false, "version=2.60.0": true, "from=2026-11-20": true, "from=2026-11-21": false, "to=2026-11-20": true, "to=2026-11-19": false,
 		"from=2026-11-20T09:59:00Z&to=2026-11-20T10:00:01Z": true, "to=2026-11-20T10:00:00Z": false, "from=yesterday": true,
 		"longer=1h": true, "longer=3h": false, "shorter=3h": true, "shorter=90m": false, "shorter=1d": true, "longer=-1h": true, "longer=xd": true,
@@ -29,7 +32,8 @@ func TestFilter(t *testing.T) {
 		if odd := strings.Contains("outcome=odd from=yesterday longer=-1h longer=xd larger=1e400 larger=NaN", query) && query != ""; odd != (err != nil) {
 			t.Errorf("%q: error %v", query, err)
 		}
-		if got := f.Passes(&e, start); got != want {
+		p, err := l.Part(Query{Filter: f, Now: start, Limit: 1})
+		if got := p.Found == 1; got != want || err != nil {
 			t.Errorf("%q passes: %v, want %v (%+v)", query, got, want, f)
 		}
 	}

@@ -43,13 +43,16 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 	if err := s.check(); err != nil {
 		return Entry{}, err
 	}
+	if e, ok := c.named(s); ok {
+		return e, nil
+	}
 	l := c.List(ctx)
-	e, ok := s.search(l.Entries)
+	e, ok := s.search(l)
 	if !ok && time.Since(l.At) > missAge {
 		if err := c.findCluster(ctx, s.Namespace, s.Name); err != nil {
 			return Entry{}, fmt.Errorf("look for session %s: %w", s, err)
 		}
-		e, ok = s.search(c.Known().Entries)
+		e, ok = s.search(c.Known())
 	}
 	if !ok {
 		return Entry{}, fmt.Errorf("%w: %s", ErrNoSession, s)
@@ -65,37 +68,52 @@ func (s Selector) check() error {
 	return layout.Session{Namespace: s.Namespace, Cluster: s.Name, Name: name}.Check()
 }
 
-// search finds the newest entry that matches: entries are sorted by start.
-func (s Selector) search(entries []Entry) (Entry, bool) {
-	for _, e := range entries {
-		if s.matches(e) {
-			return e, true
+// named looks up a session of our layout by its name, which is what most requests ask for, without a search.
+func (c *Catalog) named(s Selector) (Entry, bool) {
+	if kind := Kind(s.Kind); kind == RayJob || kind == RayService {
+		return Entry{}, false
+	}
+	ref := layout.Session{Namespace: s.Namespace, Cluster: s.Name, Name: s.Session}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.table.get(ref)
+	return c.entry(ref, known), ok
+}
+
+// search finds the newest session that matches.
+func (s Selector) search(l Listing) (Entry, bool) {
+	if l.list == nil {
+		return Entry{}, false
+	}
+	n, kind := &l.list.names, Kind(s.Kind)
+	owner := codeOf(kinds, kind)
+	for p := range l.list.all() {
+		r := l.list.row(p)
+		c := n.clusters[r.cluster]
+		named := n.texts[c.name] == s.Name
+		if kind == RayJob || kind == RayService {
+			named = r.kind == owner && (named || n.texts[r.owner] == s.Name)
+		}
+		if !named || n.texts[c.namespace] != s.Namespace {
+			continue
+		}
+		if s.Session == Latest || s.Session == Live || s.Session == string(l.list.blocks[p.block].name(int(p.row))) {
+			return l.list.entry(p, time.Now().UnixMicro()), true
 		}
 	}
 	return Entry{}, false
-}
-
-func (s Selector) matches(e Entry) bool {
-	if e.Ref.Namespace != s.Namespace || (s.Session != Latest && s.Session != Live && s.Session != e.Ref.Name) {
-		return false
-	}
-	switch Kind(s.Kind) {
-	case RayJob, RayService:
-		return e.OwnerKind == Kind(s.Kind) && (e.OwnerName == s.Name || e.Ref.Cluster == s.Name)
-	}
-	return e.Ref.Cluster == s.Name
 }
 
 // Growing says whether more of a session may have been stored since the given time.
 func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	marked, ok := c.markers[ref]
+	s, ok := c.table.get(ref)
 	if !ok {
 		return false
 	}
-	e := c.entry(ref, marked)
-	if !e.Described && c.due(ref) {
+	e := c.entry(ref, s)
+	if !e.Described && c.due(ref, s.details) {
 		c.schedule.request(ref)
 	}
 	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lateWrites))

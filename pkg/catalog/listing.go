@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -22,33 +23,47 @@ const (
 	cheapPages = 10
 )
 
-// markers are those listed at a time.
-type markers struct {
-	of    map[layout.Session]time.Time // when each was written
-	pages int                          // requests that it took, about
-}
-
-// listAll lists the markers of both layouts. Other objects are skipped. After an error the result says what it took.
-func (c *Catalog) listAll(ctx context.Context) (markers, error) {
-	c.mu.Lock()
-	known := len(c.markers)
-	c.mu.Unlock()
-	found := markers{of: make(map[layout.Session]time.Time, known)}
+// listAll lists the markers of both layouts, adds the sessions that are not known, and gives those known that have none. Other objects are
+// skipped. pages is about how many requests it took, after an error too.
+func (c *Catalog) listAll(ctx context.Context) (gone []layout.Session, pages int, err error) {
+	hashes := make([]uint64, 0, c.rows()) // of the sessions that have one
 	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
-		if err := c.listMarkers(ctx, prefix, &found); err != nil {
-			return found, err
+		n, err := c.listMarkers(ctx, prefix, func(ref layout.Session, at time.Time) {
+			hashes = append(hashes, c.table.hash(ref))
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !c.table.has(ref) {
+				c.table.put(ref, session{marked: at})
+			}
+		})
+		if pages += 1 + n/pageKeys; err != nil {
+			return nil, pages, err
 		}
 	}
-	return found, nil
+	slices.Sort(hashes)
+	l := c.Known().list
+	for at, b := range l.blocks {
+		for i := range b.rows {
+			ref := l.ref(place{int32(at), int32(i)})
+			if _, ok := slices.BinarySearch(hashes, c.table.hash(ref)); !ok {
+				gone = append(gone, ref)
+			}
+		}
+	}
+	return gone, pages, nil
 }
 
-// listMarkers adds the markers whose keys start with prefix.
-func (c *Catalog) listMarkers(ctx context.Context, prefix string, found *markers) error {
-	n := 0
-	defer func() { found.pages += 1 + n/pageKeys }()
+func (c *Catalog) rows() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.rows
+}
+
+// listMarkers gives the sessions whose markers' keys start with prefix, and when each was written. n counts the listed objects.
+func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(layout.Session, time.Time)) (n int, err error) {
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			return fmt.Errorf("list the session markers: %w", err)
+			return n, fmt.Errorf("list the session markers: %w", err)
 		}
 		n++
 		ref, err := layout.ParseMarker(c.opts.Root, o.Key)
@@ -56,9 +71,9 @@ func (c *Catalog) listMarkers(ctx context.Context, prefix string, found *markers
 			c.opts.Log.WithError(err).Debug("skipped an object that is not a session marker")
 			continue
 		}
-		found.of[ref] = o.ModTime
+		found(ref, o.ModTime)
 	}
-	return nil
+	return n, nil
 }
 
 // listRecent lists the time-ordered markers of sessions that began after a moment.
@@ -92,13 +107,13 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	if cheap {
 		return c.refresh(ctx, true)
 	}
-	var found markers
-	found.of = make(map[layout.Session]time.Time)
-	if err := c.listMarkers(ctx, layout.ClusterMarkers(c.opts.Root, namespace, cluster), &found); err != nil {
+	found := make(map[layout.Session]time.Time)
+	_, err := c.listMarkers(ctx, layout.ClusterMarkers(c.opts.Root, namespace, cluster), func(ref layout.Session, at time.Time) { found[ref] = at })
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.add(found.of)
+	c.add(found)
 	c.mu.Unlock()
 	return c.refresh(ctx, false)
 }
@@ -106,8 +121,8 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 // add takes markers that were found between two listings of all; c.mu must be held.
 func (c *Catalog) add(found map[layout.Session]time.Time) {
 	for ref, at := range found {
-		if _, known := c.markers[ref]; !known {
-			c.markers[ref], c.entries = at, nil // whoever waited for the listing finds it
+		if !c.table.has(ref) {
+			c.table.put(ref, session{marked: at})
 		}
 		c.recent[ref] = time.Now()
 	}

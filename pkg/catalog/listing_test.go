@@ -84,7 +84,7 @@ func TestNewSessionAmongMany(t *testing.T) {
 		marked, unmarked, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("kuberay", "session_x"), v16("asked", "session_y")
 		store.put(layout.MarkerKey(root, marked), layout.RecentKey(root, marked, now), layout.MarkerKey(root, unmarked), layout.MarkerKey(root, asked))
 		has := func(ref layout.Session) bool {
-			return slices.ContainsFunc(c.Known().Entries, func(e Entry) bool { return e.Ref == ref })
+			return slices.ContainsFunc(entriesOf(c.Known()), func(e Entry) bool { return e.Ref == ref })
 		}
 		time.Sleep(35 * time.Second)
 		if !has(marked) || has(unmarked) {
@@ -142,48 +142,43 @@ func TestFullListingFails(t *testing.T) {
 		store.put(layout.RecentKey(root, ref, now))
 		time.Sleep(time.Minute)
 		l := c.Known()
-		if l.Err == nil || len(l.Entries) != 3001 || !slices.ContainsFunc(l.Entries, func(e Entry) bool { return e.Ref == ref }) {
-			t.Errorf("%d sessions, error %v", len(l.Entries), l.Err)
+		if l.Err == nil || len(entriesOf(l)) != 3001 || !slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == ref }) {
+			t.Errorf("%d sessions, error %v", len(entriesOf(l)), l.Err)
 		}
 		store.mu.Lock()
 		store.down = false
 		store.mu.Unlock()
 		store.put(layout.MarkerKey(root, ref))
 		time.Sleep(20 * time.Minute)
-		if l := c.Known(); l.Err != nil || len(l.Entries) != 3001 {
-			t.Errorf("%d sessions, error %v", len(l.Entries), l.Err)
+		if l := c.Known(); l.Err != nil || len(entriesOf(l)) != 3001 {
+			t.Errorf("%d sessions, error %v", len(entriesOf(l)), l.Err)
 		}
 	})
 }
 
-// TestSlowSorting: however long computing the list took, what was listed or described while somebody waited for it is in the list.
-func TestSlowSorting(t *testing.T) {
+// TestListedMeanwhile: what was listed or described while somebody waited for it is in the list, however lately somebody asked for the list.
+func TestListedMeanwhile(t *testing.T) {
 	store := &markerStore{}
-	c := New(Options{Store: store, Root: "log", Log: quiet(), Registerer: prometheus.NewRegistry()})
-	slow := func() {
-		_ = c.Known()
-		c.mu.Lock()
-		c.sorting, c.sortedAt = time.Hour, time.Now()
-		c.mu.Unlock()
-	}
+	c := New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
 	put := func(i int) layout.Session {
-		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", i)}
-		store.put(layout.MarkerKey("log", ref))
+		ref := v16("lab", fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", i))
+		store.put(layout.MarkerKey(root, ref))
 		return ref
 	}
-	slow()
+	count := func() int { return len(entriesOf(c.Known())) }
+	if n := count(); n != 0 {
+		t.Fatalf("%d sessions at first", n)
+	}
 	put(1)
-	if err := c.Refresh(t.Context()); err != nil || len(c.Known().Entries) != 1 {
-		t.Errorf("after a listing of all: %v, %v", c.Known().Entries, err)
+	if err := c.Refresh(t.Context()); err != nil || count() != 1 {
+		t.Errorf("after a listing of all: %d, %v", count(), err)
 	}
-	slow()
-	store.put(layout.RecentKey("log", put(2), time.Now()))
-	if err := c.refresh(t.Context(), false); err != nil || len(c.Known().Entries) != 2 {
-		t.Errorf("after a listing of recent sessions: %v, %v", c.Known().Entries, err)
+	store.put(layout.RecentKey(root, put(2), time.Now()))
+	if err := c.refresh(t.Context(), false); err != nil || count() != 2 {
+		t.Errorf("after a listing of recent sessions: %d, %v", count(), err)
 	}
-	slow()
 	c.describeAll(t.Context())
-	for _, e := range c.Known().Entries {
+	for _, e := range entriesOf(c.Known()) {
 		if !e.Described {
 			t.Errorf("after describing all, %s is not described", e.Ref)
 		}

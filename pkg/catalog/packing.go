@@ -27,9 +27,9 @@ const (
 
 // packing is what the catalog knows of packs; c.mu guards it.
 type packing struct {
-	read     map[string]bool // keys of packs that were read, or cannot be
-	denied   bool            // packs must not be written
-	unpacked int             // details whose facts wait
+	read     map[string]bool                 // keys of packs that were read, or cannot be
+	denied   bool                            // packs must not be written
+	unpacked map[layout.Session]*packs.Facts // that wait
 	gone     map[time.Time]map[layout.Session]bool
 	wake     chan struct{} // has a token when many wait
 }
@@ -86,7 +86,7 @@ func (c *Catalog) readPacks(ctx context.Context) ([]packs.Pack, error) {
 				for i := range rows {
 					c.adopt(&rows[i])
 				}
-				c.stale = true
+				c.table.settle()
 			case errors.Is(err, packs.ErrDamaged):
 				c.opts.Log.WithError(err).Warn("passed over a pack of sessions; they are described again")
 			case !errors.Is(err, os.ErrNotExist):
@@ -101,22 +101,20 @@ func (c *Catalog) readPacks(ctx context.Context) ([]packs.Pack, error) {
 
 // adopt takes a row of a pack, unless more is known; c.mu must be held.
 func (c *Catalog) adopt(f *packs.Facts) {
-	d := c.details[f.Ref]
-	if d != nil && !f.Seen.After(d.readAt) {
+	s, ok := c.table.get(f.Ref)
+	if s.details != nil && !f.Seen.After(s.details.readAt) {
 		return
 	}
-	if _, ok := c.markers[f.Ref]; !ok {
+	if !ok {
 		if c.fullAt.After(f.Seen) {
 			return // its marker was removed since
 		}
-		c.markers[f.Ref] = f.LastWrite
+		s.marked = f.LastWrite
 	}
-	if d != nil && d.unpacked != nil {
-		c.packed.unpacked--
-	}
-	d = &details{}
-	d.take(f)
-	c.details[f.Ref] = d
+	delete(c.packed.unpacked, f.Ref)
+	s.details = &details{}
+	s.details.take(f)
+	c.table.put(f.Ref, s)
 }
 
 // Pack reads the packs that others wrote since, packs the facts that wait, and joins the packs of days that have many or tell of sessions that
@@ -175,14 +173,9 @@ func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	days := make(map[time.Time][]*packs.Facts)
-	if c.packed.unpacked == 0 {
-		return days
-	}
-	for ref, d := range c.details {
-		if d.unpacked != nil {
-			day := layout.PackDay(ref)
-			days[day] = append(days[day], d.unpacked)
-		}
+	for ref, f := range c.packed.unpacked {
+		day := layout.PackDay(ref)
+		days[day] = append(days[day], f)
 	}
 	return days
 }
@@ -192,9 +185,8 @@ func (c *Catalog) settle(all []*packs.Facts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range all {
-		if d := c.details[f.Ref]; d != nil && d.unpacked == f {
-			d.unpacked = nil
-			c.packed.unpacked--
+		if c.packed.unpacked[f.Ref] == f {
+			delete(c.packed.unpacked, f.Ref)
 		}
 	}
 }
@@ -209,8 +201,6 @@ func (c *Catalog) deny(err error) {
 	c.opts.Log.WithError(err).Warn("what is known of ended sessions may not be packed in the store; each start of the server describes all sessions again")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.packed.denied, c.packed.unpacked = true, 0
-	for _, d := range c.details {
-		d.unpacked = nil
-	}
+	c.packed.denied = true
+	clear(c.packed.unpacked)
 }

@@ -124,13 +124,13 @@ func TestRestartReadsPacks(t *testing.T) {
 	}
 	age(t, dir, time.Hour)
 	c, _ := server(store)
-	before := fresh(t, c).Entries
+	before := entriesOf(fresh(t, c))
 	if err := c.Pack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	again, looked := server(store)
 	again.begin(t.Context())
-	after := again.List(t.Context()).Entries
+	after := entriesOf(again.List(t.Context()))
 	if len(after) != 3 || len(before) != 3 {
 		t.Fatalf("%d sessions, %d before", len(after), len(before))
 	}
@@ -203,8 +203,8 @@ func TestPacksAreDerived(t *testing.T) {
 			if err := again.Pack(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if len(l.Entries) != 5 || !l.Entries[4].Described || l.Entries[4].Nodes != 2 || len(packed(t, store)) != 5 {
-				t.Errorf("%d sessions, %d packed; the last is %+v", len(l.Entries), len(packed(t, store)), l.Entries[len(l.Entries)-1])
+			if len(entriesOf(l)) != 5 || !entriesOf(l)[4].Described || entriesOf(l)[4].Nodes != 2 || len(packed(t, store)) != 5 {
+				t.Errorf("%d sessions, %d packed; the last is %+v", len(entriesOf(l)), len(packed(t, store)), entriesOf(l)[len(entriesOf(l))-1])
 			}
 		})
 	}
@@ -222,8 +222,8 @@ func TestRemovedSessionsLeavePacks(t *testing.T) {
 	if err := store.Delete(t.Context(), layout.MarkerKey(root, gone)); err != nil {
 		t.Fatal(err)
 	}
-	if l := fresh(t, c); len(l.Entries) != 1 {
-		t.Errorf("%d sessions", len(l.Entries))
+	if l := fresh(t, c); len(entriesOf(l)) != 1 {
+		t.Errorf("%d sessions", len(entriesOf(l)))
 	}
 	if err := c.Pack(t.Context()); err != nil {
 		t.Fatal(err)
@@ -232,8 +232,8 @@ func TestRemovedSessionsLeavePacks(t *testing.T) {
 	if _, ok := rows[stays]; !ok || len(rows) != 1 {
 		t.Errorf("packed are %v", rows)
 	}
-	if l := c.Known(); len(l.Entries) != 1 {
-		t.Errorf("%d sessions after packing", len(l.Entries))
+	if l := c.Known(); len(entriesOf(l)) != 1 {
+		t.Errorf("%d sessions after packing", len(entriesOf(l)))
 	}
 }
 
@@ -249,7 +249,7 @@ func TestReadOnlyStoreHasNoPacks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l := c.Known(); len(l.Entries) != 1 || !c.packed.denied || c.packed.unpacked != 0 {
+	if l := c.Known(); len(entriesOf(l)) != 1 || !c.packed.denied || len(c.packed.unpacked) != 0 {
 		t.Errorf("%+v, %+v", l, c.packed)
 	}
 	if _, err := os.Stat(dir + "/" + layout.PacksPrefix(root)); err == nil {
@@ -269,15 +269,15 @@ func TestOutcomeLearnedLater(t *testing.T) {
 	}
 	c.opts.Ending = func(context.Context, Entry) (Ending, bool) { return Ending{Outcome: "succeeded"}, true }
 	c.Again(ref)
-	if l := fresh(t, c); l.Entries[0].Outcome != "succeeded" {
-		t.Errorf("%+v", l.Entries[0])
+	if l := fresh(t, c); entriesOf(l)[0].Outcome != "succeeded" {
+		t.Errorf("%+v", entriesOf(l)[0])
 	}
 	if err := c.Pack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	again, _ := server(store)
 	again.begin(t.Context())
-	if e := again.Known().Entries[0]; e.Outcome != "succeeded" {
+	if e := entriesOf(again.Known())[0]; e.Outcome != "succeeded" {
 		t.Errorf("after a restart %+v", e)
 	}
 }

@@ -1,9 +1,11 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,6 +18,9 @@ const maxReads = 8
 // quietLooks is how many ended sessions are described again after each listing, because compaction may have changed their sizes. However
 // many there are, that is at most 5,760 a day.
 const quietLooks = 2
+
+// maxPlanned is how many sessions of each kind are planned at a time.
+const maxPlanned = 10_000
 
 // maxRequested is the maximum number of requested sessions that are described before the others.
 const maxRequested = 64
@@ -79,33 +84,54 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 	defer c.mu.Unlock()
 	s := &c.schedule
 	if len(s.requested)+len(s.fresh)+len(s.again) == 0 {
-		var quiet []layout.Session
-		for _, e := range c.sorted() {
-			switch {
-			case s.reading[e.Ref] || !c.due(e.Ref):
-			case e.Described && c.isQuiet(c.details[e.Ref]):
-				quiet = append(quiet, e.Ref)
-			case e.Described:
-				s.again = append(s.again, e.Ref)
-			default:
-				s.fresh = append(s.fresh, e.Ref)
-			}
-		}
-		oldest := func(a, b layout.Session) int { return c.details[a].readAt.Compare(c.details[b].readAt) }
-		slices.SortStableFunc(quiet, oldest)
-		quiet = quiet[:min(len(quiet), s.quiet)]
-		s.quiet -= len(quiet)
-		s.again = append(s.again, quiet...)
-		slices.SortStableFunc(s.again, oldest)
+		c.plan()
 	}
 	for {
 		ref, ok := s.next()
 		if !ok {
 			return ref, false
 		}
-		if _, stored := c.markers[ref]; stored && !s.reading[ref] && c.due(ref) {
+		if known, stored := c.table.get(ref); stored && !s.reading[ref] && c.due(ref, known.details) {
 			s.reading[ref] = true
 			return ref, true
+		}
+	}
+}
+
+// plan finds what is due; c.mu must be held.
+func (c *Catalog) plan() {
+	s := &c.schedule
+	l := c.table.list(c.opts.Quiet)
+	now := time.Now()
+	oldest := func(a, b place) int { return cmp.Compare(l.row(a).readAt, l.row(b).readAt) }
+	quiet := top[place]{most: s.quiet, compare: oldest}
+	var again []place
+	for p := range l.all() {
+		r := l.row(p)
+		switch age := now.Sub(moment64(r.readAt)); {
+		case !r.described:
+			if ref := l.ref(p); len(s.fresh) < maxPlanned && !s.reading[ref] && c.due(ref, nil) {
+				s.fresh = append(s.fresh, ref)
+			}
+		case r.readAt-r.lastWrite <= c.opts.Quiet.Microseconds():
+			if age > c.opts.Interval-time.Second && len(again) < maxPlanned {
+				again = append(again, p)
+			}
+		case age > quietInterval && s.quiet > 0:
+			quiet.add(p)
+		}
+	}
+	chosen := quiet.sorted()
+	s.quiet -= len(chosen)
+	again = append(again, chosen...)
+	slices.SortStableFunc(again, oldest)
+	for _, p := range again {
+		s.again = append(s.again, l.ref(p)) // those that are not due, or are being read, are passed over
+	}
+	for ref := range c.again {
+		if s.quiet > 0 {
+			s.quiet--
+			s.again = append(s.again, ref)
 		}
 	}
 }
@@ -140,35 +166,35 @@ func (c *Catalog) keepDescribing(ctx context.Context) {
 	}
 }
 
-// Look lists the markers and reads the details of every session once. It is for commands; servers use Start. A session whose details cannot
-// be read is not Described. The error says why the store could not be listed.
-func (c *Catalog) Look(ctx context.Context) ([]Entry, error) {
+// Look lists the markers and reads the details of every session once; of those that Packs tell of, what they tell. It is for commands; servers use
+// Start. A session whose details cannot be read is not Described. The error says why the store could not be listed.
+func (c *Catalog) Look(ctx context.Context) (Listing, error) {
+	c.packed.denied = true // nothing is packed
 	if err := c.Refresh(ctx); err != nil {
-		return nil, err
+		return Listing{}, err
 	}
+	c.begin(ctx)
 	c.describeAll(ctx)
-	return c.Known().Entries, ctx.Err()
+	return c.Known(), ctx.Err()
 }
 
-// describeAll reads the details of all due sessions, the newest first.
+// describeAll reads the details of all sessions that are not known, grow, or of which more is known, the newest first.
 func (c *Catalog) describeAll(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(maxReads)
-	for _, e := range c.Known().Entries {
+	l := c.Known().list
+	for p := range l.all() {
+		ref := l.ref(p)
 		c.mu.Lock()
-		due := c.due(e.Ref)
+		s, _ := c.table.get(ref)
+		due := c.due(ref, s.details) && (s.details == nil || c.again[ref] || !c.isQuiet(s.details))
 		c.mu.Unlock()
 		if due && ctx.Err() == nil {
 			g.Go(func() error {
-				c.describe(ctx, e.Ref)
+				c.describe(ctx, ref)
 				return nil
 			})
 		}
 	}
 	_ = g.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stale {
-		c.entries = nil // whoever waited for the details sees them
-	}
 }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -34,9 +35,9 @@ func Select(entries []Entry, names []string) ([]Entry, error) {
 
 // Earlier returns the sessions that began before another one, of its cluster and of clusters that the same RayJob or RayService made. entries
 // and the result are sorted, newest first.
-func Earlier(entries []Entry, than Entry) []Entry {
+func Earlier(entries iter.Seq[Entry], than Entry) []Entry {
 	var found []Entry
-	for _, e := range entries {
+	for e := range entries {
 		owned := e.OwnerKind == than.OwnerKind && e.OwnerName == than.OwnerName && than.OwnerName != "" && than.OwnerKind != RayCluster
 		if e.Ref.Namespace == than.Ref.Namespace && (e.Ref.Cluster == than.Ref.Cluster || owned) && e.Start.Before(than.Start) && e.Ref.Name != Live {
 			found = append(found, e)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if listed := c.Known().Entries; len(listed) != len(variants) {
+	if listed := slices.Collect(c.Known().All()); len(listed) != len(variants) {
 		t.Errorf("%d sessions are listed, want %d", len(listed), len(variants))
 	}
 	for name, v := range variants {

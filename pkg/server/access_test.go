@@ -135,7 +135,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 	})
 	server = f.Config.Handler.(*Server)
 	f.waitDescribed(t)
-	server.opts.Outcomes.Read(t.Context(), f.catalog.Known().Entries) // a busy machine reads them later than a page waits
+	server.opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Known().All())) // a busy machine reads them later than a page waits
 	return f, server
 }
 

@@ -54,7 +54,7 @@ func (s *Server) clusters(w http.ResponseWriter, r *request) error {
 		return l.Err
 	}
 	now := time.Now()
-	entries, next, err := page(l.Entries, r.URL.Query(), now)
+	entries, next, err := page(l.Listing, r.URL.Query(), now)
 	if err != nil {
 		return problem.BadRequest(err)
 	}
@@ -81,7 +81,7 @@ func (s *Server) clusters(w http.ResponseWriter, r *request) error {
 // clusterWithoutSession answers an address that ends before its session's name: people get to the list of the cluster's sessions.
 func (s *Server) clusterWithoutSession(w http.ResponseWriter, r *request) error {
 	if wantsPage(r.Request) {
-		browser.Redirect(w, http.StatusFound, base(r.Request)+"homepage?q="+url.QueryEscape(r.params[paramNamespace]+" "+r.params[paramCluster]))
+		browser.Redirect(w, http.StatusFound, base(r.Request)+"homepage?"+url.Values{"namespace": {r.params[paramNamespace]}, "cluster": {r.params[paramCluster]}}.Encode())
 		return nil
 	}
 	return &problem.Problem{

@@ -1,56 +1,43 @@
 package server
 
 import (
-	"net/url"
-	"slices"
+	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
-	"time"
-
-	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
+// TestPagesOfClusters: /clusters comes in parts that are the whole, and says what is wrong with its parameters.
 func TestPagesOfClusters(t *testing.T) {
-	all := entries(60)
-	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	all[30].Start = all[29].Start // two that began at once
-	if part, next, err := page(all, nil, now); len(part) != 60 || next != "" || err != nil {
-		t.Errorf("without parameters: %d, %q, %v", len(part), next, err)
+	f := start(t, nil)
+	f.waitDescribed(t)
+	sessions := func(query string) (all []string, link string) {
+		got := f.ask(t, http.MethodGet, "/clusters"+query)
+		var rows []struct{ Session string }
+		if err := json.Unmarshal([]byte(got.body), &rows); err != nil || got.status != http.StatusOK {
+			t.Fatalf("%s: %d, %v: %s", query, got.status, err, got.body)
+		}
+		for _, r := range rows {
+			all = append(all, r.Session)
+		}
+		return all, got.header.Get("Link")
 	}
-	for _, query := range []string{"limit=7", "limit=7&state=ended", "limit=1000", "limit=7&q=nightly", "limit=60"} {
-		v, _ := url.ParseQuery(query)
-		f, _ := catalog.ParseFilter(v)
-		var want, got []string
-		for i := range all {
-			if f.Passes(&all[i], now) {
-				want = append(want, all[i].Ref.Name)
-			}
-		}
-		list := slices.Clone(all)
-		for n := 0; ; n++ {
-			part, next, err := page(list, v, now)
-			if err != nil || len(part) > 60 || n > 60 {
-				t.Fatal(err)
-			}
-			for _, e := range part {
-				got = append(got, e.Ref.Name)
-			}
-			if next == "" {
-				break
-			}
-			if v, err = url.ParseQuery(next[1:]); err != nil {
-				t.Fatal(err)
-			}
-			// A session begins while somebody pages.
-			list = slices.Insert(list, 0, catalog.Entry{Start: now})
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %d sessions %v, want %d", query, len(got), got, len(want))
-		}
+	all, link := sessions("")
+	if len(all) != 2 || link != "" {
+		t.Fatalf("%v, %s", all, link)
+	}
+	first, link := sessions("?limit=1")
+	next, _, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+	second, end := sessions(next)
+	if len(first) != 1 || len(second) != 1 || first[0] != all[0] || second[0] != all[1] || end != "" {
+		t.Errorf("parts %v and %v of %v, at last %q", first, second, all, end)
+	}
+	if none, _ := sessions("?q=nothing"); none == nil && len(none) != 0 {
+		t.Errorf("%v", none)
 	}
 	for _, query := range []string{"limit=0", "from=yesterday", "limit=x", "limit=-1", "continue=!", "continue=AAAA"} {
-		v, _ := url.ParseQuery(query)
-		if _, _, err := page(all, v, now); err == nil {
-			t.Errorf("%s is no error", query)
+		if got := f.ask(t, http.MethodGet, "/clusters?"+query); got.status != http.StatusBadRequest {
+			t.Errorf("%s: %d", query, got.status)
 		}
 	}
 }

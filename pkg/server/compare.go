@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/emicklei/go-restful/v3"
 
@@ -106,7 +107,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string) (named *catalog.Entry, earlier []catalog.Entry, err error) {
 	if with == "" {
 		l := s.sessions.list(ctx)
-		return nil, catalog.Earlier(l.Entries, of), l.Err
+		return nil, catalog.Earlier(l.Matching(catalog.Filter{Namespace: of.Ref.Namespace, To: of.Start}, time.Now()), of), l.Err
 	}
 	selector := catalog.Selector{Namespace: of.Ref.Namespace, Name: of.Ref.Cluster, Session: with}
 	if parts := strings.Split(with, "/"); len(parts) == 3 {

@@ -210,7 +210,7 @@ func cookies(namespace, cluster, session string) string {
 func (f *fixture) waitDescribed(t *testing.T) {
 	t.Helper()
 	for {
-		entries := f.catalog.List(t.Context()).Entries
+		entries := slices.Collect(f.catalog.List(t.Context()).All())
 		if len(entries) > 0 && !slices.ContainsFunc(entries, func(e catalog.Entry) bool { return !e.Described }) {
 			return
 		}

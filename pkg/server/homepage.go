@@ -21,7 +21,8 @@ const outcomesWait = 300 * time.Millisecond
 
 // homepage is the list of clusters and sessions.
 func (s *Server) homepage(w http.ResponseWriter, r *request) error {
-	q := parseListQuery(r.URL.Query())
+	now := time.Now()
+	q := parseListQuery(r.URL.Query(), now)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := s.sessions.list(ctx)
@@ -41,21 +42,21 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	if l.LiveErr != nil {
 		page.LiveTrouble = problem.Sentence(l.LiveErr)
 	}
-	now := time.Now()
-	page.Count(l.Entries)
-	found := q.filter(l.Entries, now)
-	q.order(found, now)
-	page.Found = len(found)
+	part, err := l.Part(q.Query)
+	if err != nil {
+		return err
+	}
+	page.Totals, page.Found, page.Pager = l.Totals(now), part.Found, q.pager(&part)
 	page.Versions = s.frontends.Versions()
 	page.DashboardDir = s.opts.DashboardDir
 	loads := s.opts.Sessions.Loads()
-	rows, pager := q.page(found)
-	page.Pager = pager
-	s.readOutcomes(r.Context(), rows)
-	first := firstStarts(l.Entries)
-	for _, e := range rows {
+	s.readOutcomes(r.Context(), part.Entries)
+	for _, g := range part.Groups {
+		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g)})
+	}
+	for _, e := range part.Entries {
 		row := s.row(e, now, loads)
-		row.Comparable = s.opts.Dashboard != nil && e.Ref.Name != catalog.Live && first[clusterOfRef(e.Ref)].Before(e.Start)
+		row.Comparable = s.opts.Dashboard != nil && e.Ref.Name != catalog.Live && e.HasEarlier
 		page.Rows = append(page.Rows, row)
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -88,16 +89,4 @@ func (s *Server) row(e catalog.Entry, now time.Time, loads map[layout.Session]se
 		}
 	}
 	return row
-}
-
-// clusterOfRef names a session's cluster.
-func clusterOfRef(ref layout.Session) [2]string { return [2]string{ref.Namespace, ref.Cluster} }
-
-// firstStarts gives when each cluster's first session began. entries are sorted, newest first.
-func firstStarts(entries []catalog.Entry) map[[2]string]time.Time {
-	first := make(map[[2]string]time.Time)
-	for _, e := range entries {
-		first[clusterOfRef(e.Ref)] = e.Start
-	}
-	return first
 }

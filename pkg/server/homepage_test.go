@@ -2,9 +2,11 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,88 +16,44 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// entries are n sessions, newest first; every third runs, every fifth is a RayJob's.
-func entries(n int) []catalog.Entry {
-	list := make([]catalog.Entry, n)
-	for i := range list {
-		e := &list[i]
-		e.Ref = layout.Session{Namespace: "default", Cluster: fmt.Sprintf("c%02d", (i*7)%n), Name: fmt.Sprintf("session_%d", i)}
-		e.Start = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).Add(-time.Duration(i) * time.Hour)
-		e.End = e.Start.Add(time.Duration((i*5)%n) * time.Minute)
-		e.Running = i%3 == 0
-		e.OwnerKind, e.OwnerName = catalog.RayCluster, e.Ref.Cluster
-		if i%5 == 0 {
-			e.OwnerKind, e.OwnerName = catalog.RayJob, "nightly"
-		}
-		e.RayVersion = fmt.Sprintf("2.%d.0", 9+i%3)
-		e.Bytes = int64((i * 11) % n)
-	}
-	return list
-}
-
 func TestListQuery(t *testing.T) {
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	for _, tc := range []struct {
-		query       string
-		count       int
-		first       string // session of the first row
-		from, to    int
-		page, pages int
-	}{
-		{query: "", count: 60, first: "session_0", from: 1, to: 25, page: 1, pages: 3},
-		{query: "page=3", count: 60, first: "session_50", from: 51, to: 60, page: 3, pages: 3},
-		{query: "page=99&size=50", count: 60, first: "session_50", from: 51, to: 60, page: 2, pages: 2},
-		{query: "page=-1&size=7&sort=nonsense&state=odd&kind=Pod", count: 60, first: "session_0", from: 1, to: 25, page: 1, pages: 3},
-		{query: "sort=start", count: 60, first: "session_59", from: 1, to: 25, page: 1, pages: 3},
-		{query: "sort=cluster", count: 60, first: "session_0", from: 1, to: 25, page: 1, pages: 3},
-		{query: "sort=-size", count: 60, first: "session_49", from: 1, to: 25, page: 1, pages: 3},
-		{query: "sort=-version", count: 60, first: "session_2", from: 1, to: 25, page: 1, pages: 3},
-		{query: "sort=duration&state=ended", count: 40, first: "session_1", from: 1, to: 25, page: 1, pages: 2},
-		{query: "state=running", count: 20, first: "session_0", from: 1, to: 20, page: 1, pages: 1},
-		{query: "kind=rayjob&state=running", count: 4, first: "session_0", from: 1, to: 4, page: 1, pages: 1},
-		{query: "q=NIGHTLY+2.11", count: 4, first: "session_5", from: 1, to: 4, page: 1, pages: 1},
-		{query: "q=%3Cscript%3E", count: 0, from: 1, to: 0, page: 1, pages: 1},
+	for query, want := range map[string]catalog.Query{
+		"":                      {Sort: "start", Descending: true, Limit: 25},
+		"page=3&sort=size":      {Sort: "size", Limit: 25, From: 50},
+		"page=99&size=50":       {Sort: "start", Descending: true, Limit: 50, From: 98 * 50},
+		"page=-1&size=7":        {Sort: "start", Descending: true, Limit: 25},
+		"sort=nonsense&group=x": {Sort: "start", Descending: true, Limit: 25},
+		"sort=-sessions":        {Sort: "start", Descending: true, Limit: 25},
+		"sort=-sessions&group=owner&page=9999999999999": {Sort: "sessions", Descending: true, Group: "owner", Limit: 25, From: (maxPage - 1) * 25},
+		"page=9999999999999999999999":                   {Sort: "start", Descending: true, Limit: 25},
 	} {
-		v, err := url.ParseQuery(tc.query)
+		v, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := parseListQuery(v)
-		found := q.filter(entries(60), now)
-		q.order(found, now)
-		rows, pager := q.page(found)
-		first := ""
-		if len(rows) > 0 {
-			first = rows[0].Ref.Name
+		want.Now, want.Words = now, []string{}
+		if strings.Contains(query, "page=9999999999999999999999") {
+			want.From = 0
 		}
-		if len(found) != tc.count || first != tc.first || pager.From != tc.from || pager.To != tc.to || pager.Page != tc.page || pager.Pages != tc.pages {
-			t.Errorf("%q: %d found, first %s, %+v", tc.query, len(found), first, pager)
+		if got := parseListQuery(v, now).Query; !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, want %+v", query, got, want)
 		}
 	}
 }
 
 func TestEverySortLinkIsUnderstood(t *testing.T) {
-	q := parseListQuery(nil)
-	for _, column := range q.view().Columns() {
-		v, err := url.ParseQuery(strings.TrimPrefix(column.Link, "?"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		again := parseListQuery(v)
-		if again.Sort != column.Name {
-			t.Errorf("the head of %s sorts by %s", column.Name, again.Sort)
-		}
-	}
-}
-
-func TestSearchKeepsTheList(t *testing.T) {
-	all := entries(10)
-	before := slices.Clone(all)
-	q := parseListQuery(url.Values{"sort": {"-size"}})
-	q.order(q.filter(all, time.Now()), time.Now())
-	for i := range all {
-		if all[i].Ref != before[i].Ref {
-			t.Fatal("the shared list was sorted")
+	for _, group := range []string{"", "cluster", "owner"} {
+		q := parseListQuery(url.Values{"group": {group}}, time.Now())
+		for _, column := range q.view().Columns() {
+			v, err := url.ParseQuery(strings.TrimPrefix(column.Link, "?"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := parseListQuery(v, time.Now())
+			if again.Sort != column.Name || again.Group != group {
+				t.Errorf("the head of %s, by %q, sorts by %s, by %q", column.Name, group, again.Sort, again.Group)
+			}
 		}
 	}
 }
@@ -123,6 +81,25 @@ func TestHomepageShowsSessions(t *testing.T) {
 	}
 	if got := f.ask(t, http.MethodGet, "/homepage/assets/nope"); got.status != 404 {
 		t.Errorf("an asset that is not there: %d", got.status)
+	}
+}
+
+// TestListByGroups: the list has a row for each cluster or owner, with a link to its sessions, which keeps what else is asked for.
+func TestListByGroups(t *testing.T) {
+	f := start(t, nil)
+	f.waitDescribed(t)
+	link := regexp.MustCompile(`<a class="name" href="(\?[^"]*)">`)
+	for group, want := range map[string]string{"cluster": "cluster=lab", "owner": "owner=nightly"} {
+		got := f.ask(t, http.MethodGet, "/homepage?size=50&group="+group, asBrowser)
+		found := link.FindAllStringSubmatch(got.body, -1)
+		i := slices.IndexFunc(found, func(m []string) bool { return strings.Contains(m[1], want) })
+		if i < 0 || !strings.Contains(got.body, `<option value="`+group+`" selected`) {
+			t.Fatalf("by %s: %v\n%s", group, found, got.body)
+		}
+		of := f.ask(t, http.MethodGet, "/homepage"+html.UnescapeString(found[i][1]), asBrowser)
+		if !strings.Contains(of.body, name) || !strings.Contains(of.body, "size=50") && !strings.Contains(of.body, "<option selected>50") || strings.Contains(of.body, "selected>Cluster") {
+			t.Errorf("the link %s leads to\n%s", found[i][1], of.body)
+		}
 	}
 }
 

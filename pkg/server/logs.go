@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/emicklei/go-restful/v3"
 
@@ -51,8 +52,8 @@ func (s *Server) searchCluster(w http.ResponseWriter, r *request) error {
 		return of.Err
 	}
 	var entries []catalog.Entry
-	for _, e := range of.Entries {
-		if e.Ref.Namespace == r.params[paramNamespace] && e.Ref.Cluster == r.params[paramCluster] && e.Ref.Name != catalog.Live {
+	for e := range of.Matching(catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]}, time.Now()) {
+		if e.Ref.Name != catalog.Live {
 			entries = append(entries, e)
 		}
 	}

@@ -51,8 +51,8 @@ func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
 		return of.Err
 	}
 	scope := promapi.Scope{Until: time.Now()}
-	for _, e := range of.Entries {
-		if e.Ref.Namespace == r.params[paramNamespace] && e.Ref.Cluster == r.params[paramCluster] && e.Ref.Name != catalog.Live {
+	for e := range of.Matching(catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]}, scope.Until) {
+		if e.Ref.Name != catalog.Live {
 			scope.Sessions = append(scope.Sessions, s.metricsOf(e))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/access"
@@ -39,15 +38,19 @@ func (v visible) list(ctx context.Context) listing {
 	defer cancel()
 	running := v.live.List(soon)
 	l.LiveErr = running.Err
-	l.Entries = withRunning(l.Entries, running.Clusters)
+	live := make([]catalog.Entry, len(running.Clusters))
+	for i, c := range running.Clusters {
+		live[i] = liveEntry(c)
+	}
+	l.Listing = v.catalog.WithRunning(l.Listing, live)
 	if !v.access.Enabled() {
 		return l
 	}
-	allowed, err := v.access.Filter(ctx, namespaces(l.Entries))
+	allowed, err := v.access.Filter(ctx, l.Namespaces())
 	if err != nil {
 		return listing{Listing: catalog.Listing{Err: err}}
 	}
-	l.Entries = slices.DeleteFunc(slices.Clone(l.Entries), func(e catalog.Entry) bool { return !allowed[e.Ref.Namespace] })
+	l.Listing = l.Within(allowed)
 	return l
 }
 
@@ -81,40 +84,6 @@ func (v visible) running(ctx context.Context, sel catalog.Selector) (kube.Cluste
 	}
 	c, ok := v.live.Reachable(sel.Namespace, catalog.Kind(sel.Kind), sel.Name)
 	return c, ok, nil
-}
-
-func namespaces(entries []catalog.Entry) []string {
-	seen := make(map[string]bool)
-	var out []string
-	for _, e := range entries {
-		if !seen[e.Ref.Namespace] {
-			seen[e.Ref.Namespace] = true
-			out = append(out, e.Ref.Namespace)
-		}
-	}
-	return out
-}
-
-// withRunning adds an entry for each running cluster that has no running session among the entries, which it does not change.
-func withRunning(entries []catalog.Entry, clusters []kube.Cluster) []catalog.Entry {
-	if len(clusters) == 0 {
-		return entries
-	}
-	type key struct{ namespace, name string }
-	stored := make(map[key]bool)
-	for _, e := range entries {
-		if e.Running {
-			stored[key{e.Ref.Namespace, e.Ref.Cluster}] = true
-		}
-	}
-	out := slices.Clone(entries)
-	for _, c := range clusters {
-		if !stored[key{c.Namespace, c.Name}] {
-			out = append(out, liveEntry(c))
-		}
-	}
-	slices.SortStableFunc(out, func(a, b catalog.Entry) int { return b.Start.Compare(a.Start) })
-	return out
 }
 
 // liveEntry is a running cluster of which nothing is stored, as an entry of the list.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"iter"
 	"net/http"
 	"os"
 	"sync"
@@ -24,8 +25,8 @@ type Options struct {
 	Config *Config
 	Store  blob.Store
 	Root   string
-	// Sessions gives the list of sessions as it is known.
-	Sessions func() []catalog.Entry
+	// Sessions gives the sessions as they are known, the oldest first.
+	Sessions func() iter.Seq[catalog.Entry]
 	// Look finds out what is to be told of a session. It is called for one session at a time.
 	Look func(context.Context, catalog.Entry) (Known, error)
 	// Timing may be zero: then it is the usual one.
@@ -194,10 +195,10 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 		}
 	}
 	through := now.Add(-s.opts.Timing.Slack) // as far as this look shows
-	entries := s.opts.Sessions()
+	listed := false
 	s.mu.Lock()
-	for i := range entries {
-		e := entries[len(entries)-1-i] // the oldest first
+	for e := range s.opts.Sessions() {
+		listed = true
 		end := endOf(e)
 		if e.Described && (e.Objects == 0 || !end.After(s.through)) {
 			continue
@@ -222,7 +223,7 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 		}
 	}
 	s.mu.Unlock()
-	if len(entries) > 0 && through.Sub(s.through) > s.opts.Timing.Slack/4 {
+	if listed && through.Sub(s.through) > s.opts.Timing.Slack/4 {
 		if err := s.ledger.setThrough(ctx, through); err != nil {
 			s.failed("cannot note up to when webhooks have told of sessions; a restart looks at more of them", err)
 			return

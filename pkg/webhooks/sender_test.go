@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,7 +148,7 @@ func replica(store blob.Store, config *Config, lease time.Duration, sessions []c
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return New(Options{
-		Config: config, Store: store, Root: "log", Sessions: func() []catalog.Entry { return sessions }, Look: look, Timing: quick(lease),
+		Config: config, Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Look: look, Timing: quick(lease),
 		Log: log, Registerer: prometheus.NewRegistry(),
 	})
 }

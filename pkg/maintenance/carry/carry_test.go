@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,8 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (cause string, kept bool) {
 	t.Helper()
 	c := catalog.New(catalog.Options{Store: store, Root: root, Quiet: time.Hour, Log: silent(), Registerer: prometheus.NewRegistry()})
-	entries, err := c.Look(t.Context())
+	l, err := c.Look(t.Context())
+	entries := slices.Collect(l.All())
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)
 	}

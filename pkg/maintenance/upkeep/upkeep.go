@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 type Options struct {
 	Store    blob.Store
 	Root     string
-	Sessions func() []catalog.Entry
+	Sessions func() iter.Seq[catalog.Entry]
 	Log      logrus.FieldLogger
 	// Compact joins the chunks of ended sessions, and of running sessions' closed hours.
 	Compact bool
@@ -73,7 +74,7 @@ func (u *Upkeep) Close() {
 
 // round works on every session once. After an error the session is tried again in the next round.
 func (u *Upkeep) round(ctx context.Context, now time.Time) {
-	for _, e := range u.opts.Sessions() {
+	for e := range u.opts.Sessions() {
 		if ctx.Err() != nil {
 			return
 		}

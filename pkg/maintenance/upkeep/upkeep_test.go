@@ -2,8 +2,10 @@ package upkeep
 
 import (
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,10 +47,11 @@ func TestUpkeep(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	u := Upkeep{opts: Options{
-		Store: store, Root: "log", Sessions: func() []catalog.Entry { return entries }, Log: log, Compact: true, Retention: &retention.Policy{Age: 720 * time.Hour}, Quiet: 10 * time.Minute,
+		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Compact: true, Retention: &retention.Policy{Age: 720 * time.Hour}, Quiet: 10 * time.Minute,
 	}}
 	u.round(t.Context(), now)
-	stored, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true, Registerer: prometheus.NewRegistry()}).Look(t.Context())
+	left, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true, Registerer: prometheus.NewRegistry()}).Look(t.Context())
+	stored := slices.Collect(left.All())
 	if err != nil || len(stored) != 1 || stored[0].Ref.Cluster != "young" || stored[0].Objects != 2 || stored[0].Bytes != 10 {
 		t.Errorf("left is %+v, %v", stored, err)
 	}

@@ -4,7 +4,9 @@ import (
 	"io"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -18,12 +20,14 @@ type Home struct {
 	Pager   Pager
 	Rows    []Row
 
-	Clusters, Sessions, Running int // in all of the list
-	Found                       int // by the query
-	At                          time.Time
-	Waiting                     bool   // for the end of the first listing
-	Title, Trouble, Advice      string // why the list is missing or old
-	LiveTrouble                 string // why running clusters may be missing
+	Groups []Group // instead of rows, if the query has Group
+
+	catalog.Totals             // of all of the list
+	Found                  int // sessions or groups that the query found
+	At                     time.Time
+	Waiting                bool   // for the end of the first listing
+	Title, Trouble, Advice string // why the list is missing or old
+	LiveTrouble            string // why running clusters may be missing
 
 	Versions     []string // of the frontend's builds, newest first
 	DashboardDir string
@@ -32,17 +36,10 @@ type Home struct {
 // Render writes the page.
 func (h Home) Render(w io.Writer) error { return render(w, homeTemplate, h) }
 
-// Count fills in the totals.
-func (h *Home) Count(entries []catalog.Entry) {
-	type cluster struct{ namespace, name string }
-	clusters := make(map[cluster]bool)
-	for _, e := range entries {
-		clusters[cluster{e.Ref.Namespace, e.Ref.Cluster}] = true
-		if e.Running {
-			h.Running++
-		}
-	}
-	h.Clusters, h.Sessions = len(clusters), len(entries)
+// Group is the sessions of one cluster or owner.
+type Group struct {
+	catalog.Group
+	Link string // to the list of its sessions
 }
 
 // Row is one session of the list.
@@ -78,7 +75,9 @@ type Load struct {
 // Query says which part of the list is shown, in which order.
 type Query struct {
 	Search, State, Kind, Outcome, Version string
+	Namespace, Cluster, Owner             string // of which all sessions are; set by links
 	From, To, Longer, Larger              string // as they were given
+	Group                                 string // cluster, owner or "": each session is a row
 	Sort                                  string
 	Descending                            bool
 	Size                                  int
@@ -91,7 +90,7 @@ func (Query) Outcomes() []string { return []string{"failed", "succeeded", "stopp
 // params are the query's filters that do something, by the names of their parameters.
 func (q Query) params() map[string]string {
 	params := map[string]string{
-		"q": q.Search, "state": q.State, "kind": q.Kind, "outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer, "larger": q.Larger,
+		"q": q.Search, "namespace": q.Namespace, "cluster": q.Cluster, "owner": q.Owner, "state": q.State, "kind": q.Kind, "outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer, "larger": q.Larger,
 	}
 	maps.DeleteFunc(params, func(_, value string) bool { return value == "" })
 	return params
@@ -103,6 +102,17 @@ func (q Query) More() bool { return q.Version+q.From+q.To+q.Longer+q.Larger != "
 // Kinds are the kinds of owners that the list can be narrowed to.
 func (Query) Kinds() []string {
 	return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService}
+}
+
+// Of says of which cluster, owner and namespace the sessions are, "" if of all.
+func (q Query) Of() string {
+	var parts []string
+	for _, part := range []struct{ what, name string }{{"cluster", q.Cluster}, {"owner", q.Owner}, {"namespace", q.Namespace}} {
+		if part.name != "" {
+			parts = append(parts, part.what+" "+part.name)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Narrowed says whether the query filters the list.
@@ -121,6 +131,9 @@ func (q Query) link(sort string, page int) string {
 	for name, value := range q.params() {
 		v.Set(name, value)
 	}
+	if q.Group != "" {
+		v.Set("group", q.Group)
+	}
 	if page > 1 {
 		v.Set("page", strconv.Itoa(page))
 	}
@@ -129,6 +142,18 @@ func (q Query) link(sort string, page int) string {
 
 // PageLink is the address of another page of the same list.
 func (q Query) PageLink(page int) string { return q.link(q.SortParam(), page) }
+
+// GroupLink is the address of the sessions of a group.
+func (q Query) GroupLink(g catalog.Group) string {
+	q.Namespace, q.Sort, q.Descending = g.Namespace, "start", true
+	if q.Group == "owner" {
+		q.Owner, q.Kind = g.Name, g.Kind
+	} else {
+		q.Cluster = g.Name
+	}
+	q.Group = ""
+	return q.PageLink(1)
+}
 
 // Column is the head of one column.
 type Column struct {
@@ -140,15 +165,25 @@ type Column struct {
 // Columns are the list's columns in order.
 func (q Query) Columns() []Column {
 	columns := []Column{
-		{Name: "cluster", Title: "Cluster and session"}, {Name: "namespace", Title: "Namespace"}, {Name: "kind", Title: "Created by"},
-		{Name: "state", Title: "State"}, {Name: "start", Title: "Start (UTC)"}, {Name: "duration", Title: "Duration"},
-		{Name: "version", Title: "Ray"}, {Name: "size", Title: "Size"},
+		{Name: "cluster", Title: "Cluster"}, {Name: "namespace", Title: "Namespace"}, {Name: "sessions", Title: "Sessions"}, {Name: "state", Title: "Failed"},
+		{Name: "start", Title: "Newest (UTC)"}, {Name: "duration", Title: "Duration"}, {Name: "size", Title: "Size"},
+	}
+	switch q.Group {
+	case "owner":
+		columns[0].Title = "Owner"
+		columns = slices.Insert(columns, 2, Column{Name: "kind", Title: "Kind"})
+	case "":
+		columns = []Column{
+			{Name: "cluster", Title: "Cluster and session"}, {Name: "namespace", Title: "Namespace"}, {Name: "kind", Title: "Created by"},
+			{Name: "state", Title: "State"}, {Name: "start", Title: "Start (UTC)"}, {Name: "duration", Title: "Duration"},
+			{Name: "version", Title: "Ray"}, {Name: "size", Title: "Size"},
+		}
 	}
 	for i := range columns {
 		c := &columns[i]
 		// These are sorted descending first.
 		sort := c.Name
-		if c.Name == "start" || c.Name == "duration" || c.Name == "size" || c.Name == "version" {
+		if slices.Contains([]string{"start", "duration", "size", "version", "sessions"}, c.Name) || c.Name == "state" && q.Group != "" {
 			sort = "-" + c.Name
 		}
 		c.Order = "none"
@@ -172,14 +207,18 @@ type Pager struct {
 func (p Pager) Around() []int {
 	const near = 2
 	var pages []int
-	for n := 1; n <= p.Pages; n++ {
-		switch {
-		case n == 1 || n == p.Pages || (n >= p.Page-near && n <= p.Page+near):
-			pages = append(pages, n)
-		case pages[len(pages)-1] != 0:
+	last := 0
+	add := func(from, to int) {
+		if from > last+1 {
 			pages = append(pages, 0)
 		}
+		for n := max(from, last+1); n <= to; n++ {
+			pages, last = append(pages, n), n
+		}
 	}
+	add(1, 1)
+	add(max(1, p.Page-near), min(p.Page+near, p.Pages))
+	add(p.Pages, p.Pages)
 	return pages
 }
 

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/fleetgen"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+)
+
+// TestListReadsPacks: what packs tell of sessions is listed without a look at these, of which nothing but markers is stored here.
+func TestListReadsPacks(t *testing.T) {
+	dir := t.TempDir()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := fleetgen.Options{Sessions: 20, Days: 3, End: time.Date(2025, 11, 20, 12, 0, 0, 0, time.UTC)}
+	if err := fleet.Write(t.Context(), store, "log"); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{
+		"--state=ended": 20, "--outcome=failed": 4, "--search=raysubmit_00000007": 1, "--cluster=rayjob-00001": 3, "--owner=training-3": 1, "--namespace=team-0": 4,
+		"--namespace=team-99": 0,
+	} {
+		var found []listed
+		if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--local-dir="+dir, args)), &found); err != nil || len(found) != want {
+			t.Errorf("ls %s: %d sessions, want %d, %v", args, len(found), want, err)
+			continue
+		}
+		for _, e := range found {
+			if e.Objects != 200 || e.Outcome == "" || e.Nodes != 4 {
+				t.Errorf("ls %s: %+v", args, e)
+			}
+		}
+	}
+}

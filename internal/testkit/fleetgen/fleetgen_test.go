@@ -1,0 +1,39 @@
+package fleetgen
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+)
+
+// TestGeneratedFleetIsListed: all that is generated is listed, what packs tell included.
+func TestGeneratedFleetIsListed(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Sessions: 50, Objects: 5, Days: 7, End: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	if err := o.Write(t.Context(), store, "log"); err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	c := catalog.New(catalog.Options{
+		Store: store, Root: "log", Log: log, Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: store, Root: "log"},
+	})
+	l, err := c.Look(t.Context())
+	if err != nil || l.Len() != o.Sessions {
+		t.Fatalf("%d sessions, %v", l.Len(), err)
+	}
+	p, err := l.Part(catalog.Query{Filter: catalog.Filter{Words: []string{"raysubmit_00000045", "memory"}}, Now: o.End, Limit: 10})
+	if err != nil || p.Found != 1 || p.Entries[0].Outcome != "failed" || p.Entries[0].Ref != o.Facts(45).Ref {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

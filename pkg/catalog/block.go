@@ -1,0 +1,196 @@
+package catalog
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// row is one session in a block: 80 bytes without pointers. Times are Unix microseconds; 0: not known.
+type row struct {
+	start                          int64 // as the list shows it
+	end, lastWrite, readAt, marked int64
+	bytes                          int64
+	took                           uint32 // milliseconds
+	objects, nodes                 uint32
+	cluster, owner, version        uint32 // numbers in names
+	textEnd                        uint32 // in the block's text
+	nameLen, causeLen              uint16
+	kind, outcome                  uint8 // places in kinds and outcomes
+	described                      bool
+}
+
+var (
+	// In alphabetical order.
+	kinds    = []string{"", RayCluster, RayJob, RayService}
+	outcomes = []string{"", "failed", "stopped", "succeeded", "unfinished"}
+)
+
+// codeOf is the place of a text in one of these, 0 for others.
+func codeOf(all []string, text string) uint8 {
+	for i, s := range all {
+		if s == text {
+			return uint8(i)
+		}
+	}
+	return 0
+}
+
+// block is a part of the list: sessions that are next to each other in it. It does not change.
+type block struct {
+	rows []row
+	open []uint16 // rows without an end
+	// text holds, for each row, its cause, its name and what searches look in, each with a newline behind it.
+	text []byte
+}
+
+// Bounds of what is kept of a session.
+const (
+	blockRows = 2048
+	maxCause  = 1 << 10 // bytes
+	maxWords  = 8 << 10 // bytes that searches look in
+	maxOwner  = 300     // bytes
+)
+
+// record is a session as it comes into the list.
+type record struct {
+	ref layout.Session
+	session
+}
+
+// session is what is known of a stored session.
+type session struct {
+	marked  time.Time // when its marker was written
+	details *details  // nil until they were read
+}
+
+// textFrom is where a row's text begins.
+func (b *block) textFrom(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return int(b.rows[i-1].textEnd)
+}
+
+// name is the name of a row's session. It is of the block's memory.
+func (b *block) name(i int) []byte {
+	from := b.textFrom(i) + int(b.rows[i].causeLen) + 1
+	return b.text[from : from+int(b.rows[i].nameLen)]
+}
+
+// add appends a session.
+func (b *block) add(n *names, r *record) {
+	d := r.details
+	if d == nil {
+		d = &details{}
+	}
+	e := r.details.entry(r.ref, r.marked)
+	name, cause, text := r.ref.Name, cut(e.Cause, maxCause), cut(d.text, maxWords)
+	if lower := strings.ToLower(name); lower != name {
+		text += "\n" + lower
+	}
+	b.text = append(append(b.text, cause...), '\n')
+	b.text = append(append(b.text, name...), '\n')
+	b.text = append(append(b.text, text...), '\n')
+	b.rows = append(b.rows, row{
+		start: micros(e.Start), end: micros(d.end), lastWrite: micros(d.lastWrite), readAt: micros(d.readAt), marked: micros(r.marked), bytes: d.bytes,
+		took: uint32(min(d.took.Milliseconds(), 1<<30)), objects: uint32(min(d.objects, 1<<31)), nodes: uint32(min(d.nodes, 1<<31)),
+		cluster: n.cluster(r.ref), owner: n.text(cut(e.OwnerName, maxOwner)), version: n.text(cut(d.rayVersion, maxOwner)),
+		textEnd: uint32(len(b.text)), nameLen: uint16(len(name)), causeLen: uint16(len(cause)),
+		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.outcome), described: r.details != nil,
+	})
+	b.added()
+}
+
+// added notes that the last row was added.
+func (b *block) added() {
+	if last := len(b.rows) - 1; b.rows[last].end == 0 && last < blockRows {
+		b.open = append(b.open, uint16(last))
+	}
+}
+
+// copy appends a row of another block.
+func (b *block) copy(from *block, i int) {
+	b.text = append(b.text, from.text[from.textFrom(i):from.rows[i].textEnd]...)
+	r := from.rows[i]
+	r.textEnd = uint32(len(b.text))
+	b.rows = append(b.rows, r)
+	b.added()
+}
+
+// record gives a row as it came in.
+func (b *block) record(n *names, i int) record {
+	r := &b.rows[i]
+	found := record{ref: n.ref(r.cluster, string(b.name(i))), session: session{marked: moment64(r.marked)}}
+	if !r.described {
+		return found
+	}
+	from := b.textFrom(i)
+	text := from + int(r.causeLen) + 1 + int(r.nameLen) + 1
+	found.details = &details{
+		readAt: moment64(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: moment64(r.lastWrite), start: moment64(r.start), end: moment64(r.end),
+		bytes: r.bytes, objects: int(r.objects), nodes: int(r.nodes), ownerKind: kinds[r.kind], ownerName: n.texts[r.owner], rayVersion: n.texts[r.version],
+		outcome: outcomes[r.outcome], cause: string(b.text[from : from+int(r.causeLen)]), text: string(b.text[text : r.textEnd-1]),
+	}
+	return found
+}
+
+// entry gives a row as the list shows it, without the text of searches. Callers may keep it.
+func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
+	r := &b.rows[i]
+	e := Entry{
+		Ref: n.ref(r.cluster, string(b.name(i))), OwnerKind: kinds[r.kind], OwnerName: n.texts[r.owner], RayVersion: n.texts[r.version],
+		Start: moment64(r.start), End: moment64(r.end), LastWrite: moment64(r.written()), Running: r.running(now, quiet),
+		Bytes: r.bytes, Objects: int(r.objects), Nodes: int(r.nodes), Outcome: outcomes[r.outcome], Described: r.described,
+	}
+	if from := b.textFrom(i); r.causeLen > 0 {
+		e.Cause = string(b.text[from : from+int(r.causeLen)])
+	}
+	if r.end == 0 && !e.Running && r.objects > 0 {
+		e.End = e.LastWrite
+	}
+	return e
+}
+
+// written is when the last object was stored, as far as known.
+func (r *row) written() int64 { return cmp.Or(r.lastWrite, r.marked) }
+
+// running says whether the session runs.
+func (r *row) running(now int64, quiet time.Duration) bool {
+	return r.end == 0 && now-r.written() < quiet.Microseconds()
+}
+
+// duration is Entry.Duration in microseconds.
+func (r *row) duration(now int64, quiet time.Duration) int64 {
+	end := r.end
+	switch {
+	case r.running(now, quiet):
+		end = now
+	case end == 0 && r.objects > 0:
+		end = r.written()
+	}
+	if end == 0 {
+		return 0
+	}
+	return max(0, end-r.start)
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// moment64 is a time of a row.
+func moment64(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// cut shortens a text to a number of bytes.
+func cut(text string, most int) string { return text[:min(len(text), most)] }

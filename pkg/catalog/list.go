@@ -1,0 +1,116 @@
+package catalog
+
+import (
+	"bytes"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// list is the list of sessions at one moment, in its order. It does not change.
+type list struct {
+	names  names
+	blocks []*block
+	rows   int // in all blocks
+	quiet  time.Duration
+
+	once    sync.Once
+	counted summary
+}
+
+// summary is what a list counts once, by the number of the cluster.
+type summary struct {
+	sessions []uint32 // those stored in both layouts once
+	first    []int64  // when the cluster's first session began, Unix microseconds
+	twice    map[place]bool
+}
+
+// place is that of a row in a list.
+type place struct{ block, row int32 }
+
+// summary counts the sessions of each cluster, both layouts' together, and finds those stored in both, of which only the first row is shown.
+func (l *list) summary() *summary {
+	l.once.Do(func() {
+		s := summary{sessions: make([]uint32, len(l.names.clusters)), first: make([]int64, len(l.names.clusters)), twice: make(map[place]bool)}
+		var before *block
+		last := 0
+		for at, b := range l.blocks {
+			for i := range b.rows {
+				r := &b.rows[i]
+				if before != nil && l.same(before, last, b, i) {
+					s.twice[place{int32(at), int32(i)}] = true
+				} else {
+					of := l.names.clusters[r.cluster].same
+					s.sessions[of]++
+					s.first[of] = r.start
+				}
+				before, last = b, i
+			}
+		}
+		l.counted = s
+	})
+	return &l.counted
+}
+
+// same says whether two rows are of one session, stored in both layouts.
+func (l *list) same(a *block, i int, b *block, j int) bool {
+	x, y := &a.rows[i], &b.rows[j]
+	return x.start == y.start && l.names.clusters[x.cluster].same == l.names.clusters[y.cluster].same && bytes.Equal(a.name(i), b.name(j))
+}
+
+// all gives the places of all rows but the second ones of sessions that are stored in both layouts.
+func (l *list) all() iter.Seq[place] {
+	return func(yield func(place) bool) {
+		twice := l.summary().twice
+		for at, b := range l.blocks {
+			for i := range b.rows {
+				p := place{int32(at), int32(i)}
+				if (len(twice) == 0 || !twice[p]) && !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// running gives the rows of sessions that run. Few others are looked at.
+func (l *list) running(now int64) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		twice := l.summary().twice
+		for at, b := range l.blocks {
+			for _, i := range b.open {
+				p := place{int32(at), int32(i)}
+				if b.rows[i].running(now, l.quiet) && !twice[p] && !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *list) row(p place) *row { return &l.blocks[p.block].rows[p.row] }
+
+// ref names a row's session.
+func (l *list) ref(p place) layout.Session {
+	return l.names.ref(l.row(p).cluster, string(l.blocks[p.block].name(int(p.row))))
+}
+
+// entry gives a row as an Entry, which callers may keep.
+func (l *list) entry(p place, now int64) Entry {
+	e := l.blocks[p.block].entry(&l.names, int(p.row), now, l.quiet)
+	e.HasEarlier = l.summary().first[l.names.clusters[l.row(p).cluster].same] < l.row(p).start
+	return e
+}
+
+// behind gives the place of the first row after a key.
+func (l *list) behind(k key) place {
+	for at, b := range l.blocks {
+		if compareRow(&l.names, b, len(b.rows)-1, k) > 0 {
+			i, found := searchRows(&l.names, b, k)
+			return place{int32(at), int32(i + boolToInt(found))}
+		}
+	}
+	return place{block: int32(len(l.blocks))}
+}

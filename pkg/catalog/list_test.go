@@ -1,0 +1,342 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// simple is the list in its plainest form, which the real one is compared with: a slice of all sessions in its order.
+type simple []simpleSession
+
+type simpleSession struct {
+	Entry
+
+	text string
+}
+
+// passes says whether a session is one of those looked for.
+func (s *simpleSession) passes(f *Filter, now time.Time) bool {
+	switch {
+	case f.Namespace != "" && f.Namespace != s.Ref.Namespace, f.Cluster != "" && f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
+		f.State == "running" && !s.Running, f.State == "ended" && s.Running,
+		f.Kind != "" && s.OwnerKind != f.Kind,
+		f.Outcome != "" && s.Outcome != f.Outcome,
+		f.RayVersion != "" && s.RayVersion != f.RayVersion && !strings.HasPrefix(s.RayVersion, f.RayVersion+"."),
+		!f.From.IsZero() && s.Start.Before(f.From), !f.To.IsZero() && !s.Start.Before(f.To),
+		f.Larger > 0 && s.Bytes < f.Larger, f.Smaller > 0 && (!s.Described || s.Bytes > f.Smaller):
+		return false
+	}
+	if f.Longer > 0 || f.Shorter > 0 {
+		if d := s.Duration(now); d < f.Longer || f.Shorter > 0 && (d > f.Shorter || d == 0) {
+			return false
+		}
+	}
+	known := strings.ToLower(strings.Join([]string{
+		s.Ref.Cluster, s.Ref.Namespace, s.Ref.Name, s.OwnerName, s.RayVersion, s.Outcome, s.OwnerKind, s.text,
+	}, "\n"))
+	return !slices.ContainsFunc(f.Words, func(word string) bool { return !strings.Contains(known, word) })
+}
+
+// compare is the order of a column.
+func (s *simpleSession) compare(with *simpleSession, column string, now time.Time) int {
+	switch column {
+	case "cluster":
+		return cmp.Compare(s.Ref.Cluster, with.Ref.Cluster)
+	case "namespace":
+		return cmp.Compare(s.Ref.Namespace, with.Ref.Namespace)
+	case "kind":
+		return cmp.Compare(s.OwnerKind, with.OwnerKind)
+	case "state":
+		return cmp.Or(boolToInt(with.Running)-boolToInt(s.Running), cmp.Compare(s.Outcome, with.Outcome))
+	case "duration":
+		return cmp.Compare(s.Duration(now), with.Duration(now))
+	case "version":
+		return slices.Compare(strings.Split(s.RayVersion, "."), strings.Split(with.RayVersion, ".")) // the test's have numbers of one length
+	case "size":
+		return cmp.Compare(s.Bytes, with.Bytes)
+	}
+	return s.Start.Compare(with.Start)
+}
+
+// listOf gives what a table's list must be.
+func listOf(all map[layout.Session]session, now time.Time, quiet time.Duration) simple {
+	var l simple
+	for ref, s := range all {
+		e := simpleSession{Entry: s.details.entry(ref, s.marked)}
+		if e.End.IsZero() {
+			if e.Running = now.Sub(e.LastWrite) < quiet; !e.Running && e.Objects > 0 {
+				e.End = e.LastWrite
+			}
+		}
+		if s.details != nil {
+			e.text = s.details.text
+		}
+		l = append(l, e)
+	}
+	slices.SortFunc(l, func(a, b simpleSession) int {
+		return compareKeys(key{micros(a.Start), a.Ref}, key{micros(b.Start), b.Ref})
+	})
+	l = slices.CompactFunc(l, func(a, b simpleSession) bool {
+		return a.Ref.Name == b.Ref.Name && a.Ref.Cluster == b.Ref.Cluster && a.Ref.Namespace == b.Ref.Namespace && a.Start.Equal(b.Start)
+	})
+	for i := range l {
+		l[i].HasEarlier = slices.ContainsFunc(l[i:], func(e simpleSession) bool {
+			return e.Ref.Cluster == l[i].Ref.Cluster && e.Ref.Namespace == l[i].Ref.Namespace && e.Start.Before(l[i].Start)
+		})
+	}
+	return l
+}
+
+// part answers a query.
+func (l simple) part(q *Query, allowed map[string]bool) (entries []Entry, found int) {
+	var all simple
+	for i := range l {
+		if (allowed == nil || allowed[l[i].Ref.Namespace]) && l[i].passes(&q.Filter, q.Now) {
+			all = append(all, l[i])
+		}
+	}
+	slices.SortStableFunc(all, func(a, b simpleSession) int {
+		c := a.compare(&b, cmp.Or(q.Sort, "start"), q.Now)
+		if q.Descending || q.Sort == "" {
+			c = -c
+		}
+		return c
+	})
+	from := q.from(len(all))
+	for _, s := range all[min(from, len(all)):min(from+q.Limit, len(all))] {
+		entries = append(entries, s.Entry)
+	}
+	return entries, len(all)
+}
+
+var now64 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// randomSession makes a session, one of few names so that the same come again.
+func randomSession(r *rand.Rand) (layout.Session, session) {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	ref := layout.Session{
+		Namespace: fmt.Sprintf("team-%d", r.IntN(4)), Cluster: fmt.Sprintf("%s-%d", pick("lab", "Prod", "ray"), r.IntN(30)),
+		Name: "session_" + now64.Add(-time.Duration(r.IntN(500))*time.Hour).Format("2006-01-02_15-04-05") + "_00000" + pick("1", "2", "A"),
+	}
+	if r.IntN(10) == 0 {
+		ref.Version, ref.OwnerKind, ref.OwnerName = layout.V17, pick("rayjob", "raycluster", "rayservice"), pick("", "nightly", "serve")
+	}
+	s := session{marked: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute)}
+	if r.IntN(10) == 0 {
+		return ref, s
+	}
+	s.details = &details{
+		readAt: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute), took: time.Duration(r.IntN(5)) * time.Second, bytes: int64(r.IntN(50)), objects: r.IntN(3), nodes: r.IntN(4),
+		ownerKind: pick("", RayJob, RayService, RayCluster), ownerName: pick("", "nightly", "ETL", "etl-2"), rayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
+		outcome: pick("", "failed", "succeeded", "stopped", "unfinished"), text: pick("", "raysubmit_a1\nana\n", "cuda out of memory\n", "python train.py\nraysubmit_b2\n", "tëxt\n"),
+	}
+	if d := s.details; true {
+		if r.IntN(3) > 0 {
+			d.lastWrite = now64.Add(-time.Duration(r.IntN(30_000)) * time.Second)
+		}
+		if r.IntN(2) == 0 {
+			d.start = now64.Add(-time.Duration(r.IntN(400)) * time.Hour)
+		}
+		if r.IntN(2) == 0 {
+			d.end = now64.Add(-time.Duration(r.IntN(30_000)) * time.Second)
+		}
+		if d.outcome == "failed" {
+			d.cause = pick("", "Out of Memory", "Cuda", "no such file train.py")
+		}
+	}
+	return ref, s
+}
+
+func randomQuery(r *rand.Rand) Query {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	some := func(of ...string) string {
+		if r.IntN(3) > 0 {
+			return ""
+		}
+		return of[r.IntN(len(of))]
+	}
+	q := Query{
+		Now: now64, Sort: pick(append([]string{""}, Sorts...)...), Descending: r.IntN(2) == 0, From: r.IntN(60), Limit: 1 + r.IntN(40),
+		Filter: Filter{
+			Namespace: some("team-1"), Cluster: some("lab-1", "Prod-2"), Owner: some("nightly", "ETL"), State: some("running", "ended"),
+			Kind: some(RayJob, RayCluster), Outcome: some("failed", "stopped"), RayVersion: some("2.60", "2.55.1"),
+		},
+	}
+	for range r.IntN(3) {
+		q.Words = append(q.Words, pick("lab", "prod-1", "team", "ray", "raysubmit", "cuda", "2026-11-1", "_00000a", "rayjob", "failed", "etl", "tëxt", "nothing", "2.6", "train.py"))
+	}
+	switch r.IntN(6) {
+	case 0:
+		q.Filter.From, q.To = now64.Add(-300*time.Hour), now64.Add(-100*time.Hour)
+	case 1:
+		q.Longer = 5 * time.Hour
+	case 2:
+		q.Shorter = 50 * time.Hour
+	case 3:
+		q.Larger, q.Smaller = 10, 30
+	}
+	return q
+}
+
+// TestListIsLikeASimpleOne: after any changes, queries are answered as a plain slice of all sessions answers them.
+func TestListIsLikeASimpleOne(t *testing.T) {
+	const quiet = 10 * time.Minute
+	r := rand.New(rand.NewPCG(1, 2))
+	tab, all := newTable(), make(map[layout.Session]session)
+	for round := range 40 {
+		for range 1 + r.IntN(400) {
+			ref, s := randomSession(r)
+			if r.IntN(5) == 0 {
+				tab.remove(ref)
+				delete(all, ref)
+				continue
+			}
+			tab.put(ref, s)
+			all[ref] = s
+		}
+		for range 20 {
+			ref, _ := randomSession(r)
+			got, ok := tab.get(ref)
+			want, stored := all[ref]
+			if ok != stored || tab.has(ref) != stored || ok && got.details.entry(ref, got.marked) != want.details.entry(ref, want.marked) {
+				t.Fatalf("round %d: %s is %+v, want %+v", round, ref, got, want)
+			}
+		}
+		l, want := Listing{list: tab.list(quiet)}, listOf(all, now64, quiet)
+		if l.list.rows != len(all) {
+			t.Fatalf("%d rows of %d sessions", l.list.rows, len(all))
+		}
+		for range 30 {
+			q := randomQuery(r)
+			var allowed map[string]bool
+			if r.IntN(2) == 0 {
+				allowed = map[string]bool{"team-1": true, "team-3": r.IntN(2) == 0}
+			}
+			part, err := l.Within(allowed).Part(q)
+			entries, found := want.part(&q, allowed)
+			if err != nil || part.Found != found || !slices.Equal(part.Entries, entries) {
+				t.Fatalf("round %d, %+v within %v: %d found, want %d, %v\n%+v\nwant\n%+v", round, q, allowed, part.Found, found, err, part.Entries, entries)
+			}
+			checkTotals(t, l.Within(allowed), want, allowed)
+		}
+	}
+}
+
+func checkTotals(t *testing.T, l Listing, want simple, allowed map[string]bool) {
+	t.Helper()
+	var total Totals
+	clusters, namespaces := make(map[[2]string]bool), make(map[string]bool)
+	for i := range want {
+		e := &want[i]
+		if allowed != nil && !allowed[e.Ref.Namespace] {
+			continue
+		}
+		total.Sessions++
+		total.Running += boolToInt(e.Running)
+		clusters[[2]string{e.Ref.Namespace, e.Ref.Cluster}], namespaces[e.Ref.Namespace] = true, true
+	}
+	total.Clusters = len(clusters)
+	if got := l.Totals(now64); got != total || len(l.Namespaces()) != len(namespaces) {
+		t.Fatalf("totals %+v, want %+v; namespaces %v", got, total, l.Namespaces())
+	}
+}
+
+// TestPartsAreTheWhole: parts by Next are the whole list, whatever comes and goes meanwhile elsewhere.
+func TestPartsAreTheWhole(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	tab := newTable()
+	for range 5000 {
+		ref, s := randomSession(r)
+		tab.put(ref, s)
+	}
+	l := Listing{list: tab.list(time.Minute)}
+	var want []layout.Session
+	for e := range l.Matching(Filter{Words: []string{"lab"}}, now64) {
+		want = append(want, e.Ref)
+	}
+	var got []layout.Session
+	q := Query{Filter: Filter{Words: []string{"lab"}}, Now: now64, Limit: 37}
+	for {
+		p, err := l.Part(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Entries {
+			got = append(got, e.Ref)
+		}
+		if q.After = p.Next; q.After == "" {
+			break
+		}
+		// Later sessions, and the one that the place is named after goes.
+		tab.put(layout.Session{Namespace: "new", Cluster: "lab", Name: "session_" + fmt.Sprint(len(got))}, session{marked: now64.Add(time.Hour)})
+		tab.remove(got[len(got)-1])
+		l = Listing{list: tab.list(time.Minute)}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d sessions in parts, want %d", len(got), len(want))
+	}
+	oldest := slices.Collect(l.Oldest())
+	slices.Reverse(oldest)
+	if len(oldest) != l.Len() || len(oldest) == 0 || oldest[0].Ref.Namespace != "new" {
+		t.Errorf("%d of %d from the oldest on", len(oldest), l.Len())
+	}
+	for _, token := range []string{"!", "AAAA", "MSBhL2I"} {
+		if _, err := l.Part(Query{After: token, Limit: 1}); err == nil {
+			t.Errorf("%q is a place", token)
+		}
+	}
+}
+
+// TestGroups: groups sum what their sessions say.
+func TestGroups(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	tab := newTable()
+	for range 3000 {
+		ref, s := randomSession(r)
+		tab.put(ref, s)
+	}
+	l := Listing{list: tab.list(time.Minute)}
+	for _, by := range []string{"cluster", "owner"} {
+		want := make(map[[3]string]Group)
+		for e := range l.Matching(Filter{}, now64) {
+			name := [3]string{e.Ref.Namespace, e.Ref.Cluster}
+			if by == "owner" {
+				name = [3]string{e.Ref.Namespace, e.OwnerName, e.OwnerKind}
+			}
+			g := want[name]
+			g.Sessions++
+			g.Running += boolToInt(e.Running)
+			g.Failed += boolToInt(e.Outcome == "failed")
+			g.Bytes += e.Bytes
+			g.Duration += e.Duration(now64)
+			if e.Start.After(g.Last) {
+				g.Last = e.Start
+			}
+			want[name] = g
+		}
+		p, err := l.Part(Query{Now: now64, Group: by, Sort: "sessions", Descending: true, Limit: 1000})
+		if err != nil || len(p.Groups) != len(want) || p.Found != len(want) {
+			t.Fatalf("%s: %d groups of %d, %v", by, len(p.Groups), len(want), err)
+		}
+		for i, g := range p.Groups {
+			name := [3]string{g.Namespace, g.Name}
+			if by == "owner" {
+				name[2] = g.Kind
+			}
+			w := want[name]
+			if g.Namespace, g.Name, g.Kind = "", "", ""; g != w {
+				t.Errorf("%v: %+v, want %+v", name, g, w)
+			}
+			if i > 0 && p.Groups[i-1].Sessions < g.Sessions {
+				t.Errorf("%d sessions after %d", g.Sessions, p.Groups[i-1].Sessions)
+			}
+		}
+	}
+}

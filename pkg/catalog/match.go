@@ -1,0 +1,188 @@
+package catalog
+
+import (
+	"bytes"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// rowSet is a set of rows of a block.
+type rowSet [blockRows / 64]uint64
+
+func (s *rowSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
+func (s *rowSet) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
+
+func (s *rowSet) count() (n int) {
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// matcher finds the rows that a filter passes. What it asks about clusters and names is answered once for each of these, not for each row.
+type matcher struct {
+	*list
+	f        *Filter
+	every    bool   // all rows pass
+	now      int64  // Unix microseconds
+	clusters []bool // that may pass, by number
+	owners   []bool // texts, nil: all
+	versions []bool
+	kind     uint8
+	outcome  uint8
+	from, to int64
+	words    []wordMatch
+}
+
+// wordMatch says what a word occurs in.
+type wordMatch struct {
+	word     []byte
+	clusters []bool // by number
+	texts    []bool
+	kinds    []bool // by place in kinds
+	outcomes []bool
+}
+
+// matcher makes one for the sessions of some namespaces; nil: of all.
+func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
+	n := &l.names
+	m := &matcher{
+		list: l, f: f, every: allowed == nil && !f.Narrows(), now: now.UnixMicro(), clusters: make([]bool, len(n.clusters)), kind: codeOf(kinds, f.Kind), outcome: codeOf(outcomes, f.Outcome),
+		from: micros(f.From), to: micros(f.To),
+	}
+	shown := n.are(func(text string) bool {
+		return (allowed == nil || allowed[text]) && (f.Namespace == "" || text == f.Namespace)
+	})
+	named := n.are(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
+	for i, c := range n.clusters {
+		m.clusters[i] = shown[c.namespace] && named[c.name]
+	}
+	if f.Owner != "" {
+		m.owners = n.are(func(text string) bool { return text == f.Owner })
+	}
+	if f.RayVersion != "" {
+		m.versions = n.are(func(text string) bool { return text == f.RayVersion || strings.HasPrefix(text, f.RayVersion+".") })
+	}
+	for _, word := range f.Words {
+		w := wordMatch{word: []byte(word), texts: n.with(word), clusters: make([]bool, len(n.clusters))}
+		for i, c := range n.clusters {
+			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
+		}
+		for _, kind := range kinds {
+			w.kinds = append(w.kinds, strings.Contains(strings.ToLower(kind), word))
+		}
+		for _, outcome := range outcomes {
+			w.outcomes = append(w.outcomes, strings.Contains(outcome, word))
+		}
+		m.words = append(m.words, w)
+	}
+	return m
+}
+
+// are says of each text whether it is one of those wanted.
+func (n *names) are(wanted func(string) bool) []bool {
+	is := make([]bool, len(n.texts))
+	for i, text := range n.texts {
+		is[i] = wanted(text)
+	}
+	return is
+}
+
+// match gives the rows that pass, by block. Of a session stored in both layouts that is the first row.
+func (m *matcher) match() []rowSet {
+	found := make([]rowSet, len(m.blocks))
+	twice := m.summary().twice
+	var workers sync.WaitGroup
+	parts := min(runtime.GOMAXPROCS(0), len(m.blocks))
+	for part := range parts {
+		workers.Go(func() {
+			for at := part * len(m.blocks) / parts; at < (part+1)*len(m.blocks)/parts; at++ {
+				m.block(m.blocks[at], &found[at])
+			}
+		})
+	}
+	workers.Wait()
+	for p := range twice {
+		found[p.block][p.row/64] &^= 1 << (p.row % 64)
+	}
+	return found
+}
+
+// block adds the rows of a block that pass.
+func (m *matcher) block(b *block, found *rowSet) {
+	some := false
+	if m.every {
+		for i := range b.rows {
+			found.add(i)
+		}
+		return
+	}
+	for i := range b.rows {
+		if m.columns(&b.rows[i]) {
+			found.add(i)
+			some = true
+		}
+	}
+	for w := range m.words {
+		if !some {
+			return
+		}
+		word := &m.words[w]
+		var has rowSet
+		b.search(word.word, &has)
+		for i := range b.rows {
+			r := &b.rows[i]
+			if word.clusters[r.cluster] || word.texts[r.owner] || word.texts[r.version] || word.kinds[r.kind] || word.outcomes[r.outcome] {
+				has.add(i)
+			}
+		}
+		some = false
+		for i := range found {
+			found[i] &= has[i]
+			some = some || found[i] != 0
+		}
+	}
+}
+
+// columns says whether a row passes but for words.
+func (m *matcher) columns(r *row) bool {
+	f := m.f
+	switch {
+	case !m.clusters[r.cluster],
+		f.Kind != "" && r.kind != m.kind,
+		f.Outcome != "" && r.outcome != m.outcome,
+		m.owners != nil && !m.owners[r.owner],
+		m.versions != nil && !m.versions[r.version],
+		m.from != 0 && r.start < m.from, m.to != 0 && r.start >= m.to,
+		f.Larger > 0 && r.bytes < f.Larger, f.Smaller > 0 && (!r.described || r.bytes > f.Smaller),
+		f.State != "" && (f.State == "running") != r.running(m.now, m.quiet):
+		return false
+	}
+	if f.Longer > 0 || f.Shorter > 0 {
+		d := r.duration(m.now, m.quiet)
+		return d >= f.Longer.Microseconds() && (f.Shorter == 0 || d <= f.Shorter.Microseconds() && d != 0)
+	}
+	return true
+}
+
+// search adds the rows in whose name or text a word occurs.
+func (b *block) search(word []byte, has *rowSet) {
+	for from := 0; ; {
+		at := bytes.Index(b.text[from:], word)
+		if at < 0 {
+			return
+		}
+		at += from
+		i, _ := slices.BinarySearchFunc(b.rows, at, func(r row, at int) int { return int(r.textEnd) - at - 1 })
+		if begin := b.textFrom(i) + int(b.rows[i].causeLen) + 1; at < begin { // the cause is in the text too
+			from = begin
+			continue
+		}
+		has.add(i)
+		from = int(b.rows[i].textEnd)
+	}
+}

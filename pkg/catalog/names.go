@@ -1,0 +1,100 @@
+package catalog
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// names holds what many sessions share, each once and by number: texts and clusters. It only grows, so a copy of the struct stays as it was.
+// Names of what was removed are kept until the server's next start.
+type names struct {
+	texts    []string
+	lower    []byte   // all texts in lower case, each with a newline behind it
+	ends     []uint32 // of each text in lower, behind its newline
+	numbers  map[string]uint32
+	clusters []cluster
+	known    map[cluster]uint32
+}
+
+// cluster is what the sessions of a cluster have in common, its names by number.
+type cluster struct {
+	namespace, name, ownerKind, ownerName uint32
+	version                               layout.Version
+	// same is the number of the same cluster in layout V16, which need not be stored.
+	same uint32
+}
+
+// text gives the number of a text.
+func (n *names) text(s string) uint32 {
+	if number, ok := n.numbers[s]; ok {
+		return number
+	}
+	if n.numbers == nil {
+		n.numbers = make(map[string]uint32)
+	}
+	s = strings.Clone(s)
+	number := uint32(len(n.texts))
+	n.texts, n.numbers[s] = append(n.texts, s), number
+	n.lower = append(append(n.lower, strings.ToLower(s)...), '\n')
+	n.ends = append(n.ends, uint32(len(n.lower)))
+	return number
+}
+
+// cluster gives the number of a session's cluster.
+func (n *names) cluster(ref layout.Session) uint32 {
+	c := cluster{
+		namespace: n.text(ref.Namespace), name: n.text(ref.Cluster), ownerKind: n.text(ref.OwnerKind), ownerName: n.text(ref.OwnerName), version: ref.Version,
+	}
+	if number, ok := n.known[c]; ok {
+		return number
+	}
+	if n.known == nil {
+		n.known = make(map[cluster]uint32)
+	}
+	key := c
+	if plain := (layout.Session{Namespace: ref.Namespace, Cluster: ref.Cluster}); ref.Version == layout.V16 && ref.OwnerKind == "" && ref.OwnerName == "" {
+		c.same = uint32(len(n.clusters))
+	} else {
+		c.same = n.cluster(plain)
+	}
+	number := uint32(len(n.clusters))
+	n.clusters, n.known[key] = append(n.clusters, c), number
+	return number
+}
+
+// ref names a session of a cluster.
+func (n *names) ref(number uint32, session string) layout.Session {
+	c := n.clusters[number]
+	return layout.Session{
+		Version: c.version, Namespace: n.texts[c.namespace], Cluster: n.texts[c.name], OwnerKind: n.texts[c.ownerKind], OwnerName: n.texts[c.ownerName], Name: session,
+	}
+}
+
+// with says of each text whether a word in lower case occurs in it.
+func (n *names) with(word string) []bool {
+	has := make([]bool, len(n.texts))
+	for at := range occurrences(n.lower, []byte(word)) {
+		i, found := slices.BinarySearch(n.ends, uint32(at))
+		if found {
+			i++ // it begins where another ends
+		}
+		has[i] = true
+	}
+	return has
+}
+
+// occurrences gives the places of a word in a text. Words have no newline, and parts of the text that end in one are told apart by that.
+func occurrences(text, word []byte) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for from := 0; ; {
+			i := bytes.Index(text[from:], word)
+			if i < 0 || !yield(from+i) {
+				return
+			}
+			from += i + 1
+		}
+	}
+}

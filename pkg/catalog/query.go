@@ -1,0 +1,260 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Query asks for a part of the list.
+type Query struct {
+	Filter
+	Now time.Time
+	// Sort is one of Sorts, "" for start. Equal ones are newest first.
+	Sort       string
+	Descending bool
+	// Group is cluster or owner, for groups instead of sessions, or "".
+	Group string
+	// From is how many are left out, Limit how many there are at most.
+	From, Limit int
+	// After is the Next of the part before, of a query without Sort and Group.
+	After string
+}
+
+// Part is a part of the list.
+type Part struct {
+	Entries []Entry
+	Groups  []Group // if the query has Group
+	// From is that of the query, or where the last part begins if it was behind the end.
+	From int
+	// Found is how many sessions the filter passes, or how many groups they are of.
+	Found int
+	// Next is the After of the next part, "" if there is none.
+	Next string
+}
+
+// Totals count all of a list, however it is filtered.
+type Totals struct{ Clusters, Sessions, Running int }
+
+// Len is the number of sessions.
+func (l Listing) Len() int { return l.Totals(time.Now()).Sessions }
+
+// Within is the list without the sessions of other namespaces.
+func (l Listing) Within(namespaces map[string]bool) Listing {
+	l.allowed = namespaces
+	return l
+}
+
+// Namespaces are those of all sessions.
+func (l Listing) Namespaces() []string {
+	if l.list == nil {
+		return nil
+	}
+	seen := make([]bool, len(l.list.names.texts))
+	var all []string
+	for number, sessions := range l.list.summary().sessions {
+		if c := l.list.names.clusters[number]; sessions > 0 && !seen[c.namespace] && l.shows(c) {
+			seen[c.namespace] = true
+			all = append(all, l.list.names.texts[c.namespace])
+		}
+	}
+	return all
+}
+
+func (l Listing) shows(c cluster) bool {
+	return l.allowed == nil || l.allowed[l.list.names.texts[c.namespace]]
+}
+
+// Totals counts the list.
+func (l Listing) Totals(now time.Time) (t Totals) {
+	if l.list == nil {
+		return t
+	}
+	n := &l.list.names
+	for number, sessions := range l.list.summary().sessions {
+		if sessions > 0 && l.shows(n.clusters[number]) {
+			t.Clusters++
+			t.Sessions += int(sessions)
+		}
+	}
+	for p := range l.list.running(now.UnixMicro()) {
+		t.Running += boolToInt(l.shows(n.clusters[l.list.row(p).cluster]))
+	}
+	return t
+}
+
+// All gives all sessions, newest first.
+func (l Listing) All() iter.Seq[Entry] { return l.Matching(Filter{}, time.Now()) }
+
+// Oldest gives all sessions, oldest first.
+func (l Listing) Oldest() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		now := time.Now()
+		found := l.match(&Filter{}, now)
+		for at := len(found) - 1; at >= 0; at-- {
+			for i := len(l.list.blocks[at].rows) - 1; i >= 0; i-- {
+				if found[at].has(i) && !yield(l.list.entry(place{int32(at), int32(i)}, now.UnixMicro())) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Matching gives the sessions that a filter passes, newest first.
+func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for p := range places(l.match(&f, now)) {
+			if !yield(l.list.entry(p, now.UnixMicro())) {
+				return
+			}
+		}
+	}
+}
+
+// match gives the rows that a filter passes, by block.
+func (l Listing) match(f *Filter, now time.Time) []rowSet {
+	if l.list == nil {
+		return nil
+	}
+	return l.list.matcher(f, l.allowed, now).match()
+}
+
+// places gives the rows in order.
+func places(found []rowSet) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		for at := range found {
+			for i := range blockRows {
+				if found[at][i/64] == 0 {
+					continue
+				}
+				if found[at].has(i) && !yield(place{int32(at), int32(i)}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Part answers a query. The error is that After is not one of a part.
+func (l Listing) Part(q Query) (p Part, err error) {
+	if l.list == nil {
+		return p, nil
+	}
+	found := l.match(&q.Filter, q.Now)
+	if q.Group != "" {
+		return l.list.groups(&q, found), nil
+	}
+	for i := range found {
+		p.Found += found[i].count()
+	}
+	var skip place
+	if q.After != "" {
+		k, err := readAfter(q.After)
+		if err != nil {
+			return Part{}, err
+		}
+		skip = l.list.behind(k)
+	}
+	p.From = q.from(p.Found)
+	now := q.Now.UnixMicro()
+	for at := range l.list.ordered(&q, found, p.From, skip) {
+		if len(p.Entries) == q.Limit {
+			p.Next = after(&p.Entries[q.Limit-1])
+			break
+		}
+		p.Entries = append(p.Entries, l.list.entry(at, now))
+	}
+	return p, nil
+}
+
+// from is where the part begins: the last one if the query's is behind the end.
+func (q *Query) from(found int) int {
+	if q.From < found || q.Limit == 0 {
+		return q.From
+	}
+	return max(0, found-1) / q.Limit * q.Limit
+}
+
+// ordered gives the found rows in the order of the query, without so many at first, at least one more than its Limit.
+func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[place] {
+	compare := l.compareBy(q.Sort, q.Now.UnixMicro())
+	if compare == nil {
+		compare = func(a, b *row) int { return cmp.Compare(a.start, b.start) }
+		if q.Descending || q.Sort == "" {
+			return func(yield func(place) bool) {
+				n := 0
+				for p := range places(found) {
+					if p.block < skip.block || p.block == skip.block && p.row < skip.row {
+						continue
+					}
+					if n++; n > from && !yield(p) {
+						return
+					}
+				}
+			}
+		}
+	}
+	best := top[place]{most: from + q.Limit + 1, compare: func(a, b place) int {
+		c := compare(l.row(a), l.row(b))
+		if q.Descending {
+			c = -c
+		}
+		return cmp.Or(c, cmp.Compare(a.block, b.block), cmp.Compare(a.row, b.row))
+	}}
+	for p := range places(found) {
+		best.add(p)
+	}
+	all := best.sorted()
+	return slices.Values(all[min(from, len(all)):])
+}
+
+// top keeps the first of many things.
+type top[T any] struct {
+	most    int
+	compare func(a, b T) int
+	kept    []T
+	full    bool // kept[most-1] is the last of those that count
+}
+
+func (t *top[T]) add(x T) {
+	if t.full && t.compare(x, t.kept[t.most-1]) >= 0 {
+		return
+	}
+	t.kept = append(t.kept, x)
+	if len(t.kept) >= 2*t.most {
+		t.sorted()
+	}
+}
+
+func (t *top[T]) sorted() []T {
+	slices.SortFunc(t.kept, t.compare)
+	if len(t.kept) >= t.most {
+		t.kept, t.full = t.kept[:t.most], true
+	}
+	return t.kept
+}
+
+// after names an entry's place in the list, which stays when sessions come and go.
+func after(e *Entry) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(micros(e.Start), 10) + " " + e.Ref.String()))
+}
+
+// readAfter reads what after wrote: a place behind both rows of a session that is stored in both layouts.
+func readAfter(token string) (k key, err error) {
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	micros, ref, ok := strings.Cut(string(text), " ")
+	parts := strings.Split(ref, "/")
+	start, numberErr := strconv.ParseInt(micros, 10, 64)
+	if err != nil || numberErr != nil || !ok || len(parts) != 3 {
+		return k, fmt.Errorf("continue=%.80q: want what the answer before gave in its Link header", token)
+	}
+	return key{start, layout.Session{Namespace: parts[0], Cluster: parts[1], Name: parts[2], Version: 255}}, nil
+}

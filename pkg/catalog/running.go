@@ -1,0 +1,60 @@
+package catalog
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// withRunning is the last list with running clusters, for the next request is likely to want the same.
+type withRunning struct {
+	of      *list
+	running []Entry
+	at      time.Time
+	list    *list
+}
+
+// WithRunning is a listing of this catalog with an entry for each cluster that runs and has no running session in it.
+func (c *Catalog) WithRunning(l Listing, running []Entry) Listing {
+	if len(running) == 0 {
+		return l
+	}
+	if l.list == nil {
+		l.list = &list{quiet: c.opts.Quiet}
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := &c.live; w.of != l.list || now.Sub(w.at) > c.opts.Quiet/2 || !slices.Equal(w.running, running) {
+		c.live = withRunning{l.list, slices.Clone(running), now, c.table.names.withRunning(l.list, running, now)}
+	}
+	l.list = c.live.list
+	return l
+}
+
+// withRunning makes a list of another one and clusters that run at the moment.
+func (n *names) withRunning(l *list, running []Entry, now time.Time) *list {
+	stored := make(map[layout.Session]bool) // clusters
+	for p := range l.running(now.UnixMicro()) {
+		ref := l.names.ref(l.row(p).cluster, "")
+		stored[layout.Session{Namespace: ref.Namespace, Cluster: ref.Cluster}] = true
+	}
+	var added []change
+	for i := range running {
+		e := &running[i]
+		if !stored[layout.Session{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster}] {
+			d := &details{readAt: now, start: e.Start, ownerKind: e.OwnerKind, ownerName: e.OwnerName, rayVersion: e.RayVersion}
+			added = append(added, change{key{micros(d.entry(e.Ref, now).Start), e.Ref}, &record{e.Ref, session{now, d}}})
+		}
+	}
+	if len(added) == 0 {
+		return l
+	}
+	more := &list{blocks: merge(n, l.blocks, added), quiet: l.quiet}
+	for _, b := range more.blocks {
+		more.rows += len(b.rows)
+	}
+	more.names = *n
+	return more
+}

@@ -1,0 +1,222 @@
+package catalog
+
+import (
+	"hash/maphash"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// table holds all sessions of the catalog, and changes. Readers take its list, which does not change.
+type table struct {
+	names  names
+	blocks []*block // in the order of the list
+	rows   int      // in all blocks
+	// starts tells when a session starts, and so its place in the blocks, by the hash of its name: of two sessions with one hash, of which there
+	// are none among millions, one would be lost.
+	starts map[uint64]int64
+	seed   maphash.Seed
+	// changes are those not in the blocks yet; nil: removed.
+	changes map[layout.Session]*session
+	current *list // of the blocks; nil: not made yet
+}
+
+// minChanges is how many changes may wait at least before blocks are made anew, changeShare the part of all rows that may.
+const (
+	minChanges  = 1024
+	changeShare = 8
+)
+
+func newTable() table {
+	return table{starts: make(map[uint64]int64), seed: maphash.MakeSeed(), changes: make(map[layout.Session]*session)}
+}
+
+// get gives what is known of a session; false if it is not in the list.
+func (t *table) get(ref layout.Session) (session, bool) {
+	if s, ok := t.changes[ref]; ok {
+		if s == nil {
+			return session{}, false
+		}
+		return *s, true
+	}
+	start, ok := t.starts[t.hash(ref)]
+	if !ok {
+		return session{}, false
+	}
+	b, i, ok := t.find(key{start, ref})
+	if !ok {
+		return session{}, false
+	}
+	return t.blocks[b].record(&t.names, i).session, true
+}
+
+// has says whether a session is in the list.
+func (t *table) has(ref layout.Session) bool {
+	if s, ok := t.changes[ref]; ok {
+		return s != nil
+	}
+	_, ok := t.starts[t.hash(ref)]
+	return ok
+}
+
+func (t *table) put(ref layout.Session, s session) {
+	t.changes[ref] = &s
+	t.changed()
+}
+
+func (t *table) remove(ref layout.Session) {
+	t.changes[ref] = nil
+	t.changed()
+}
+
+func (t *table) changed() {
+	if len(t.changes) >= max(minChanges, t.rows/changeShare) {
+		t.settle()
+	}
+}
+
+func (t *table) hash(ref layout.Session) uint64 { return maphash.Comparable(t.seed, ref) }
+
+// key is a session's place in the list.
+type key struct {
+	start int64
+	ref   layout.Session
+}
+
+// change is one in the order of the list.
+type change struct {
+	key
+	record *record // nil: the session leaves this place
+}
+
+// settle brings the changes into the blocks. Blocks are made anew where something changes.
+func (t *table) settle() {
+	if len(t.changes) == 0 {
+		return
+	}
+	all := make([]change, 0, 2*len(t.changes))
+	for ref, s := range t.changes {
+		hash := t.hash(ref)
+		if start, ok := t.starts[hash]; ok {
+			all = append(all, change{key: key{start, ref}})
+			delete(t.starts, hash)
+		}
+		if s != nil {
+			r := &record{ref, *s}
+			start := micros(s.details.entry(ref, s.marked).Start)
+			all = append(all, change{key{start, ref}, r})
+			t.starts[hash] = start
+		}
+	}
+	t.changes, t.current = make(map[layout.Session]*session), nil
+	t.blocks = merge(&t.names, t.blocks, all)
+	t.rows = 0
+	for _, b := range t.blocks {
+		t.rows += len(b.rows)
+	}
+}
+
+// merge makes the blocks of a list with changes.
+func merge(n *names, blocks []*block, all []change) []*block {
+	slices.SortFunc(all, func(a, b change) int {
+		if c := compareKeys(a.key, b.key); c != 0 {
+			return c
+		}
+		return boolToInt(a.record != nil) - boolToInt(b.record != nil)
+	})
+	if len(all) == 0 {
+		return blocks
+	}
+	out := make([]*block, 0, len(blocks)+1+len(all)/blockRows)
+	if len(blocks) == 0 {
+		blocks = []*block{{}}
+	}
+	for at, b := range blocks {
+		// What belongs before the next block.
+		end := len(all)
+		if at+1 < len(blocks) {
+			next := blocks[at+1]
+			end, _ = slices.BinarySearchFunc(all, 0, func(c change, _ int) int { return -compareRow(n, next, 0, c.key) })
+		}
+		mine := all[:end]
+		all = all[end:]
+		if len(mine) == 0 {
+			out = append(out, b)
+			continue
+		}
+		out = append(out, b.with(n, mine)...)
+	}
+	return out
+}
+
+// with makes blocks of a block and changes in the order of the list.
+func (b *block) with(n *names, changes []change) []*block {
+	all := &block{rows: make([]row, 0, len(b.rows)+len(changes)), text: make([]byte, 0, len(b.text)+100*len(changes))}
+	i := 0
+	for _, c := range changes {
+		for i < len(b.rows) && compareRow(n, b, i, c.key) < 0 {
+			all.copy(b, i)
+			i++
+		}
+		if i < len(b.rows) && compareRow(n, b, i, c.key) == 0 {
+			i++
+		}
+		if c.record != nil {
+			all.add(n, c.record)
+		}
+	}
+	for ; i < len(b.rows); i++ {
+		all.copy(b, i)
+	}
+	return all.parts()
+}
+
+// parts cuts a block into ones of at most blockRows, of about the same size.
+func (b *block) parts() []*block {
+	count := (len(b.rows) + blockRows - 1) / blockRows
+	out := make([]*block, 0, count)
+	for n := range count {
+		from, to := n*len(b.rows)/count, (n+1)*len(b.rows)/count
+		part := &block{rows: make([]row, 0, to-from), text: make([]byte, 0, int(b.rows[to-1].textEnd)-b.textFrom(from))}
+		for i := from; i < to; i++ {
+			part.copy(b, i)
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+// find gives the place of a session.
+func (t *table) find(k key) (at, i int, ok bool) {
+	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block, k key) int { return compareRow(&t.names, b, len(b.rows)-1, k) })
+	if at == len(t.blocks) {
+		return 0, 0, false
+	}
+	b := t.blocks[at]
+	i, ok = searchRows(&t.names, b, k)
+	return at, i, ok
+}
+
+// searchRows gives the place of the first row that is not before a key.
+func searchRows(n *names, b *block, k key) (i int, found bool) {
+	from, to := 0, len(b.rows)
+	for from < to {
+		middle := (from + to) / 2
+		if compareRow(n, b, middle, k) < 0 {
+			from = middle + 1
+		} else {
+			to = middle
+		}
+	}
+	return from, from < len(b.rows) && compareRow(n, b, from, k) == 0
+}
+
+// list is the state of a table, without changes that wait. It stays as it is.
+func (t *table) list(quiet time.Duration) *list {
+	t.settle()
+	if t.current == nil {
+		t.current = &list{names: t.names, blocks: t.blocks, rows: t.rows, quiet: quiet}
+	}
+	return t.current
+}
