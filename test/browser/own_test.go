@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ type own struct {
 	Failed, Metrics string // paths of sessions
 	Node            string // of the failed cluster
 	Other           string // namespace/cluster/session of the one with metrics
+	Named           string // path of a session whose job has a name
 }
 
 // The recorded clusters of jobs-2.60 and fine-2.60.
@@ -59,6 +61,7 @@ func serveOwn(t *testing.T) own {
 		t.Fatal(err)
 	}
 	writeMetrics(t, a, ref, data)
+	o.Named = writeNamed(t, data)
 	o.Metrics, o.Other = pathOf(ref), ref.String()
 	index := filepath.Join(builds, "v2.60.0", "index.html")
 	if err := os.MkdirAll(filepath.Dir(index), 0o755); err != nil {
@@ -73,6 +76,30 @@ func serveOwn(t *testing.T) own {
 	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
 	o.URL = launch(t, binary, data, builds)
 	return o
+}
+
+// The job of the session that writeNamed stores.
+const namedJob, namedSubmission = "quarterly-report", "raysubmit_Browser1"
+
+// writeNamed stores a small session that has ended, and whose only job has a name.
+func writeNamed(t *testing.T, data string) string {
+	t.Helper()
+	ref := layout.Session{Namespace: "cases", Cluster: "named", Name: "session_2026-11-20_08-00-00_000000_1"}
+	job := fmt.Sprintf(`[{"job_id": "01000000", "submission_id": %q, "status": "SUCCEEDED", "entrypoint": "python report.py", "metadata": {"job_name": %q}}]`, namedSubmission, namedJob)
+	for key, body := range map[string]string{
+		layout.MarkerKey(layout.DefaultRoot, ref):                 "",
+		layout.MetadataKey(layout.DefaultRoot, ref, layout.End):   `{"end": "2026-11-20T09:00:00Z"}`,
+		layout.SnapshotKey(layout.DefaultRoot, ref, "/api/jobs/"): job,
+	} {
+		path := filepath.Join(data, key)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pathOf(ref)
 }
 
 func pathOf(ref layout.Session) string {
@@ -106,6 +133,8 @@ func TestOwnPages(t *testing.T) {
 	o := serveOwn(t)
 	waitForOutcomes(t, o)
 	t.Run("from the list to the cause", func(t *testing.T) { fromListToCause(t, o) })
+	t.Run("found in one search", func(t *testing.T) { foundInOneSearch(t, o) })
+	t.Run("narrow", func(t *testing.T) { narrow(t, o) })
 	t.Run("accessible", func(t *testing.T) { accessible(t, o) })
 }
 
@@ -124,6 +153,49 @@ func fromListToCause(t *testing.T, o own) {
 	for _, p := range seen.Pages {
 		if len(p.Missing) > 0 || !strings.HasSuffix(p.URL, o.Failed+"/findings") {
 			t.Errorf("%s: the click leads to %s, without %q", p.Name, p.URL, p.Missing)
+		}
+	}
+}
+
+// foundInOneSearch: a job's name, a submission's ID and an error's text lead to their session, by the keyboard alone.
+func foundInOneSearch(t *testing.T, o own) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		var rows []struct{ Name string }
+		if get(t, o.URL+"/clusters?q="+namedJob, &rows); len(rows) == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute %s is not known", namedJob)
+		}
+	}
+	want := map[string]string{namedJob: o.Named, namedSubmission: o.Named, "driver_error": o.Failed, "no_such_train.py": o.Failed}
+	var pages []page
+	for text := range want {
+		pages = append(pages, page{Name: text, Path: "/homepage", Keys: []string{"/", "=" + text, "Enter", "/", "ArrowDown", "Enter"}, Wait: "Ray Dashboard"})
+	}
+	seen := visit(t, job{Base: o.URL, Pages: pages})
+	for _, e := range seen.Errors {
+		t.Errorf("%s: %s", e.Page, e.Message)
+	}
+	for _, p := range seen.Pages {
+		if at, err := url.Parse(p.URL); err != nil || strings.TrimSuffix(at.Path, "/") != want[p.Name] || len(p.Missing) > 0 {
+			t.Errorf("a search for %s leads to %s, want %s; without %q", p.Name, p.URL, want[p.Name], p.Missing)
+		}
+	}
+}
+
+// narrow: in a window of 800 pixels the list can be searched, grouped and opened.
+func narrow(t *testing.T, o own) {
+	seen := visit(t, job{Base: o.URL, Width: 800, Pages: []page{
+		{Name: "list", Path: "/homepage?q=" + failedCluster, Keys: []string{"/", "ArrowDown", "Enter"}, Wait: "Ray Dashboard"},
+		{Name: "groups", Path: "/homepage?group=cluster&q=" + failedCluster, Keys: []string{"/", "ArrowDown", "Enter"}, Wait: "Of cluster " + failedCluster},
+	}})
+	for _, e := range seen.Errors {
+		t.Errorf("%s: %s", e.Page, e.Message)
+	}
+	for _, p := range seen.Pages {
+		if len(p.Missing) > 0 {
+			t.Errorf("%s: %s lacks %q", p.Name, p.URL, p.Missing)
 		}
 	}
 }
@@ -153,6 +225,10 @@ func accessible(t *testing.T, o own) {
 	log := o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {"raylet.out"}}.Encode()
 	audit(t, o.URL, []audited{
 		{"list", "/homepage", ".chip.failed"},
+		{"search form with all filters", "/homepage?q=" + failedCluster + "&from=2026-01-01&longer=1s&version=2.60", "form.filters"},
+		{"list by cluster", "/homepage?group=cluster", ".list .name"},
+		{"list by owner", "/homepage?group=owner", ".list .name"},
+		{"list of a cluster", "/homepage?namespace=cases&cluster=" + failedCluster, ".chip.failed"},
 		{"list without a match", "/homepage?q=nothing-like-it", ".nothing"},
 		{"findings", o.Failed + "/findings", ".finding"},
 		{"pin and note", o.Failed + "/note", "form.note"},

@@ -155,6 +155,7 @@ type page struct {
 	Path  string   `json:"path"`
 	Click []string `json:"click,omitempty"`
 	Press []string `json:"press,omitempty"`
+	Keys  []string `json:"keys,omitempty"`
 	Wait  string   `json:"wait,omitempty"`
 }
 

@@ -3,10 +3,11 @@
 // Opens pages of a dashboard in Chromium and reports what the browser saw: the text of each page, every request
 // that failed, every error of a page's scripts. It judges nothing: that is for the test that runs it.
 //
-// JOB: {base, enter?, out?, ahead?, width?, pages: [{name, path, press?: [selector…], click?: [text…], wait?}]}
+// JOB: {base, enter?, out?, ahead?, width?, pages: [{name, path, press?: [selector…], keys?: [key…], click?: [text…], wait?}]}
 //   enter  is opened first, to choose a session by cookie
 //   path   is put behind base
 //   press  are CSS selectors of elements to click before, in order, the first of each: what has no text
+//   keys   are pressed after that, in order, as Playwright names them; what begins with = is typed as text
 //   click  are texts of elements to click, in order; a download that starts is reported with its size
 //   wait   is a text to wait for at the end, at most 15 s; it and what was to be clicked are reported as missing where they are not there
 //   out    is a folder for a screenshot of each page
@@ -61,6 +62,11 @@ async function visit(context, base, spec, out, report) {
   for (const selector of spec.press || []) {
     if (!(await page.locator(selector).first().click({ timeout: QUIET }).then(() => true, () => false))) result.missing.push(selector);
     await settle(page);
+  }
+  for (const key of spec.keys || []) {
+    if (key.startsWith('=')) await page.keyboard.type(key.slice(1));
+    else await page.keyboard.press(key);
+    if (key === 'Enter') await settle(page);
   }
   for (const text of spec.click || []) {
     // Style sheets write some labels in capitals.

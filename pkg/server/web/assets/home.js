@@ -1,4 +1,5 @@
-// Saves reloads: a chosen filter searches at once, Link copies a session's address, and progress is updated.
+// Saves reloads: a chosen filter searches at once, Link copies a session's address, and progress is updated. Keys: / goes to the search, the
+// arrows up and down, Home and End from row to row of the list, Enter opens a row's link.
 (function () {
   'use strict';
   var filters = document.querySelector('.filters');
@@ -7,6 +8,28 @@
       if (event.target.tagName === 'SELECT') { filters.submit(); }
     });
   }
+
+  var search = document.querySelector('.filters [name=q]');
+  document.addEventListener('keydown', function (event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) { return; }
+    var at = event.target, typing = at.closest('input, select, textarea, summary') || at.isContentEditable;
+    if (event.key === '/' && search && !typing) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+      return;
+    }
+    var step = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
+    // From the search the list is one step down; from elsewhere on the page the arrows scroll.
+    if (!step || (typing ? at !== search || event.key !== 'ArrowDown' : !at.closest('.list tbody'))) { return; }
+    var rows = Array.prototype.slice.call(document.querySelectorAll('.list tbody tr'));
+    var to = typing ? 0 : Math.max(-1, Math.min(rows.length - 1, rows.indexOf(at.closest('tr')) + step));
+    if (step === -Infinity) { to = 0; }
+    var next = to < 0 ? search : rows[to] && rows[to].querySelector('a.name');
+    if (!next) { return; }
+    event.preventDefault();
+    next.focus();
+  });
 
   document.addEventListener('click', function (event) {
     var link = event.target.closest('a.share');
