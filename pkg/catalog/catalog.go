@@ -32,7 +32,7 @@ type Options struct {
 	Quiet time.Duration
 	// Facts says that of ended sessions jobs, hours and endings are read too, for searches and Packs.
 	Facts bool
-	// Packs, if set, hold what is known of ended sessions: they are read at the start instead of each session's objects, and written. Facts must be set.
+	// Packs, if set, hold what is known of ended sessions: they are read at the start instead of each session's objects, and written by Start if Facts is set.
 	Packs *packs.Packs
 	// Ending, if set, tells how an ended session ended; false if that is not known.
 	Ending func(context.Context, Entry) (Ending, bool)

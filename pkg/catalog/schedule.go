@@ -169,7 +169,9 @@ func (c *Catalog) keepDescribing(ctx context.Context) {
 // Look lists the markers and reads the details of every session once; of those that Packs tell of, what they tell. It is for commands; servers use
 // Start. A session whose details cannot be read is not Described. The error says why the store could not be listed.
 func (c *Catalog) Look(ctx context.Context) (Listing, error) {
+	c.mu.Lock()
 	c.packed.denied = true // nothing is packed
+	c.mu.Unlock()
 	if err := c.Refresh(ctx); err != nil {
 		return Listing{}, err
 	}
