@@ -53,8 +53,13 @@ localimage-historyserver: ## the image historyserver:v0.1.0, with the dashboards
 	$(ENGINE) build -f Dockerfile.historyserver -t historyserver:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) --build-arg RAY_VERSIONS="$(RAY_VERSIONS)" --build-arg DASHBOARD_FLAGS="$(DASHBOARD_FLAGS)" .
 
 .PHONY: demo
-demo: build dashboard ## a recorded Ray session, collected, then shown at http://localhost:8080 (PORT=…)
+demo: build dashboard ## recorded Ray sessions, collected, then shown at http://localhost:8080 (PORT=…)
 	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT)
+
+.PHONY: screenshots
+screenshots: build dashboard ## the pictures of docs/, of the demo: needs Chromium and Node; look at them before committing them
+	cd test/browser && { [ -d node_modules ] || npm ci --no-audit --no-fund; }
+	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT) --run node --run test/browser/pictures.js --run docs/images
 
 .PHONY: dashboard
 dashboard: ## the Ray Dashboard's own build, out of the Ray wheel (RAY_VERSION=…)

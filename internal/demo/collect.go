@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"golang.org/x/sync/errgroup"
 )
@@ -105,8 +107,25 @@ func collectNode(ctx context.Context, archive *recording.Archive, node, binary, 
 	return nil
 }
 
-// post sends one batch as Ray's aggregator agent does.
+// patience is how long a batch is sent again that the collector does not take, which it need not on a busy machine.
+const patience = time.Minute
+
+// post sends one batch as Ray's aggregator agent does: again until it is answered with 200.
 func post(ctx context.Context, url string, body []byte) error {
+	wait := backoff.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}
+	for began := time.Now(); ; {
+		err := postOnce(ctx, url, body)
+		if err == nil || ctx.Err() != nil || time.Since(began) > patience {
+			return err
+		}
+		select {
+		case <-time.After(wait.Next()):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func postOnce(ctx context.Context, url string, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -116,11 +135,12 @@ func post(ctx context.Context, url string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := response.Body.Close(); err != nil {
+	said, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return errors.New(response.Status)
+		return fmt.Errorf("%s: %s", response.Status, bytes.TrimSpace(said))
 	}
 	return nil
 }

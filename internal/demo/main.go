@@ -1,7 +1,7 @@
 // Demo shows the whole way on one machine, without Ray: it replays recorded Ray sessions into a collector per recorded node, ends the
-// collectors as Kubernetes ends a pod, and leaves a history server running over what they stored.
+// collectors as Kubernetes ends a pod, adds what collectors stored of other recorded clusters, and leaves a history server running over all of it.
 //
-// `make demo` builds the binaries, gets the Ray Dashboard's build and runs it.
+// `make demo` builds the binaries, gets the Ray Dashboard's build and runs it. `make screenshots` has it run what takes the pictures of docs/.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -25,10 +26,11 @@ func main() {
 	dashboards := pflag.String("dashboard-dir", "build/dashboard", "folder of the Ray Dashboard's builds")
 	port := pflag.Int("port", 8080, "port of the history server on localhost")
 	names := pflag.StringSlice("recording", nil, "recordings to replay, folders of test/testdata (default: all)")
+	command := pflag.StringArray("run", nil, "run this, an argument each, with the server's address as DEMO_URL, and end")
 	pflag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *bin, *dashboards, *port, *names)
+	err := run(ctx, *bin, *dashboards, *port, *names, *command)
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -36,7 +38,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, bin, dashboards string, port int, names []string) (err error) {
+func run(ctx context.Context, bin, dashboards string, port int, names, command []string) (err error) {
 	listen := net.JoinHostPort("localhost", strconv.Itoa(port))
 	if err := checkFree(listen); err != nil {
 		return err
@@ -58,6 +60,12 @@ func run(ctx context.Context, bin, dashboards string, port int, names []string) 
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	if err := addClusters(data); err != nil {
+		return err
+	}
+	if err := index(ctx, filepath.Join(bin, "historyserver"), data); err != nil {
+		return err
+	}
 	say("history server over %s", data)
 	server, err := start(filepath.Join(work, "historyserver.log"), filepath.Join(bin, "historyserver"),
 		"--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", dashboards)
@@ -70,15 +78,23 @@ func run(ctx context.Context, bin, dashboards string, port int, names []string) 
 	if err := server.waitReady(ctx, base+"/readyz", 30*time.Second); err != nil {
 		return err
 	}
+	if len(command) > 0 {
+		c := exec.CommandContext(ctx, command[0], command[1:]...)
+		c.Env, c.Stdout, c.Stderr = append(os.Environ(), "DEMO_URL="+base), os.Stdout, os.Stderr
+		return c.Run()
+	}
+	cases := base + "/namespaces/cases/clusters"
 	fmt.Printf(`
-  The cluster %q is gone; its history is not:
+  These clusters are gone; their history is not:
 
     all sessions        %s/
-    the latest          %s/
+    the latest of %q   %s/
+    why a job failed    %s/oom_task/sessions/latest/findings
+    metrics             %s/more260/sessions/latest/#/metrics
     with Ray's own CLI  ray list tasks --address %s
 
   Ctrl-C ends the demo.
-`, recording.Cluster, base, latest, latest)
+`, base, recording.Cluster, latest, cases, cases, latest)
 	select {
 	case <-ctx.Done():
 		fmt.Println()

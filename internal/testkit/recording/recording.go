@@ -95,6 +95,15 @@ func Names() ([]string, error) {
 	return folders, nil
 }
 
+// Stored are archives for Unpack of other recorded clusters, each as their collectors stored it: those that tests of findings read.
+func Stored() ([]string, error) {
+	testdata, err := findTestdata()
+	if err != nil {
+		return nil, err
+	}
+	return filepath.Glob(filepath.Join(testdata, "..", "..", "pkg", "findings", "testdata", "*.tar.gz"))
+}
+
 func findTestdata() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

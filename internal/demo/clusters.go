@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+)
+
+// addClusters adds, below data, what collectors stored of other recorded clusters: most of them failed, some have metrics.
+func addClusters(data string) error {
+	archives, err := recording.Stored()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		if err := recording.Unpack(archive, data); err != nil {
+			return err
+		}
+	}
+	say("%d more recorded clusters", len(archives))
+	return nil
+}
+
+// index has the findings of all sessions kept, so that the list knows how they ended and why though nobody opened them.
+func index(ctx context.Context, binary, data string) error {
+	out, err := exec.CommandContext(ctx, binary, "index", "--all", "--storage-backend", "local", "--local-dir", data).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("historyserver index: %w\n%s", err, out)
+	}
+	say("indexed")
+	return nil
+}
