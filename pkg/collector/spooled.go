@@ -2,6 +2,7 @@ package collector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -44,8 +45,15 @@ func (c *Collector) spoolSeries(ctx context.Context, session string, hour time.T
 	return c.spool.Append(ctx, []spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour), Data: lines}})
 }
 
+// errGiveWay says that metrics were not kept, so that events can be.
+var errGiveWay = errors.New("these are left out, because what waits for the store takes half of --spool-max-bytes or of the disk, and the rest is for events: check that the store answers")
+
 func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time, lines []byte) error {
-	return c.spool.Append(ctx, []spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})
+	err := c.spool.AppendMinor(ctx, []spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})
+	if errors.Is(err, spool.ErrFull) {
+		return errGiveWay // the same words each time: they are logged once an hour
+	}
+	return err
 }
 
 // isMetrics says whether a spooled stream is an hour of metrics.

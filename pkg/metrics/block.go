@@ -169,16 +169,16 @@ func (b *builder) Read(r *samples.Read) {
 	}
 	table := &b.table[r.Target]
 	times := b.targets[table.target].times
+	at := uint16(len(times))
 	switch {
 	case len(times) == maxReads:
 		b.err = errTooManyReads
 		return
 	case len(times) == 0 || r.Time > times[len(times)-1]:
-		times = append(times, r.Time)
-		b.targets[table.target].times = times
+		b.targets[table.target].times = append(times, r.Time)
+	default:
+		// Lines that are stored twice, a clock that was set back, or a second writer: what changed counts from the next read on.
 	}
-	// A clock that was set back, or a second writer: what changed counts from the last read on.
-	at := uint16(len(times) - 1)
 	for i, told := range r.Series {
 		b.expose(&b.told[told], at, r.Values[i])
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,6 +205,47 @@ func seeks(t *testing.T, s *Series, r *rand.Rand) {
 				t.Fatalf("at %d is %d %v, want %v", at, got, v, all[at])
 			}
 		}
+	}
+}
+
+// TestClockSetBack: reads whose times were there before change no sample of these times and are no samples themselves, and later ones have
+// the values that they had.
+func TestClockSetBack(t *testing.T) {
+	b := newBucket(t)
+	node := rayid.Node{0xaa}
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return hour.Add(time.Duration(seconds) * time.Second) }
+	begin := func(e *samples.Encoder) {
+		e.Start([][]samples.Label{{{Name: "instance", Value: "aa"}, {Name: "job", Value: "ray"}}})
+	}
+	b.hour(node, hour, read(at(100), map[string]float64{"ray_a": 1}), read(at(115), map[string]float64{"ray_a": 2, "ray_b": 7}),
+		begin, read(at(90), map[string]float64{"ray_a": 3, "ray_b": 7}), read(at(105), map[string]float64{"ray_a": 4}),
+		read(at(120), map[string]float64{"ray_a": 4}), read(at(135), map[string]float64{"ray_a": 5}),
+		begin, read(at(50), map[string]float64{"ray_a": 6}))
+	spell := func(seconds int, v float64) string { return spelled(at(seconds).UnixMilli(), v) }
+	for name, want := range map[string][]string{
+		"ray_a": {spell(100, 1), spell(115, 2), spell(120, 4), spell(135, 5)},
+		"ray_b": {spell(115, 7), spell(120, staleMarker)},
+		"up":    {spell(100, 1), spell(115, 1), spell(120, 1), spell(135, 1)},
+	} {
+		series, damaged, err := selectFrom(t, b.database(0, 1<<20), hour.UnixMilli(), hour.Add(time.Hour).UnixMilli(), named(t, name))
+		if err != nil || len(damaged) > 0 || len(series) != 1 {
+			t.Fatal(name, series, damaged, err)
+		}
+		if got := read1(series[0], hour.UnixMilli(), hour.Add(time.Hour).UnixMilli()); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	text, damaged := b.export()
+	var got []string
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); strings.HasPrefix(line, "ray_a") {
+			got = append(got, words[1]+"@"+words[2])
+		}
+	}
+	want := fmt.Sprintf("[1@%d.000 2@%d.000 4@%d.000 5@%d.000]", at(100).Unix(), at(115).Unix(), at(120).Unix(), at(135).Unix())
+	if fmt.Sprint(got) != want || len(damaged) > 0 {
+		t.Errorf("exported are %v, %v, want %s", got, damaged, want)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // WriteOpenMetrics writes all samples of the hours in the OpenMetrics text format, as `promtool tsdb create-blocks-from openmetrics` takes
 // it: each with its time, an hour and node after the other, "# EOF" at the end. Samples of one series are in order of time.
 func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hours []Hour, damaged func(key string, err error), done func(Hour)) error {
-	out := &openMetrics{w: bufio.NewWriterSize(w, 256<<10)}
+	out := &openMetrics{w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64)}
 	for _, h := range hours {
 		if err := h.Visit(ctx, store, out, damaged); err != nil {
 			return fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format("2006-01-02 15:04"), err)
@@ -35,6 +35,7 @@ type openMetrics struct {
 	targets [][]samples.Label
 	series  []string // name and labels
 	present samples.Present
+	last    map[string]int64 // of each target, by its labels: the time of the last read that was written
 	buf     []byte
 }
 
@@ -70,7 +71,13 @@ func (o *openMetrics) Series(target int, name string, labels []samples.Label) in
 var escapeLabel = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 func (o *openMetrics) Read(r *samples.Read) {
-	for n, value := range o.present.Read(r) {
+	present := o.present.Read(r)
+	target := fmt.Sprint(o.targets[r.Target])
+	if last, known := o.last[target]; known && r.Time <= last {
+		return // lines that are stored twice, or a clock that was set back
+	}
+	o.last[target] = r.Time
+	for n, value := range present {
 		o.buf = append(append(o.buf[:0], o.series[n]...), ' ')
 		switch {
 		case math.IsNaN(value):

@@ -39,6 +39,17 @@ const writeBytes = 256 << 10
 // ErrFull is temporary, and any other error except ErrTooLarge may be. If Append fails, nothing of the batch is kept. Only if the disk
 // fails a second time right away may all of it be kept.
 func (s *Spool) Append(ctx context.Context, batch []Lines) error {
+	return s.append(ctx, batch, 1)
+}
+
+// AppendMinor is Append for lines that give way to others: it returns ErrFull where they would leave the spool, or what its disk has room
+// for, more than half full.
+func (s *Spool) AppendMinor(ctx context.Context, batch []Lines) error {
+	return s.append(ctx, batch, 2)
+}
+
+// append appends a batch if no more than one part of the room is taken then: all of it, or a half.
+func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -48,7 +59,7 @@ func (s *Spool) Append(ctx context.Context, batch []Lines) error {
 		return fmt.Errorf("append to spool: %w", err)
 	}
 	s.mu.Lock()
-	c, err := s.write(ctx, p.blocks)
+	c, err := s.write(ctx, p.blocks, part)
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -133,7 +144,7 @@ func lineCut(data []byte) int {
 }
 
 // write writes one record to the active segment, and returns the commit with which it becomes durable. The mutex is held.
-func (s *Spool) write(ctx context.Context, blocks []newBlock) (*commit, error) {
+func (s *Spool) write(ctx context.Context, blocks []newBlock, part int64) (*commit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -146,6 +157,8 @@ func (s *Spool) write(ctx context.Context, blocks []newBlock) (*commit, error) {
 		return nil, fmt.Errorf("%d bytes: %w", size, ErrTooLarge)
 	case s.used+size+segmentHead > s.opts.MaxBytes:
 		return nil, fmt.Errorf("%d of %d bytes: %w", s.used, s.opts.MaxBytes, ErrFull)
+	case part > 1 && s.used+size+segmentHead > min(s.opts.MaxBytes, s.used+s.disk.free(s.dir))/part:
+		return nil, ErrFull
 	}
 	if err := s.assign(blocks); err != nil {
 		return nil, err

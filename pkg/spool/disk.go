@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rayhistory/historyserver/internal/atomicfile"
 )
 
@@ -22,6 +24,8 @@ type disk interface {
 	remove(path string) error
 	syncDir(dir string) error
 	list(dir string) ([]fs.FileInfo, error)
+	// free is how many bytes can be written; more than any spool if that is not known.
+	free(dir string) int64
 }
 
 type file interface {
@@ -89,6 +93,14 @@ func (osDisk) list(dir string) ([]fs.FileInfo, error) {
 		}
 	}
 	return files, nil
+}
+
+func (osDisk) free(dir string) int64 {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return restartGap
+	}
+	return int64(min(fs.Bavail, restartGap/uint64(fs.Bsize)) * uint64(fs.Bsize))
 }
 
 // diskFull says whether an error goes away when something is deleted.

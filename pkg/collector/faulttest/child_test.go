@@ -32,6 +32,9 @@ const (
 	seedVariable   = "FAULTTEST_SEED"
 	faultsVariable = "FAULTTEST_FAULTS"
 	zipVariable    = "FAULTTEST_ZSTD"
+	// Ray's metrics are read this often, and the spool may have so many bytes.
+	metricsVariable = "FAULTTEST_METRICS"
+	spoolVariable   = "FAULTTEST_SPOOL"
 )
 
 // ourselves is this binary as a collector with a local store that fails so (see faulty), "" for never.
@@ -106,6 +109,17 @@ func child() error {
 	}
 	if os.Getenv(zipVariable) != "" {
 		o.EventCompression, o.LogCompression = layout.Zstd, layout.Gzip
+	}
+	if every := os.Getenv(metricsVariable); every != "" {
+		o.Metrics, o.MetricsMaxSeries = collector.MetricsOn, maxSeries
+		if o.MetricsInterval, err = time.ParseDuration(every); err != nil {
+			return err
+		}
+	}
+	if limit := os.Getenv(spoolVariable); limit != "" {
+		if o.SpoolMaxBytes, err = strconv.ParseInt(limit, 10, 64); err != nil {
+			return err
+		}
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)

@@ -3,6 +3,7 @@ package faulttest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,19 +17,7 @@ import (
 // 200 is stored, and so are the logs. It needs the right to mount a small disk.
 func TestFullDisk(t *testing.T) {
 	r := newRig(t, ourselves("down"))
-	spool := filepath.Join(r.dir, "spool")
-	if err := os.Mkdir(spool, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", spool, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("mount a disk: %v", err)
-	}
-	t.Cleanup(func() {
-		r.kill()
-		if err := unix.Unmount(spool, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	spool := r.smallDisk(2 << 20)
 	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), written: map[string]*bytes.Buffer{}}
 	write := func() {
 		for _, name := range []string{"raylet.out", "worker.out"} {
@@ -119,6 +108,25 @@ func (r *rig) post(enough func() bool) *events {
 		}
 	}
 	return e
+}
+
+// smallDisk gives the spool a disk of its own of so many bytes. It needs the right to mount it.
+func (r *rig) smallDisk(bytes int) (spool string) {
+	r.t.Helper()
+	spool = filepath.Join(r.dir, "spool")
+	if err := os.Mkdir(spool, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", spool, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+		r.t.Skipf("mount a disk: %v", err)
+	}
+	r.t.Cleanup(func() {
+		r.kill()
+		if err := unix.Unmount(spool, 0); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return spool
 }
 
 // room is how many bytes a disk has left.

@@ -55,8 +55,10 @@ type rig struct {
 	lives   uint64
 	log     *os.File
 
+	raylet  net.Listener // nil: none runs
 	child   *exec.Cmd
 	started atomic.Int64 // Unix ns
+	killed  []int64      // Unix ms
 }
 
 func newRig(t *testing.T, subject Subject) *rig {
@@ -107,11 +109,15 @@ func (r *rig) kill() {
 	_ = r.child.Process.Kill()
 	_ = r.child.Wait()
 	r.child = nil
+	r.killed = append(r.killed, time.Now().UnixMilli())
 }
 
-// end stops the collector as Kubernetes does. It must store everything first.
+// end stops the collector as Kubernetes does: Ray ends soon after. It must store everything first.
 func (r *rig) end() {
 	r.t.Helper()
+	if r.raylet != nil {
+		time.AfterFunc(time.Second, func() { _ = r.raylet.Close() })
+	}
 	if err := r.child.Process.Signal(syscall.SIGTERM); err != nil {
 		r.t.Fatal(err)
 	}

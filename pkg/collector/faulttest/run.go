@@ -26,7 +26,11 @@ type Figures struct {
 // Run kills a collector `kills` times under load, and then stops it in order. Everything must be stored then.
 func Run(t *testing.T, subject Subject, kills int, seed uint64) Figures {
 	t.Helper()
-	r := newRig(t, subject)
+	return newRig(t, subject).run(kills, seed)
+}
+
+func (r *rig) run(kills int, seed uint64) Figures {
+	r.t.Helper()
 	random := rand.New(rand.NewPCG(seed, 5))
 	r.start(false)
 	e, w, stop := r.load(8, seed)

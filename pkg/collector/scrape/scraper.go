@@ -55,6 +55,7 @@ type Scraper struct {
 
 	stream stream               // what the encoder's table belongs to
 	taken  []int                // series of each endpoint in the table
+	last   time.Time            // of the last read
 	logged map[string]time.Time // message → when it was logged last
 	now    func() time.Time
 
@@ -110,8 +111,12 @@ func (s *Scraper) Close() {
 
 // ScrapeOnce reads all endpoints once. An error is logged, and affects only this read.
 func (s *Scraper) ScrapeOnce(ctx context.Context) {
-	if err := s.scrape(ctx); err != nil && ctx.Err() == nil {
-		s.stream = stream{} // lines that were not appended are missing, so a new table must begin
+	err := s.scrape(ctx)
+	if err == nil {
+		return
+	}
+	s.stream = stream{} // lines that were not appended are missing, so a new table must begin
+	if ctx.Err() == nil {
 		s.metrics.errors.Inc()
 		s.warn(err)
 	}
@@ -139,7 +144,12 @@ func (s *Scraper) scrape(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read metrics: %w", err)
 	}
-	now := s.now()
+	now := s.now().Round(0) // as the clock says: it may have been set
+	if !now.After(s.last) {
+		s.stream = stream{} // reads of a table have rising times
+		s.warn(errClockSetBack)
+	}
+	s.last = now
 	s.begin(stream{session, node, now.UTC().Truncate(time.Hour), ports})
 	dropped := 0
 	for i, port := range ports {
@@ -155,6 +165,9 @@ func (s *Scraper) scrape(ctx context.Context) error {
 	}
 	return nil
 }
+
+// errClockSetBack says that reads will be passed over.
+var errClockSetBack = errors.New("the node's clock was set back: what is read of Ray's metrics is not shown until the clock has passed the time of the last read before")
 
 // begin begins a new table if the present one belongs to another stream.
 func (s *Scraper) begin(now stream) {

@@ -74,7 +74,10 @@ func newRig(t *testing.T, o Options, endpoints ...http.HandlerFunc) *rig {
 	}
 	o.Running = func() (string, error) { return session, nil }
 	o.Node = func(context.Context, string) (rayid.Node, error) { return node, nil }
-	o.Append = func(_ context.Context, _ string, _ rayid.Node, hour time.Time, lines []byte) error {
+	o.Append = func(ctx context.Context, _ string, _ rayid.Node, hour time.Time, lines []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if r.refuse == nil {
 			r.hours[hour] = append(r.hours[hour], lines...)
 		}
@@ -387,6 +390,74 @@ func TestNewTables(t *testing.T) {
 		t.Errorf("%d hours", len(r.hours))
 	}
 	r.values()
+}
+
+// TestClockSteps: a clock that is set forwards or back, within the hour or out of it, costs no value: each read is kept with what changed
+// since the read before it. Somebody is told when it is set back.
+func TestClockSteps(t *testing.T) {
+	n := 0
+	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, "steady 7\ncount %d\nseldom %d\n", n, n/3)
+	})
+	want := make(map[string]map[int64]float64)
+	for _, step := range []time.Duration{0, 0, 10 * time.Minute, 0, -7 * time.Second, -20 * time.Second, 0, -5 * time.Minute, 0, 0, -time.Hour, 0, 2 * time.Hour, 0} {
+		r.clock = r.clock.Add(step)
+		r.scrape()
+		for name, v := range map[string]int{"steady": 7, "count": n, "seldom": n / 3} {
+			if want[name] == nil {
+				want[name] = make(map[int64]float64)
+			}
+			want[name][r.clock.UnixMilli()] = float64(v)
+		}
+		n++
+	}
+	got := r.values()
+	for name, values := range want {
+		for at, v := range values {
+			key := fmt.Sprintf(`%d %s{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, at, name, r.stream.ports[0])
+			if stored, ok := got.at[key]; !ok || stored != v {
+				t.Errorf("%s: %v %t, want %v", key, stored, ok, v)
+			}
+		}
+	}
+	said := 0
+	for _, e := range r.log.AllEntries() {
+		if strings.Contains(e.Message, "clock was set back") {
+			said++
+		}
+	}
+	if said == 0 {
+		t.Error("nobody is told")
+	}
+}
+
+// TestReadCutOff: a read that the collector's end cuts off takes nothing from the last one, which follows it.
+func TestReadCutOff(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		if n++; n > 1 {
+			_, _ = io.WriteString(w, "b 2\n") // a new series
+		}
+		_, _ = fmt.Fprintf(w, "a %d\n", n)
+	})
+	keep := r.opts.Append
+	r.opts.Append = func(ctx context.Context, session string, node rayid.Node, hour time.Time, lines []byte) error {
+		if n == 2 {
+			cancel()
+		}
+		return keep(ctx, session, node, hour, lines)
+	}
+	r.scrape()
+	r.ScrapeOnce(ctx)
+	r.scrape()
+	got := r.values()
+	for name, want := range map[string]float64{"a": 3, "b": 2} {
+		key := fmt.Sprintf(`%d %s{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, r.clock.UnixMilli(), name, r.stream.ports[0])
+		if v, ok := got.at[key]; !ok || v != want {
+			t.Errorf("%s: %v %t, want %v", key, v, ok, want)
+		}
+	}
 }
 
 // TestFilesOfTheSession: what user code may have put into the session's folder is neither followed nor waited for.

@@ -1,0 +1,165 @@
+package faulttest
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// maxSeries is the collectors' limit of a node's series.
+const maxSeries = 50_000
+
+// metricsOften reads metrics as often as a loaded machine can.
+const metricsOften = metricsVariable + "=400ms"
+
+// TestMetricsKills: a collector that is killed again and again while it reads metrics, over a store with every kind of failure, stores what
+// the exporter told and nothing else; at most the read under way is lost at each end. Events and logs are whole.
+func TestMetricsKills(t *testing.T) {
+	r := newRig(t, ourselves("all", metricsOften))
+	e := r.export()
+	r.run(4, 11)
+	s := r.verifyMetrics(e)
+	s.answers(e)
+	gaveUp := s.gaveUp
+	for _, number := range s.missing(e.answered()) {
+		ended := slices.ContainsFunc(r.killed, func(at int64) bool {
+			return (number == 0 || at >= e.asked[number-1].at) && (number == len(e.asked)-1 || at <= e.asked[number+1].at)
+		})
+		if ended {
+			continue
+		}
+		if gaveUp--; gaveUp < 0 {
+			t.Errorf("request %d is not stored, though the collector ran on", number)
+		}
+	}
+	t.Logf("%d lives, %d requests answered, %d stored whole, %d given up", r.lives, e.answered(), len(s.reads), s.gaveUp)
+}
+
+// TestMetricsOfAnExporter: an exporter that hangs, fails, sends garbage or half a million series, or is started anew costs its own figures
+// only, and each is told.
+func TestMetricsOfAnExporter(t *testing.T) {
+	// Half of it is the time for a read, enough for many series on a loaded machine.
+	r := newRig(t, ourselves("", metricsVariable+"=1s"))
+	e := r.export()
+	r.start(false)
+	events, writers, stop := r.load(4, 12)
+	until := func(name string, least float64) {
+		t.Helper()
+		waitFor(t, fmt.Sprintf("%s >= %v", name, least), func() bool {
+			got, err := r.read("rayhistory_collector_metrics_" + name)
+			return err == nil && got >= least
+		})
+	}
+	e.await(t, 2)
+	e.be("fail")
+	until("errors_total", 1)
+	failed, err := r.read("rayhistory_collector_metrics_errors_total")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.be("hang")
+	until("errors_total", failed+1)
+	e.be("garbage")
+	until("bad_lines_total", 1)
+	e.be("")
+	e.await(t, 2)
+	e.restart()
+	e.await(t, 2)
+	e.be("huge")
+	until("dropped_samples_total", 1)
+	e.be("")
+	e.await(t, 3) // a table that is full of what is gone is given up for a new one
+	stop()
+	r.end()
+	r.verify(events, writers)
+	s := r.verifyMetrics(e)
+	s.answers(e)
+	if len(s.reads) > 0 {
+		if n := s.ask("resets("+counterName+`{i="0"}[1h])`, s.reads[len(s.reads)-1].at); n != 1 {
+			t.Errorf("the counter was reset %v times", n)
+		}
+	}
+	huge := s.find(labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "ray_huge"))
+	if len(huge) == 0 || len(huge) > maxSeries {
+		t.Errorf("%d series of %d are kept", len(huge), hugeSeries)
+	}
+	missing := s.missing(e.answered())
+	if len(missing) > s.gaveUp+1 { // and the one before the new table
+		t.Errorf("requests %v are not stored", missing)
+	}
+	for _, words := range []string{"status 500", "context deadline exceeded", "series of port"} {
+		if !strings.Contains(r.logged(), words) {
+			t.Errorf("nobody is told of %q", words)
+		}
+	}
+	t.Logf("%d requests answered, %d stored whole, %d given up, %d of %d series kept", e.answered(), len(s.reads), s.gaveUp, len(huge), hugeSeries)
+}
+
+// TestMetricsGiveWay: while the store is down, metrics take no more than half of the spool, or of a disk that is smaller; the rest is for
+// events. Those left out are told, and the others are stored once the store is back.
+func TestMetricsGiveWay(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		disk bool // the disk is the limit
+	}{{"of the spool", false}, {"of its disk", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const limit = 2 << 20
+			env := []string{metricsVariable + "=1s"}
+			if !c.disk {
+				env = append(env, fmt.Sprintf("%s=%d", spoolVariable, limit))
+			}
+			r := newRig(t, ourselves("down", env...))
+			if c.disk {
+				r.smallDisk(limit)
+			}
+			e := r.export()
+			w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), written: map[string]*bytes.Buffer{}}
+			write := func() {
+				if err := w.append("raylet.out", "a line\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write()
+			r.start(false)
+			r.waitReady()
+			e.await(t, 3)
+			e.be("wide") // stored, it would take more than half of the spool
+			waitFor(t, "metrics that are left out", func() bool { return strings.Contains(r.logged(), "the rest is for events") })
+			if taken, err := r.read("rayhistory_collector_spool_bytes"); err != nil || taken > limit/2 {
+				t.Errorf("the spool has %v bytes of metrics, %v", taken, err)
+			}
+			e.be("")
+			e.await(t, 3)
+			posted := r.post(func() bool {
+				n, err := r.read(`rayhistory_collector_events_batches_total{code="503"}`)
+				return err == nil && n > 20 && r.subject.Faults(r.dir) > 0
+			})
+			left, err := r.read("rayhistory_collector_metrics_errors_total")
+			if err != nil || left == 0 {
+				t.Errorf("%v reads are counted as left out, %v", left, err)
+			}
+			write()
+			r.kill()
+			r.start(true)
+			r.waitReady()
+			e.await(t, 2)
+			r.end()
+			if f := r.verify(posted, w); f.Sent == 0 || f.Faults == 0 {
+				t.Errorf("%+v", f)
+			}
+			s := r.verifyMetrics(e)
+			s.answers(e)
+			if missing := s.missing(3); len(missing) > s.gaveUp {
+				t.Errorf("requests %v of before are not stored", missing)
+			}
+			t.Logf("%d events answered 200 and found, %d requests for metrics stored of %d, %v left out", len(posted.sent), len(s.reads), e.answered(), left)
+		})
+	}
+}
