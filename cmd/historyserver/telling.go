@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
@@ -17,7 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// telling makes what tells the receivers of webhooks. Sessions that have ended are loaded into the cache like for a request, one at a time.
+// telling makes what tells the receivers of webhooks. Sessions that have ended, or of which a job failed, are loaded into the cache like for a
+// request, one at a time.
 func (o *serveOptions) telling(
 	store blob.Store, sessions *catalog.Catalog, cache *sessioncache.Cache[*session.Session], answers *dashboard.Dashboard,
 	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
@@ -42,6 +44,17 @@ func (o *serveOptions) telling(
 			known.Jobs, err = answers.JobsOf(ctx, s)
 			return known, err
 		},
+	}
+	options.Failed = func(ctx context.Context, e catalog.Entry, after string) ([]dashboard.Job, string, error) {
+		failed, answer, err := catalog.FailedJobs(ctx, store, o.storage.Root, e.Ref, after)
+		jobs := make([]dashboard.Job, len(failed))
+		for i, j := range failed {
+			jobs[i] = dashboard.Job{
+				ID: j.ID, SubmissionID: j.Submission, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message,
+				Start: j.Start * int64(time.Millisecond), End: j.End * int64(time.Millisecond),
+			}
+		}
+		return jobs, answer, err
 	}
 	if o.webhooks != "" {
 		var err error

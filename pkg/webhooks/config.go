@@ -1,7 +1,7 @@
 // Package webhooks tells receivers by HTTP that a job failed, that a session ended, or that a finding appeared.
 //
-// Sessions that have ended are found in the list of sessions. One replica claims a session by a create-only object, finds out what is to be
-// told, sends it, and notes each delivery by another such object, so that nobody is told twice, whichever replica goes on. docs/webhooks.md has
+// Sessions that have ended are found in the list of sessions, jobs that failed in running ones in what was last stored of those. One replica
+// claims a session, or such a job, by a create-only object, finds out what is to be told, sends it, and notes each delivery by another such object, so that nobody is told twice, whichever replica goes on. docs/webhooks.md has
 // the keys and what is sent.
 package webhooks
 

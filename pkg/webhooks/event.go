@@ -39,7 +39,7 @@ type Event struct {
 	Start      time.Time `json:"start,omitzero"`
 	End        time.Time `json:"end,omitzero"`
 
-	// Outcome is the session's: failed, succeeded, stopped, unfinished, or unknown if it could not be read.
+	// Outcome is the session's: failed, succeeded, stopped, unfinished, running, or unknown if it could not be read.
 	Outcome string `json:"outcome"`
 	Summary string `json:"summary,omitempty"`
 	// Cause is the first error: of the job, or of the session.
@@ -79,11 +79,14 @@ type Known struct {
 	Jobs   []dashboard.Job
 }
 
-// events are all that may be told of a session that has ended.
+// events are all that may be told of a session: of one that has ended, or of one that runs when jobs have failed.
 func events(e catalog.Entry, k Known, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
 		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(), End: e.End.UTC(), Time: e.End.UTC(), Outcome: unknown,
+	}
+	if e.Running {
+		base.Outcome, base.Time = findings.Running, e.LastWrite.UTC()
 	}
 	if publicURL != "" {
 		base.URL = fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/findings", strings.TrimSuffix(publicURL, "/"), e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name)
@@ -97,6 +100,7 @@ func events(e catalog.Entry, k Known, publicURL string) []*Event {
 		all = append(all, &of)
 	}
 	failed := slices.DeleteFunc(slices.Clone(k.Jobs), func(j dashboard.Job) bool { return j.Status != "FAILED" })
+	byTime(failed)
 	for i, j := range failed[:min(maxEvents, len(failed))] {
 		of := base
 		of.Type, of.Job = JobFailed, &JobOf{JobID: line(j.ID), SubmissionID: line(j.SubmissionID), Entrypoint: line(j.Entrypoint)}
@@ -107,7 +111,7 @@ func events(e catalog.Entry, k Known, publicURL string) []*Event {
 		if i == maxEvents-1 {
 			of.More = len(failed) - maxEvents
 		}
-		add(of, j.SubmissionID+"/"+j.ID)
+		add(of, nameOf(j))
 	}
 	if k.Report != nil {
 		for _, f := range k.Report.Findings {

@@ -24,38 +24,65 @@ type ledger struct {
 	name  string        // of this replica
 }
 
-// state is what is noted of one session.
+// state is what is noted of one session, or of one job of it.
 type state struct {
 	done   bool
 	told   map[string]bool // "{receiver}.{event}"
 	claim  int             // the last one's number, 0: none
 	expiry time.Time       // of that claim
+	jobs   time.Time       // until when another replica may tell of a job of the session; zero for a job
 }
 
 // lifetime is how long a claim holds: twice as long as the one before, up to eight times the first.
 func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, max(0, claim-1)) }
 
-// read lists what is noted of a session.
-func (l *ledger) read(ctx context.Context, ref layout.Session) (state, error) {
+// read lists what is noted of a session or, with a scope, of one of its jobs. A session waits for the claims of its jobs; a job is done when its
+// session is claimed, which tells of all its jobs.
+func (l *ledger) read(ctx context.Context, ref layout.Session, scope string) (state, error) {
 	s := state{told: make(map[string]bool)}
+	jobs, finished := make(map[string]time.Time), make(map[string]bool) // until when its jobs are claimed; those that are done
 	prefix := layout.WebhooksPrefix(l.root, ref)
 	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return s, fmt.Errorf("list what was told of %s: %w", ref, err)
 		}
-		name := o.Key[len(prefix):]
+		of, name := cutScope(o.Key[len(prefix):])
 		if told, ok := strings.CutPrefix(name, "told."); ok {
 			s.told[told] = true
 		} else if number, ok := strings.CutPrefix(name, "claim."); ok {
-			if n, err := strconv.Atoi(number); err == nil && n > s.claim {
-				// A successor waits a little longer, because clocks differ.
-				s.claim, s.expiry = n, o.ModTime.Add(l.lifetime(n)+l.lease/10)
+			n, err := strconv.Atoi(number)
+			// A successor waits a little longer, because clocks differ.
+			expiry := o.ModTime.Add(l.lifetime(n) + l.lease/10)
+			switch {
+			case err != nil:
+			case of == scope && n > s.claim:
+				s.claim, s.expiry = n, expiry
+			case of == "":
+				s.done = s.done || scope != ""
+			case scope == "" && expiry.After(jobs[of]):
+				jobs[of] = expiry
 			}
 		} else if name == "done" {
-			s.done = true
+			s.done = s.done || of == scope || of == ""
+			finished[of] = true
+		}
+	}
+	for of, until := range jobs {
+		if !finished[of] && until.After(s.jobs) {
+			s.jobs = until
 		}
 	}
 	return s, nil
+}
+
+// cutScope splits the name of a note into the scope of a job, "" for a session's, and the rest.
+func cutScope(note string) (scope, name string) {
+	if id, ok := strings.CutPrefix(note, "job."); ok {
+		if id, rest, ok := strings.Cut(id, "."); ok {
+			return "job." + id + ".", rest
+		}
+	}
+	return "", note
 }
 
 // noted is what claims and notes hold.
@@ -73,10 +100,10 @@ func (l *ledger) create(ctx context.Context, ref layout.Session, name string) er
 	return l.store.Create(ctx, layout.WebhooksPrefix(l.root, ref)+name, bytes.NewReader(body))
 }
 
-// claim takes a session whose claim n-1 has expired; false if another replica was first. The object names this replica, so a store does not
+// claim takes a session, or a job of one, whose claim n-1 has expired; false if another replica was first. The object names this replica, so a store does not
 // take another's for one of ours whose answer was lost.
-func (l *ledger) claim(ctx context.Context, ref layout.Session, n int) (bool, error) {
-	err := l.create(ctx, ref, "claim."+strconv.Itoa(n))
+func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
+	err := l.create(ctx, ref, scope+"claim."+strconv.Itoa(n))
 	if errors.Is(err, os.ErrExist) {
 		return false, nil
 	}
@@ -84,8 +111,8 @@ func (l *ledger) claim(ctx context.Context, ref layout.Session, n int) (bool, er
 }
 
 // mine says whether a claim is one of this replica's.
-func (l *ledger) mine(ctx context.Context, ref layout.Session, n int) (bool, error) {
-	body, err := l.store.Get(ctx, layout.WebhooksPrefix(l.root, ref)+"claim."+strconv.Itoa(n), 0, 1<<10)
+func (l *ledger) mine(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
+	body, err := l.store.Get(ctx, layout.WebhooksPrefix(l.root, ref)+scope+"claim."+strconv.Itoa(n), 0, 1<<10)
 	if err != nil {
 		return false, err
 	}

@@ -26,7 +26,7 @@ func newMetrics(registerer prometheus.Registerer, s *Sender) metrics {
 		}),
 	}
 	registerer.MustRegister(m.requests, m.seconds, m.givenUp, m.errors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "historyserver_webhooks_sessions", Help: "Ended sessions that receivers of webhooks are still to be told of.",
+		Name: "historyserver_webhooks_sessions", Help: "Ended sessions, and failed jobs of running ones, that receivers of webhooks are still to be told of.",
 	}, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -29,6 +30,9 @@ type Options struct {
 	Sessions func() iter.Seq[catalog.Entry]
 	// Look finds out what is to be told of a session. It is called for one session at a time.
 	Look func(context.Context, catalog.Entry) (Known, error)
+	// Failed gives the jobs of a running session that failed so far, and the key of the answer that told them; with it as after, none unless there is
+	// a newer answer. nil: failed jobs are told when their session ends.
+	Failed func(ctx context.Context, e catalog.Entry, after string) (failed []dashboard.Job, answer string, err error)
 	// Timing may be zero: then it is the usual one.
 	Timing     Timing
 	Log        logrus.FieldLogger
@@ -70,7 +74,13 @@ const (
 	maxLooks = 3
 )
 
-// Sender tells the receivers of sessions that have ended.
+// unit is what one replica tells of: an ended session, or a failed job of a running one, by its event's ID.
+type unit struct {
+	session layout.Session
+	job     string
+}
+
+// Sender tells the receivers of sessions that have ended, and of jobs that failed in running ones.
 type Sender struct {
 	opts    Options
 	ledger  ledger
@@ -90,8 +100,9 @@ type Sender struct {
 	ready   bool      // through and the targets' since are known
 
 	mu       sync.Mutex
-	work     map[layout.Session]*work
+	work     map[unit]*work
 	finished map[layout.Session]time.Time // when those ended that need no more work
+	watched  map[layout.Session]*watch    // those that run
 }
 
 // target is a receiver with what is known of it.
@@ -112,7 +123,8 @@ func New(opts Options) *Sender {
 	s := &Sender{
 		opts: opts, ledger: ledger{opts.Store, opts.Root, opts.Timing.Lease, name + " " + rand.Text()}, client: client(opts.Timing.Request),
 		looking: make(chan struct{}, 1), slots: make(chan struct{}, workers), wake: make(chan struct{}, 1),
-		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[layout.Session]*work), finished: make(map[layout.Session]time.Time),
+		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), finished: make(map[layout.Session]time.Time),
+		watched: make(map[layout.Session]*watch),
 	}
 	s.metrics = newMetrics(opts.Registerer, s)
 	if opts.Config != nil {
@@ -186,7 +198,7 @@ func endOf(e catalog.Entry) time.Time {
 	return e.End
 }
 
-// scan looks for sessions that have ended and that somebody is to be told of.
+// scan looks for sessions that somebody is to be told of, because they have ended or because a job may have failed.
 func (s *Sender) scan(ctx context.Context, now time.Time) {
 	if !s.ready {
 		if err := s.prepare(ctx, now); err != nil {
@@ -196,6 +208,7 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 	}
 	through := now.Add(-s.opts.Timing.Slack) // as far as this look shows
 	listed := false
+	running := make(map[*watch]bool)
 	s.mu.Lock()
 	for e := range s.opts.Sessions() {
 		listed = true
@@ -207,14 +220,22 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 			if !e.Described {
 				through = before(through, e.LastWrite)
 			}
+			if s.watches(e) {
+				running[s.watch(e)] = true
+			}
 			continue
 		}
 		if at, ok := s.finished[e.Ref]; ok && !end.After(at) || !s.concerns(e) {
 			continue
 		}
 		through = before(through, end)
-		if s.work[e.Ref] == nil && len(s.work) < maxWork && now.Sub(end) >= s.opts.Timing.Settle {
-			s.work[e.Ref] = &work{s: s, entry: e, due: now}
+		if s.work[unit{session: e.Ref}] == nil && len(s.work) < maxWork && now.Sub(end) >= s.opts.Timing.Settle {
+			s.work[unit{session: e.Ref}] = &work{s: s, entry: e, due: now}
+		}
+	}
+	for ref, w := range s.watched {
+		if !running[w] && !w.busy {
+			delete(s.watched, ref)
 		}
 	}
 	for ref, at := range s.finished {
@@ -260,7 +281,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, w := range s.work {
+	for u, w := range s.work {
 		if w.busy || w.due.After(now) {
 			continue
 		}
@@ -276,15 +297,39 @@ func (s *Sender) dispatch(ctx context.Context) {
 			s.mu.Lock()
 			w.busy = false
 			if finished {
-				delete(s.work, w.entry.Ref)
-				s.finished[w.entry.Ref] = endOf(w.entry)
+				delete(s.work, u)
+				if w.job == nil {
+					s.finished[u.session] = endOf(w.entry)
+				}
 			}
 			s.mu.Unlock()
-			select {
-			case s.wake <- struct{}{}:
-			default:
-			}
+			s.wakeUp()
 		})
+	}
+	for _, w := range s.watched {
+		if !w.grew(now) {
+			continue
+		}
+		select {
+		case s.slots <- struct{}{}:
+		default:
+			return
+		}
+		w.busy = true
+		e, answer := w.entry, w.answer
+		s.done.Go(func() {
+			s.lookForFailed(ctx, w, e, answer)
+			<-s.slots
+			s.wakeUp()
+		})
+	}
+}
+
+// wakeUp says that work may be due.
+func (s *Sender) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 

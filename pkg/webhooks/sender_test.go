@@ -245,11 +245,11 @@ func TestEarlierSessions(t *testing.T) {
 	sessions[1].End = time.Now().Add(time.Millisecond)
 	sessions[2].Running, sessions[2].End = true, time.Time{}
 	s.scan(t.Context(), time.Now().Add(time.Second))
-	if len(s.work) != 1 || s.work[sessions[1].Ref] == nil {
+	if len(s.work) != 1 || s.work[unit{session: sessions[1].Ref}] == nil {
 		t.Errorf("%d sessions to tell of, want 1", len(s.work))
 	}
 	// What is told of all that ended before a time need not be looked at again.
-	delete(s.work, sessions[1].Ref)
+	delete(s.work, unit{session: sessions[1].Ref})
 	s.finished[sessions[1].Ref] = sessions[1].End
 	later := time.Now().Add(48 * time.Hour)
 	s.scan(t.Context(), later)

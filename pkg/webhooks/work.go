@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 )
 
-// work is one session that receivers are told of. The Sender's mutex guards busy, and due where it is not busy; a worker has the rest.
+// work is one session, or one failed job of a session that runs, that receivers are told of. The Sender's mutex guards busy, and due where it is not busy; a worker has the rest.
 type work struct {
 	s     *Sender
 	entry catalog.Entry
+	job   *dashboard.Job // that failed; nil: the session has ended
+	scope string         // what its notes' names begin with, beside those of what was told
 	busy  bool
 	due   time.Time
 
@@ -76,7 +80,7 @@ func (w *work) try(ctx context.Context) (finished bool, err error) {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case whole:
-		if err := w.s.ledger.create(ctx, w.entry.Ref, "done"); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := w.s.ledger.create(ctx, w.entry.Ref, w.scope+"done"); err != nil && !errors.Is(err, os.ErrExist) {
 			return false, err
 		}
 		return true, nil
@@ -89,7 +93,7 @@ func (w *work) try(ctx context.Context) (finished bool, err error) {
 
 // claim takes the session, unless it is done or another replica's.
 func (w *work) claim(ctx context.Context) (done bool, err error) {
-	state, err := w.s.ledger.read(ctx, w.entry.Ref)
+	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope)
 	if err != nil || state.done {
 		return state.done, err
 	}
@@ -100,13 +104,15 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	l := &w.s.ledger
 	mine := false
 	switch {
+	case time.Now().Before(state.jobs): // most are told of in seconds
+		state.expiry = time.Now().Add(l.lease / 20)
 	case time.Now().After(state.expiry):
 		w.claimed, w.began = state.claim+1, time.Now()
-		if mine, err = l.claim(ctx, w.entry.Ref, w.claimed); err == nil && !mine {
+		if mine, err = l.claim(ctx, w.entry.Ref, w.scope, w.claimed); err == nil && !mine {
 			state.expiry = time.Now().Add(l.lifetime(w.claimed) + l.lease/10)
 		}
 	case w.claimed == state.claim: // the answer was lost
-		mine, err = l.mine(ctx, w.entry.Ref, w.claimed)
+		mine, err = l.mine(ctx, w.entry.Ref, w.scope, w.claimed)
 	}
 	if mine {
 		w.held, w.until = true, w.began.Add(l.lifetime(w.claimed))
@@ -114,6 +120,17 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 		w.due = state.expiry
 	}
 	return false, err
+}
+
+// at is when what is told happened.
+func (w *work) at() time.Time {
+	switch {
+	case w.job == nil:
+		return w.entry.End
+	case w.job.End > 0:
+		return time.Unix(0, w.job.End)
+	}
+	return w.entry.LastWrite
 }
 
 // look finds out what to tell; false: not yet.
@@ -133,6 +150,9 @@ func (w *work) look(ctx context.Context) bool {
 	<-w.s.looking
 	switch {
 	case err == nil:
+		if w.job != nil {
+			known.Jobs = []dashboard.Job{*w.job}
+		}
 		w.known = &known
 		return true
 	case ctx.Err() != nil:
@@ -140,11 +160,16 @@ func (w *work) look(ctx context.Context) bool {
 	}
 	log := w.s.opts.Log.WithError(err).WithField("session", w.entry.Ref.String())
 	if w.looks++; w.looks >= maxLooks {
-		log.Warn("webhooks cannot find out how a session ended: they tell that it ended, with the outcome unknown")
 		w.known = &Known{}
+		if w.job != nil {
+			log.Warn("webhooks cannot find out why a job failed: they tell that it did")
+			w.known.Jobs = []dashboard.Job{*w.job}
+			return true
+		}
+		log.Warn("webhooks cannot find out how a session ended: they tell that it ended, with the outcome unknown")
 		return true
 	}
-	log.Debug("webhooks cannot find out how a session ended; they try again")
+	log.Debug("webhooks cannot read a session; they try again")
 	w.wait()
 	return false
 }
@@ -152,11 +177,14 @@ func (w *work) look(ctx context.Context) bool {
 // tellAll tells each receiver what it was not told yet, and says whether somebody was told something, and whether all were told all.
 func (w *work) tellAll(ctx context.Context) (progress, whole bool) {
 	all := events(w.entry, *w.known, w.s.opts.Config.PublicURL)
+	if w.job != nil {
+		all = slices.DeleteFunc(all, func(e *Event) bool { return e.Type != JobFailed })
+	}
 	whole = true
 	var mu sync.Mutex
 	var receivers sync.WaitGroup
 	for _, t := range w.s.targets {
-		if !w.entry.End.After(t.since) {
+		if !w.at().After(t.since) {
 			continue
 		}
 		receivers.Go(func() {

@@ -1,0 +1,192 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// fleet are sessions whose jobs fail, and that end, while senders watch.
+type fleet struct {
+	mu       sync.Mutex
+	sessions []catalog.Entry
+	failed   []dashboard.Job // of each session
+	looks    int
+}
+
+// of n sessions that run.
+func runningFleet(n int) *fleet {
+	f := &fleet{sessions: ended(n, time.Now().Add(-time.Minute))}
+	for i := range f.sessions {
+		f.sessions[i].Running, f.sessions[i].End = true, time.Time{}
+	}
+	return f
+}
+
+func (f *fleet) list() iter.Seq[catalog.Entry] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Values(slices.Clone(f.sessions))
+}
+
+func (f *fleet) failedJobs(_ context.Context, _ catalog.Entry, after string) ([]dashboard.Job, string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	answer := fmt.Sprint(len(f.failed))
+	if answer == after {
+		return nil, after, nil
+	}
+	return slices.Clone(f.failed), answer, nil
+}
+
+// fail has a job fail in each session, of which more is stored then.
+func (f *fleet) fail(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed = append(f.failed, dashboard.Job{SubmissionID: name, Status: "FAILED", Message: "exit code 1", End: time.Now().UnixNano()})
+	for i := range f.sessions {
+		f.sessions[i].LastWrite = f.sessions[i].LastWrite.Add(time.Second)
+	}
+}
+
+func (f *fleet) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.sessions {
+		e := &f.sessions[i]
+		e.Running, e.End = false, e.LastWrite
+	}
+}
+
+// look finds the jobs that the session has when it has ended, whose driver is known by then.
+func (f *fleet) look(_ context.Context, e catalog.Entry) (Known, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := Known{Report: &findings.Report{Session: e.Ref.Name, Outcome: findings.Running}}
+	if !e.Running {
+		known.Report.Outcome = findings.Failed
+	}
+	for i, j := range f.failed {
+		j.ID = fmt.Sprintf("%02x000000", i+1)
+		known.Jobs = append(known.Jobs, j)
+	}
+	return known, nil
+}
+
+func (f *fleet) replica(store blob.Store, address string) *Sender {
+	s := replica(store, configOf(address), time.Minute, nil)
+	s.opts.Sessions, s.opts.Failed, s.opts.Look = f.list, f.failedJobs, f.look
+	return s
+}
+
+// TestFailedWhileRunning: three replicas tell of each job of running sessions once, soon after it failed, also after they were started again and
+// when the sessions end.
+func TestFailedWhileRunning(t *testing.T) {
+	const n = 10
+	in, store, f := newInbox(t), open(t, t.TempDir()), runningFleet(n)
+	begin(t, store)
+	start := func() (stop func()) {
+		var replicas []*Sender
+		for range 3 {
+			s := f.replica(store, in.URL)
+			s.Start()
+			replicas = append(replicas, s)
+		}
+		return func() {
+			for _, s := range replicas {
+				s.Close()
+			}
+		}
+	}
+	told := func(want int) {
+		t.Helper()
+		until(t, fmt.Sprintf("that %d events are told", want), func() bool { events, _ := in.counts(); return events >= want })
+	}
+	stop := start()
+	f.fail("first")
+	told(n)
+	f.fail("second")
+	told(2 * n)
+	settled := func() bool { // the notes of what was told last, too
+		done := 0
+		for o, err := range store.List(t.Context(), "log/webhooks/metadir/", blob.ListOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(o.Key) > 5 && o.Key[len(o.Key)-5:] == ".done" {
+				done++
+			}
+		}
+		return done == 2*n
+	}
+	until(t, "that all is noted", settled)
+	stop()
+	stop = start()
+	f.fail("third")
+	told(3 * n)
+	f.end()
+	told(4 * n) // that the sessions ended
+	stop()
+	in.check(t, 4*n)
+	for _, e := range in.events {
+		switch {
+		case e.Type == SessionEnded:
+			if e.Outcome != findings.Failed || e.End.IsZero() {
+				t.Errorf("%+v", e)
+			}
+		case e.Type != JobFailed || e.Outcome != findings.Running || e.Job == nil || e.Cause != "exit code 1" || e.Time.IsZero() || !e.End.IsZero():
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestWatchesWhatGrew: sessions are looked at when more was stored of them only, and never where no receiver wants to be told of jobs; more than
+// 20 failed jobs are not told of; those that failed before a receiver was configured are not.
+func TestWatchesWhatGrew(t *testing.T) {
+	in, store, f := newInbox(t), open(t, t.TempDir()), runningFleet(1)
+	in.fail = func() bool { return false }
+	s := f.replica(store, in.URL)
+	f.fail("before")
+	f.failed[0].End = time.Now().Add(-time.Hour).UnixNano()
+	step := func() {
+		s.scan(t.Context(), time.Now())
+		s.dispatch(t.Context())
+		s.done.Wait()
+	}
+	for range 5 {
+		step() // the job of before is looked at, and needs no telling
+	}
+	if events, _ := in.counts(); f.looks != 1 || events != 0 {
+		t.Errorf("%d looks, %d events", f.looks, events)
+	}
+	for i := range 30 {
+		f.fail(fmt.Sprintf("job-%02d", i))
+	}
+	until(t, "that the first ones are told", func() bool { step(); events, _ := in.counts(); return events == maxEvents-1 && len(s.work) == 0 })
+	for range 5 {
+		step()
+	}
+	if events, deliveries := in.counts(); f.looks != 2 || events != maxEvents-1 || deliveries != events {
+		t.Errorf("%d looks, %d events, %d deliveries", f.looks, events, deliveries)
+	}
+	f.end()
+	step()
+	if len(s.watched) != 0 {
+		t.Errorf("%d sessions that ended are watched", len(s.watched))
+	}
+	other := f.replica(store, in.URL)
+	other.targets[0].Events = []string{SessionEnded}
+	if e := f.sessions[0]; other.watches(e) {
+		t.Errorf("%+v is watched", e)
+	}
+}
