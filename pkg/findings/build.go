@@ -91,8 +91,11 @@ type builder struct {
 	lost                  map[rayid.Node]*finding
 	actors                map[rayid.Actor]*finding // of actors that died
 	jobs                  []job
-	abandoned             []abandoned // at most maxPending
-	jobsSaved             bool        // the dashboard's own answer is stored
+	abandoned             []abandoned // tasks; at most maxPending
+	constructors          []abandoned // those of actors that were running at the end
+	groups                []*group
+	running               bool
+	jobsSaved             bool // the dashboard's own answer is stored
 	files                 map[rayid.Worker][]logfiles.File
 	examined              map[rayid.Worker]bool // those whose own logs were read
 	logs                  map[logfiles.File]*logText
@@ -118,7 +121,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	b := &builder{
 		maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
 		actors: map[rayid.Actor]*finding{}, logs: map[logfiles.File]*logText{}, examined: map[rayid.Worker]bool{},
-		base: baseOf(r.Session.Ref),
+		base: baseOf(r.Session.Ref), running: running,
 	}
 	if b.end == 0 {
 		b.end = math.MaxInt64
@@ -129,7 +132,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	// Each step may refer to what the steps before it found.
 	for _, step := range []func(context.Context) error{
 		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
-		b.readRefusals, b.readServe, b.readLibraries, b.readDrivers,
+		b.readConstructors, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
 	} {
 		if err := step(r.Context()); err != nil {
 			return nil, err
@@ -138,7 +141,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 			return nil, err
 		}
 	}
-	return b.report(r.Context(), f.Metrics, running)
+	return b.report(r.Context(), f.Metrics)
 }
 
 // baseOf is what the links to a session's pages begin with.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -248,8 +249,8 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 	},
 	"even-2.60": {
 		"typo_resource": {findings.Unschedulable, "train could never be scheduled: .*no node has any gpu_a10"},
-		"group_busy":    {findings.Timeout, "GetTimeoutError: Get timed out"},
-		"slow_ctor":     {findings.Timeout, "GetTimeoutError: Get timed out"},
+		"group_busy":    {findings.Starved, "^Placement group second waited for 1 w1: placement group first held 1 of 1 w1\n"},
+		"slow_ctor":     {findings.ActorStart, "^Actor Model was not created: its constructor had been running for 13s when its driver ended\n"},
 		"exit_actor":    {findings.JobFailed, `ActorDiedError: The actor is dead because .*INTENDED_USER_EXIT.*exit_actor\(\) is called`},
 		"data_missing":  {findings.JobFailed, "FileNotFoundError: /data/2026-11-21/events"},
 		"noisy":         {findings.TaskFailed, "save failed: PermissionError: checkpoint-90000: bucket is read-only"}, // after 7 MB of output, whose digits are zeros here
@@ -357,6 +358,37 @@ func TestOfSucceeded(t *testing.T) {
 	for _, f := range report(t, load(t, dir, ref, nil)).Findings {
 		if slices.Contains([]string{"killed_once", "train_recovers"}, f.SubmissionID) && f.Severity == findings.Error || strings.Contains(f.Title, "PreemptionWatcher") {
 			t.Errorf("%s is told of %s: %s", f.Severity, f.SubmissionID, f.Title)
+		}
+	}
+}
+
+// TestHiddenFailures: what failed in a Train run that was started again, and then succeeded, is told with what its workers raised.
+func TestHiddenFailures(t *testing.T) {
+	dir, ref := cluster(t, "even-2.60")
+	for from, s := range map[string]*session.Session{"events": load(t, dir, ref, nil), "index": indexed(t, dir, ref)} {
+		if !slices.ContainsFunc(report(t, s).Findings, func(f *findings.Finding) bool {
+			return f.Kind == findings.Train && f.SubmissionID == "train_recovers" && f.Severity == findings.Warning && f.Count == 1 &&
+				f.Title == "Train run recovers was restarted after its workers failed: RuntimeError: NCCL timeout in the first attempt" &&
+				strings.Contains(text(f), `train_recovers.py", line 8`)
+		}) {
+			t.Errorf("%s: nothing tells what failed in the run", from)
+		}
+	}
+}
+
+// TestConstructorUnderWay: a constructor that has run for some seconds at a moment of its session is nothing to tell: models are large.
+func TestConstructorUnderWay(t *testing.T) {
+	dir, ref := cluster(t, "even-2.60")
+	s := load(t, dir, ref, nil)
+	at := time.Date(2026, 11, 22, 18, 43, 45, 0, time.UTC).UnixNano()
+	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: s, At: at}
+	found, err := findings.Reader{}.Read(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found.Findings {
+		if f.Kind == findings.ActorStart {
+			t.Errorf("%s: %s", f.Severity, f.Title)
 		}
 	}
 }

@@ -31,6 +31,10 @@ var helpOf = map[string]help{
 		"Look at the log of the actor's worker; max_restarts and max_task_retries let Ray start it again.",
 		"ray-core/fault_tolerance/actors.html",
 	},
+	ActorStart: {
+		"See what the constructor waits for, by its worker's log or a stack trace (the dashboard's, while it runs): a download, a lock, a service, a task that needs the actor's own resources.",
+		"ray-observability/user-guides/debug-apps/debug-hangs.html",
+	},
 	TaskFailed: {
 		"Correct what the traceback shows; for errors that pass, set max_retries and retry_exceptions.",
 		"ray-core/fault_tolerance/tasks.html",

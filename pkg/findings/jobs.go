@@ -233,6 +233,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		b.showLeft(f, j)
 	}
 	b.linkDriver(f, j, &e)
+	if waited && len(f.because) == 0 {
+		b.linkWaiting(f, j)
+	}
 }
 
 // neverStarted is the finding about a job whose driver was not started; nil if it was.
@@ -336,6 +339,16 @@ func (b *builder) showOthers(f *finding, j *job) {
 		e := other.Evidence[0]
 		e.Text = fmt.Sprintf("in the same job before (%s): %s", plural(other.Count, "time"), e.Text)
 		f.show(e)
+	}
+}
+
+// linkWaiting links a driver that waited too long with what had waited in its job until then.
+func (b *builder) linkWaiting(f *finding, j *job) {
+	for _, other := range b.all {
+		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
+		if waits && !other.ended && other.job == j.id && !j.id.Nil() && j.ended-other.last <= atTheEnd {
+			f.causedBy(other)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -89,4 +90,60 @@ func isOfData(f *finding) bool {
 		}
 	}
 	return false
+}
+
+// maxControllers is how many logs of Train's controllers are read.
+const maxControllers = 20
+
+// retriedPolicy begins what Train's controller logs where it starts a run's workers again.
+const retriedPolicy = "[FailurePolicy]"
+
+// readTrain finds what failed in Train runs and was hidden by FailureConfig(max_failures=…), in the logs of their controllers.
+func (b *builder) readTrain(ctx context.Context) error {
+	files := b.nodeFiles(maxControllers, func(path string) bool { return strings.HasPrefix(path, "train/ray-train-app-controller-") })
+	for _, file := range files {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		for at := strings.Index(log.text, retriedPolicy); at >= 0; {
+			from, to := log.line(at)
+			b.trainRetried(log, from, to)
+			next := strings.Index(log.text[to:], retriedPolicy)
+			if at = to + next; next < 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// trainRetried adds a failure of a run's workers after which they were started again, from a line of its controller's log.
+func (b *builder) trainRetried(log *logText, from, to int) {
+	var line struct {
+		Message string `json:"message"`
+		Run     string `json:"run_name"`
+		Job     string `json:"job_id"`
+		Time    int64  `json:"timestamp_ns"`
+	}
+	if json.Unmarshal([]byte(log.text[from:to]), &line) != nil || line.Time > b.end {
+		return
+	}
+	if policy, _, _ := strings.Cut(line.Message, "\n"); !strings.HasPrefix(policy, retriedPolicy) || !strings.Contains(policy, "RETRY") {
+		return
+	}
+	job, _ := rayid.Parse[rayid.Job](line.Job) // none: not known
+	what := exceptionOf(line.Message)
+	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+normalised(what.Message))
+	f.what = what
+	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s", clip(line.Run, maxTitleText), orElse(what.String(), firstSentence(line.Message)))
+	f.named(line.Run)
+	f.of(job)
+	f.happened(line.Time, true)
+	if !job.Nil() {
+		f.about(b.jobEntity(job, line.Run))
+	}
+	e := b.evidence(log, from, to)
+	e.Time, e.Text = stamp(line.Time), line.Message
+	f.show(e)
 }

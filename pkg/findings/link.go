@@ -17,14 +17,14 @@ import (
 const atTheEnd = 15e9 // ns
 
 // report decides severities, outcome and order, and adds what metrics show. The error is the context's.
-func (b *builder) report(ctx context.Context, metrics libraries.Metrics, running bool) (*Report, error) {
+func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Report, error) {
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.before) // not all times were known when the links were made
 		b.complete(f)
 	}
 	b.judge()
 	r := &Report{Session: b.s.Ref.Name, Findings: []*Finding{}, Unfinished: b.counts}
-	r.Outcome = b.outcome(running)
+	r.Outcome = b.outcome()
 	if r.Outcome == Succeeded || r.Outcome == Stopped {
 		for _, f := range b.all {
 			if f.Severity == Error {
@@ -33,7 +33,7 @@ func (b *builder) report(ctx context.Context, metrics libraries.Metrics, running
 		}
 	}
 	ordered := b.ordered()
-	if err := b.showFigures(ctx, metrics, ordered, running); err != nil {
+	if err := b.showFigures(ctx, metrics, ordered, b.running); err != nil {
 		return nil, err
 	}
 	for _, f := range ordered {
@@ -169,7 +169,7 @@ func (b *builder) finished(j *job) *finding {
 }
 
 // outcome is that of the session: of its worst job.
-func (b *builder) outcome(running bool) string {
+func (b *builder) outcome() string {
 	failed, stopped, open := false, false, false
 	for i := range b.jobs {
 		switch b.jobs[i].status {
@@ -189,7 +189,7 @@ func (b *builder) outcome(running bool) string {
 	switch {
 	case failed:
 		return Failed
-	case running:
+	case b.running:
 		return Running
 	case errors && !open:
 		return Failed

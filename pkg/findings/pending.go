@@ -7,154 +7,17 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
-	"github.com/rayhistory/historyserver/pkg/dashboard/state"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// Strategies of placement groups by number (ray.rpc.PlacementStrategy).
-var strategies = []string{"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
-
-// group is a placement group as far as it is known.
-type group struct {
-	id, name, strategy string
-	bundles            []string
-	job                rayid.Job
-	status             string
-	created            int64
-	evident            []Evidence
-}
-
-var (
-	registered = regexp.MustCompile(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
-	// demanded is a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+ pending placement groups".
-	demanded = regexp.MustCompile(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
-	// waiting is one about tasks and actors: "{'GPU': 8.0}: 1+ pending tasks/actors".
-	waiting = regexp.MustCompile(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
-)
-
-// readGroups finds the placement groups that were never placed: from events, from the saved list, from the GCS's log.
-func (b *builder) readGroups(ctx context.Context) error {
-	set, err := state.PlacementGroupRows(b.r.With(ctx))
-	if err != nil {
-		return err
-	}
-	known := map[string]*group{}
-	var order []string
-	for _, row := range set.Rows {
-		id := row.String("placement_group_id")
-		g := &group{id: id, name: row.String("name"), status: row.String("state"), created: row.Object("stats").Int("creation_request_received_ns")}
-		g.job, _ = rayid.Parse[rayid.Job](row.String("creator_job_id")) // none: not known
-		for _, v := range row.List("bundles") {
-			if bundle, ok := v.(*pyjson.Object); ok && len(g.bundles) < 64 {
-				g.bundles = append(g.bundles, string(pyjson.Append(nil, bundle.Object("unit_resources"))))
-			}
-		}
-		text := fmt.Sprintf("placement group %s (%s) is %s, %s: %s", g.name, id, g.status, row.Object("stats").String("scheduling_state"), strings.Join(g.bundles, ", "))
-		g.evident = append(g.evident, Evidence{Source: "snapshot", Time: stamp(g.created), Text: text})
-		known[id], order = g, append(order, id)
-	}
-	for i := range b.s.PlacementGroups {
-		if g := known[b.s.PlacementGroups[i].ID.String()]; g != nil {
-			g.strategy = b.s.PlacementGroups[i].Strategy
-		}
-	}
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
-		order = b.loggedGroups(log, known, order)
-	}
-	for _, id := range order {
-		if g := known[id]; g.status == "PENDING" || g.status == "PREPARED" || g.status == "RESCHEDULING" || g.status == "INFEASIBLE" {
-			if err := b.groupPending(ctx, g); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// loggedGroups adds what the GCS's log tells of placement groups.
-func (b *builder) loggedGroups(log *logText, known map[string]*group, order []string) []string {
-	for _, m := range registered.FindAllStringSubmatchIndex(log.text, -1) {
-		from, to := log.line(m[0])
-		id := log.text[m[2]:m[3]]
-		if b.logTime(log.text[from:to]) > b.end {
-			continue
-		}
-		g := known[id]
-		if g == nil {
-			g = &group{id: id, name: clip(log.text[m[4]:m[5]], maxTitleText), status: "PENDING", created: b.logTime(log.text[from:to])}
-			if parsed, err := rayid.Parse[rayid.PlacementGroup](id); err == nil {
-				g.job = parsed.Job()
-			}
-			known[id], order = g, append(order, id)
-			rest := log.text[to:]
-			if strings.Contains(rest, "placement group id={"+id+"}") || removedIn(rest, id) {
-				g.status = "" // it was placed or removed: its end is not known
-			}
-		}
-		if n, err := strconv.Atoi(log.text[m[6]:m[7]]); err == nil && n < len(strategies) && g.strategy == "" {
-			g.strategy = strategies[n]
-		}
-		g.evident = append(g.evident, b.evidence(log, from, to))
-	}
-	return order
-}
-
-// removedIn says that a later line of the GCS's log tells of a placement group's removal.
-func removedIn(rest, id string) bool {
-	for line := range strings.Lines(rest) {
-		if strings.Contains(line, id) && strings.Contains(strings.ToLower(line), "remov") {
-			return true
-		}
-	}
-	return false
-}
-
-// groupPending adds the finding about a placement group that was not placed.
-func (b *builder) groupPending(ctx context.Context, g *group) error {
-	b.counts.PlacementGroups++
-	if j := b.jobOfID(g.job); j != nil && j.submission != "" && (j.status == "SUCCEEDED" || j.status == "STOPPED") {
-		return nil
-	}
-	name := orElse(g.name, g.id)
-	f := b.find(Unschedulable, "group "+g.name+g.strategy+g.job.String())
-	f.named(name)
-	f.of(g.job)
-	f.happened(g.created, false)
-	f.about(Entity{Type: "placement_group", ID: g.id, Name: name})
-	f.Title = fmt.Sprintf("Placement group %s was never placed", name)
-	if n := len(g.bundles); n > 0 || g.strategy != "" {
-		what := []string{}
-		if n > 0 {
-			what = append(what, plural(n, "bundle")+" of "+g.bundles[0])
-		}
-		if g.strategy != "" {
-			what = append(what, g.strategy)
-		}
-		living := 0
-		for _, node := range b.nodes.ByID {
-			if node.Object("raylet").String("state") != moment.Dead {
-				living++
-			}
-		}
-		f.Title += fmt.Sprintf(": it asks for %s, the cluster has %s", strings.Join(what, ", "), plural(living, "node"))
-	}
-	for _, e := range g.evident {
-		f.show(e)
-	}
-	return b.showDemand(ctx, f, demanded, func(m []string) bool { return g.strategy == "" || m[2] == g.strategy })
-}
+// waiting is a line of the autoscaler's status about tasks and actors: "{'GPU': 8.0}: 1+ pending tasks/actors".
+var waiting = regexp.MustCompile(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
 // showDemand adds what the autoscaler last reported as waiting: from its log, else from the saved status.
 func (b *builder) showDemand(ctx context.Context, f *finding, line *regexp.Regexp, about func(m []string) bool) error {
@@ -218,6 +81,13 @@ func (b *builder) readPending(ctx context.Context) error {
 	demand := demands{b: b, running: running > 0, fits: map[string]string{}}
 	if err := demand.readRunning(ctx); err != nil {
 		return err
+	}
+	for _, g := range b.groups {
+		if g.waited(b) {
+			if err := demand.group(ctx, g); err != nil {
+				return err
+			}
+		}
 	}
 	pending, err := b.s.Tasks.Select(tasktable.Query{
 		Filters: []tasktable.Filter{{Key: "state", Value: "PENDING_NODE_ASSIGNMENT"}}, Limit: maxPending, ExcludeDriver: true, At: b.r.At, Stop: stop,
@@ -304,8 +174,12 @@ func (d *demands) readRunning(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if string(row.Type()) == eventjson.TypeNormal {
-			d.atWork = append(d.atWork, abandoned{row: row, state: tasktable.StateRunning, since: lastState(row)})
+		at := abandoned{row: row, state: tasktable.StateRunning, since: lastState(row)}
+		switch string(row.Type()) {
+		case eventjson.TypeNormal:
+			d.atWork = append(d.atWork, at)
+		case eventjson.TypeActorCreation:
+			d.b.constructors = append(d.b.constructors, at)
 		}
 	}
 	return nil
@@ -342,8 +216,13 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 			hold(string(a.row.GivenName()), demandOf(a.row))
 		}
 	}
+	for _, g := range d.b.groups {
+		if g.placed && g.created <= since && (g.status == "CREATED" || g.ended > since) {
+			hold("placement group "+orElse(g.name, g.id), g.demand())
+		}
+	}
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
-		if total[r]-held[r] < resources[r] && held[r] > 0 {
+		if total[r]-held[r] < resources[r] && held[r] > 0 && total[r] >= resources[r] {
 			return fmt.Sprintf("%s held %g of %g %s", quoted(names), held[r], total[r], r)
 		}
 	}
@@ -387,6 +266,9 @@ func (d *demands) lacking(resources map[string]float64) string {
 // add adds one task or actor that waited, and gives the finding; nil if none is about it.
 func (d *demands) add(name string, job rayid.Job, resources map[string]float64, at int64, e Entity) *finding {
 	key, lacking := resourceText(resources), d.lacking(resources)
+	if strings.Contains(key, "_group_") {
+		d.inGroup(key, e)
+	}
 	if len(resources) == 0 || strings.Contains(key, "_group_") {
 		return nil
 	}

@@ -29,6 +29,7 @@ const (
 	WorkerDied    = "worker_died"
 	WorkerStart   = "worker_start"
 	ActorDied     = "actor_died"
+	ActorStart    = "actor_start"
 	TaskFailed    = "task_failed"
 	RuntimeEnv    = "runtime_env"
 	Entrypoint    = "entrypoint"

@@ -161,7 +161,8 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 
 // left keeps what an attempt was doing when its driver ended.
 func (b *builder) left(row tasktable.Row) {
-	if len(b.abandoned) >= maxPending || string(row.Type()) != eventjson.TypeNormal {
+	kind := string(row.Type())
+	if len(b.abandoned)+len(b.constructors) >= maxPending || kind != eventjson.TypeNormal && kind != eventjson.TypeActorCreation {
 		return
 	}
 	var room [8]tasktable.StateTime
@@ -171,7 +172,12 @@ func (b *builder) left(row tasktable.Row) {
 			a.state, a.since = s.State, s.Time
 		}
 	}
-	b.abandoned = append(b.abandoned, a)
+	switch {
+	case kind == eventjson.TypeNormal:
+		b.abandoned = append(b.abandoned, a)
+	case a.state == tasktable.StateRunning:
+		b.constructors = append(b.constructors, a)
+	}
 }
 
 // abandoned is an attempt that ended because its driver did.

@@ -144,23 +144,8 @@ func (b *builder) readStarts(ctx context.Context) error {
 
 // crash looks in a worker's own logs for what a crash leaves there.
 func (b *builder) crash(ctx context.Context, worker rayid.Worker) (signal string, e Evidence, err error) {
-	if b.files == nil {
-		b.files = map[rayid.Worker][]logfiles.File{}
-		for _, node := range b.s.Logs.Nodes() {
-			for _, path := range b.s.Logs.Paths(node) {
-				if id, ok := workerOf(path); ok {
-					b.files[id] = append(b.files[id], logfiles.File{Node: node, Path: path})
-				}
-			}
-		}
-	}
-	for _, file := range b.files[worker] {
-		if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
-			b.unread++
-			continue
-		}
-		b.examined[worker] = true
-		log, err := b.read(ctx, file)
+	for _, file := range b.logsOf(worker) {
+		log, err := b.readOf(ctx, worker, file)
 		if err != nil {
 			return "", e, err
 		}
@@ -180,6 +165,31 @@ func (b *builder) crash(ctx context.Context, worker rayid.Worker) (signal string
 		}
 	}
 	return "", e, nil
+}
+
+// logsOf are the logs of a worker.
+func (b *builder) logsOf(worker rayid.Worker) []logfiles.File {
+	if b.files == nil {
+		b.files = map[rayid.Worker][]logfiles.File{}
+		for _, node := range b.s.Logs.Nodes() {
+			for _, path := range b.s.Logs.Paths(node) {
+				if id, ok := workerOf(path); ok {
+					b.files[id] = append(b.files[id], logfiles.File{Node: node, Path: path})
+				}
+			}
+		}
+	}
+	return b.files[worker]
+}
+
+// readOf gives a log of a worker; empty if the logs of too many were read.
+func (b *builder) readOf(ctx context.Context, worker rayid.Worker, file logfiles.File) (*logText, error) {
+	if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
+		b.unread++
+		return &logText{file: file}, nil
+	}
+	b.examined[worker] = true
+	return b.read(ctx, file)
 }
 
 // workerOf is the worker whose log a path is.

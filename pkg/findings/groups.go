@@ -1,0 +1,280 @@
+package findings
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Strategies of placement groups by number (ray.rpc.PlacementStrategy).
+var strategies = []string{"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
+
+// group is a placement group as far as it is known.
+type group struct {
+	id, name, strategy string
+	bundles            []map[string]float64 // resources; none if they are not known
+	job                rayid.Job
+	status             string
+	created            int64 // Unix ns
+	placed             bool
+	ended              int64 // when it was removed, Unix ns; 0: it was not, or that is not known
+	withJob            bool  // it was removed because its job ended
+	evident            []Evidence
+	finding            *finding // about its waiting
+}
+
+const maxBundles = 64 // of one group
+
+// demand is what all bundles ask for together.
+func (g *group) demand() map[string]float64 {
+	sum := map[string]float64{}
+	for _, bundle := range g.bundles {
+		for r, amount := range bundle {
+			sum[r] += amount
+		}
+	}
+	return sum
+}
+
+// longWait is how long something must have waited when its job ended for that to be told, Unix ns.
+const longWait = 5e9
+
+// waited says that the group was not placed until the session's end, or for long until its job failed.
+func (g *group) waited(b *builder) bool {
+	j := b.jobOfID(g.job)
+	switch g.status {
+	case "PENDING", "PREPARED", "RESCHEDULING", "INFEASIBLE":
+		return j == nil || j.submission == "" || j.status != "SUCCEEDED" && j.status != "STOPPED"
+	case "REMOVED":
+		return !g.placed && g.withJob && g.ended-g.created >= longWait && (j == nil || j.submission == "" || j.status == "FAILED")
+	}
+	return false
+}
+
+var (
+	registered = regexp.MustCompile(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
+	// aboutGroup is a later line of the GCS's log about a group.
+	aboutGroup = regexp.MustCompile(`(?m)^.*lacement.*\b([0-9a-f]{36})\b.*$`)
+	// demanded is a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+ pending placement groups".
+	demanded = regexp.MustCompile(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
+)
+
+// readGroups reads the placement groups: from events, from the saved list, from the GCS's log.
+func (b *builder) readGroups(ctx context.Context) error {
+	set, err := state.PlacementGroupRows(b.r.With(ctx))
+	if err != nil {
+		return err
+	}
+	known := map[string]*group{}
+	for _, row := range set.Rows {
+		g := groupOf(row)
+		known[g.id], b.groups = g, append(b.groups, g)
+	}
+	for i := range b.s.PlacementGroups {
+		if g := known[b.s.PlacementGroups[i].ID.String()]; g != nil {
+			g.strategy = b.s.PlacementGroups[i].Strategy
+		}
+	}
+	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		b.loggedGroups(log, known)
+		b.loggedEnds(log, known)
+	}
+	return nil
+}
+
+// groupOf takes a group as the dashboard lists it.
+func groupOf(row *pyjson.Object) *group {
+	stats := row.Object("stats")
+	g := &group{
+		id: row.String("placement_group_id"), name: row.String("name"), status: row.String("state"), created: stats.Int("creation_request_received_ns"),
+	}
+	g.placed = g.status == "CREATED" || stats.Int("end_to_end_creation_latency_us") > 0
+	g.job, _ = rayid.Parse[rayid.Job](row.String("creator_job_id")) // none: not known
+	var texts []string
+	for _, v := range row.List("bundles") {
+		if bundle, ok := v.(*pyjson.Object); ok && len(g.bundles) < maxBundles {
+			resources := bundle.Object("unit_resources")
+			g.bundles = append(g.bundles, amounts(resources))
+			texts = append(texts, string(pyjson.Append(nil, resources)))
+		}
+	}
+	g.evident = append(g.evident, Evidence{Source: "snapshot", Time: stamp(g.created), Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
+		g.name, g.id, g.status, stats.String("scheduling_state"), strings.Join(texts, ", "))})
+	return g
+}
+
+// amounts reads resources.
+func amounts(o *pyjson.Object) map[string]float64 {
+	of := map[string]float64{}
+	for name, v := range o.All() {
+		if amount, err := strconv.ParseFloat(string(pyjson.Append(nil, v)), 64); err == nil {
+			of[name] = amount
+		}
+	}
+	return of
+}
+
+// loggedGroups adds the groups that the GCS's log tells of.
+func (b *builder) loggedGroups(log *logText, known map[string]*group) {
+	for _, m := range registered.FindAllStringSubmatchIndex(log.text, -1) {
+		from, to := log.line(m[0])
+		id := log.text[m[2]:m[3]]
+		at := b.logTime(log.text[from:to])
+		if at > b.end {
+			continue
+		}
+		g := known[id]
+		if g == nil {
+			g = &group{id: id, name: clip(log.text[m[4]:m[5]], maxTitleText), status: "PENDING", created: at}
+			if parsed, err := rayid.Parse[rayid.PlacementGroup](id); err == nil {
+				g.job = parsed.Job()
+			}
+			known[id], b.groups = g, append(b.groups, g)
+		}
+		if n, err := strconv.Atoi(log.text[m[6]:m[7]]); err == nil && n < len(strategies) && g.strategy == "" {
+			g.strategy = strategies[n]
+		}
+		g.evident = append(g.evident, b.evidence(log, from, to))
+	}
+}
+
+// loggedEnds adds which groups were placed and removed.
+func (b *builder) loggedEnds(log *logText, known map[string]*group) {
+	for _, m := range aboutGroup.FindAllStringSubmatchIndex(log.text, -1) {
+		g, line := known[log.text[m[2]:m[3]]], log.text[m[0]:m[1]]
+		if g == nil {
+			continue
+		}
+		at := b.logTime(line)
+		if at > b.end {
+			continue
+		}
+		switch {
+		case strings.Contains(strings.ToLower(line), "remov"):
+			if g.status == "PENDING" {
+				g.status = "REMOVED"
+			}
+			if g.ended == 0 {
+				g.ended = at
+			}
+			if strings.Contains(line, "because its job") {
+				g.withJob = true
+				g.evident = append(g.evident, b.evidence(log, m[0], m[1]))
+			}
+		case strings.Contains(line, "placement group id={") || strings.Contains(line, "Successfully created"):
+			g.placed = g.placed || len(g.bundles) == 0 || strings.Contains(line, "Successfully created")
+			if g.status == "PENDING" && len(g.bundles) == 0 {
+				g.status = "" // how it ended is not known
+			}
+		}
+	}
+}
+
+// group adds the finding about a placement group that waited: no node has what it asks for, or others held that.
+func (d *demands) group(ctx context.Context, g *group) error {
+	b := d.b
+	name := orElse(g.name, g.id)
+	holders := ""
+	if d.fit(g) {
+		holders = d.holders(g.demand(), g.created)
+	}
+	var f *finding
+	if holders != "" {
+		f = b.find(Starved, "group "+g.name+g.strategy+g.job.String())
+		f.Title = fmt.Sprintf("Placement group %s waited for %s: %s", name, resourceText(g.demand()), holders)
+		if d.running {
+			f.Severity = Warning // others were at work: waiting is how queues are
+		}
+	} else {
+		f = b.find(Unschedulable, "group "+g.name+g.strategy+g.job.String())
+		f.Title = fmt.Sprintf("Placement group %s was never placed%s", name, d.asked(g))
+	}
+	if g.status == "REMOVED" {
+		f.Severity = Warning // unless it is why its job failed
+	} else {
+		b.counts.PlacementGroups++
+	}
+	g.finding = f
+	f.named(name)
+	f.of(g.job)
+	f.happened(g.created, false)
+	f.last = max(f.last, g.ended)
+	f.about(Entity{Type: "placement_group", ID: g.id, Name: name})
+	for _, e := range g.evident {
+		f.show(e)
+	}
+	return b.showDemand(ctx, f, demanded, func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
+}
+
+// fit says that the group could be placed if nobody held anything: each bundle fits some node, and where the strategy is strict, all of them
+// one node or as many nodes as they are.
+func (d *demands) fit(g *group) bool {
+	for _, bundle := range g.bundles {
+		if d.lacking(bundle) != "" {
+			return false
+		}
+	}
+	switch g.strategy {
+	case "STRICT_PACK":
+		return len(g.bundles) > 0 && d.lacking(g.demand()) == ""
+	case "STRICT_SPREAD":
+		return len(g.bundles) > 0 && len(g.bundles) <= d.b.living()
+	}
+	return len(g.bundles) > 0
+}
+
+// living is how many nodes live.
+func (b *builder) living() (n int) {
+	for _, node := range b.nodes.ByID {
+		if node.Object("raylet").String("state") != moment.Dead {
+			n++
+		}
+	}
+	return n
+}
+
+// asksFor says that a text names what the group asks for, or that this is not known.
+func (g *group) asksFor(text string) bool {
+	for r := range g.demand() {
+		if !strings.Contains(text, "'"+r+"'") {
+			return false
+		}
+	}
+	return true
+}
+
+// asked says what a group asks for and how many nodes there were; "" if the first is not known.
+func (d *demands) asked(g *group) string {
+	var what []string
+	if n := len(g.bundles); n > 0 {
+		what = append(what, plural(n, "bundle")+" of "+resourceText(g.bundles[0]))
+	}
+	if g.strategy != "" {
+		what = append(what, g.strategy)
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": it asks for %s, the cluster has %s", strings.Join(what, ", "), plural(d.b.living(), "node"))
+}
+
+// inGroup adds a task or an actor that waited in a group to the finding about the group, by the names of the resources that it asks for.
+func (d *demands) inGroup(resources string, e Entity) {
+	for _, g := range d.b.groups {
+		if g.finding != nil && strings.Contains(resources, g.id) {
+			g.finding.about(e)
+			g.finding.show(Evidence{Source: "event", Text: fmt.Sprintf("%s %s (%s) waits in it", e.Type, e.Name, e.ID), Link: e.Link})
+		}
+	}
+}

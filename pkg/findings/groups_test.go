@@ -1,0 +1,32 @@
+package findings
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestInGroup: what waits in a placement group that waits is told with the group, by the names of its resources.
+func TestInGroup(t *testing.T) {
+	const id = "5cef340ec3122844cba853e18f1406000000"
+	f := &finding{}
+	d := demands{b: &builder{groups: []*group{{id: strings.Repeat("a", 36), finding: &finding{}}, {id: id, finding: f}, {id: strings.Repeat("b", 36)}}}}
+	d.inGroup("1 CPU_group_0_"+id+", 0.001 bundle_group_"+id, Entity{Type: "task", ID: "17", Name: "train"})
+	if len(f.Entities) != 1 || f.Entities[0].ID != "17" || len(f.Evidence) != 1 || !strings.Contains(f.Evidence[0].Text, "train") || len(d.b.groups[0].finding.Entities) > 0 {
+		t.Errorf("%+v", f.Finding)
+	}
+}
+
+// TestFit: whether a group could be placed depends on its strategy where that is strict.
+func TestFit(t *testing.T) {
+	one := map[string]float64{"CPU": 1}
+	d := demands{b: &builder{}, fits: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": ""}}
+	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false, "STRICT_SPREAD": false} {
+		g := &group{strategy: strategy, bundles: []map[string]float64{one, one, one}}
+		if d.fit(g) != want {
+			t.Errorf("%s: %t", strategy, !want)
+		}
+	}
+	if d.fit(&group{}) {
+		t.Error("a group of which nothing is known fits")
+	}
+}
