@@ -57,6 +57,15 @@ func TestSettings(t *testing.T) {
 					c.PodIP == "10.0.0.1" && strings.Join(c.AdditionalEndpoints, " ") == "/a /b?x=1" && c.SnapshotInterval == time.Minute && c.LogCompression == layout.Zstd && token == "secret" && err == nil
 			},
 		},
+		"environment of KubeRay's newer collector": {
+			args: name,
+			env: []string{"RAY_COLLECTOR_EVENT_DATA_DIR=/spool", "RAY_COLLECTOR_EVENT_COMPRESSION_ENABLED=true", "RAY_COLLECTOR_EVENT_ROTATION_INTERVAL=30s",
+				"RAY_COLLECTOR_EVENT_MAX_FILE_SIZE_MB=10", "RAY_COLLECTOR_EVENT_MAX_DISK_MB=100", "STORAGE_ROOT_DIR=/"},
+			check: func(o *options) bool {
+				c := o.collector()
+				return c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip && c.LogCompression == layout.Plain && o.storage.Top
+			},
+		},
 		"ray-head":               {args: append(name, "--ray-head"), check: func(o *options) bool { return o.collector().Head }},
 		"event-fsync":            {args: append(name, "--event-fsync=interval", "--event-fsync-interval=3s"), check: func(o *options) bool { return o.collector().EventFsync == 3*time.Second }},
 		"upload rate":            {args: append(name, "--upload-bytes-per-second=2MiB", "--spool-max-bytes=1Gi"), check: func(o *options) bool { return o.collector().UploadBytesPerSecond == 2<<20 }},

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
+	"github.com/rayhistory/historyserver/pkg/kube"
 )
 
 func parse(t *testing.T, args, environ []string) (*serveOptions, error) {
@@ -27,6 +28,23 @@ func parse(t *testing.T, args, environ []string) (*serveOptions, error) {
 	}
 	_, err := o.complete(fs, environ)
 	return o, err
+}
+
+// TestLiveClustersAreAskedFor: the dashboards of running clusters are reached only where a flag says so, KubeRay's or ours.
+func TestLiveClustersAreAskedFor(t *testing.T) {
+	for flag, want := range map[string]kube.Mode{"": kube.Auto, "--enable-live-clusters=false": kube.Off, "--enable-live-clusters": kube.Proxy, "--live=proxy": kube.Proxy} {
+		args := []string{}
+		if flag != "" {
+			args = append(args, flag)
+		}
+		o, err := parse(t, args, nil)
+		if err != nil || o.kubernetes.live.Live != want {
+			t.Errorf("%q: --live=%s, %v, want %s", flag, o.kubernetes.live.Live, err, want)
+		}
+	}
+	if _, err := parse(t, []string{"--live=proxy", "--enable-live-clusters=false"}, nil); err == nil {
+		t.Error("two flags that contradict each other are taken")
+	}
 }
 
 func TestSettings(t *testing.T) {

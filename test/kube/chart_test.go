@@ -215,6 +215,34 @@ func TestChartSettings(t *testing.T) {
 	}
 }
 
+// What the chart says by variables is known to the binaries, which refuse what they do not know.
+func TestChartVariables(t *testing.T) {
+	objects, err := render(t, example("local"), example("company"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, command := range map[string]struct {
+		args []string
+		says string
+	}{
+		"historyserver-server": {[]string{"historyserver", "ls", "--local-dir=" + t.TempDir()}, "NAMESPACE"},
+		"ray-history-storage":  {[]string{"collector"}, "--ray-cluster-name is not set"},
+	} {
+		config, _ := find(objects, "ConfigMap", name)
+		var variables struct{ Data map[string]string }
+		if err := json.Unmarshal([]byte(config.text), &variables); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		cmd := exec.Command(binary(t, command.args[0]), command.args[1:]...)
+		for variable, value := range variables.Data {
+			cmd.Env = append(cmd.Env, variable+"="+value)
+		}
+		if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), command.says) {
+			t.Errorf("with %s, %s says %s", config.text, command.args[0], out)
+		}
+	}
+}
+
 // Each backend's values, with everything that can be switched on, in the API server itself: installed, upgraded, and taken away without a trace.
 func TestChartIsInstalledAndUpgraded(t *testing.T) {
 	l := lab.Start(t)
@@ -240,6 +268,9 @@ func TestChartIsInstalledAndUpgraded(t *testing.T) {
 			t.Errorf("%s: the cookies' key was %q, and is %q after an upgrade", backend, key, again)
 		}
 		stored := get("configmap", "ray-history-storage", "-o", "jsonpath={.data}")
+		if ours := get("configmap", release+"-server", "-o", "jsonpath={.data}"); !strings.Contains(ours, setting) {
+			t.Errorf("%s: the server is told %s, want %s", backend, ours, setting)
+		}
 		if inTeam := l.Kubectl(t, "", "get", "-n", "team", "configmap", "ray-history-storage", "-o", "jsonpath={.data}"); inTeam != stored || !strings.Contains(stored, setting) {
 			t.Errorf("%s: collectors are told %s and %s, want %s", backend, stored, inTeam, setting)
 		}
