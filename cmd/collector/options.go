@@ -31,6 +31,7 @@ type options struct {
 	namespace           string
 	ownerKind           string
 	ownerName           string
+	labels              map[string]string
 	rayTmpDir           string
 	spoolDir            string
 	spoolMaxBytes       settings.Bytes
@@ -101,6 +102,7 @@ var environment = map[string][]string{
 	"ray-cluster-namespace":     {"RAY_CLUSTER_NAMESPACE"},
 	"owner-kind":                {"OWNER_KIND"},
 	"owner-name":                {"OWNER_NAME"},
+	"cluster-labels":            {"CLUSTER_LABELS"},
 	"ray-tmp-dir":               {"RAY_TMP_ROOT"},
 	"spool-dir":                 {"RAY_COLLECTOR_EVENT_DATA_DIR"},
 	"events-port":               {"EVENTS_PORT"},
@@ -122,6 +124,8 @@ func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.namespace, "ray-cluster-namespace", "default", "namespace of the RayCluster")
 	fs.StringVar(&o.ownerKind, "owner-kind", "", "RayJob or RayService, if one owns the RayCluster; needs --owner-name")
 	fs.StringVar(&o.ownerName, "owner-name", "", "name of the RayJob or RayService that owns the RayCluster")
+	fs.StringToStringVar(&o.labels, "cluster-labels", nil,
+		"labels of the RayCluster, or of the RayJob or RayService that owns it, such as team=search,stage=prod: sessions are found by them")
 	fs.StringVar(&o.podIP, "pod-ip", "", "IP address of the pod, to find its node in the dashboard's list if nothing else identifies it")
 	fs.StringVar(&o.rayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, shared by Ray and the collector")
 }
@@ -206,6 +210,9 @@ func (o *options) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLog
 	}
 	if (o.ownerKind == "") != (o.ownerName == "") {
 		return nil, errors.New("--owner-kind and --owner-name: give both or neither")
+	}
+	if len(o.labels) > layout.MaxLabels {
+		return nil, fmt.Errorf("--cluster-labels: %d labels, want %d at most", len(o.labels), layout.MaxLabels)
 	}
 	if o.eventFsync != fsyncAlways && o.eventFsync != fsyncInterval {
 		return nil, fmt.Errorf("--event-fsync=%q: want %s or %s", o.eventFsync, fsyncAlways, fsyncInterval)

@@ -41,10 +41,10 @@ func TestSettings(t *testing.T) {
 			},
 		},
 		"KubeRay's newer flags": {
-			args: []string{"--role=Worker", "--storage-backend=local", "--storage-root-dir=x", "--ray-cluster-name=lab", "--owner-kind=RayJob", "--owner-name=nightly", "--event-data-dir=/spool", "--event-compression-enabled"},
+			args: []string{"--role=Worker", "--storage-backend=local", "--storage-root-dir=x", "--ray-cluster-name=lab", "--owner-kind=RayJob", "--owner-name=nightly", "--cluster-labels=team=search,stage=prod", "--event-data-dir=/spool", "--event-compression-enabled"},
 			check: func(o *options) bool {
 				c := o.collector()
-				return c.OwnerKind == "RayJob" && c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip && c.LogCompression == layout.Plain && c.Root == "x"
+				return c.OwnerKind == "RayJob" && len(c.Labels) == 2 && c.Labels["stage"] == "prod" && c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip && c.LogCompression == layout.Plain && c.Root == "x"
 			},
 		},
 		"environment": {

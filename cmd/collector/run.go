@@ -72,7 +72,7 @@ func (o *options) open(ctx context.Context, log logrus.FieldLogger, eventBody in
 // collector translates the settings into the collector's options.
 func (o *options) collector() collector.Options {
 	c := collector.Options{
-		Root: o.storage.Root, Namespace: o.namespace, Cluster: o.cluster, OwnerKind: o.ownerKind, OwnerName: o.ownerName, Head: o.head,
+		Root: o.storage.Root, Namespace: o.namespace, Cluster: o.cluster, OwnerKind: o.ownerKind, OwnerName: o.ownerName, Labels: o.labels, Head: o.head,
 		RayTmpDir: o.rayTmpDir, SpoolDir: o.spoolDir, SpoolMaxBytes: int64(o.spoolMaxBytes), EventsAddress: o.eventsAddress, EventsPort: o.eventsPort,
 		MetricsAddress: o.metricsAddress, MetricsPort: o.metricsPort, PodIP: o.podIP,
 		Dashboard: o.dashboard, Token: snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes)),

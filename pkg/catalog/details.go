@@ -143,7 +143,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 		d.rayVersion = metadata.Data.RayVersion
 	}
 	if failed == nil && c.opts.Facts && (c.isQuiet(d) || !d.end.IsZero()) {
-		facts = c.learn(ctx, ref, d, answers)
+		facts = c.learn(ctx, ref, d, answers, start.Labels)
 	}
 	return d, facts, failed
 }

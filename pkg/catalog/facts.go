@@ -19,6 +19,7 @@ import (
 type Ending struct {
 	Outcome, Cause string
 	Findings       []packs.Finding
+	Used           *packs.Used // of the nodes' resources; nil: not known
 }
 
 // The dashboard's last answers that facts are taken from.
@@ -49,11 +50,11 @@ func (a *lastAnswers) add(root string, ref layout.Session, key string) {
 
 // learn reads what is known of an ended session beside its size and times. What cannot be read or is damaged stays unknown. The result is what is to
 // be packed; nil: nothing.
-func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, answers lastAnswers) *packs.Facts {
+func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, answers lastAnswers, labels map[string]string) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
 		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
-		Bytes: d.bytes, Objects: d.objects, Nodes: d.nodes,
+		Bytes: d.bytes, Objects: d.objects, Nodes: d.nodes, Labels: labels,
 	}
 	if f.End.IsZero() && d.objects > 0 {
 		f.End = d.lastWrite
@@ -80,6 +81,9 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, ans
 	if c.opts.Ending != nil && d.objects > 0 {
 		if ending, ok := c.opts.Ending(ctx, e); ok {
 			f.Outcome, f.Cause, f.Findings = ending.Outcome, ending.Cause, ending.Findings
+			if f.Hours != nil {
+				f.Hours.Used = ending.Used
+			}
 		}
 	}
 	f = f.Bounded()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,7 @@ func ended(t *testing.T, store blob.Creator, cluster string) layout.Session {
 	t.Helper()
 	ref := v16(cluster, "session_2025-11-21_00-00-00_000000_1")
 	put(t, store, layout.MarkerKey(root, ref), "")
-	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","start":"2025-11-21T00:00:00Z"}`)
+	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2025-11-21T00:00:00Z"}`)
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2025-11-21T01:00:00Z","nodes":2}`)
 	jobs, nodes := layout.SnapshotKey(root, ref, jobsURL), layout.SnapshotKey(root, ref, nodesURL)
 	put(t, store, jobs, `[]`)
@@ -73,7 +74,7 @@ func server(store blob.Store) (*Catalog, *looks) {
 	return New(Options{
 		Store: counted, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: counted, Root: root},
 		Ending: func(_ context.Context, e Entry) (Ending, bool) {
-			return Ending{Outcome: "failed", Cause: "Task f failed", Findings: []packs.Finding{}}, e.Ref.Cluster == "fails"
+			return Ending{Outcome: "failed", Cause: "Task f failed", Findings: []packs.Finding{}, Used: &packs.Used{CPU: 3}}, e.Ref.Cluster == "fails"
 		},
 	}), counted
 }
@@ -106,10 +107,10 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	}
 	f := packed(t, store)[ref]
 	want := packs.Job{ID: "01000000", Submission: "raysubmit_A1", Status: "FAILED", Entrypoint: "python Train.py", Message: "exit code 1", User: "ana", Name: "nightly", Start: 1763683200000, End: 1763683300000}
-	if len(f.Jobs) != 2 || f.Jobs[0] != want || f.Jobs[1].Message != "" || f.Outcome != "failed" || f.Findings == nil || f.Labels != nil {
+	if len(f.Jobs) != 2 || f.Jobs[0] != want || f.Jobs[1].Message != "" || f.Outcome != "failed" || f.Findings == nil || f.Labels["team"] != "search" || !strings.Contains(f.Text, "team=search") {
 		t.Errorf("facts %+v", f)
 	}
-	if f.Hours == nil || *f.Hours != (packs.Hours{Node: 1.5, CPU: 10, GPU: 2, Memory: 16}) {
+	if f.Hours == nil || !reflect.DeepEqual(*f.Hours, packs.Hours{Node: 1.5, CPU: 10, GPU: 2, Memory: 16, Used: &packs.Used{CPU: 3}}) {
 		t.Errorf("hours %+v", f.Hours)
 	}
 	if f.Nodes != 2 || f.Objects != 5 || f.End.Sub(f.Start) != time.Hour || f.RayVersion != "2.60.0" || f.OwnerName != "nightly" {

@@ -226,6 +226,7 @@ func TestHealth(t *testing.T) {
 func TestMetadata(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	o.Head, o.Dashboard, o.OwnerKind, o.OwnerName = true, "localhost:1", "RayJob", "nightly"
+	o.Labels = map[string]string{"team": "search"}
 	path := filepath.Join(t.TempDir(), "sessions.json")
 	open := func() *sessions {
 		t.Helper()
@@ -246,7 +247,7 @@ func TestMetadata(t *testing.T) {
 		}
 		s = open()
 	}
-	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","start":"2026-11-20T23:19:45Z"}`
+	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2026-11-20T23:19:45Z"}`
 	if got := string(store.Object(layout.MetadataKey("log", session(), layout.Start))); got != want && time.Local == time.UTC {
 		t.Errorf("start %s, want %s", got, want)
 	}

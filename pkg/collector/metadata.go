@@ -27,7 +27,7 @@ func (s *sessions) start(ctx context.Context, name string, force bool) error {
 	if known.Started || (known.RayVersion == "" && !force && time.Since(s.began) < s.versionDue) {
 		return nil
 	}
-	start := layout.StartMetadata{OwnerKind: s.ownerKind, OwnerName: s.ownerName, RayVersion: known.RayVersion, Start: startTime(name, s.began)}
+	start := layout.StartMetadata{OwnerKind: s.ownerKind, OwnerName: s.ownerName, RayVersion: known.RayVersion, Labels: s.labels, Start: startTime(name, s.began)}
 	if err := s.storeMetadata(ctx, name, layout.Start, start); err != nil {
 		return err
 	}

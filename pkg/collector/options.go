@@ -18,6 +18,8 @@ type Options struct {
 	Namespace, Cluster string
 	// OwnerKind and OwnerName are the RayJob or RayService that created the cluster; empty if the user created it directly.
 	OwnerKind, OwnerName string
+	// Labels are those that users gave what they created; layout.MaxLabels at most.
+	Labels map[string]string
 	// Head says that the collector runs on the cluster's head node. Then it takes snapshots and stores the metadata of the sessions.
 	Head bool
 	// RayTmpDir is Ray's temporary folder.

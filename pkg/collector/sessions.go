@@ -29,6 +29,7 @@ type sessions struct {
 	head       bool
 	ownerKind  string
 	ownerName  string
+	labels     map[string]string
 	path       string // of the state file
 	log        logrus.FieldLogger
 	began      time.Time
@@ -59,7 +60,7 @@ const versionWait = 2 * time.Minute
 func newSessions(o Options, path string) (*sessions, error) {
 	s := &sessions{
 		store: o.Store, root: o.Root, cluster: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster},
-		head: o.Head, ownerKind: o.OwnerKind, ownerName: o.OwnerName, path: path, log: o.Log, began: time.Now(),
+		head: o.Head, ownerKind: o.OwnerKind, ownerName: o.OwnerName, labels: o.Labels, path: path, log: o.Log, began: time.Now(),
 		marked: make(map[string]bool), recent: make(map[string]time.Time), known: make(map[string]*knownSession),
 	}
 	if o.Dashboard != "" {

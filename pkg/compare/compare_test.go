@@ -319,6 +319,10 @@ func TestReport(t *testing.T) {
 	if u := r.Session.Used; u == nil || !near(u.CPU, r.Session.Asked.CPU/2) || !near(u.Memory, u.CPU) || !near(u.GPU, u.CPU) {
 		t.Errorf("used %+v", u)
 	}
+	of, err := compare.Comparer{Metrics: used{node.IP}}.Used(opened)
+	if err != nil || of == nil || !near(of.CPU, r.Session.Used.CPU) {
+		t.Errorf("what its nodes used, by itself: %+v, %v", of, err)
+	}
 }
 
 // TestLostNodes: a node that died unexpectedly is told.

@@ -5,7 +5,17 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/session"
 )
+
+// UsedBy gives what the nodes of a session that is over used, by its stored metrics; nil: not known.
+func (d *Dashboard) UsedBy(ctx context.Context, s *session.Session) (*compare.Hours, error) {
+	r, err := d.about(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return compare.Comparer{Metrics: d.opts.Metrics}.Used(r)
+}
 
 // Compare puts two sessions, or two runs of a job, side by side. The requests that open gives need no Env. Errors are those of compare.Comparer.
 func (d *Dashboard) Compare(ctx context.Context, open compare.Open, q compare.Question) (*compare.Report, error) {

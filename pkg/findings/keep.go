@@ -49,13 +49,22 @@ type Head struct {
 	// Cause is the title of the first error, one line; "" if there is none.
 	Cause string `json:"cause"`
 	Bytes int64  `json:"bytes"` // of the report
+	// Used is what the session's nodes used; nil: not known.
+	Used *Used `json:"used,omitempty"`
+}
+
+// Used is how much of their resources nodes used, times hours.
+type Used struct {
+	CPU    float64 `json:"cpu"`
+	GPU    float64 `json:"gpu"`
+	Memory float64 `json:"memory"` // GiB
 }
 
 // errNotKept says that what is kept cannot be used.
 var errNotKept = errors.New("not the findings of what is stored now")
 
-// Encode gives what is to be kept of the report of an ended session.
-func Encode(s *session.Session, r *Report) ([]byte, error) {
+// Encode gives what is to be kept of the report of an ended session, with what its nodes used or nil.
+func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 	if err := r.check(s.Ref); err != nil {
 		return nil, fmt.Errorf("the findings of %s: %w", s.Ref, err) // they would be refused when they are read
 	}
@@ -68,7 +77,7 @@ func Encode(s *session.Session, r *Report) ([]byte, error) {
 	}
 	h := Head{
 		Version: KeptVersion, Session: s.Ref.String(), Of: request.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
-		Bytes: int64(len(report)),
+		Bytes: int64(len(report)), Used: used,
 	}
 	return h.before(report)
 }
@@ -140,6 +149,9 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
 	h.Cause = shortLine(h.Cause)
+	if u := h.Used; u != nil && (u.CPU < 0 || u.GPU < 0 || u.Memory < 0) {
+		h.Used = nil
+	}
 	return h, nil
 }
 

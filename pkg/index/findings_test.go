@@ -26,7 +26,7 @@ func (s *stored) keepFindings(loaded *session.Session) {
 		if err != nil {
 			return nil, err
 		}
-		return findings.Encode(s, report)
+		return findings.Encode(s, report, nil)
 	}}
 	if err := w.KeepFindings(s.t.Context(), s.opener(), loaded, true); err != nil {
 		s.t.Fatal(err)

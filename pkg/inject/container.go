@@ -108,6 +108,9 @@ func (c cluster) env(role string) ([]any, mount) {
 	}
 	var token mount
 	if role == roleHead {
+		if c.labels != "" {
+			env = append(env, literal("CLUSTER_LABELS", c.labels))
+		}
 		switch {
 		case c.auth == authKubernetes:
 			// KubeRay adds the volume to the pod.

@@ -2,6 +2,7 @@ package inject
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -239,4 +240,27 @@ func FuzzManifest(f *testing.F) {
 			t.Fatalf("a second time changed\n%s\nto\n%s", out, again)
 		}
 	})
+}
+
+// TestLabels: the head's collector is told the labels that users gave the object, not KubeRay's.
+func TestLabels(t *testing.T) {
+	pod := func() map[string]any {
+		return map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "ray", "image": "rayproject/ray:2.60.0"}}}}}
+	}
+	object := map[string]any{
+		"apiVersion": "ray.io/v1", "kind": "RayCluster",
+		"metadata": map[string]any{"name": "lab", "labels": map[string]any{"team": "search", "app.kubernetes.io/part-of": "shop", "ray.io/x": "y", "empty": ""}},
+		"spec":     map[string]any{"rayVersion": "2.60.0", "headGroupSpec": pod(), "workerGroupSpecs": []any{pod()}},
+	}
+	if _, err := Mutate(object, s3()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"name":"CLUSTER_LABELS","value":"app.kubernetes.io/part-of=shop,team=search"}`
+	if strings.Count(string(text), want) != 1 || strings.Count(string(text), "CLUSTER_LABELS") != 1 {
+		t.Errorf("%s", text)
+	}
 }

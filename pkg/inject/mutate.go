@@ -3,9 +3,11 @@ package inject
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/kube/kuberay"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 const (
@@ -49,6 +51,7 @@ func (c Change) String() string { return strings.TrimSpace(c.Kind + " " + c.Name
 type cluster struct {
 	options              Options
 	ownerKind, ownerName string
+	labels               string // of the object, as name=value,…
 	auth                 authMode
 	authSecret           string
 	types                string // of events
@@ -111,6 +114,7 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, error) {
 	c := cluster{options: o, types: eventTypes(text(spec, "rayVersion")), address: fmt.Sprintf("http://127.0.0.1:%d/v1/events", o.EventsPort)}
 	c.ownerKind, c.ownerName = owner(kind, meta)
+	c.labels = userLabels(meta)
 	auth, err := mapping(spec, "authOptions")
 	if err != nil {
 		return c, err
@@ -140,6 +144,19 @@ func owner(kind string, meta map[string]any) (ownerKind, name string) {
 		}
 	}
 	return "", ""
+}
+
+// userLabels are an object's labels but those of KubeRay's, which copies a RayJob's or RayService's to its cluster.
+func userLabels(meta map[string]any) string {
+	labels, _ := mapping(meta, "labels")
+	var all []string
+	for name := range labels {
+		if value := text(labels, name); value != "" && !strings.HasPrefix(name, "ray.io/") && !strings.ContainsAny(name+value, "=,\"") {
+			all = append(all, name+"="+value)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all[:min(len(all), layout.MaxLabels)], ",")
 }
 
 // pods goes through the head's and the worker groups' pod templates.

@@ -8,6 +8,9 @@ const (
 	End   = "end"
 )
 
+// MaxLabels is how many labels of a cluster are stored at most.
+const MaxLabels = 64
+
 // StartMetadata is session/start.json: what the head's collector knows of a session when it first sees it. The list of sessions is made
 // from it. Empty fields were not known.
 type StartMetadata struct {
@@ -16,6 +19,8 @@ type StartMetadata struct {
 	OwnerName string `json:"ownerName,omitempty"`
 	// RayVersion is Ray's own, "2.60.0".
 	RayVersion string `json:"rayVersion,omitempty"`
+	// Labels are those that users gave the object they created, MaxLabels at most.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Start is when the head started (UTC).
 	Start time.Time `json:"start"`
 }

@@ -36,7 +36,7 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 				return err
 			}
 			if head.Holds(e.LastWrite) {
-				ending.Outcome, ending.Cause = head.Outcome, head.Cause
+				ending.Outcome, ending.Cause, ending.Used = head.Outcome, head.Cause, (*packs.Used)(head.Used)
 			}
 			return readFindings(in, &ending)
 		})

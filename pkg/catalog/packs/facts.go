@@ -78,7 +78,7 @@ type Hours struct {
 	CPU    float64 `json:"cpu"`    // CPUs that the nodes offered to Ray, times hours; so are the next two
 	GPU    float64 `json:"gpu"`    //
 	Memory float64 `json:"memory"` // GiB
-	// Used is what of these was in use, by the hardware figures; nil: not known.
+	// Used is what of these was in use, by metrics or hardware figures; nil: not known.
 	Used *Used `json:"used,omitempty"`
 }
 

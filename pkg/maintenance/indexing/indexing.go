@@ -44,7 +44,7 @@ func (p Places) Open() (*index.Opener, *index.Writer) {
 		}
 }
 
-// keptFindings returns the function that gives what is to be kept of a session's findings: nothing if that is kept already, or if not all could
+// keptFindings returns the function that gives what is to be kept of a session's findings and of what its nodes used: nothing if that is kept already, or if not all could
 // be read.
 func keptFindings(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
 	d := dashboard.New(dashboard.Options{Log: p.Log, Metrics: p.Metrics})
@@ -58,7 +58,11 @@ func keptFindings(p Places) func(context.Context, *session.Session, io.Reader) (
 		if err != nil || report.Partial() {
 			return nil, err
 		}
-		return findings.Encode(s, report)
+		used, err := d.UsedBy(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		return findings.Encode(s, report, (*findings.Used)(used))
 	}
 }
 

@@ -3,6 +3,7 @@ package indexing
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,10 +11,14 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/promapi"
 )
 
 // readOnly is a store that allows no writing.
@@ -88,4 +93,38 @@ func keyExists(t *testing.T, store blob.Reader, key string) bool {
 	t.Helper()
 	_, err := store.Stat(t.Context(), key)
 	return err == nil
+}
+
+// TestUsed: what a recorded session's nodes used, by its stored metrics, is kept with its findings.
+func TestUsed(t *testing.T) {
+	dir := t.TempDir()
+	if err := recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "more-2.60.tar.gz"), dir); err != nil {
+		t.Fatal(err)
+	}
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	ref := layout.Session{Namespace: "cases", Cluster: "more260", Name: "session_2026-11-22_10-34-02_976840_27616"}
+	stored := &promapi.Stored{
+		API:       promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
+		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 64<<20, nil),
+	}
+	o, w := Places{Store: store, Root: layout.DefaultRoot, Metrics: stored, Log: log}.Open()
+	if _, err := Session(t.Context(), ref, Options{
+		Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, MaxMemory: 64 << 20, Follow: func(string, *progress.Counter) func() { return func() {} },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := o.Findings(t.Context(), ref, findings.HeadBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kept.Close() }()
+	head, err := findings.ReadHead(kept, ref)
+	if err != nil || head.Used == nil || head.Used.CPU <= 0 || head.Used.Memory <= 0 || head.Used.GPU != 0 {
+		t.Errorf("%v: %+v, used %+v", err, head, head.Used)
+	}
 }

@@ -1,0 +1,21 @@
+package compare
+
+import (
+	"fmt"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+)
+
+// Used gives what the nodes of a session that is over used in its life, by its stored metrics; nil: not known.
+func (c Comparer) Used(r *request.Request) (*Hours, error) {
+	if r.Session.Start == 0 || r.Session.End == 0 {
+		return nil, nil
+	}
+	began, ended := r.Life()
+	var s Side
+	if err := s.readNodes(r, catalog.Entry{Ref: r.Session.Ref}, began, ended, c.Metrics); err != nil {
+		return nil, fmt.Errorf("what the nodes of %s used: %w", r.Session.Ref, err)
+	}
+	return s.Used, nil
+}
