@@ -40,6 +40,8 @@ type operator struct {
 	filtered bool
 	// packed says that packs are read instead of ended sessions' objects.
 	packed bool
+	// outputs are the values that --output takes; nil: table and json.
+	outputs []string
 
 	store blob.Store
 	log   logrus.FieldLogger
@@ -51,7 +53,7 @@ type operator struct {
 func operatorCommands(server *pflag.FlagSet) []*cobra.Command {
 	var commands []*cobra.Command
 	for _, add := range []func(*operator) (*cobra.Command, runFunc){
-		listCommand, showCommand, whyCommand, compareCommand, usageCommand, grepCommand, exportCommand, importCommand,
+		listCommand, showCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand, exportCommand, importCommand,
 		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
 	} {
 		o := &operator{}
@@ -69,7 +71,10 @@ type runFunc func(ctx context.Context, args []string) error
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
 	fs := cmd.Flags()
 	o.storage.AddFlags(fs)
-	fs.StringVarP(&o.output, "output", "o", "table", "output format: table or json")
+	if o.outputs == nil {
+		o.outputs = []string{"table", "json"}
+	}
+	fs.StringVarP(&o.output, "output", "o", "table", "output format: table or json; of fleet also csv")
 	settings.DurationVar(fs, &o.quiet, "quiet", 10*time.Minute, "a session without an end marker counts as ended when nothing was stored of it for this long")
 	o.logging.AddFlags(fs)
 	settings.Bind(fs, nil)
@@ -77,8 +82,8 @@ func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFu
 		if err := settings.Load(fs, os.Environ(), server); err != nil {
 			return err
 		}
-		if o.output != "table" && o.output != "json" {
-			return fmt.Errorf("--output=%q: want table or json", o.output)
+		if !slices.Contains(o.outputs, o.output) {
+			return fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or "))
 		}
 		if cmd.Annotations[writesStore] == "" {
 			if err := checkFolder(o.storage); err != nil {

@@ -88,13 +88,14 @@ func run(ctx context.Context, bin, dashboards string, port int, names, command [
   These clusters are gone; their history is not:
 
     all sessions        %s/
+    all together        %s/fleet?from=2025-01-01
     the latest of %q   %s/
     why a job failed    %s/oom_task/sessions/latest/findings
     metrics             %s/more260/sessions/latest/#/metrics
     with Ray's own CLI  ray list tasks --address %s
 
   Ctrl-C ends the demo.
-`, base, recording.Cluster, latest, cases, cases, latest)
+`, base, base, recording.Cluster, latest, cases, cases, latest)
 	select {
 	case <-ctx.Done():
 		fmt.Println()

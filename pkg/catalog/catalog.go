@@ -135,7 +135,7 @@ func (c *Catalog) begin(ctx context.Context) {
 	if c.opts.Packs == nil {
 		return
 	}
-	_, err := c.readPacks(ctx)
+	_, err := c.readPacks(ctx, allDays)
 	if err != nil && ctx.Err() == nil {
 		c.opts.Log.WithError(err).Warn("cannot read the packs of sessions; all sessions are listed instead")
 	}

@@ -56,9 +56,23 @@ func (c *Catalog) keepPacking(ctx context.Context) {
 	}
 }
 
-// readPacks takes what packs tell that were not read before, the newest day first. A pack that cannot be used is logged and passed over: its sessions
+// Packed is the list of the ended sessions that packs tell of and that began from one moment to before another, and of some more. It asks neither for
+// markers nor for the sessions' own objects.
+func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, error) {
+	const day = 24 * time.Hour
+	_, err := c.readPacks(ctx, func(packed time.Time) bool {
+		// A session's name tells the day in its head's local time, and names without a day are under the first.
+		return packed.Unix() == 0 || packed.After(from.Add(-2*day)) && packed.Before(to.Add(day))
+	})
+	return c.Known(), err
+}
+
+// allDays are asked for by whoever wants all packs.
+func allDays(time.Time) bool { return true }
+
+// readPacks takes what packs of the days asked for tell that were not read before, the newest day first. A pack that cannot be used is logged and passed over: its sessions
 // are found by their markers.
-func (c *Catalog) readPacks(ctx context.Context) ([]packs.Pack, error) {
+func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool) ([]packs.Pack, error) {
 	all, err := c.opts.Packs.List(ctx)
 	if err != nil {
 		return nil, err
@@ -66,6 +80,9 @@ func (c *Catalog) readPacks(ctx context.Context) ([]packs.Pack, error) {
 	var g errgroup.Group
 	g.SetLimit(packReads)
 	for _, pack := range all {
+		if !asked(pack.Day) {
+			continue
+		}
 		c.mu.Lock()
 		done := c.packed.read[pack.Key]
 		c.packed.read[pack.Key] = true
@@ -120,7 +137,7 @@ func (c *Catalog) adopt(f *packs.Facts) {
 // Pack reads the packs that others wrote since, packs the facts that wait, and joins the packs of days that have many or tell of sessions that
 // were removed. Where packs must not be written it does nothing more, which is logged once.
 func (c *Catalog) Pack(ctx context.Context) error {
-	known, err := c.readPacks(ctx)
+	known, err := c.readPacks(ctx, allDays)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
 	"github.com/rayhistory/historyserver/pkg/access"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/kube"
@@ -123,6 +125,11 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		a.Start()
 		t.Cleanup(a.Close)
 		o.Access = a
+		withPack(t, o, store, packs.Facts{
+			Ref: ref, Seen: time.Now(), Start: began, End: began.Add(time.Hour), LastWrite: began.Add(time.Hour), OwnerKind: catalog.RayCluster, OwnerName: "classified", Outcome: "failed",
+			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "classified failure", Title: "classified failure", Count: 1}},
+			Jobs:     []packs.Job{{Name: "classified job", Status: "FAILED"}}, Hours: &packs.Hours{Node: 1234, CPU: 1234},
+		})
 		withNotes(o, store)
 		if err := o.Notes.Write(t.Context(), ref, notes.Note{Pinned: true, Text: "classified note"}); err != nil {
 			t.Fatal(err)
@@ -312,6 +319,14 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 		{"/namespaces/secret/clusters/classified/sessions/latest/note", ann, 403, "", "classified note"},
 		{"/homepage", bob, 200, "classified note", ""},
 		{"/homepage", ann, 200, "lab", "classified note"},
+		{"/fleet?from=2026-11-01&to=2026-11-30", bob, 200, "classified job", ""},
+		{"/fleet?from=2026-11-01&to=2026-11-30", ann, 200, "Fleet", "classified"},
+		{"/api/history/fleet?from=2026-11-01&to=2026-11-30", bob, 200, "1234", `"shown"`},
+		{"/api/history/fleet?from=2026-11-01&to=2026-11-30", ann, 200, `"sessions":3`, "1234"},
+		{"/api/history/fleet?from=2026-11-01&to=2026-11-30", ann, 200, `"failed":0`, "classified"},
+		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&q=classified", ann, 200, `"sessions":0`, "1234"},
+		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&format=csv&table=jobs", bob, 200, "classified job", ""},
+		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&format=csv&table=jobs", ann, 200, "namespace,job", "classified"},
 	} {
 		got := f.ask(t, http.MethodGet, tc.path, asProgram, tc.who)
 		if got.status != tc.status || !strings.Contains(got.body, tc.holds) || tc.lacks != "" && strings.Contains(strings.ToLower(got.body), tc.lacks) {

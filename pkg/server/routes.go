@@ -122,6 +122,7 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	s.get(ws, "/clusters", s.clusters)
 	s.get(ws, clusterPrefix, s.clusterWithoutSession)
 	s.get(ws, clusterPrefix+"/sessions", s.clusterWithoutSession)
+	s.addFleet(ws)
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
 	if s.logs != nil {
 		s.get(ws, clusterPrefix+"/api/history/search", s.searchCluster)

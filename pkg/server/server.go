@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
@@ -47,6 +48,8 @@ type Options struct {
 	Findings FindingsOf
 	// Outcomes know how listed sessions ended; nil: the list does not show it.
 	Outcomes *outcomes.Outcomes
+	// Fleet adds up what many sessions came to; nil: of what the list tells alone.
+	Fleet *fleet.Fleet
 	// Notes are people's pins and notes on sessions, WriteNotes says whether the server stores them; nil: there are none.
 	Notes      *notes.Book
 	WriteNotes bool
@@ -82,6 +85,7 @@ type Server struct {
 	rules     *browser.Rules
 	frontends *frontend.Builds
 	logs      *logs.Handlers // nil: logs are not searched
+	fleets    chan struct{}  // holds a token for each report that is made
 	router    *restful.Container
 	handler   http.Handler
 	draining  atomic.Bool
@@ -92,13 +96,16 @@ func New(opts Options) (*Server, error) {
 	if opts.LoadWait == 0 {
 		opts.LoadWait = 20 * time.Second
 	}
+	if opts.Fleet == nil {
+		opts.Fleet = &fleet.Fleet{}
+	}
 	if opts.Access == nil {
 		var err error
 		if opts.Access, err = access.New(access.Config{}, nil, opts.Log); err != nil {
 			return nil, fmt.Errorf("make the server: %w", err)
 		}
 	}
-	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontend.Builds{Dir: opts.DashboardDir}}
+	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontend.Builds{Dir: opts.DashboardDir}, fleets: make(chan struct{}, maxFleets)}
 	if opts.Dashboard != nil {
 		s.logs = logs.New(logs.Options{List: opts.ListLogs, Dashboard: opts.Dashboard, Log: opts.Log})
 	}

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the programs of docs/analysis.md, as they stand there, over the indexes of several sessions, and compares what they find.
+"""Runs the programs of docs/analysis.md, as they stand there, over the indexes of several sessions and over packs, and compares what they find.
 
     analysis.py [--bin build/historyserver] [--work build/analysis]
 
 Sessions are generated, indexed by `historyserver index`, and analysed by DuckDB and by Ray Data, which are installed into a virtual
-environment below --work (kept from run to run). Needs Go and pip.
+environment below --work (kept from run to run). What they find in generated packs must be what `historyserver fleet` says too. Needs Go and pip.
 """
 
 import argparse
@@ -16,11 +16,13 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # Ray Data looks for fsspec's HTTP file system, which needs aiohttp; Ray's extra "data" does not bring it.
 PACKAGES = ["duckdb==2.0.0", "ray[data]==2.60.0", "aiohttp==3.14.5", "numpy==2.4.6", "pandas==3.1.1", "pyarrow==26.0.1"]
 SESSIONS, TASKS, NODES = 3, 2000, 2
+PACKED = 2000  # sessions in packs
 SERIES = 1041  # of a node: all that a real one had
 # Ray gives up starting after 30 s, which a busy machine may take.
 ATTEMPTS, TIMEOUT = 3, 300  # s
@@ -32,7 +34,8 @@ import json, sys
 scope = {}
 exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), scope)
 plain = lambda rows: [list(r.values()) if isinstance(r, dict) else list(r) for r in rows]
-json.dump({name: plain(scope[name]) for name in ("slowest", "failures", "usage") if name in scope}, open(sys.argv[2], "w"))
+names = ("slowest", "failures", "usage", "days", "causes", "owners", "jobs")
+json.dump({name: plain(scope[name]) for name in names if name in scope}, open(sys.argv[2], "w"))
 """
 
 
@@ -44,7 +47,9 @@ def programs():
     """The docs' Python programs, by the library that each imports: [(library, program)]."""
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/analysis.md").read_text(), re.M | re.S)
     found = [(name, block) for block in blocks for name in ("duckdb", "ray") if re.search(rf"^import {name}$", block, re.M)]
-    assert [name for name, _ in found] == ["duckdb", "duckdb", "ray", "ray"], "docs/analysis.md lacks one of its programs"
+    assert [name for name, _ in found] == ["duckdb", "duckdb", "ray", "ray", "duckdb", "ray"], "docs/analysis.md lacks one of its programs"
+    _, sample = (ROOT / "config/samples/rayjob-fleet.yaml").read_text().split("  fleet.py: |\n")
+    assert textwrap.dedent(sample) == found[-1][1], "config/samples/rayjob-fleet.yaml has another program than docs/analysis.md"
     return found
 
 
@@ -72,10 +77,41 @@ def sessions(historyserver, work):
         shutil.rmtree(part)
     # What was written a moment ago might still grow.
     run(historyserver, "index", "--all", "--quiet", "0s", "--local-dir", data)
+    run("go", "run", "./internal/testkit/packgen/generate", "--sessions", PACKED, "--dir", data, cwd=ROOT)
+
+
+def fleet(historyserver, work):
+    """What `historyserver fleet` says of the packs, as the programs do."""
+    days = ("--from", "2026-09-01", "--to", "2026-12-31")
+    command = [historyserver, "fleet", "--output", "json", "--top", "5000", "--by", "cpu", *days, "--local-dir", work / "data"]
+    report = json.loads(subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE).stdout)
+    hours = lambda h: [h["node"], h["cpu"]["offered"], h["gpu"]["offered"], h["memory"]["offered"], h["cpu"]["measured"], h["cpu"]["used"]]
+    total = [report["total"]["sessions"], report["total"]["failed"], *hours(report["total"]["hours"])]
+    for table in ("owners", "namespaces"):
+        sums = [sum(column) for column in zip(*([row["runs"], row["failed"], *hours(row["hours"])] for row in report[table]))]
+        assert all(map(same, sums, total)), f"{table} add up to {sums}, all sessions to {total}"
+    return {
+        "days": [[d["day"], d["sessions"], d["failed"]] for d in report["days"]],
+        "causes": sorted(([c["signature"], c["sessions"]] for c in report["causes"]), key=lambda c: (-c[1], c[0])),
+        "owners": sorted([o["namespace"], o["kind"], o["name"], o["runs"], o["failed"], *hours(o["hours"])] for o in report["owners"]),
+        "jobs": sorted([j["namespace"], j.get("name", ""), j["runs"], j["failed"], j["hours"]["cpu"]["offered"]] for j in report["jobs"]),
+    }
+
+
+def difference(said, duckdb, ray):
+    """The first row of a fleet of which one of the three says something else than the others, "" if none."""
+    for table, rows in said.items():
+        if not len(rows) == len(duckdb[table]) == len(ray[table]):
+            return f"{table}: rows: the server {len(rows)}, DuckDB {len(duckdb[table])}, Ray Data {len(ray[table])}"
+        for a, b, c in zip(rows, duckdb[table], ray[table]):
+            if not (len(a) == len(b) == len(c) and all(map(same, a, b)) and all(map(same, b, c))):
+                return f"{table}: the server {a}, DuckDB {b}, Ray Data {c}"
+    return ""
 
 
 def same(a, b):
-    return math.isclose(a, b, rel_tol=1e-9) if isinstance(a, float) and isinstance(b, float) else a == b
+    number = (int, float)
+    return math.isclose(a, b, rel_tol=1e-9) if isinstance(a, number) and isinstance(b, number) else a == b
 
 
 def main():
@@ -112,6 +148,16 @@ def main():
     for a, b in zip(usage, ray["usage"], strict=True):
         assert all(map(same, a, b)), f"usage of jobs: DuckDB {a}, Ray Data {b}"
     assert len(usage) >= SESSIONS and all(cpu > 0 and gpu is None and memory > 0 for *_, cpu, gpu, memory in usage), usage
+    said = fleet(options.bin.resolve(), work)
+    assert sum(day[1] for day in said["days"]) == PACKED and len(said["causes"]) == 3 and said["owners"] and said["jobs"], said
+    different = difference(said, duckdb, ray)
+    assert not different, different
+    for table in said:  # what compares them sees each number
+        for column, value in enumerate(said[table][-1]):
+            wrong = value + 1 if isinstance(value, int) else value * 1.0001 + 1e-6 if isinstance(value, float) else value + "x"
+            damaged = {**said, table: [*said[table][:-1], [*said[table][-1][:column], wrong, *said[table][-1][column + 1:]]]}
+            assert difference(damaged, duckdb, ray), f"{table}: {wrong} for {value} is not seen"
+    print(f"analysis: {sum(map(len, said.values()))} rows of a fleet of {PACKED}, the same by the server, DuckDB and Ray Data")
     print(f"analysis: {len(duckdb['slowest'])} functions and {len(duckdb['failures'])} kinds of failure and {len(usage)} jobs, the same by DuckDB and Ray Data")
 
 

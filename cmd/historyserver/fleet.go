@@ -1,0 +1,135 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/fleet"
+)
+
+func fleetCommand(o *operator) (*cobra.Command, runFunc) {
+	var by, table string
+	var rows int
+	cmd := &cobra.Command{
+		Use:   "fleet",
+		Short: "Add up what many sessions came to: outcomes, causes and hours",
+		Long: "Add up what the sessions of the last 30 days, or of other days, came to: how they ended, what failed first, and the node, CPU, GPU and memory " +
+			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed.",
+		Args: cobra.NoArgs,
+	}
+	o.outputs = []string{"table", "json", "csv"}
+	fs := cmd.Flags()
+	fs.StringVar(&by, "by", "", "resource to rank by: cpu, gpu, memory or node; empty: gpu if nodes had any, else cpu")
+	fs.IntVar(&rows, "top", fleet.DefaultTop, "rows of each ranked table")
+	fs.StringVar(&table, "table", "", "table for --output=csv: "+strings.Join(fleet.Tables, ", "))
+	filter := addFilter(fs)
+	return cmd, func(ctx context.Context, _ []string) error {
+		q := fleet.Query{By: by, Top: rows, Now: time.Now()}
+		var err error
+		if q.Filter, err = filter(); err != nil {
+			return err
+		}
+		if by != "" && !slices.Contains(fleet.Resources, by) {
+			return fmt.Errorf("--by=%q: want %s", by, strings.Join(fleet.Resources, ", "))
+		}
+		if rows < 1 || rows > fleet.MaxTop {
+			return fmt.Errorf("--top=%d: want 1 to %d", rows, fleet.MaxTop)
+		}
+		if (o.output == "csv") != slices.Contains(fleet.Tables, table) {
+			return fmt.Errorf("--table=%q: want, with --output=csv only, one of %s", table, strings.Join(fleet.Tables, ", "))
+		}
+		if q, err = q.Bounded(); err != nil {
+			return fmt.Errorf("--%w", err)
+		}
+		o.packed = true
+		l, err := o.catalog().Packed(ctx, q.From, q.To)
+		if err != nil {
+			return err
+		}
+		all := &fleet.Fleet{Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}}
+		report, err := all.Compute(ctx, q, l)
+		if err != nil {
+			return err
+		}
+		if o.output == "csv" {
+			return report.WriteCSV(o.out, table)
+		}
+		return o.print(report, func(w io.Writer) { writeFleet(w, report) })
+	}
+}
+
+// writeFleet writes a report for a terminal.
+func writeFleet(w io.Writer, r *fleet.Report) {
+	t := r.Total
+	row(w, r.From+" to "+r.To, human.Count(t.Sessions, "session"), fmt.Sprintf("%d failed", t.Failed), fmt.Sprintf("%d succeeded", t.Succeeded),
+		fmt.Sprintf("%d stopped", t.Stopped), fmt.Sprintf("%d unfinished", t.Unfinished), fmt.Sprintf("%d not known", t.Unknown))
+	if t.Unmeasured > 0 {
+		row(w, "without hours", human.Count(t.Unmeasured, "session"))
+	}
+	const hours = "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
+	section := func(rows int, heads ...any) bool {
+		if rows > 0 {
+			row(w)
+			row(w, heads...)
+		}
+		return rows > 0
+	}
+	section(1, "HOURS", hours)
+	row(w, "all", hourCells(t.Hours))
+	section(len(r.Days), "DAY", "SESSIONS", "FAILED", "SUCCEEDED", "STOPPED", "UNFINISHED", "NOT KNOWN")
+	for _, d := range r.Days {
+		row(w, d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Unknown)
+	}
+	section(len(r.Causes), "WHAT FAILED FIRST", "SESSIONS", "LAST (UTC)", "IN")
+	for _, c := range r.Causes {
+		row(w, printable(c.Title), c.Sessions, human.Time(c.Last), c.Latest.Namespace+"/"+c.Latest.Cluster+"/"+c.Latest.Session)
+	}
+	section(len(r.Namespaces), "NAMESPACE", "SESSIONS", "FAILED", hours)
+	for _, u := range r.Namespaces {
+		row(w, u.Namespace, u.Runs, u.Failed, hourCells(u.Hours))
+	}
+	section(len(r.Owners), "OWNER", "SESSIONS", "FAILED", hours)
+	for _, u := range r.Owners {
+		row(w, printable(u.Namespace+"/"+u.Name)+" ("+printable(u.Kind)+")", u.Runs, u.Failed, hourCells(u.Hours))
+	}
+	section(len(r.Jobs), "JOB", "RUNS", "FAILED", hours)
+	for _, u := range r.Jobs {
+		row(w, jobName(u.Namespace, u.Name), u.Runs, u.Failed, hourCells(u.Hours))
+	}
+	section(len(r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
+	for _, s := range r.Slower {
+		row(w, jobName(s.Namespace, s.Name), s.Before.Runs, human.Seconds(s.Before.Mean), s.After.Runs, human.Seconds(s.After.Mean),
+			fmt.Sprintf("%.2f", s.Ratio))
+	}
+	section(len(r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", hours)
+	for _, s := range r.Sessions {
+		row(w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(printable(s.Outcome), "-"), hourCells(s.Hours))
+	}
+}
+
+func jobName(namespace, name string) string {
+	return printable(namespace + "/" + cmp.Or(name, "(drivers without a name)"))
+}
+
+// hourCells are the cells of hours.
+func hourCells(h fleet.Hours) string {
+	cells := []string{fmt.Sprintf("%.1f", h.Node)}
+	for _, r := range []fleet.Resource{h.CPU, h.GPU, h.Memory} {
+		unused := "-"
+		if r.Unused != nil {
+			unused = fmt.Sprintf("%.0f %%", math.Round(100**r.Unused))
+		}
+		cells = append(cells, fmt.Sprintf("%.1f", r.Offered), unused)
+	}
+	return strings.Join(cells, "\t")
+}

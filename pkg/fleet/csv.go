@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Tables are the names of a report's tables.
+var Tables = []string{"days", "causes", "namespaces", "owners", "jobs", "slower", "sessions"}
+
+// WriteCSV writes one of Tables, with a line of names first. Times are RFC 3339, shares empty where they are not known. A text that a spreadsheet
+// would take for a formula begins with an apostrophe.
+func (r *Report) WriteCSV(w io.Writer, table string) error {
+	out := csv.NewWriter(w)
+	write := func(cells ...any) {
+		var record []string
+		for _, c := range cells {
+			record = append(record, cellsOf(c)...)
+		}
+		_ = out.Write(record) // Error says so at the end
+	}
+	const hours = "node_hours,cpu_hours,cpu_measured,cpu_used,cpu_unused,gpu_hours,gpu_measured,gpu_used,gpu_unused," +
+		"memory_gib_hours,memory_measured,memory_used,memory_unused"
+	names := func(list string) { _ = out.Write(strings.Split(list, ",")) }
+	switch table {
+	case "days":
+		names("day,sessions,failed,succeeded,stopped,unfinished,running,unknown")
+		for _, d := range r.Days {
+			write(d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Running, d.Unknown)
+		}
+	case "causes":
+		names("signature,kind,title,sessions,first,last,namespace,cluster,session")
+		for _, c := range r.Causes {
+			write(c.Signature, c.Kind, c.Title, c.Sessions, c.First, c.Last, c.Latest)
+		}
+	case "namespaces":
+		names("namespace,sessions,failed," + hours)
+		for _, u := range r.Namespaces {
+			write(u.Namespace, u.Runs, u.Failed, u.Hours)
+		}
+	case "owners":
+		names("namespace,kind,name,sessions,failed," + hours)
+		for _, u := range r.Owners {
+			write(u.Namespace, u.Kind, u.Name, u.Runs, u.Failed, u.Hours)
+		}
+	case "jobs":
+		names("namespace,job,runs,failed," + hours)
+		for _, u := range r.Jobs {
+			write(u.Namespace, u.Name, u.Runs, u.Failed, u.Hours)
+		}
+	case "slower":
+		names("namespace,job,runs_before,mean_seconds_before,runs_after,mean_seconds_after,ratio")
+		for _, s := range r.Slower {
+			write(s.Namespace, s.Name, s.Before.Runs, s.Before.Mean, s.After.Runs, s.After.Mean, s.Ratio)
+		}
+	case "sessions":
+		names("namespace,cluster,session,owner,start,seconds,outcome," + hours)
+		for _, s := range r.Sessions {
+			write(s.Place, s.Owner, s.Start, s.Seconds, s.Outcome, s.Hours)
+		}
+	default:
+		return fmt.Errorf("table=%.40q: want one of %s", table, strings.Join(Tables, ", "))
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func cellsOf(v any) []string {
+	switch v := v.(type) {
+	case string:
+		if v != "" && strings.ContainsRune("=+-@\t\r", rune(v[0])) {
+			v = "'" + v
+		}
+		return []string{v}
+	case int:
+		return []string{strconv.Itoa(v)}
+	case float64:
+		return []string{strconv.FormatFloat(v, 'g', -1, 64)}
+	case *float64:
+		if v == nil {
+			return []string{""}
+		}
+		return cellsOf(*v)
+	case time.Time:
+		return []string{v.UTC().Format(time.RFC3339)}
+	case Place:
+		return []string{v.Namespace, v.Cluster, v.Session}
+	case Hours:
+		cells := cellsOf(v.Node)
+		for _, r := range []Resource{v.CPU, v.GPU, v.Memory} {
+			for _, cell := range []any{r.Offered, r.Measured, r.Used, r.Unused} {
+				cells = append(cells, cellsOf(cell)...)
+			}
+		}
+		return cells
+	}
+	panic(fmt.Sprintf("%T is no cell", v))
+}

@@ -1,0 +1,104 @@
+// Package fleet adds up what many sessions came to: how they ended and why, and which resources they took.
+//
+// What is known of ended sessions is read from packs, those of the days asked for only, a few at a time. Sums are kept, not sessions; a sum's
+// number of rows is bounded. All that packs tell is outside input.
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+)
+
+// Fleet computes reports. Safe for concurrent use.
+type Fleet struct {
+	// Packs are read for causes, jobs and hours; nil: these are not known.
+	Packs *packs.Packs
+	// Memory bounds the memory of packs that are read; nil has no bounds.
+	Memory *budget.Budget
+	// Most bounds the sessions of one report, MaxSessions in a server; 0: no bound.
+	Most int
+
+	cache cache
+}
+
+// TooManyError says that more sessions pass than one report may have.
+type TooManyError struct{ Sessions, Most int }
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("%d sessions began on these days and pass the filters, more than %d", e.Sessions, e.Most)
+}
+
+// MaxSessions is a bound for whoever makes reports for others: its packs are some 10 s of work.
+const MaxSessions = 1_000_000
+
+// reads is the number of days whose packs are read at a time.
+const reads = 3
+
+// Compute makes the report of the sessions of a list that pass a query. No others count, whatever the packs tell.
+func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
+	days := l.ByPackDay(q.Filter, q.Now)
+	n := 0
+	for _, sessions := range days {
+		n += sessions.Len()
+	}
+	if f.Most > 0 && n > f.Most {
+		return nil, &TooManyError{n, f.Most}
+	}
+	packed, err := f.packsOf(ctx, days)
+	if err != nil {
+		return nil, err
+	}
+	sums := newSums(q)
+	var adding sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(reads)
+	for _, day := range slices.SortedFunc(maps.Keys(days), time.Time.Compare) {
+		g.Go(func() error {
+			rows, release, err := f.readDay(ctx, day, packed[day])
+			if err != nil {
+				return err
+			}
+			defer release()
+			adding.Lock()
+			defer adding.Unlock()
+			for e := range days[day].All() {
+				if facts, ok := rows[e.Ref]; ok && !e.Running {
+					sums.add(&e, &facts)
+				} else {
+					sums.add(&e, nil)
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return sums.report(), nil
+}
+
+// packsOf gives the packs of days.
+func (f *Fleet) packsOf(ctx context.Context, days map[time.Time]catalog.Picked) (map[time.Time][]packs.Pack, error) {
+	of := make(map[time.Time][]packs.Pack)
+	if f.Packs == nil || len(days) == 0 {
+		return of, nil
+	}
+	all, err := f.Packs.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, pack := range all {
+		of[pack.Day] = append(of[pack.Day], pack)
+	}
+	return of, nil
+}

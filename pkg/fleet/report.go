@@ -1,0 +1,157 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Report says what sessions of some days came to. Ranked tables are cut to what was asked for.
+type Report struct {
+	From string `json:"from"` // the first day, UTC
+	To   string `json:"to"`   // the last one
+	By   string `json:"by"`   // the resource by which tables are ranked, one of Resources
+	// Total is of all sessions. Its runs are sessions.
+	Total Total `json:"total"`
+	// Days are those on which sessions began, the first one first.
+	Days []Day `json:"days"`
+	// Causes are the failures that came first in a session, the most frequent first.
+	Causes []Cause `json:"causes"`
+	// Namespaces, Owners and Jobs are ranked by what their nodes offered of By.
+	Namespaces []Usage `json:"namespaces"`
+	Owners     []Usage `json:"owners"`
+	Jobs       []Usage `json:"jobs"`
+	// Slower are jobs whose successful runs take longer in the later half of the days than in the earlier one, the greatest ratio first.
+	Slower []Slower `json:"slower"`
+	// Sessions are those whose nodes offered most of By.
+	Sessions []Session `json:"sessions"`
+	// LeftOut counts, by table, what is not in it: rows beyond those asked for, and things beyond what is counted one by one.
+	LeftOut map[string]int `json:"left_out"`
+}
+
+// Counts are sessions by how they ended.
+type Counts struct {
+	Sessions   int `json:"sessions"`
+	Failed     int `json:"failed"`
+	Succeeded  int `json:"succeeded"`
+	Stopped    int `json:"stopped"`
+	Unfinished int `json:"unfinished"`
+	Running    int `json:"running"`
+	Unknown    int `json:"unknown"` // ended, and nothing says how
+}
+
+// Total is what all sessions came to.
+type Total struct {
+	Counts
+	// Unpacked sessions have ended, but no pack tells of their causes, jobs and hours. Unmeasured are those whose hours are not known, running and
+	// unpacked ones among them.
+	Unpacked   int   `json:"unpacked"`
+	Unmeasured int   `json:"unmeasured"`
+	Hours      Hours `json:"hours"`
+}
+
+// Day is a day with the sessions that began on it.
+type Day struct {
+	Day string `json:"day"` // 2026-11-20, UTC
+	Counts
+}
+
+// Cause is a failure that came first in one or more sessions.
+type Cause struct {
+	Signature string    `json:"signature"`
+	Kind      string    `json:"kind"`
+	Title     string    `json:"title"` // of the latest session
+	Sessions  int       `json:"sessions"`
+	First     time.Time `json:"first"` // when the first such session began
+	Last      time.Time `json:"last"`
+	Latest    Place     `json:"latest"`
+}
+
+// Place names a session.
+type Place struct {
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	Session   string `json:"session"`
+}
+
+func placeOf(ref layout.Session) Place { return Place{ref.Namespace, ref.Cluster, ref.Name} }
+
+// Usage is what a namespace, an owner or a job took.
+type Usage struct {
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind,omitempty"` // of an owner
+	Name      string `json:"name,omitempty"` // of an owner or a job; of a job that nothing names ""
+	Runs      int    `json:"runs"`           // sessions; of a job its runs
+	Failed    int    `json:"failed"`         // of the runs
+	Hours     Hours  `json:"hours"`
+}
+
+// Hours are sums of what nodes offered to Ray and of what was in use, times hours. Memory is in GiB. A session's hours are divided among its
+// jobs in proportion to how long each ran.
+type Hours struct {
+	Node   float64  `json:"node"`
+	CPU    Resource `json:"cpu"`
+	GPU    Resource `json:"gpu"`
+	Memory Resource `json:"memory"`
+}
+
+// Resource is what there was of a resource, in hours.
+type Resource struct {
+	Offered float64 `json:"offered"`
+	// Measured is the part of Offered of sessions of which is known what was used, and Used that.
+	Measured float64 `json:"measured"`
+	Used     float64 `json:"used"`
+	// Unused is the share of Measured that was not used, 0 to 1; nil: not known.
+	Unused *float64 `json:"unused"`
+}
+
+// Slower is a job whose runs take longer than before.
+type Slower struct {
+	Namespace string  `json:"namespace"`
+	Name      string  `json:"name"`
+	Before    Pace    `json:"before"` // of runs that began in the earlier half of the days
+	After     Pace    `json:"after"`
+	Ratio     float64 `json:"ratio"` // of the means, above 1
+}
+
+// Pace is how long runs took.
+type Pace struct {
+	Runs int     `json:"runs"`
+	Mean float64 `json:"mean_seconds"`
+}
+
+// Session is one session with what it took.
+type Session struct {
+	Place
+	Owner   string    `json:"owner"`
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds"`
+	Outcome string    `json:"outcome,omitempty"`
+	Hours   Hours     `json:"hours"`
+}
+
+// Resources are those that tables can be ranked by.
+var Resources = []string{"cpu", "gpu", "memory", "node"}
+
+// Of is how much there was of a resource of Resources.
+func (h *Hours) Of(resource string) float64 {
+	switch resource {
+	case "gpu":
+		return h.GPU.Offered
+	case "memory":
+		return h.Memory.Offered
+	case "node":
+		return h.Node
+	}
+	return h.CPU.Offered
+}
+
+// finish fills in what follows from sums.
+func (h *Hours) finish() {
+	for _, r := range []*Resource{&h.CPU, &h.GPU, &h.Memory} {
+		if r.Measured > 0 {
+			unused := max(0, 1-r.Used/r.Measured)
+			r.Unused = &unused
+		}
+	}
+}

@@ -1,0 +1,348 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+)
+
+// maxRows bounds the rows of each table that are counted one by one.
+const maxRows = 20_000
+
+// sums are what a report is made of. One goroutine at a time may add.
+type sums struct {
+	q      Query
+	middle time.Time // of the days
+	total  Total
+	days   map[string]*Counts
+	causes map[string]*Cause
+
+	namespaces, owners map[usageKey]*Usage
+	jobs               map[usageKey]*job
+	sessions           []Session // those that took most, and some more
+	left               map[string]int
+}
+
+// usageKey is what the runs of a row have in common.
+type usageKey struct{ namespace, kind, name string }
+
+// job is a row of a job with how long its successful runs took, before the middle of the days and after it.
+type job struct {
+	Usage
+	before, after pace
+}
+
+type pace struct {
+	runs    int
+	seconds float64
+}
+
+func newSums(q Query) *sums {
+	return &sums{
+		q: q, middle: q.From.Add(q.To.Sub(q.From) / 2), days: make(map[string]*Counts), causes: make(map[string]*Cause),
+		namespaces: make(map[usageKey]*Usage), owners: make(map[usageKey]*Usage), jobs: make(map[usageKey]*job), left: make(map[string]int),
+	}
+}
+
+// add adds a session, with what packs tell of it or nil.
+func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
+	outcome := e.Outcome
+	if f != nil {
+		outcome = cmp.Or(f.Outcome, outcome)
+	}
+	day := e.Start.UTC().Format(time.DateOnly)
+	if s.days[day] == nil {
+		s.days[day] = &Counts{}
+	}
+	for _, counts := range []*Counts{&s.total.Counts, s.days[day]} {
+		counts.add(e.Running, outcome)
+	}
+	if f == nil && !e.Running {
+		s.total.Unpacked++
+	}
+	if f != nil && len(f.Findings) > 0 {
+		s.addCause(e, &f.Findings[0])
+	}
+	hours, known := hoursOf(f)
+	if !known {
+		s.total.Unmeasured++
+	}
+	s.total.Hours.add(&hours, 1)
+	failed := outcome == "failed"
+	namespace := usageKey{namespace: e.Ref.Namespace}
+	if row := rowOf(s, "namespaces", s.namespaces, namespace); row != nil {
+		row.add(failed, &hours, 1)
+	}
+	owner := usageKey{e.Ref.Namespace, e.OwnerKind, e.OwnerName}
+	if row := rowOf(s, "owners", s.owners, owner); row != nil {
+		row.add(failed, &hours, 1)
+	}
+	if f != nil {
+		s.addJobs(e, f, &hours)
+		s.addSession(e, outcome, &hours)
+	}
+}
+
+func (c *Counts) add(running bool, outcome string) {
+	c.Sessions++
+	switch {
+	case running:
+		c.Running++
+	case outcome == "failed":
+		c.Failed++
+	case outcome == "succeeded":
+		c.Succeeded++
+	case outcome == "stopped":
+		c.Stopped++
+	case outcome == "unfinished":
+		c.Unfinished++
+	default:
+		c.Unknown++
+	}
+}
+
+// hoursOf gives the hours that packs tell of; false if they tell none, or none that can be.
+func hoursOf(f *packs.Facts) (sum Hours, known bool) {
+	if f == nil || f.Hours == nil {
+		return sum, false
+	}
+	h := f.Hours
+	if !sane(h.Node, h.CPU, h.GPU, h.Memory) {
+		return sum, false
+	}
+	sum.Node, sum.CPU.Offered, sum.GPU.Offered, sum.Memory.Offered = h.Node, h.CPU, h.GPU, h.Memory
+	if u := h.Used; u != nil && sane(u.CPU, u.GPU, u.Memory) {
+		sum.CPU.Measured, sum.GPU.Measured, sum.Memory.Measured = h.CPU, h.GPU, h.Memory
+		sum.CPU.Used, sum.GPU.Used, sum.Memory.Used = u.CPU, u.GPU, u.Memory
+	}
+	return sum, true
+}
+
+// sane says whether all are amounts whose sums are numbers.
+func sane(amounts ...float64) bool {
+	for _, v := range amounts {
+		if !(v >= 0 && v < 1e15) {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds a share of other hours.
+func (h *Hours) add(other *Hours, share float64) {
+	h.Node += share * other.Node
+	for _, of := range []struct{ into, from *Resource }{{&h.CPU, &other.CPU}, {&h.GPU, &other.GPU}, {&h.Memory, &other.Memory}} {
+		of.into.Offered += share * of.from.Offered
+		of.into.Measured += share * of.from.Measured
+		of.into.Used += share * of.from.Used
+	}
+}
+
+func (u *Usage) add(failed bool, hours *Hours, share float64) {
+	u.Runs++
+	if failed {
+		u.Failed++
+	}
+	u.Hours.add(hours, share)
+}
+
+// rowOf is the row of a key, a new one if there is none; nil if the table is full.
+func rowOf(s *sums, table string, rows map[usageKey]*Usage, key usageKey) *Usage {
+	row := rows[key]
+	if row == nil {
+		if len(rows) >= maxRows {
+			s.left[table]++
+			return nil
+		}
+		row = &Usage{Namespace: key.namespace, Kind: key.kind, Name: key.name}
+		rows[key] = row
+	}
+	return row
+}
+
+func (s *sums) addCause(e *catalog.Entry, first *packs.Finding) {
+	c := s.causes[first.Signature]
+	if c == nil {
+		if len(s.causes) >= maxRows {
+			s.left["causes"]++
+			return
+		}
+		c = &Cause{Signature: first.Signature, Kind: first.Kind, First: e.Start}
+		s.causes[first.Signature] = c
+	}
+	c.Sessions++
+	if e.Start.Before(c.First) {
+		c.First = e.Start
+	}
+	// Of sessions that began at the same time it is the same one, in whatever order they come.
+	if latest := placeOf(e.Ref); c.Last.Before(e.Start) || c.Last.Equal(e.Start) && c.Latest.compare(latest) < 0 {
+		c.Last, c.Latest, c.Title = e.Start, latest, first.Title
+	}
+}
+
+// addJobs divides a session's hours among its jobs, in proportion to how long each ran; equally if none tells.
+func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
+	var all float64 // seconds
+	for i := range f.Jobs {
+		all += secondsOf(&f.Jobs[i], f.End)
+	}
+	for i := range f.Jobs {
+		j := &f.Jobs[i]
+		key := usageKey{namespace: e.Ref.Namespace, name: nameOf(j)}
+		row := s.jobs[key]
+		if row == nil {
+			if len(s.jobs) >= maxRows {
+				s.left["jobs"]++
+				continue
+			}
+			row = &job{Usage: Usage{Namespace: key.namespace, Name: key.name}}
+			s.jobs[key] = row
+		}
+		seconds, share := secondsOf(j, f.End), 1/float64(len(f.Jobs))
+		if all > 0 {
+			share = seconds / all
+		}
+		row.Usage.add(j.Status == "FAILED", hours, share)
+		if j.Status == "SUCCEEDED" && j.Start > 0 && j.End > 0 {
+			of := &row.after
+			if time.UnixMilli(j.Start).Before(s.middle) {
+				of = &row.before
+			}
+			of.runs++
+			of.seconds += seconds
+		}
+	}
+}
+
+// secondsOf is how long a job ran, to the end of its session if nothing tells of its own; 0: not known.
+func secondsOf(j *packs.Job, end time.Time) float64 {
+	until := j.End
+	if until == 0 && !end.IsZero() {
+		until = end.UnixMilli()
+	}
+	if j.Start <= 0 {
+		return 0
+	}
+	return max(0, float64(until-j.Start)/1000)
+}
+
+// addSession keeps a session if it is one of those that took most.
+func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
+	if hours.Node == 0 {
+		return
+	}
+	s.sessions = append(s.sessions, Session{
+		Place: placeOf(e.Ref), Owner: e.OwnerName, Start: e.Start, Seconds: e.Duration(s.q.Now).Seconds(), Outcome: outcome, Hours: *hours,
+	})
+	// By is not known before all are added: those that took most of each resource stay.
+	if len(s.sessions) >= 2*len(Resources)*s.q.Top {
+		s.cutSessions()
+	}
+}
+
+func (s *sums) cutSessions() {
+	kept := make(map[Place]Session)
+	for _, resource := range Resources {
+		rankSessions(s.sessions, resource)
+		for _, session := range s.sessions[:min(s.q.Top, len(s.sessions))] {
+			kept[session.Place] = session
+		}
+	}
+	s.left["sessions"] += len(s.sessions) - len(kept)
+	s.sessions = s.sessions[:0]
+	for _, session := range kept {
+		s.sessions = append(s.sessions, session)
+	}
+}
+
+func rankSessions(all []Session, by string) {
+	slices.SortFunc(all, func(a, b Session) int {
+		return cmp.Or(cmp.Compare(b.Hours.Of(by), a.Hours.Of(by)), a.Place.compare(b.Place))
+	})
+}
+
+func (p Place) compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Cluster, q.Cluster), cmp.Compare(p.Session, q.Session))
+}
+
+// report makes the report of what was added.
+func (s *sums) report() *Report {
+	r := &Report{
+		From: s.q.From.UTC().Format(time.DateOnly), To: s.q.To.Add(-time.Nanosecond).UTC().Format(time.DateOnly), By: s.q.By, Total: s.total,
+		Days: []Day{}, LeftOut: s.left,
+	}
+	if r.By == "" {
+		r.By = "cpu"
+		if s.total.Hours.GPU.Offered > 0 {
+			r.By = "gpu"
+		}
+	}
+	r.Total.Hours.finish()
+	for day, counts := range s.days {
+		r.Days = append(r.Days, Day{day, *counts})
+	}
+	slices.SortFunc(r.Days, func(a, b Day) int { return cmp.Compare(a.Day, b.Day) })
+	for _, c := range s.causes {
+		r.Causes = append(r.Causes, *c)
+	}
+	slices.SortFunc(r.Causes, func(a, b Cause) int {
+		return cmp.Or(b.Sessions-a.Sessions, b.Last.Compare(a.Last), cmp.Compare(a.Signature, b.Signature))
+	})
+	for _, u := range s.namespaces {
+		r.Namespaces = append(r.Namespaces, *u)
+	}
+	for _, u := range s.owners {
+		r.Owners = append(r.Owners, *u)
+	}
+	for _, j := range s.jobs {
+		r.Jobs = append(r.Jobs, j.Usage)
+		if slower, ok := j.slower(); ok {
+			r.Slower = append(r.Slower, slower)
+		}
+	}
+	for _, rows := range [][]Usage{r.Namespaces, r.Owners, r.Jobs} {
+		for i := range rows {
+			rows[i].Hours.finish()
+		}
+		slices.SortFunc(rows, func(a, b Usage) int {
+			return cmp.Or(
+				cmp.Compare(b.Hours.Of(r.By), a.Hours.Of(r.By)), b.Runs-a.Runs,
+				cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name),
+			)
+		})
+	}
+	slices.SortFunc(r.Slower, func(a, b Slower) int {
+		return cmp.Or(cmp.Compare(b.Ratio, a.Ratio), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	r.Sessions = s.sessions
+	rankSessions(r.Sessions, r.By)
+	for i := range r.Sessions {
+		r.Sessions[i].Hours.finish()
+	}
+	r.Causes, r.Slower, r.Sessions = top(s, "causes", r.Causes), top(s, "slower", r.Slower), top(s, "sessions", r.Sessions)
+	r.Namespaces, r.Owners, r.Jobs = top(s, "namespaces", r.Namespaces), top(s, "owners", r.Owners), top(s, "jobs", r.Jobs)
+	return r
+}
+
+// slower tells of a job's runs if those of the later half of the days took longer on average.
+func (j *job) slower() (Slower, bool) {
+	if j.before.runs == 0 || j.after.runs == 0 || j.before.seconds == 0 {
+		return Slower{}, false
+	}
+	before, after := j.before.pace(), j.after.pace()
+	return Slower{Namespace: j.Namespace, Name: j.Name, Before: before, After: after, Ratio: after.Mean / before.Mean}, after.Mean > before.Mean
+}
+
+func (p pace) pace() Pace { return Pace{p.runs, p.seconds / float64(p.runs)} }
+
+// top cuts a ranked table; an empty one is not nil.
+func top[T any](s *sums, table string, rows []T) []T {
+	n := min(s.q.Top, len(rows))
+	if len(rows) > n {
+		s.left[table] += len(rows) - n
+	}
+	return append(make([]T, 0, n), rows[:n]...)
+}
