@@ -32,8 +32,10 @@ type body struct {
 }
 
 const (
-	// firstBytes is the initial memory of a body, whatever length it announces. It is doubled as bytes arrive.
+	// firstBytes is the initial memory of a body, whatever length it announces. It grows as bytes arrive, each time by growth: nobody holds
+	// much more than was sent, and few sizes of buffers are in use.
 	firstBytes = 64 << 10
+	growth     = 4
 	// leastBuffer is the smallest buffer. Buffers of up to 4 MiB are pooled.
 	leastBuffer = 4 << 10
 	classes     = 11
@@ -129,9 +131,9 @@ func (m *bodies) first(size int64) int64 {
 	return min(firstBytes, size)
 }
 
-// grow doubles a body's memory, up to limit. It does not wait for memory: requests that hold some could deadlock.
+// grow gives a body growth times its memory, up to limit. It does not wait for memory: requests that hold some could deadlock.
 func (m *bodies) grow(b *body, limit int64) error {
-	size := min(2*max(int64(len(b.bytes)), leastBuffer), limit)
+	size := min(growth*max(int64(len(b.bytes)), leastBuffer), limit)
 	more := min(size, m.max) - b.taken
 	if !m.memory.TryAcquire(more) {
 		return errBusy
@@ -161,7 +163,7 @@ func (m *bodies) fill(b *body, r io.Reader, size int64) error {
 			if err := m.grow(b, limit); err != nil {
 				return err
 			}
-			space = min(2*max(have, leastBuffer), limit)
+			space = min(growth*max(have, leastBuffer), limit)
 		}
 		n, err := r.Read(b.bytes[have:space])
 		b.bytes = b.bytes[:have+int64(n)]
