@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/promapi"
+	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // stored asks for the metrics below a folder.
@@ -36,8 +37,13 @@ func stored(t testing.TB, dir string) *promapi.Stored {
 
 func withMetrics(t testing.TB, dir string, ref layout.Session, m libraries.Metrics) *findings.Report {
 	t.Helper()
+	return reportWith(t, load(t, dir, ref, nil), m)
+}
+
+func reportWith(t testing.TB, s *session.Session, m libraries.Metrics) *findings.Report {
+	t.Helper()
 	r := &request.Request{
-		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: load(t, dir, ref, nil),
+		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: s,
 	}
 	found, err := findings.Reader{Metrics: m}.Read(r)
 	if err != nil {

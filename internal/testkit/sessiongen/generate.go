@@ -27,6 +27,8 @@ type Options struct {
 	// ChunkEvents cuts each object into chunks of that many events; 0: one object an hour.
 	ChunkEvents int
 	Compression layout.Compression // of each chunk
+	// OutOfMemory lets Ray's memory monitor kill one attempt in a thousand.
+	OutOfMemory bool
 	// Ended stores the session's end as well.
 	Ended bool
 }

@@ -59,6 +59,9 @@ func (g *generator) makeAttempt(t *task, attempt, at, took int, fails bool) {
 		state = "FAILED"
 		failure = fmt.Sprintf(`,"rayErrorInfo":{"errorType":"TASK_EXECUTION_EXCEPTION","errorMessage":"Traceback (most recent call last):\n  File \"bench.py\", line %d, in %s\nValueError: synthetic failure %d"}`,
 			t.number%200, t.function, t.number)
+		if g.o.OutOfMemory && t.number%1000 == 7 {
+			failure = `,"rayErrorInfo":{"errorType":"OUT_OF_MEMORY","errorMessage":"Task was killed due to the node running low on memory."}`
+		}
 	}
 	end := at + 1500 + took
 	g.add(&t.job, owner, "TASK_LIFECYCLE_EVENT", "CORE_WORKER", end,
