@@ -47,7 +47,8 @@ type Catalog struct {
 	opts    Options
 	metrics metrics
 
-	refreshing chan struct{} // holds a token while markers are listed
+	refreshing chan struct{} // holds a token while all markers are listed
+	lately     chan struct{} // while time-ordered ones are
 
 	mu       sync.Mutex
 	table    table
@@ -62,6 +63,7 @@ type Catalog struct {
 	pages    int                          // the requests that it took
 	listed   time.Time                    // when the last successful listing ended
 	tried    time.Time                    // the last listing that ended
+	triedAll time.Time                    // the last one of all markers
 	err      error                        // why the last one failed
 	live     withRunning
 	first    chan struct{} // closed when the first listing has ended or failed
@@ -98,7 +100,7 @@ func New(opts Options) *Catalog {
 	c := &Catalog{
 		opts: opts, table: newTable(), again: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
 		recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
-		refreshing: make(chan struct{}, 1), first: make(chan struct{}),
+		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
 		packed: packing{read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts), gone: make(map[time.Time]map[layout.Session]bool), wake: make(chan struct{}, 1)},
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
@@ -130,7 +132,7 @@ func (c *Catalog) keepListing(ctx context.Context) {
 	}
 }
 
-// begin fills the list from packs. Whatever they lack is found by listing.
+// begin fills the list from packs, and with sessions that began lately. Whatever is not among them is found by listing all, which may take minutes.
 func (c *Catalog) begin(ctx context.Context) {
 	if c.opts.Packs == nil {
 		return
@@ -140,10 +142,14 @@ func (c *Catalog) begin(ctx context.Context) {
 		c.opts.Log.WithError(err).Warn("cannot read the packs of sessions; all sessions are listed instead")
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.table.rows > 0 && c.tried.IsZero() {
+	filled := c.table.rows > 0 && c.tried.IsZero()
+	if filled {
 		c.tried, c.listed = time.Now(), time.Now()
 		close(c.first)
+	}
+	c.mu.Unlock()
+	if filled {
+		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin)) // logged
 	}
 }
 
@@ -156,30 +162,34 @@ func (c *Catalog) Close() {
 // Refresh lists all markers now. New sessions have no details at first.
 func (c *Catalog) Refresh(ctx context.Context) error { return c.refresh(ctx, true) }
 
-// refresh lists the markers of sessions that began lately and, if that is due or all is set, all markers.
+// refresh lists the markers of sessions that began lately or, if that is due or all is set, all markers.
 func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	began := time.Now()
+	c.mu.Lock()
+	all = all || !began.Before(c.fullDue)
+	since := c.fullAt
+	c.mu.Unlock()
+	if !all {
+		return c.refreshRecent(ctx, since.Add(-recentMargin))
+	}
 	select {
 	case c.refreshing <- struct{}{}:
 		defer func() { <-c.refreshing }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if c.triedSince(began) {
+	if c.happenedSince(&c.triedAll, began) {
 		// Another caller listed while this one waited.
 		return c.lastError()
 	}
-	c.mu.Lock()
-	all = all || !began.Before(c.fullDue)
-	since := c.fullAt
-	c.mu.Unlock()
-	if !all {
-		found, err := c.listRecent(ctx, since.Add(-recentMargin))
-		return c.listedNow(ctx, err, func() { c.add(found) }) // after an error, none
+	if since.IsZero() {
+		since = began
 	}
+	stop := c.keepListingRecent(ctx, since.Add(-recentMargin))
 	gone, pages, err := c.listAll(ctx)
-	return c.listedNow(ctx, err, func() {
-		c.pages = pages
+	stop()
+	return c.listedNow(ctx, err, true, func() {
+		c.pages, c.triedAll = pages, time.Now()
 		if err != nil {
 			c.fullErr, c.fullDue = err, time.Now().Add(c.pause(pages, min(retry, c.opts.Interval)))
 			return
@@ -189,8 +199,44 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	})
 }
 
-// listedNow takes the result of a listing. Unless ctx has ended, it calls take with c.mu held.
-func (c *Catalog) listedNow(ctx context.Context, err error, take func()) error {
+// refreshRecent lists the markers of sessions that began after a moment.
+func (c *Catalog) refreshRecent(ctx context.Context, since time.Time) error {
+	began := time.Now()
+	select {
+	case c.lately <- struct{}{}:
+		defer func() { <-c.lately }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if c.happenedSince(&c.tried, began) {
+		return c.lastError()
+	}
+	found, err := c.listRecent(ctx, since)
+	return c.listedNow(ctx, err, false, func() { c.add(found) }) // after an error, none
+}
+
+// keepListingRecent does that each Interval until stop returns, while all markers are listed, which takes minutes if they are many.
+func (c *Catalog) keepListingRecent(ctx context.Context, since time.Time) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(c.opts.Interval):
+				_ = c.refreshRecent(ctx, since) // logged
+			}
+		}
+	})
+	return func() {
+		cancel()
+		loop.Wait()
+	}
+}
+
+// listedNow takes the result of a listing, of all markers or of recent ones. Unless ctx has ended, it calls take with c.mu held.
+func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -199,6 +245,9 @@ func (c *Catalog) listedNow(ctx context.Context, err error, take func()) error {
 	defer c.mu.Unlock()
 	first, before := c.tried.IsZero(), c.err
 	take()
+	if first && !all {
+		return err // the list is not complete yet
+	}
 	c.tried, c.err = time.Now(), cmp.Or(err, c.fullErr)
 	if c.err != nil && before == nil && !c.opts.Unlogged {
 		c.opts.Log.WithError(c.err).Error("cannot list the stored sessions; what was listed before stays")
@@ -250,10 +299,11 @@ func (c *Catalog) forget(ref layout.Session, d *details) {
 	}
 }
 
-func (c *Catalog) triedSince(t time.Time) bool {
+// happenedSince says whether one of the catalog's moments is after t.
+func (c *Catalog) happenedSince(moment *time.Time, t time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tried.After(t)
+	return moment.After(t)
 }
 
 func (c *Catalog) lastError() error {

@@ -17,6 +17,8 @@ const (
 	pageKeys = 1000
 	// recentMargin is how long before the last listing of all markers a session may have begun to be looked for by its time-ordered one.
 	recentMargin = time.Hour
+	// beginMargin is the same for a server that starts with packs, which have no sessions that run: what began earlier and runs is found by listing all.
+	beginMargin = 7 * 24 * time.Hour
 	// maxRecent bounds the time-ordered markers that are read at a time; sessions beyond are found by listing all.
 	maxRecent = 50_000
 	// cheapPages is how many requests listing all markers may take to be done because somebody looks for a session that is not known.
@@ -102,7 +104,8 @@ func (c *Catalog) pause(pages int, least time.Duration) time.Duration {
 // findCluster looks for sessions of a cluster that are not known yet.
 func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) error {
 	c.mu.Lock()
-	cheap := c.fullAt.IsZero() || c.pages <= cheapPages
+	cheap := max(c.pages, c.table.rows/pageKeys) <= cheapPages
+	since := c.fullAt
 	c.mu.Unlock()
 	if cheap {
 		return c.refresh(ctx, true)
@@ -115,7 +118,10 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	c.mu.Lock()
 	c.add(found)
 	c.mu.Unlock()
-	return c.refresh(ctx, false)
+	if since.IsZero() {
+		since = time.Now()
+	}
+	return c.refreshRecent(ctx, since.Add(-recentMargin))
 }
 
 // add takes markers that were found between two listings of all; c.mu must be held.

@@ -26,6 +26,7 @@ type markerStore struct {
 	keys     []string // sorted
 	requests int
 	down     bool
+	slow     time.Duration // that listing all takes
 }
 
 func (s *markerStore) put(keys ...string) {
@@ -39,9 +40,13 @@ func (s *markerStore) List(_ context.Context, prefix string, o blob.ListOptions)
 	return func(yield func(blob.Object, error) bool) {
 		s.mu.Lock()
 		keys := s.keys
-		down := s.down && strings.HasSuffix(prefix, "/metadir/")
+		all := strings.HasSuffix(prefix, "/metadir/")
+		down, slow := s.down && all, s.slow
 		s.requests++
 		s.mu.Unlock()
+		if all {
+			time.Sleep(slow)
+		}
 		if down {
 			yield(blob.Object{}, errors.New("the store is down"))
 			return
@@ -99,6 +104,31 @@ func TestNewSessionAmongMany(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		if !has(marked) || !has(unmarked) || !has(asked) {
 			t.Errorf("after a full listing: %v, %v, %v", has(marked), has(unmarked), has(asked))
+		}
+	})
+}
+
+// TestNewSessionMeanwhile: one that begins while all are listed is in the list within 35 s, and one that somebody asks for is found at once.
+func TestNewSessionMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, store := many(20_000, Options{FullRequests: 1_000_000})
+		c.Start()
+		defer c.Close()
+		time.Sleep(time.Minute)
+		store.mu.Lock()
+		store.slow = time.Hour
+		store.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		now := time.Now().UTC()
+		begun, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("asked", "session_y")
+		store.put(layout.MarkerKey(root, begun), layout.RecentKey(root, begun, now), layout.MarkerKey(root, asked))
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_y"}); err != nil || time.Since(now) > time.Second {
+			t.Errorf("found after %v: %v", time.Since(now), err)
+		}
+		time.Sleep(35 * time.Second)
+		l := c.Known()
+		if !slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == begun }) || time.Since(l.At) > 35*time.Second {
+			t.Errorf("%s is not listed, by the list of %s", begun, l.At)
 		}
 	})
 }

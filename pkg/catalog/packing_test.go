@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -150,6 +151,59 @@ func TestRestartReadsPacks(t *testing.T) {
 	if all, _ := again.opts.Packs.List(t.Context()); len(all) != 1 {
 		t.Errorf("%d packs", len(all))
 	}
+}
+
+// endless is a store in which listing all markers does not end.
+type endless struct{ blob.Store }
+
+func (e endless) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
+	if !slices.Contains(layout.MarkerPrefixes(root), prefix) {
+		return e.Store.List(ctx, prefix, o)
+	}
+	return func(yield func(blob.Object, error) bool) {
+		<-ctx.Done()
+		yield(blob.Object{}, ctx.Err())
+	}
+}
+
+// TestLongListingAfterRestart: while a server that began with packs lists all markers, it knows what runs, lists what begins, and finds what is asked for.
+func TestLongListingAfterRestart(t *testing.T) {
+	store, dir, _ := bucket(t)
+	ended(t, store, "lab")
+	age(t, dir, time.Hour)
+	before, _ := server(store)
+	fresh(t, before)
+	if err := before.Pack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	begin := func(cluster string, age time.Duration) {
+		start := time.Now().UTC().Add(-age)
+		ref := v16(cluster, start.Format("session_2006-01-02_15-04-05_000000_1"))
+		put(t, store, layout.MarkerKey(root, ref), "")
+		put(t, store, layout.RecentKey(root, ref, start), "")
+	}
+	begin("runs", 5*24*time.Hour)
+	c := New(Options{
+		Store: endless{store}, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: store, Root: root},
+		Interval: 10 * time.Millisecond,
+	})
+	c.Start()
+	defer c.Close()
+	has := func(cluster string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			if slices.ContainsFunc(entriesOf(c.Known()), func(e Entry) bool { return e.Ref.Cluster == cluster }) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("after a minute %s is not listed", cluster)
+			}
+		}
+	}
+	has("lab")
+	has("runs")
+	begin("new", 0)
+	has("new")
 }
 
 // TestPacksAreDerived: whatever happens to packs, the list is complete, and so are packs at last.

@@ -1,10 +1,11 @@
 // List measures what people wait for in a list of many sessions: a server that starts with packs, its first page, the complete list, pages and
-// searches, and the memory at most.
+// searches, a new session, and the memory at most.
 //
 //	go run ./perf/list -binary ../build/historyserver            (in test/)
-//	go run ./perf/list -sessions 1000000 -objects 20000
+//	go run ./perf/list -sessions 1000000 -objects 20000 -s3
 //
-// Sessions are generated below -dir (a file each, and packs), and kept for the next run with as many. Prints lines of Markdown. Linux only.
+// Sessions are generated below -dir (a file each, and packs), and kept for the next run with as many; versitygw serves the same files to an S3 client.
+// Prints lines of Markdown. Linux only.
 package main
 
 import (
@@ -29,12 +30,18 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/fleetgen"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/test/servers"
 )
 
 type options struct {
 	binary, dir                 string
 	sessions, objects, requests int
+	s3, generate                bool
 }
+
+// bucket is the folder of the sessions below that of a run, where versitygw has its buckets.
+const bucket = "sessions"
 
 func main() {
 	var o options
@@ -43,6 +50,8 @@ func main() {
 	flag.IntVar(&o.sessions, "sessions", 100_000, "sessions")
 	flag.IntVar(&o.objects, "objects", 2_000, "sessions that have more objects than a marker")
 	flag.IntVar(&o.requests, "requests", 200, "requests of each kind")
+	flag.BoolVar(&o.s3, "s3", false, "serve the sessions by versitygw, and read them with the S3 driver")
+	flag.BoolVar(&o.generate, "generate", false, "only generate the sessions")
 	flag.Parse()
 	if err := run(context.Background(), &o); err != nil {
 		fmt.Fprintln(os.Stderr, "list:", err)
@@ -51,15 +60,20 @@ func main() {
 }
 
 func run(ctx context.Context, o *options) error {
-	data, err := o.generate(ctx)
+	data, err := o.sessionsIn(ctx)
+	if err != nil || o.generate {
+		return err
+	}
+	storage, stop, err := o.storage(ctx, data)
 	if err != nil {
 		return err
 	}
+	defer stop()
 	address, err := freeAddress()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(o.binary, "--listen", address, "--storage-backend", "local", "--local-dir", data)
+	cmd := exec.Command(o.binary, append([]string{"--listen", address}, storage...)...)
 	cmd.Stderr = os.Stderr
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -101,6 +115,11 @@ func run(ctx context.Context, o *options) error {
 		slices.Sort(times)
 		fmt.Printf("| %s: p50; p99 | %.1f; %.1f ms |\n", kind.name, ms(times[len(times)/2]), ms(times[len(times)*99/100]))
 	}
+	listed, err := o.newSession(base, data)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("| a new session is listed after | %.0f s |\n", listed.Seconds())
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 	if err != nil {
 		return err
@@ -113,9 +132,12 @@ func run(ctx context.Context, o *options) error {
 	return nil
 }
 
-// generate stores the sessions, unless an earlier run did, and gives the folder.
-func (o *options) generate(ctx context.Context) (string, error) {
-	data := filepath.Join(o.dir, fmt.Sprintf("%d-%d", o.sessions, o.objects))
+// sessionsIn stores the sessions, unless an earlier run did, and gives the folder of the run.
+func (o *options) sessionsIn(ctx context.Context) (string, error) {
+	data, err := filepath.Abs(filepath.Join(o.dir, fmt.Sprintf("%d-%d", o.sessions, o.objects)))
+	if err != nil {
+		return "", err
+	}
 	done := filepath.Join(data, "generated")
 	if _, err := os.Stat(done); err == nil {
 		return data, nil
@@ -123,18 +145,75 @@ func (o *options) generate(ctx context.Context) (string, error) {
 	if err := os.RemoveAll(data); err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(data, 0o755); err != nil {
-		return "", err
-	}
-	store, err := local.Open(data)
+	store, err := local.Open(store(data))
 	if err != nil {
 		return "", err
 	}
 	fleet := fleetgen.Options{Sessions: o.sessions, Objects: o.objects, End: time.Now().UTC()}
-	if err := fleet.Write(ctx, store, "log"); err != nil {
+	if err := fleet.Write(ctx, unsynced{store, data}, layout.DefaultRoot); err != nil {
 		return "", err
 	}
 	return data, errors.Join(store.Close(), os.WriteFile(done, nil, 0o600))
+}
+
+// store is the folder of the sessions, of a run's.
+func store(data string) string { return filepath.Join(data, "data", bucket) }
+
+// unsynced is a store in a folder whose objects need not be on disk. Their keys have no name that local would store under another.
+type unsynced struct {
+	*local.Store
+	data string
+}
+
+func (u unsynced) Put(_ context.Context, key string, body io.ReadSeeker) error {
+	path := filepath.Join(store(u.data), key)
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	err = os.WriteFile(path, content, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = os.WriteFile(path, content, 0o600)
+		}
+	}
+	return err
+}
+
+// storage gives the flags of the store, once it answers.
+func (o *options) storage(ctx context.Context, data string) (flags []string, stop func(), err error) {
+	if !o.s3 {
+		return []string{"--storage-backend", "local", "--local-dir", store(data)}, func() {}, nil
+	}
+	server, err := servers.VersityGW.Start(ctx, "127.0.0.1:0", data)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []string{
+		"--storage-backend", "s3", "--s3-endpoint", server.URL, "--s3-force-path-style", "--s3-bucket", bucket,
+		"--s3-access-key-id", server.AccessKey, "--s3-secret-access-key", server.SecretKey,
+	}, server.Stop, nil
+}
+
+// newSession stores the markers of a session that begins, and gives the time until it is found, the longest of three.
+func (o *options) newSession(base, data string) (longest time.Duration, err error) {
+	files := unsynced{data: data}
+	for n := range 3 {
+		now := time.Now().UTC()
+		ref := layout.Session{Namespace: "new", Cluster: "fresh", Name: now.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_%d", n, os.Getpid())}
+		for _, key := range []string{layout.MarkerKey(layout.DefaultRoot, ref), layout.RecentKey(layout.DefaultRoot, ref, now)} {
+			if err := files.Put(context.Background(), key, strings.NewReader("")); err != nil {
+				return 0, err
+			}
+			defer func() { _ = os.Remove(filepath.Join(store(data), key)) }()
+		}
+		took, err := until(base+"?"+url.Values{"q": {ref.Name}}.Encode(), now, "/"+ref.Name)
+		if err != nil {
+			return 0, err
+		}
+		longest = max(longest, took)
+	}
+	return longest, nil
 }
 
 // until asks for a page until it has a text, and gives the time since a moment.
