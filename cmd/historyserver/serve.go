@@ -122,6 +122,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if err != nil {
 		return err
 	}
+	defer spareGarbage(sessions.Memory)()
 	sessions.Start()
 	defer sessions.Close()
 	live.Start()

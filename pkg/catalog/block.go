@@ -74,9 +74,12 @@ func (b *block) textFrom(i int) int {
 	return int(b.rows[i-1].textEnd)
 }
 
+// nameFrom is where the name of a row's session begins, and so what searches look in.
+func (b *block) nameFrom(i int) int { return b.textFrom(i) + int(b.rows[i].causeLen) + 1 }
+
 // name is the name of a row's session. It is of the block's memory.
 func (b *block) name(i int) []byte {
-	from := b.textFrom(i) + int(b.rows[i].causeLen) + 1
+	from := b.nameFrom(i)
 	return b.text[from : from+int(b.rows[i].nameLen)]
 }
 

@@ -66,7 +66,9 @@ type Catalog struct {
 	triedAll time.Time                    // the last one of all markers
 	err      error                        // why the last one failed
 	live     withRunning
-	first    chan struct{} // closed when the first listing has ended or failed
+	// beginning says that packs are read for the first time.
+	beginning bool
+	first     chan struct{} // closed when the first listing has ended or failed
 
 	stop  context.CancelFunc
 	loops sync.WaitGroup
@@ -78,6 +80,8 @@ type Listing struct {
 	At time.Time
 	// Err is why the last listing failed. Then the sessions are those of the last successful one.
 	Err error
+	// Beginning says that older sessions are still read.
+	Beginning bool
 
 	list    *list           // nil: empty
 	allowed map[string]bool // namespaces that are shown; nil: all
@@ -137,19 +141,30 @@ func (c *Catalog) begin(ctx context.Context) {
 	if c.opts.Packs == nil {
 		return
 	}
+	c.mu.Lock()
+	c.beginning = true
+	c.mu.Unlock()
 	_, err := c.readPacks(ctx, allDays)
 	if err != nil && ctx.Err() == nil {
 		c.opts.Log.WithError(err).Warn("cannot read the packs of sessions; all sessions are listed instead")
 	}
 	c.mu.Lock()
-	filled := c.table.rows > 0 && c.tried.IsZero()
+	c.beginning = false
+	filled := c.table.rows > 0 && c.triedAll.IsZero()
 	if filled {
-		c.tried, c.listed = time.Now(), time.Now()
-		close(c.first)
+		c.open()
 	}
 	c.mu.Unlock()
 	if filled {
 		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin)) // logged
+	}
+}
+
+// open lets those who wait for a list have it; c.mu must be held.
+func (c *Catalog) open() {
+	if c.tried.IsZero() {
+		c.tried, c.listed = time.Now(), time.Now()
+		close(c.first)
 	}
 }
 
@@ -326,5 +341,12 @@ func (c *Catalog) List(ctx context.Context) Listing {
 func (c *Catalog) Known() Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Listing{At: c.listed, Err: c.err, list: c.table.list(c.opts.Quiet)}
+	return Listing{At: c.listed, Err: c.err, Beginning: c.beginning, list: c.table.list(c.opts.Quiet)}
+}
+
+// Memory is about what the list takes, in bytes.
+func (c *Catalog) Memory() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.memory()
 }

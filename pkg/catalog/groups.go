@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -15,30 +14,24 @@ type Group struct {
 	Bytes                     int64
 }
 
-// groupKey tells groups apart, by the numbers of texts.
-type groupKey struct {
-	namespace, name uint32
-	kind            uint8
-}
-
 // groups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the failed ones), start (the newest), duration (of
 // all together), sessions and size.
 func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	now := q.Now.UnixMicro()
-	sums := make(map[groupKey]int)
+	sums := make(map[uint64]int) // by the numbers of the texts
 	var all []Group
 	for at := range places(found) {
 		r := l.row(at)
 		c := l.names.clusters[r.cluster]
-		k := groupKey{namespace: c.namespace, name: c.name}
+		name, k := c.name, uint64(c.name)<<34|uint64(c.namespace)<<2
 		if q.Group == "owner" {
-			k.name, k.kind = r.owner, r.kind
+			name, k = r.owner, uint64(r.owner)<<34|uint64(c.namespace)<<2|uint64(r.kind)
 		}
 		i, ok := sums[k]
 		if !ok {
 			i = len(all)
 			sums[k] = i
-			all = append(all, Group{Namespace: l.names.texts[k.namespace], Kind: kinds[r.kind], Name: l.names.texts[k.name], Last: moment64(r.start)})
+			all = append(all, Group{Namespace: l.names.texts[c.namespace], Kind: kinds[r.kind], Name: l.names.texts[name], Last: moment64(r.start)})
 		}
 		g := &all[i]
 		g.Sessions++
@@ -47,14 +40,20 @@ func (l *list) groups(q *Query, found []rowSet) (p Part) {
 		g.Duration += time.Duration(min(r.duration(now, l.quiet), int64(time.Hour/time.Microsecond)*24*366)) * time.Microsecond
 		g.Bytes += r.bytes
 	}
-	slices.SortStableFunc(all, func(a, b Group) int {
-		if q.Descending || q.Sort == "" {
-			a, b = b, a
-		}
-		return a.compare(&b, q.Sort)
-	})
 	p.Found, p.From = len(all), q.from(len(all))
-	p.Groups = all[min(p.From, len(all)):min(p.From+q.Limit, len(all))]
+	first := top[int]{most: max(1, min(p.From+q.Limit, len(all))), compare: func(i, j int) int {
+		c := all[i].compare(&all[j], q.Sort)
+		if q.Descending || q.Sort == "" {
+			c = -c
+		}
+		return cmp.Or(c, i-j)
+	}}
+	for i := range all {
+		first.add(i)
+	}
+	for _, i := range first.sorted()[min(p.From, len(all)):] {
+		p.Groups = append(p.Groups, all[i])
+	}
 	return p
 }
 

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"math/bits"
 	"runtime"
 	"slices"
@@ -40,7 +39,8 @@ type matcher struct {
 
 // wordMatch says what a word occurs in.
 type wordMatch struct {
-	word     []byte
+	finder
+	named    bool   // in any of these
 	clusters []bool // by number
 	texts    []bool
 	kinds    []bool // by place in kinds
@@ -68,7 +68,7 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		m.versions = n.are(func(text string) bool { return text == f.RayVersion || strings.HasPrefix(text, f.RayVersion+".") })
 	}
 	for _, word := range f.Words {
-		w := wordMatch{word: []byte(word), texts: n.with(word), clusters: make([]bool, len(n.clusters))}
+		w := wordMatch{finder: newFinder(word), texts: n.with(word), clusters: make([]bool, len(n.clusters))}
 		for i, c := range n.clusters {
 			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
 		}
@@ -78,8 +78,11 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		for _, outcome := range outcomes {
 			w.outcomes = append(w.outcomes, strings.Contains(outcome, word))
 		}
+		w.named = slices.Contains(w.texts, true) || slices.Contains(w.kinds, true) || slices.Contains(w.outcomes, true)
 		m.words = append(m.words, w)
 	}
+	// The rows of later words are fewer.
+	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.word) - len(a.word) })
 	return m
 }
 
@@ -114,7 +117,7 @@ func (m *matcher) match() []rowSet {
 
 // block adds the rows of a block that pass.
 func (m *matcher) block(b *block, found *rowSet) {
-	some := false
+	left := 0
 	if m.every {
 		for i := range b.rows {
 			found.add(i)
@@ -124,29 +127,38 @@ func (m *matcher) block(b *block, found *rowSet) {
 	for i := range b.rows {
 		if m.columns(&b.rows[i]) {
 			found.add(i)
-			some = true
+			left++
 		}
 	}
 	for w := range m.words {
-		if !some {
+		if left == 0 {
 			return
 		}
 		word := &m.words[w]
 		var has rowSet
-		b.search(word.word, &has)
-		for i := range b.rows {
-			r := &b.rows[i]
-			if word.clusters[r.cluster] || word.texts[r.owner] || word.texts[r.version] || word.kinds[r.kind] || word.outcomes[r.outcome] {
-				has.add(i)
+		if word.named {
+			for i := range b.rows {
+				r := &b.rows[i]
+				if word.clusters[r.cluster] || word.texts[r.owner] || word.texts[r.version] || word.kinds[r.kind] || word.outcomes[r.outcome] {
+					has.add(i)
+				}
 			}
 		}
-		some = false
+		if left < len(b.rows)/fewRows {
+			b.searchRows(&word.finder, found, &has)
+		} else {
+			b.search(&word.finder, &has)
+		}
+		left = 0
 		for i := range found {
 			found[i] &= has[i]
-			some = some || found[i] != 0
+			left += bits.OnesCount64(found[i])
 		}
 	}
 }
+
+// fewRows is the part of a block's rows below which it takes less to search in each.
+const fewRows = 4
 
 // columns says whether a row passes but for words.
 func (m *matcher) columns(r *row) bool {
@@ -170,19 +182,34 @@ func (m *matcher) columns(r *row) bool {
 }
 
 // search adds the rows in whose name or text a word occurs.
-func (b *block) search(word []byte, has *rowSet) {
+func (b *block) search(word *finder, has *rowSet) {
+	i := 0
 	for from := 0; ; {
-		at := bytes.Index(b.text[from:], word)
+		at := word.index(b.text[from:])
 		if at < 0 {
 			return
 		}
 		at += from
-		i, _ := slices.BinarySearchFunc(b.rows, at, func(r row, at int) int { return int(r.textEnd) - at - 1 })
-		if begin := b.textFrom(i) + int(b.rows[i].causeLen) + 1; at < begin { // the cause is in the text too
+		for int(b.rows[i].textEnd) <= at {
+			i++
+		}
+		if begin := b.nameFrom(i); at < begin { // the cause is in the text too
 			from = begin
 			continue
 		}
 		has.add(i)
 		from = int(b.rows[i].textEnd)
+	}
+}
+
+// searchRows is search in some of the rows.
+func (b *block) searchRows(word *finder, some, has *rowSet) {
+	for at, rows := range some {
+		for rows &^= has[at]; rows != 0; rows &= rows - 1 {
+			i := at*64 + bits.TrailingZeros64(rows)
+			if word.index(b.text[b.nameFrom(i):b.rows[i].textEnd]) >= 0 {
+				has.add(i)
+			}
+		}
 	}
 }

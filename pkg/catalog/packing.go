@@ -21,6 +21,8 @@ const (
 	maxUnpacked = 2000
 	// maxPacks is the number of packs of a day from which on they are joined.
 	maxPacks = 8
+	// firstRows is how many of the newest sessions are shown before all packs are read.
+	firstRows = 10_000
 	// packReads is the number of packs that are read at a time.
 	packReads = 8
 )
@@ -104,6 +106,9 @@ func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool)
 					c.adopt(&rows[i])
 				}
 				c.table.settle()
+				if c.table.rows >= firstRows {
+					c.open()
+				}
 			case errors.Is(err, packs.ErrDamaged):
 				c.opts.Log.WithError(err).Warn("passed over a pack of sessions; they are described again")
 			case !errors.Is(err, os.ErrNotExist):

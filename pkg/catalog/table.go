@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -20,6 +21,22 @@ type table struct {
 	// changes are those not in the blocks yet; nil: removed.
 	changes map[layout.Session]*session
 	current *list // of the blocks; nil: not made yet
+}
+
+// Memory beside the blocks, about, in bytes.
+const (
+	startMemory   = 36 // of a row in starts
+	textMemory    = 64 // of a text and its number
+	clusterMemory = 80
+)
+
+// memory is about what the table takes, in bytes.
+func (t *table) memory() int64 {
+	n := len(t.starts)*startMemory + len(t.names.texts)*textMemory + 2*len(t.names.lower) + len(t.names.clusters)*clusterMemory
+	for _, b := range t.blocks {
+		n += cap(b.rows)*int(unsafe.Sizeof(row{})) + cap(b.text) + 2*cap(b.open)
+	}
+	return int64(n)
 }
 
 // minChanges is how many changes may wait at least before blocks are made anew, changeShare the part of all rows that may.

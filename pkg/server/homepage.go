@@ -26,7 +26,7 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := s.sessions.list(ctx)
-	page := web.Home{Base: base(r.Request), Storage: s.opts.Storage, Query: q.view(), At: l.At}
+	page := web.Home{Base: base(r.Request), Storage: s.opts.Storage, Query: q.view(), At: l.At, Beginning: l.Beginning}
 	status := http.StatusOK
 	switch {
 	case l.Err == nil:

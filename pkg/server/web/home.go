@@ -28,6 +28,7 @@ type Home struct {
 	Waiting                bool   // for the end of the first listing
 	Title, Trouble, Advice string // why the list is missing or old
 	LiveTrouble            string // why running clusters may be missing
+	Beginning              bool   // older sessions are still read
 
 	Versions     []string // of the frontend's builds, newest first
 	DashboardDir string
