@@ -118,7 +118,7 @@ func TestNewSessionMeanwhile(t *testing.T) {
 		store.mu.Lock()
 		store.slow = time.Hour
 		store.mu.Unlock()
-		time.Sleep(10 * time.Minute)
+		time.Sleep(10*time.Minute + 7*time.Second) // between two listings of recent ones
 		now := time.Now().UTC()
 		begun, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("asked", "session_y")
 		store.put(layout.MarkerKey(root, begun), layout.RecentKey(root, begun, now), layout.MarkerKey(root, asked))
