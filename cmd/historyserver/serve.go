@@ -107,7 +107,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Outcomes: ends, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
-		Fleet: &fleet.Fleet{Packs: listing.Packs, Memory: memory, Most: fleet.MaxSessions}, Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
+		Fleet: &fleet.Fleet{Packs: listing.Packs, Waiting: sessions.Waiting, Memory: memory, Most: fleet.MaxSessions}, Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)
 		},

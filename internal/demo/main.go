@@ -60,6 +60,9 @@ func run(ctx context.Context, bin, dashboards string, port int, names, command [
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	if err := settle(data); err != nil {
+		return err
+	}
 	if err := addClusters(data); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"syscall"
 	"time"
@@ -200,6 +201,13 @@ func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
 		days[day] = append(days[day], f)
 	}
 	return days
+}
+
+// Waiting gives the facts that wait to be packed. They do not change.
+func (c *Catalog) Waiting() map[layout.Session]*packs.Facts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.packed.unpacked)
 }
 
 // settle notes that facts are packed.

@@ -1,6 +1,6 @@
 // Package fleet adds up what many sessions came to: how they ended and why, and which resources they took.
 //
-// What is known of ended sessions is read from packs, those of the days asked for only, a few at a time. Sums are kept, not sessions; a sum's
+// What is known of ended sessions is read from packs, those of the days asked for only, a few at a time, and from what waits to be packed. Sums are kept, not sessions; a sum's
 // number of rows is bounded. All that packs tell is outside input.
 package fleet
 
@@ -17,12 +17,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Fleet computes reports. Safe for concurrent use.
 type Fleet struct {
 	// Packs are read for causes, jobs and hours; nil: these are not known.
 	Packs *packs.Packs
+	// Waiting gives what is not packed yet; nil: nothing is.
+	Waiting func() map[layout.Session]*packs.Facts
 	// Memory bounds the memory of packs that are read; nil has no bounds.
 	Memory *budget.Budget
 	// Most bounds the sessions of one report, MaxSessions in a server; 0: no bound.
@@ -58,6 +61,10 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	if err != nil {
 		return nil, err
 	}
+	unpacked := waiting{texts: make(texts)}
+	if f.Waiting != nil {
+		unpacked.facts = f.Waiting()
+	}
 	sums := newSums(q)
 	var adding sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
@@ -72,10 +79,10 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 			adding.Lock()
 			defer adding.Unlock()
 			for e := range days[day].All() {
-				if facts, ok := rows[e.Ref]; ok && !e.Running {
-					sums.add(&e, &facts)
-				} else {
+				if e.Running {
 					sums.add(&e, nil)
+				} else {
+					sums.add(&e, unpacked.with(rows, e.Ref))
 				}
 			}
 			return nil
@@ -85,6 +92,29 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 		return nil, err
 	}
 	return sums.report(), nil
+}
+
+// waiting are facts that are not packed yet.
+type waiting struct {
+	facts map[layout.Session]*packs.Facts
+	texts texts
+}
+
+// with gives what packs and facts tell of a session together; nil: nothing.
+func (w *waiting) with(rows dayRows, ref layout.Session) *packs.Facts {
+	packed, isPacked := rows[ref]
+	facts := w.facts[ref]
+	switch {
+	case facts == nil && !isPacked:
+		return nil
+	case facts == nil:
+		return &packed
+	}
+	all := w.texts.keep(facts)
+	if isPacked {
+		all = packs.Merge(packed, all)
+	}
+	return &all
 }
 
 // packsOf gives the packs of days.

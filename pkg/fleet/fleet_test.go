@@ -64,11 +64,16 @@ func sample() []packs.Facts {
 
 func open(t *testing.T) *Fleet {
 	t.Helper()
+	return &Fleet{Packs: &packs.Packs{Store: openStore(t), Root: "log"}}
+}
+
+func openStore(t *testing.T) blob.Store {
+	t.Helper()
 	store, err := local.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Fleet{Packs: &packs.Packs{Store: store, Root: "log"}}
+	return store
 }
 
 func (f *Fleet) pack(t *testing.T, all ...packs.Facts) {
@@ -240,6 +245,25 @@ func TestRowsOfASessionAreOne(t *testing.T) {
 	f.pack(t, insane)
 	if r := compute(t, f, ""); r.Total.Sessions != 2 || !near(r.Total.Hours.CPU.Offered, 6) || r.Total.Unmeasured != 1 {
 		t.Errorf("with hours that cannot be: %+v", r.Total)
+	}
+}
+
+func TestWhatWaitsToBePackedCounts(t *testing.T) {
+	f := open(t)
+	packed, seenAgain, waits := facts("prod", "a", 10), facts("prod", "a", 10), facts("prod", "b", 10)
+	f.pack(t, packed, waits)
+	_, l := listOf(t, f.Packs)
+	f.Packs = &packs.Packs{Store: openStore(t), Root: "log"}
+	f.pack(t, packed)
+	if r := computeOf(t, f, "", l); !near(r.Total.Hours.CPU.Offered, 6) || r.Total.Sessions != 2 {
+		t.Fatalf("total of what is packed: %+v", r.Total)
+	}
+	seenAgain.Seen, seenAgain.Hours = packed.Seen.Add(time.Hour), nil
+	f.Waiting = func() map[layout.Session]*packs.Facts {
+		return map[layout.Session]*packs.Facts{seenAgain.Ref: &seenAgain, waits.Ref: &waits}
+	}
+	if r := computeOf(t, f, "", l); !near(r.Total.Hours.CPU.Offered, 12) || r.Total.Sessions != 2 {
+		t.Errorf("total with what waits: %+v", r.Total)
 	}
 }
 
