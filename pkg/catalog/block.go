@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -44,6 +45,18 @@ type block struct {
 	open []uint16 // rows without an end
 	// text holds, for each row, its cause, its name and what searches look in, each with a newline behind it.
 	text []byte
+
+	once  sync.Once
+	grams *gramSet // of text, made when it is searched first
+}
+
+// mayHave says whether a word may occur in the text.
+func (b *block) mayHave(word []byte) bool {
+	if len(word) < gramLen {
+		return true
+	}
+	b.once.Do(func() { b.grams = gramsOf(b.text) })
+	return b.grams.may(word)
 }
 
 // Bounds of what is kept of a session.

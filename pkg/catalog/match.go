@@ -26,9 +26,9 @@ func (s *rowSet) count() (n int) {
 type matcher struct {
 	*list
 	f        *Filter
-	every    bool   // all rows pass
+	every    bool   // all rows pass but for words
 	now      int64  // Unix microseconds
-	clusters []bool // that may pass, by number
+	clusters []bool // that may pass, by number, nil: all
 	owners   []bool // texts, nil: all
 	versions []bool
 	kind     uint8
@@ -40,26 +40,28 @@ type matcher struct {
 // wordMatch says what a word occurs in.
 type wordMatch struct {
 	finder
-	named    bool   // in any of these
-	clusters []bool // by number
-	texts    []bool
-	kinds    []bool // by place in kinds
-	outcomes []bool
+	clusters, texts []bool // by number, nil: none
+	kinds, outcomes []bool // by place in these, nil: none
 }
 
 // matcher makes one for the sessions of some namespaces; nil: of all.
 func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
 	n := &l.names
+	columns := *f
+	columns.Words = nil
 	m := &matcher{
-		list: l, f: f, every: allowed == nil && !f.Narrows(), now: now.UnixMicro(), clusters: make([]bool, len(n.clusters)), kind: codeOf(kinds, f.Kind), outcome: codeOf(outcomes, f.Outcome),
+		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind), outcome: codeOf(outcomes, f.Outcome),
 		from: micros(f.From), to: micros(f.To),
 	}
-	shown := n.are(func(text string) bool {
-		return (allowed == nil || allowed[text]) && (f.Namespace == "" || text == f.Namespace)
-	})
-	named := n.are(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
-	for i, c := range n.clusters {
-		m.clusters[i] = shown[c.namespace] && named[c.name]
+	if allowed != nil || f.Namespace+f.Cluster != "" {
+		shown := n.are(func(text string) bool {
+			return (allowed == nil || allowed[text]) && (f.Namespace == "" || text == f.Namespace)
+		})
+		named := n.are(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
+		m.clusters = make([]bool, len(n.clusters))
+		for i, c := range n.clusters {
+			m.clusters[i] = shown[c.namespace] && named[c.name]
+		}
 	}
 	if f.Owner != "" {
 		m.owners = n.are(func(text string) bool { return text == f.Owner })
@@ -68,22 +70,49 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		m.versions = n.are(func(text string) bool { return text == f.RayVersion || strings.HasPrefix(text, f.RayVersion+".") })
 	}
 	for _, word := range f.Words {
-		w := wordMatch{finder: newFinder(word), texts: n.with(word), clusters: make([]bool, len(n.clusters))}
-		for i, c := range n.clusters {
-			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
-		}
-		for _, kind := range kinds {
-			w.kinds = append(w.kinds, strings.Contains(strings.ToLower(kind), word))
-		}
-		for _, outcome := range outcomes {
-			w.outcomes = append(w.outcomes, strings.Contains(outcome, word))
-		}
-		w.named = slices.Contains(w.texts, true) || slices.Contains(w.kinds, true) || slices.Contains(w.outcomes, true)
-		m.words = append(m.words, w)
+		m.words = append(m.words, n.match(word))
 	}
 	// The rows of later words are fewer.
 	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.word) - len(a.word) })
 	return m
+}
+
+// match says in which names a word in lower case occurs.
+func (n *names) match(word string) wordMatch {
+	w := wordMatch{finder: newFinder(word), texts: n.with(word), kinds: with(kinds, word), outcomes: with(outcomes, word)}
+	if w.texts != nil {
+		w.clusters = make([]bool, len(n.clusters))
+		for i, c := range n.clusters {
+			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
+		}
+	}
+	return w
+}
+
+// with says of each of some texts whether a word in lower case occurs in it, nil: in none.
+func with(all []string, word string) (has []bool) {
+	for i, text := range all {
+		if strings.Contains(strings.ToLower(text), word) {
+			if has == nil {
+				has = make([]bool, len(all))
+			}
+			has[i] = true
+		}
+	}
+	return has
+}
+
+// addNamed adds the rows with names in which the word occurs.
+func (w *wordMatch) addNamed(b *block, has *rowSet) {
+	if w.texts == nil && w.kinds == nil && w.outcomes == nil {
+		return
+	}
+	for i := range b.rows {
+		r := &b.rows[i]
+		if w.texts != nil && (w.clusters[r.cluster] || w.texts[r.owner] || w.texts[r.version]) || w.kinds != nil && w.kinds[r.kind] || w.outcomes != nil && w.outcomes[r.outcome] {
+			has.add(i)
+		}
+	}
 }
 
 // are says of each text whether it is one of those wanted.
@@ -118,14 +147,8 @@ func (m *matcher) match() []rowSet {
 // block adds the rows of a block that pass.
 func (m *matcher) block(b *block, found *rowSet) {
 	left := 0
-	if m.every {
-		for i := range b.rows {
-			found.add(i)
-		}
-		return
-	}
 	for i := range b.rows {
-		if m.columns(&b.rows[i]) {
+		if m.every || m.columns(&b.rows[i]) {
 			found.add(i)
 			left++
 		}
@@ -136,17 +159,12 @@ func (m *matcher) block(b *block, found *rowSet) {
 		}
 		word := &m.words[w]
 		var has rowSet
-		if word.named {
-			for i := range b.rows {
-				r := &b.rows[i]
-				if word.clusters[r.cluster] || word.texts[r.owner] || word.texts[r.version] || word.kinds[r.kind] || word.outcomes[r.outcome] {
-					has.add(i)
-				}
-			}
-		}
-		if left < len(b.rows)/fewRows {
+		word.addNamed(b, &has)
+		switch {
+		case !b.mayHave(word.word):
+		case left < len(b.rows)/fewRows:
 			b.searchRows(&word.finder, found, &has)
-		} else {
+		default:
 			b.search(&word.finder, &has)
 		}
 		left = 0
@@ -164,7 +182,7 @@ const fewRows = 4
 func (m *matcher) columns(r *row) bool {
 	f := m.f
 	switch {
-	case !m.clusters[r.cluster],
+	case m.clusters != nil && !m.clusters[r.cluster],
 		f.Kind != "" && r.kind != m.kind,
 		f.Outcome != "" && r.outcome != m.outcome,
 		m.owners != nil && !m.owners[r.owner],

@@ -73,13 +73,15 @@ func (n *names) ref(number uint32, session string) layout.Session {
 	}
 }
 
-// with says of each text whether a word in lower case occurs in it.
-func (n *names) with(word string) []bool {
-	has := make([]bool, len(n.texts))
+// with says of each text whether a word in lower case occurs in it, nil: in none.
+func (n *names) with(word string) (has []bool) {
 	for at := range occurrences(n.lower, []byte(word)) {
 		i, found := slices.BinarySearch(n.ends, uint32(at))
 		if found {
 			i++ // it begins where another ends
+		}
+		if has == nil {
+			has = make([]bool, len(n.texts))
 		}
 		has[i] = true
 	}
