@@ -15,6 +15,16 @@ type rowSet [blockRows / 64]uint64
 func (s *rowSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
 func (s *rowSet) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 
+// addFirst adds the first n rows.
+func (s *rowSet) addFirst(n int) {
+	for i := range n / 64 {
+		s[i] = ^uint64(0)
+	}
+	if n%64 != 0 {
+		s[n/64] |= 1<<(n%64) - 1
+	}
+}
+
 func (s *rowSet) count() (n int) {
 	for _, word := range s {
 		n += bits.OnesCount64(word)
@@ -147,10 +157,15 @@ func (m *matcher) match() []rowSet {
 // block adds the rows of a block that pass.
 func (m *matcher) block(b *block, found *rowSet) {
 	left := 0
-	for i := range b.rows {
-		if m.every || m.columns(&b.rows[i]) {
-			found.add(i)
-			left++
+	if m.every {
+		left = len(b.rows)
+		found.addFirst(left)
+	} else {
+		for i := range b.rows {
+			if m.columns(&b.rows[i]) {
+				found.add(i)
+				left++
+			}
 		}
 	}
 	for w := range m.words {
