@@ -38,6 +38,7 @@ type options struct {
 	binary, dir                 string
 	sessions, objects, requests int
 	s3, generate                bool
+	again                       time.Duration
 }
 
 // bucket is the folder of the sessions below that of a run, where versitygw has its buckets.
@@ -51,6 +52,7 @@ func main() {
 	flag.IntVar(&o.objects, "objects", 2_000, "sessions that have more objects than a marker")
 	flag.IntVar(&o.requests, "requests", 200, "requests of each kind")
 	flag.BoolVar(&o.s3, "s3", false, "serve the sessions by versitygw, and read them with the S3 driver")
+	flag.DurationVar(&o.again, "again", 0, "ask a second time so long after the start, when an S3 server does not list a million markers any more")
 	flag.BoolVar(&o.generate, "generate", false, "only generate the sessions")
 	flag.Parse()
 	if err := run(context.Background(), &o); err != nil {
@@ -93,6 +95,34 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	fmt.Printf("| %s sessions: first page; complete | %.2f s; %.2f s |\n", thousands(o.sessions), first.Seconds(), complete.Seconds())
+	if err := o.questions(base, "at once"); err != nil {
+		return err
+	}
+	listed, err := o.newSession(base, data)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("| a new session is listed after | %.0f s |\n", listed.Seconds())
+	if o.again > 0 {
+		time.Sleep(time.Until(began.Add(o.again)))
+		if err := o.questions(base, fmt.Sprintf("%v after the start", o.again)); err != nil {
+			return err
+		}
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "RssAnon") {
+			fmt.Printf("| %s |\n", strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return nil
+}
+
+// questions asks for pages and searches, one after the other.
+func (o *options) questions(base, when string) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, kind := range []struct {
 		name string
@@ -113,21 +143,7 @@ func run(ctx context.Context, o *options) error {
 			times[i] = time.Since(began)
 		}
 		slices.Sort(times)
-		fmt.Printf("| %s: p50; p99 | %.1f; %.1f ms |\n", kind.name, ms(times[len(times)/2]), ms(times[len(times)*99/100]))
-	}
-	listed, err := o.newSession(base, data)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("| a new session is listed after | %.0f s |\n", listed.Seconds())
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "RssAnon") {
-			fmt.Printf("| %s |\n", strings.Join(strings.Fields(line), " "))
-		}
+		fmt.Printf("| %s, %s: p50; p99 | %.1f; %.1f ms |\n", kind.name, when, ms(times[len(times)/2]), ms(times[len(times)*99/100]))
 	}
 	return nil
 }
