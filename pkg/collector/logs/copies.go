@@ -10,14 +10,6 @@ import (
 // holdTime is how long a possible copy waits for its original to be truncated.
 const holdTime = 2 * time.Minute
 
-// heldFile is a new file with the first bytes of a known log and a name made from its name: probably the copy that a rotation makes before
-// it truncates the log. A copy's bytes are in the log already, so the file is not shipped until it is known whether it is one.
-type heldFile struct {
-	seenFile
-	of    *file
-	since time.Time
-}
-
 // copyOf finds the copy of a truncated log. The copy holds the bytes that were not read before. -1 means that there is none.
 func (t *tree) copyOf(f *file, unknown []seenFile) int {
 	return slices.IndexFunc(unknown, func(s seenFile) bool {
@@ -46,36 +38,31 @@ func (t *tree) begins(s seenFile, want prefix) bool {
 	return err == nil && got == want
 }
 
-// hold says whether a new file must wait because it may be a copy of a log.
+// hold says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes are in the log already.
 func (t *tree) hold(now time.Time, s seenFile) bool {
-	held := t.held[s.id]
-	if held == nil {
-		of := t.original(s)
-		if of == nil {
-			return false
-		}
-		held = &heldFile{of: of, since: now}
-	}
-	if t.draining || held.of.state == finished || now.Sub(held.since) > holdTime {
+	if t.draining || !t.mayBeCopy(s) {
 		return false
 	}
-	held.seenFile = s
-	t.held[s.id] = held
-	return true
+	since, held := t.held[s.id]
+	if !held {
+		t.held[s.id] = now
+		return true
+	}
+	return now.Sub(since) <= holdTime
 }
 
-// original returns the log that a new file may be a copy of.
-func (t *tree) original(s seenFile) *file {
+// mayBeCopy says whether a new file has a name made from that of a known log and its first bytes, or not that many yet.
+func (t *tree) mayBeCopy(s seenFile) bool {
 	for i := len(s.path) - 1; i > 0 && s.path[i] != '/'; i-- {
 		stream := t.streams[streamID{t.node, s.path[:i]}]
 		if stream == nil || !mayCopy(s.path, stream.path) {
 			continue
 		}
 		for _, f := range slices.Backward(stream.files) {
-			if f.state != finished && f.dir == s.dir && f.prefix.n >= copyPrefix && t.begins(s, f.prefix) {
-				return f
+			if f.state != finished && f.dir == s.dir && f.prefix.n >= copyPrefix && (s.size < f.prefix.n || t.begins(s, f.prefix)) {
+				return true
 			}
 		}
 	}
-	return nil
+	return false
 }

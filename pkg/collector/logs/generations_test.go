@@ -163,6 +163,34 @@ func TestGenerations(t *testing.T) {
 			},
 			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
 		},
+		"copy seen while it is written": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out", "tail\n")
+				r.write("x.out-1", "")
+				r.scan()
+				r.write("x.out-1", a[:10])
+				r.scan()
+				r.write("x.out-1", a[10:]+"tail\n")
+				if err := os.Truncate(r.path("x.out"), 0); err != nil {
+					r.t.Fatal(err)
+				}
+				r.write("x.out", b)
+			},
+			map[string]string{"x.out": a + "tail\n" + b, "x.out-1": ""},
+		},
+		"a few bytes under the name of a copy": {
+			func(r *rig) {
+				r.write("x.out", a)
+				r.shipAll()
+				r.write("x.out-1", "few\n")
+				r.write("x.out-2", b)
+				r.scan()
+				time.Sleep(5 * time.Minute)
+			},
+			map[string]string{"x.out": a, "x.out-1": "few\n", "x.out-2": b},
+		},
 		"copy and truncate while down": {
 			func(r *rig) {
 				r.write("x.out", a)

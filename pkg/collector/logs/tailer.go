@@ -203,7 +203,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		state: filepath.Join(t.opts.StateDir, session+".json"),
 		keyOf: func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		wake:  t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics,
-		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]*heldFile), reported: make(map[string]bool),
+		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]time.Time), reported: make(map[string]bool),
 	}
 	if err := made.load(); err != nil {
 		return nil, err

@@ -31,9 +31,9 @@ type tree struct {
 	nodes   map[string]rayid.Node // by folder, if its logs are not of the session's own node
 	files   map[fileID]*file      // those that are not finished
 	streams map[streamID]*stream
-	held    map[fileID]*heldFile
-	scans   int  // number of scans that saw every folder
-	dirty   bool // the state file is out of date
+	held    map[fileID]time.Time // new files that may be copies, since when
+	scans   int                  // number of scans that saw every folder
+	dirty   bool                 // the state file is out of date
 	// draining says that Ray has stopped writing, so no file waits for more bytes.
 	draining bool
 	reported map[string]bool // paths of which an error was logged
