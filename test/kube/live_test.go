@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -97,8 +98,14 @@ func TestWithoutRightsTheListSaysWhatToDo(t *testing.T) {
 		t.Errorf("listed %q", got)
 	}
 	l.Kubectl(t, "", "delete", "crd", "rayclusters.ray.io")
-	clusters = follow(t, kube.Config{Kubeconfigs: []string{l.Kubeconfig}})
-	if got := listed(t, clusters); !strings.Contains(got, "KubeRay is not installed") {
-		t.Errorf("without KubeRay: %q", got)
+	// An API server lists objects of a definition for some seconds after it was deleted.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+		got := listed(t, follow(t, kube.Config{Kubeconfigs: []string{l.Kubeconfig}}))
+		if strings.Contains(got, "KubeRay is not installed") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("without KubeRay: %q", got)
+		}
 	}
 }
