@@ -261,6 +261,9 @@ func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func(
 	first, before := c.tried.IsZero(), c.err
 	take()
 	if first && !all {
+		if err == nil {
+			c.schedule.reset()
+		}
 		return err // the list is not complete yet
 	}
 	c.tried, c.err = time.Now(), cmp.Or(err, c.fullErr)

@@ -33,6 +33,7 @@ type schedule struct {
 	quiet     int                     // ended sessions that may be described again until the next reset
 	takeAgain bool                    // the next one comes from again, if there is any
 	reading   map[layout.Session]bool // details are being read
+	listed    bool                    // the markers were listed, so the newest sessions are known
 	wake      chan struct{}           // has a token when more may be due
 }
 
@@ -42,7 +43,7 @@ func newSchedule() schedule {
 
 // reset makes the order be computed again, because the markers were listed.
 func (s *schedule) reset() {
-	s.fresh, s.again, s.quiet = nil, nil, quietLooks
+	s.fresh, s.again, s.quiet, s.listed = nil, nil, quietLooks, true
 	s.signal()
 }
 
@@ -83,7 +84,7 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.schedule
-	if len(s.requested)+len(s.fresh)+len(s.again) == 0 {
+	if s.listed && len(s.requested)+len(s.fresh)+len(s.again) == 0 {
 		c.plan()
 	}
 	for {
