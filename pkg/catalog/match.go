@@ -1,12 +1,15 @@
 package catalog
 
 import (
+	"errors"
 	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/guard"
 )
 
 // rowSet is a set of rows of a block.
@@ -140,14 +143,21 @@ func (m *matcher) match() []rowSet {
 	twice := m.summary().twice
 	var workers sync.WaitGroup
 	parts := min(runtime.GOMAXPROCS(0), len(m.blocks))
+	failed := make([]error, parts)
 	for part := range parts {
 		workers.Go(func() {
-			for at := part * len(m.blocks) / parts; at < (part+1)*len(m.blocks)/parts; at++ {
-				m.block(m.blocks[at], &found[at])
-			}
+			failed[part] = guard.Do("the list of sessions", func() error {
+				for at := part * len(m.blocks) / parts; at < (part+1)*len(m.blocks)/parts; at++ {
+					m.block(m.blocks[at], &found[at])
+				}
+				return nil
+			})
 		})
 	}
 	workers.Wait()
+	if err := errors.Join(failed...); err != nil {
+		panic(err) // in the caller's goroutine, which ends one request
+	}
 	for p := range twice {
 		found[p.block][p.row/64] &^= 1 << (p.row % 64)
 	}

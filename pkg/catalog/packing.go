@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -103,13 +104,16 @@ func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool)
 			defer c.mu.Unlock()
 			switch {
 			case err == nil:
-				for i := range rows {
-					c.adopt(&rows[i])
-				}
-				c.table.settle()
-				if c.table.rows >= firstRows {
-					c.open()
-				}
+				return guard.Do(pack.Key, func() error {
+					for i := range rows {
+						c.adopt(&rows[i])
+					}
+					c.table.settle()
+					if c.table.rows >= firstRows {
+						c.open()
+					}
+					return nil
+				})
 			case errors.Is(err, packs.ErrDamaged):
 				c.opts.Log.WithError(err).Warn("passed over a pack of sessions; they are described again")
 			case !errors.Is(err, os.ErrNotExist):

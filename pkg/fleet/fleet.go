@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -78,14 +79,16 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 			defer release()
 			adding.Lock()
 			defer adding.Unlock()
-			for e := range days[day].All() {
-				if e.Running {
-					sums.add(&e, nil)
-				} else {
-					sums.add(&e, unpacked.with(rows, e.Ref))
+			return guard.Do("the sessions of "+day.Format(time.DateOnly), func() error {
+				for e := range days[day].All() {
+					if e.Running {
+						sums.add(&e, nil)
+					} else {
+						sums.add(&e, unpacked.with(rows, e.Ref))
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		})
 	}
 	if err := g.Wait(); err != nil {
