@@ -202,46 +202,67 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(), orElse(kind, "no error was recorded"), text),
 		Link: b.link("#/tasks/%s", row.ID()),
 	}
-	d, dead := b.deaths[worker]
+	death, dead := b.deaths[worker]
+	workerGone := kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED"
 	var f *finding
 	switch {
 	case string(row.Type()) == eventjson.TypeActorCreation && (b.createdNever(row, evident) || b.toldToGo(actorOf(row))):
 		return nil, nil
+	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
+		f = b.outOfMemory(row.Job(), node, name)
+	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
+		f = b.taskOfLostNode(row, node, name, kind, evident)
+	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED":
+		return b.taskOfActor(row, name, kind, text, evident), nil
+	case workerGone:
+		if dead && death.wanted() {
+			return nil, nil // told to go, as on its job's end
+		}
+		var err error
+		if f, err = b.taskOfDeadWorker(ctx, row, worker, node, name, text); err != nil {
+			return nil, err
+		}
+		f.show(evident)
+		if dead {
+			f.show(death.evident)
+		}
+	default:
+		f = b.taskOfKind(row, name, kind, text)
+	}
+	f.named(name)
+	f.on(node, at)
+	f.show(evident)
+	return f, nil
+}
+
+// taskOfDeadWorker is the finding about attempts of one function whose worker died in the same way.
+func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worker rayid.Worker, node rayid.Node, name, text string) (*finding, error) {
+	signal, inLogs, err := b.crash(ctx, worker)
+	if err != nil {
+		return nil, err
+	}
+	death, recorded := b.deaths[worker]
+	if !recorded {
+		death.detail = text
+	}
+	how := orElse(death.how(signal), "Ray did not record how")
+	f := b.find(WorkerDied, row.Job().String()+name+normalised(how))
+	f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
+	if !node.Nil() {
+		f.about(b.nodeEntity(node))
+	}
+	f.show(inLogs)
+	return f, nil
+}
+
+// taskOfKind is the finding about attempts whose kind of error alone says what failed, or their text.
+func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *finding {
+	var f *finding
+	switch {
 	case kind == "TASK_CANCELLED":
 		f = b.find(Cancelled, row.Job().String()+name)
 		f.wanted = true
 		f.Title = fmt.Sprintf("%s was cancelled", name)
-	case kind == "OUT_OF_MEMORY" || dead && d.exit == exitOutOfMemory && kind == "WORKER_DIED":
-		f = b.outOfMemory(row.Job(), node, name)
-	case kind == "NODE_DIED" || b.lost[node] != nil && (kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED") && !dead:
-		f = b.taskOfLostNode(row, node, name, kind, evident)
-	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED":
-		return b.taskOfActor(row, name, kind, text, evident), nil
-	case kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED":
-		if dead && d.wanted() {
-			return nil, nil // told to go, as on its job's end
-		}
-		signal, e, err := b.crash(ctx, worker)
-		if err != nil {
-			return nil, err
-		}
-		if !dead {
-			d.detail = text
-		}
-		how := d.how(signal)
-		if how == "" {
-			how = "Ray did not record how"
-		}
-		f = b.find(WorkerDied, row.Job().String()+name+normalised(how))
-		f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
-		f.show(e)
-		f.show(evident)
-		if dead {
-			f.show(d.evident)
-		}
-		if !node.Nil() {
-			f.about(b.nodeEntity(node))
-		}
 	case kind == "RUNTIME_ENV_SETUP_FAILED":
 		f = b.envFailed(name, text)
 	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR"):
@@ -259,10 +280,7 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	default:
 		f = b.raisedBy(row, name, kind, text)
 	}
-	f.named(name)
-	f.on(node, at)
-	f.show(evident)
-	return f, nil
+	return f
 }
 
 // createdNever says that an actor's own finding tells already that it could not be created, and shows the attempt there.

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -179,17 +180,16 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 		}
 		return Object{Kind: Index, Stream: key, Path: table}, nil
 	}
-	rest, ok := strings.CutPrefix(key, Prefix(root, s))
+	prefix := Prefix(root, s)
+	rest, ok := strings.CutPrefix(key, prefix)
 	if !ok || rest == "" || strings.HasSuffix(rest, "/") {
 		return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
 	}
 	stream, offset, compression, explicit := ParseChunk(key)
 	o := Object{Stream: stream, Offset: offset, Compression: compression}
-	rest = strings.TrimPrefix(stream, Prefix(root, s))
-	folder, name, _ := strings.Cut(rest, "/")
-	var err error
+	folder, name, _ := strings.Cut(strings.TrimPrefix(stream, prefix), "/")
 	if s.Version == V17 {
-		if node, nodeErr := rayid.Parse[rayid.Node](folder); nodeErr == nil {
+		if node, err := rayid.Parse[rayid.Node](folder); err == nil {
 			// V17 has a folder a node where V16 has one a kind.
 			var within bool
 			folder, name, within = strings.Cut(name, "/")
@@ -198,14 +198,23 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 			}
 		}
 	}
-	switch folder {
-	case "logs":
+	if folder == "logs" {
 		nodeHex, p, within := strings.Cut(name, "/")
-		node, nodeErr := rayid.Parse[rayid.Node](nodeHex)
-		if nodeErr != nil || !within {
+		node, err := rayid.Parse[rayid.Node](nodeHex)
+		if err != nil || !within {
 			return Object{}, fmt.Errorf("%w: %.300q: want logs/{node}/{path}", ErrForeign, key)
 		}
 		return logObject(o, key, node, p, explicit)
+	}
+	if err := o.inFolder(folder, name); err != nil {
+		return Object{}, fmt.Errorf("%w: %.300q: %w", ErrForeign, key, err)
+	}
+	return o, nil
+}
+
+// inFolder completes the object from its key's folder, which says what it holds, and the name below.
+func (o *Object) inFolder(folder, name string) (err error) {
+	switch folder {
 	case "node_events":
 		o.Kind = NodeEvents
 		o.Node, o.Hour, err = parseEventFile(name)
@@ -214,26 +223,14 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 		// Base64 has a "/" in its alphabet, so the file's name is what follows the last one.
 		i := strings.LastIndexByte(name, '/')
 		if i < 0 {
-			return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
+			return errors.New("want job_events/{job}/{file}")
 		}
 		if o.Job, err = rayid.Parse[rayid.Job](name[:i]); err == nil {
 			o.Node, o.Hour, err = parseEventFile(name[i+1:])
 		}
 	case "fetched_endpoints":
 		o.Kind = Snapshot
-		// A snapshot is never compressed: an ending is part of its URL.
-		if o.Compression != Plain {
-			return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
-		}
-		p, found := strings.CutPrefix(name, "restful__")
-		if !found {
-			return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
-		}
-		p, query, hasQuery := strings.Cut(p, "?")
-		o.Path = "/" + strings.ReplaceAll(p, "__", "/")
-		if hasQuery {
-			o.Path += "?" + query
-		}
+		o.Path, err = snapshotPath(name, o.Compression)
 	case "series":
 		o.Kind = Series
 		o.Hour, err = time.Parse(hourFormat, name)
@@ -247,12 +244,23 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 	case "index":
 		o.Kind, o.Path = OldIndex, name
 	default:
-		return Object{}, fmt.Errorf("%w: %.300q", ErrForeign, key)
+		return errors.New("no such folder")
 	}
-	if err != nil {
-		return Object{}, fmt.Errorf("%w: %.300q: %w", ErrForeign, key, err)
+	return err
+}
+
+// snapshotPath reads the name of a snapshot: the dashboard's URL. It is never compressed: an ending is part of the URL.
+func snapshotPath(name string, compression Compression) (string, error) {
+	p, found := strings.CutPrefix(name, "restful__")
+	if !found || compression != Plain {
+		return "", errors.New("want restful__{path}, not compressed")
 	}
-	return o, nil
+	p, query, hasQuery := strings.Cut(p, "?")
+	p = "/" + strings.ReplaceAll(p, "__", "/")
+	if hasQuery {
+		p += "?" + query
+	}
+	return p, nil
 }
 
 // logObject completes a log's object. An ending is a compression's only if the key has an offset: see LogChunkKey.

@@ -29,30 +29,49 @@ func wholeFloat(s []byte, neg bool) int64 {
 // parseTime reads a timestamp of protobuf's JSON, RFC 3339, as Unix nanoseconds. Years that int64 nanoseconds cannot hold, or that no
 // clock of a cluster shows, are refused.
 func parseTime(s []byte) (ns int64, ok bool) {
-	// 2026-11-20T23:19:48.917345350Z
-	const whole = len("2026-11-20T23:19:48")
-	if len(s) > whole && s[4] == '-' && s[7] == '-' && s[10] == 'T' && s[13] == ':' && s[16] == ':' && s[len(s)-1] == 'Z' {
-		year, month, day := digits(s[0:4]), digits(s[5:7]), digits(s[8:10])
-		hour, minute, second := digits(s[11:13]), digits(s[14:16]), digits(s[17:19])
-		nanos := 0
-		if frac := s[whole : len(s)-1]; len(frac) > 1 && len(frac) <= 10 && frac[0] == '.' {
-			nanos = digits(frac[1:])
-			for range 10 - len(frac) {
-				nanos *= 10
-			}
-		} else if len(frac) != 0 {
-			nanos = -1
-		}
-		if year >= 1970 && year < 2262 && month >= 1 && month <= 12 && day >= 1 && day <= 31 &&
-			hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && second >= 0 && second < 61 && nanos >= 0 {
-			return ((unixDay(year, month, day)*24+int64(hour))*60+int64(minute))*60*1e9 + int64(second)*1e9 + int64(nanos), true
-		}
+	if ns, ok = parseUTC(s); ok {
+		return ns, true
 	}
 	t, err := time.Parse(time.RFC3339Nano, string(s))
-	if err != nil || t.Year() < 1970 || t.Year() >= 2262 {
+	if err != nil || t.Year() < firstYear || t.Year() > lastYear {
 		return 0, false
 	}
 	return t.UnixNano(), true
+}
+
+const firstYear, lastYear = 1970, 2261
+
+// parseUTC reads the form that Ray writes, 2026-11-20T23:19:48.917345350Z, with up to nine digits of a second or none; other forms are not ok.
+func parseUTC(s []byte) (ns int64, ok bool) {
+	const whole = len("2026-11-20T23:19:48")
+	if len(s) <= whole || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[len(s)-1] != 'Z' {
+		return 0, false
+	}
+	year, month, day := digits(s[0:4]), digits(s[5:7]), digits(s[8:10])
+	hour, minute, second := digits(s[11:13]), digits(s[14:16]), digits(s[17:19])
+	nanos := nanosOf(s[whole : len(s)-1])
+	if !(between(year, firstYear, lastYear) && between(month, 1, 12) && between(day, 1, 31) &&
+		between(hour, 0, 23) && between(minute, 0, 59) && between(second, 0, 60) && nanos >= 0) {
+		return 0, false
+	}
+	return ((unixDay(year, month, day)*24+int64(hour))*60+int64(minute))*60*1e9 + int64(second)*1e9 + int64(nanos), true
+}
+
+func between(n, least, most int) bool { return n >= least && n <= most }
+
+// nanosOf reads the fraction of a second, a point and up to nine digits or nothing; negative if it is anything else.
+func nanosOf(fraction []byte) int {
+	if len(fraction) == 0 {
+		return 0
+	}
+	if len(fraction) == 1 || len(fraction) > 10 || fraction[0] != '.' {
+		return -1
+	}
+	nanos := digits(fraction[1:])
+	for range 10 - len(fraction) {
+		nanos *= 10
+	}
+	return nanos
 }
 
 // digits reads a short number; negative if there is anything else in s.
