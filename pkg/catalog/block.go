@@ -29,6 +29,9 @@ var (
 	outcomes = []string{"", "failed", "stopped", "succeeded", "unfinished"}
 )
 
+// failedOutcome is the place of that outcome.
+var failedOutcome = codeOf(outcomes, "failed")
+
 // codeOf is the place of a text in one of these, 0 for others.
 func codeOf(all []string, text string) uint8 {
 	for i, s := range all {
@@ -47,16 +50,26 @@ type block struct {
 	text []byte
 
 	once  sync.Once
-	grams *gramSet // of text, made when it is searched first
+	grams *grams // of the names and of what searches look in, made when it is searched first, or before
 }
 
-// mayHave says whether a word may occur in the text.
-func (b *block) mayHave(word []byte) bool {
+// groups gives the groups of rows in which a word may occur.
+func (b *block) groups(word []byte) uint32 {
 	if len(word) < gramLen {
-		return true
+		return 1<<((len(b.rows)+groupRows-1)/groupRows) - 1
 	}
-	b.once.Do(func() { b.grams = gramsOf(b.text) })
-	return b.grams.may(word)
+	b.prepare()
+	return b.grams.groups(word)
+}
+
+// prepare makes what searches need.
+func (b *block) prepare() {
+	b.once.Do(func() {
+		b.grams = new(grams)
+		for i := range b.rows {
+			b.grams.add(b.text[b.nameFrom(i):b.rows[i].textEnd], i/groupRows)
+		}
+	})
 }
 
 // Bounds of what is kept of a session.

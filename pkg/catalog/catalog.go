@@ -157,6 +157,7 @@ func (c *Catalog) begin(ctx context.Context) {
 	c.mu.Unlock()
 	if filled {
 		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin)) // logged
+		c.Known().prepare()
 	}
 }
 

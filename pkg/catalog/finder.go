@@ -1,6 +1,9 @@
 package catalog
 
-import "bytes"
+import (
+	"bytes"
+	"iter"
+)
 
 // finder finds a word in texts. Of a long one it looks at the pair of bytes where the word would end, and skips as far as no place of that pair in the
 // word allows it (Horspool's algorithm, with pairs): most of a text is not looked at.
@@ -48,4 +51,17 @@ func (f *finder) index(text []byte) int {
 		end += skip
 	}
 	return -1
+}
+
+// occurrences gives the places of the word in a text. Words have no newline, and parts of the text that end in one are told apart by that.
+func (f *finder) occurrences(text []byte) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for from := 0; ; {
+			i := f.index(text[from:])
+			if i < 0 || !yield(from+i) {
+				return
+			}
+			from += i + 1
+		}
+	}
 }

@@ -2,22 +2,21 @@ package catalog
 
 import "encoding/binary"
 
-// gramSet has a bit for each hash of four bytes that occur in a text. A word of which one is missing does not occur there, so most blocks
-// need not be searched for a rare word, such as an ID.
-type gramSet [1 << gramBits / 64]uint64
+// grams tells, for each hash of four bytes, which groups of a block's rows have them: bit i is that of group i. A word of which four bytes are missing
+// does not occur there, so little is searched for a rare word, such as an ID.
+type grams [1 << gramBits]uint32
 
 const (
-	gramBits = 16 // 8 KiB for a block's text of some 400 KiB
-	gramLen  = 4
+	groupRows = 64 // those of one number in a rowSet; 32 groups are a block
+	gramBits  = 13 // 32 KiB for a block's text of some 300 KiB
+	gramLen   = 4
 )
 
-func gramsOf(text []byte) *gramSet {
-	g := new(gramSet)
+// add adds a text of a group.
+func (g *grams) add(text []byte, group int) {
 	for i := 0; i+gramLen <= len(text); i++ {
-		h := gramHash(text[i:])
-		g[h/64] |= 1 << (h % 64)
+		g[gramHash(text[i:])] |= 1 << group
 	}
-	return g
 }
 
 // gramHash is of the first four bytes of a text.
@@ -25,12 +24,11 @@ func gramHash(text []byte) uint32 {
 	return binary.LittleEndian.Uint32(text) * 0x9e3779b1 >> (32 - gramBits)
 }
 
-// may says whether a word may occur in the text.
-func (g *gramSet) may(word []byte) bool {
-	for i := 0; i+gramLen <= len(word); i++ {
-		if h := gramHash(word[i:]); g[h/64]&(1<<(h%64)) == 0 {
-			return false
-		}
+// groups gives those in which a word may occur.
+func (g *grams) groups(word []byte) (all uint32) {
+	all = ^uint32(0)
+	for i := 0; i+gramLen <= len(word) && all != 0; i++ {
+		all &= g[gramHash(word[i:])]
 	}
-	return true
+	return all
 }

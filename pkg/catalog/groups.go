@@ -14,66 +14,152 @@ type Group struct {
 	Bytes                     int64
 }
 
+// sum is a group without its names, which the newest of its rows has.
+type sum struct {
+	newest                    place
+	sessions, running, failed int32
+	duration, bytes           int64 // duration in microseconds
+}
+
+// sums are in pages, so that many groups do not leave as much garbage when they grow.
+type sums struct {
+	pages []*[sumsPage]sum
+	len   int
+}
+
+const sumsPage = 1024
+
+func (s *sums) at(i int) *sum { return &s.pages[i/sumsPage][i%sumsPage] }
+
+func (s *sums) add(newest place) {
+	if s.len%sumsPage == 0 {
+		s.pages = append(s.pages, new([sumsPage]sum))
+	}
+	s.len++
+	s.at(s.len - 1).newest = newest
+}
+
+// maxSummed is how long a session counts at most, in microseconds.
+const maxSummed = int64(366 * 24 * time.Hour / time.Microsecond)
+
 // groups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the failed ones), start (the newest), duration (of
 // all together), sessions and size.
 func (l *list) groups(q *Query, found []rowSet) (p Part) {
-	now := q.Now.UnixMicro()
-	sums := make(map[uint64]int) // by the numbers of the texts
-	var all []Group
-	for at := range places(found) {
-		r := l.row(at)
-		c := l.names.clusters[r.cluster]
-		name, k := c.name, uint64(c.name)<<34|uint64(c.namespace)<<2
-		if q.Group == "owner" {
-			name, k = r.owner, uint64(r.owner)<<34|uint64(c.namespace)<<2|uint64(r.kind)
-		}
-		i, ok := sums[k]
-		if !ok {
-			i = len(all)
-			sums[k] = i
-			all = append(all, Group{Namespace: l.names.texts[c.namespace], Kind: kinds[r.kind], Name: l.names.texts[name], Last: moment64(r.start)})
-		}
-		g := &all[i]
-		g.Sessions++
-		g.Running += boolToInt(r.running(now, l.quiet))
-		g.Failed += boolToInt(outcomes[r.outcome] == "failed")
-		g.Duration += time.Duration(min(r.duration(now, l.quiet), int64(time.Hour/time.Microsecond)*24*366)) * time.Microsecond
-		g.Bytes += r.bytes
-	}
-	p.Found, p.From = len(all), q.from(len(all))
-	first := top[int]{most: max(1, min(p.From+q.Limit, len(all))), compare: func(i, j int) int {
-		c := all[i].compare(&all[j], q.Sort)
+	all := l.sums(q, found)
+	p.Found, p.From = all.len, q.from(all.len)
+	compare := l.compareSums(q)
+	first := top[int]{most: max(1, min(p.From+q.Limit, all.len)), compare: func(i, j int) int {
+		c := compare(all.at(i), all.at(j))
 		if q.Descending || q.Sort == "" {
 			c = -c
 		}
 		return cmp.Or(c, i-j)
 	}}
-	for i := range all {
+	for i := range all.len {
 		first.add(i)
 	}
-	for _, i := range first.sorted()[min(p.From, len(all)):] {
-		p.Groups = append(p.Groups, all[i])
+	for _, i := range first.sorted()[min(p.From, all.len):] {
+		p.Groups = append(p.Groups, l.group(q, all.at(i)))
 	}
 	return p
 }
 
-// compare compares by a column; it is ascending.
-func (g *Group) compare(with *Group, column string) int {
-	switch column {
-	case "cluster":
-		return cmp.Compare(g.Name, with.Name)
-	case "namespace":
-		return cmp.Compare(g.Namespace, with.Namespace)
-	case "kind":
-		return cmp.Compare(g.Kind, with.Kind)
-	case "state":
-		return cmp.Or(cmp.Compare(g.Failed, with.Failed), cmp.Compare(g.Running, with.Running))
-	case "duration":
-		return cmp.Compare(g.Duration, with.Duration)
-	case "sessions":
-		return cmp.Compare(g.Sessions, with.Sessions)
-	case "size":
-		return cmp.Compare(g.Bytes, with.Bytes)
+// sums adds up what was found, in the order of the groups' newest sessions.
+func (l *list) sums(q *Query, found []rowSet) (all sums) {
+	of := l.byCluster()
+	if q.Group == "owner" {
+		of = l.byOwner()
 	}
-	return g.Last.Compare(with.Last)
+	now := q.Now.UnixMicro()
+	for at := range places(found) {
+		r := l.row(at)
+		i := of(r, all.len)
+		if i == all.len {
+			all.add(at)
+		}
+		s := all.at(i)
+		s.sessions++
+		s.running += int32(boolToInt(r.running(now, l.quiet)))
+		s.failed += int32(boolToInt(r.outcome == failedOutcome))
+		s.duration += min(r.duration(now, l.quiet), maxSummed)
+		s.bytes += r.bytes
+	}
+	return all
+}
+
+// byCluster gives a function that tells the place of a row's group, next for a new one. Of a session in either layout the cluster is the same.
+func (l *list) byCluster() func(r *row, next int) int {
+	behind := make([]int32, len(l.names.clusters)) // 0: none
+	return func(r *row, next int) int {
+		b := &behind[l.names.clusters[r.cluster].same]
+		if *b == 0 {
+			*b = int32(next + 1)
+		}
+		return int(*b - 1)
+	}
+}
+
+// byOwner is byCluster for owners, which have one name, namespace and kind.
+func (l *list) byOwner() func(r *row, next int) int {
+	places := make(map[uint64]int)
+	return func(r *row, next int) int {
+		key := uint64(r.owner)<<34 | uint64(l.names.clusters[r.cluster].namespace)<<2 | uint64(r.kind)
+		i, ok := places[key]
+		if !ok {
+			i = next
+			places[key] = i
+		}
+		return i
+	}
+}
+
+// group gives a sum as a Group.
+func (l *list) group(q *Query, s *sum) Group {
+	namespace, name := l.namesOf(q, s)
+	r := l.row(s.newest)
+	return Group{
+		Namespace: namespace, Kind: kinds[r.kind], Name: name, Sessions: int(s.sessions), Running: int(s.running), Failed: int(s.failed),
+		Last: moment64(r.start), Duration: time.Duration(s.duration) * time.Microsecond, Bytes: s.bytes,
+	}
+}
+
+// namesOf gives a group's namespace and name.
+func (l *list) namesOf(q *Query, s *sum) (namespace, name string) {
+	r := l.row(s.newest)
+	c := &l.names.clusters[r.cluster]
+	if q.Group == "owner" {
+		return l.names.texts[c.namespace], l.names.texts[r.owner]
+	}
+	return l.names.texts[c.namespace], l.names.texts[c.name]
+}
+
+// compareSums gives the order of a column, ascending.
+func (l *list) compareSums(q *Query) func(a, b *sum) int {
+	switch q.Sort {
+	case "cluster":
+		return func(a, b *sum) int {
+			_, x := l.namesOf(q, a)
+			_, y := l.namesOf(q, b)
+			return cmp.Compare(x, y)
+		}
+	case "namespace":
+		return func(a, b *sum) int {
+			x, _ := l.namesOf(q, a)
+			y, _ := l.namesOf(q, b)
+			return cmp.Compare(x, y)
+		}
+	case "kind":
+		return func(a, b *sum) int { return cmp.Compare(l.row(a.newest).kind, l.row(b.newest).kind) }
+	case "state":
+		return func(a, b *sum) int { return cmp.Or(cmp.Compare(a.failed, b.failed), cmp.Compare(a.running, b.running)) }
+	case "duration":
+		return func(a, b *sum) int { return cmp.Compare(a.duration, b.duration) }
+	case "sessions":
+		return func(a, b *sum) int { return cmp.Compare(a.sessions, b.sessions) }
+	case "size":
+		return func(a, b *sum) int { return cmp.Compare(a.bytes, b.bytes) }
+	}
+	return func(a, b *sum) int { // newer rows come before older ones
+		return cmp.Or(cmp.Compare(b.newest.block, a.newest.block), cmp.Compare(b.newest.row, a.newest.row))
+	}
 }

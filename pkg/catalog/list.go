@@ -2,10 +2,13 @@ package catalog
 
 import (
 	"bytes"
+	"errors"
 	"iter"
+	"runtime"
 	"sync"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -20,20 +23,27 @@ type list struct {
 	counted summary
 }
 
-// summary is what a list counts once, by the number of the cluster.
+// summary is what a list counts once.
 type summary struct {
-	sessions []uint32 // those stored in both layouts once
-	first    []int64  // when the cluster's first session began, Unix microseconds
-	twice    map[place]bool
+	first      []int64 // by the number of the cluster: when its first session began, Unix microseconds
+	namespaces []namespaceCounts
+	twice      map[place]bool
+}
+
+// namespaceCounts are those of a namespace with sessions. A session that is stored in both layouts counts once.
+type namespaceCounts struct {
+	name               uint32
+	clusters, sessions int
 }
 
 // place is that of a row in a list.
 type place struct{ block, row int32 }
 
-// summary counts the sessions of each cluster, both layouts' together, and finds those stored in both, of which only the first row is shown.
+// summary counts sessions, and finds those that are stored in both layouts, of which only the first row is shown.
 func (l *list) summary() *summary {
 	l.once.Do(func() {
-		s := summary{sessions: make([]uint32, len(l.names.clusters)), first: make([]int64, len(l.names.clusters)), twice: make(map[place]bool)}
+		s := summary{first: make([]int64, len(l.names.clusters)), twice: make(map[place]bool)}
+		sessions := make([]int, len(l.names.clusters))
 		var before *block
 		last := 0
 		for at, b := range l.blocks {
@@ -43,15 +53,36 @@ func (l *list) summary() *summary {
 					s.twice[place{int32(at), int32(i)}] = true
 				} else {
 					of := l.names.clusters[r.cluster].same
-					s.sessions[of]++
+					sessions[of]++
 					s.first[of] = r.start
 				}
 				before, last = b, i
 			}
 		}
+		s.namespaces = l.countNamespaces(sessions)
 		l.counted = s
 	})
 	return &l.counted
+}
+
+// countNamespaces counts by namespace what is given by the number of the cluster.
+func (l *list) countNamespaces(sessions []int) (counts []namespaceCounts) {
+	places := make(map[uint32]int)
+	for number, n := range sessions {
+		if n == 0 {
+			continue
+		}
+		name := l.names.clusters[number].namespace
+		at, ok := places[name]
+		if !ok {
+			at = len(counts)
+			places[name] = at
+			counts = append(counts, namespaceCounts{name: name})
+		}
+		counts[at].clusters++
+		counts[at].sessions += n
+	}
+	return counts
 }
 
 // same says whether two rows are of one session, stored in both layouts.
@@ -72,6 +103,25 @@ func (l *list) all() iter.Seq[place] {
 				}
 			}
 		}
+	}
+}
+
+// parallel does work with parts of the blocks, as many at a time as there are processors.
+func (l *list) parallel(work func(from, to int)) {
+	var workers sync.WaitGroup
+	parts := min(runtime.GOMAXPROCS(0), len(l.blocks))
+	failed := make([]error, parts)
+	for part := range parts {
+		workers.Go(func() {
+			failed[part] = guard.Do("the list of sessions", func() error {
+				work(part*len(l.blocks)/parts, (part+1)*len(l.blocks)/parts)
+				return nil
+			})
+		})
+	}
+	workers.Wait()
+	if err := errors.Join(failed...); err != nil {
+		panic(err) // in the caller's goroutine, which ends one request
 	}
 }
 

@@ -1,15 +1,10 @@
 package catalog
 
 import (
-	"errors"
 	"math/bits"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/rayhistory/historyserver/internal/guard"
 )
 
 // rowSet is a set of rows of a block.
@@ -92,8 +87,8 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 
 // match says in which names a word in lower case occurs.
 func (n *names) match(word string) wordMatch {
-	w := wordMatch{finder: newFinder(word), texts: n.with(word), kinds: with(kinds, word), outcomes: with(outcomes, word)}
-	if w.texts != nil {
+	w := wordMatch{finder: newFinder(word), kinds: with(kinds, word), outcomes: with(outcomes, word)}
+	if w.texts = n.with(&w.finder); w.texts != nil {
 		w.clusters = make([]bool, len(n.clusters))
 		for i, c := range n.clusters {
 			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
@@ -141,23 +136,11 @@ func (n *names) are(wanted func(string) bool) []bool {
 func (m *matcher) match() []rowSet {
 	found := make([]rowSet, len(m.blocks))
 	twice := m.summary().twice
-	var workers sync.WaitGroup
-	parts := min(runtime.GOMAXPROCS(0), len(m.blocks))
-	failed := make([]error, parts)
-	for part := range parts {
-		workers.Go(func() {
-			failed[part] = guard.Do("the list of sessions", func() error {
-				for at := part * len(m.blocks) / parts; at < (part+1)*len(m.blocks)/parts; at++ {
-					m.block(m.blocks[at], &found[at])
-				}
-				return nil
-			})
-		})
-	}
-	workers.Wait()
-	if err := errors.Join(failed...); err != nil {
-		panic(err) // in the caller's goroutine, which ends one request
-	}
+	m.parallel(func(from, to int) {
+		for at := from; at < to; at++ {
+			m.block(m.blocks[at], &found[at])
+		}
+	})
 	for p := range twice {
 		found[p.block][p.row/64] &^= 1 << (p.row % 64)
 	}
@@ -185,13 +168,7 @@ func (m *matcher) block(b *block, found *rowSet) {
 		word := &m.words[w]
 		var has rowSet
 		word.addNamed(b, &has)
-		switch {
-		case !b.mayHave(word.word):
-		case left < len(b.rows)/fewRows:
-			b.searchRows(&word.finder, found, &has)
-		default:
-			b.search(&word.finder, &has)
-		}
+		b.search(&word.finder, found, &has)
 		left = 0
 		for i := range found {
 			found[i] &= has[i]
@@ -199,9 +176,6 @@ func (m *matcher) block(b *block, found *rowSet) {
 		}
 	}
 }
-
-// fewRows is the part of a block's rows below which it takes less to search in each.
-const fewRows = 4
 
 // columns says whether a row passes but for words.
 func (m *matcher) columns(r *row) bool {
@@ -224,13 +198,32 @@ func (m *matcher) columns(r *row) bool {
 	return true
 }
 
-// search adds the rows in whose name or text a word occurs.
-func (b *block) search(word *finder, has *rowSet) {
-	i := 0
-	for from := 0; ; {
-		at := word.index(b.text[from:])
+// fewRows is the number of a group's rows up to which it takes less to search in each.
+const fewRows = 16
+
+// search adds those of some rows in whose name or text a word occurs.
+func (b *block) search(word *finder, some, has *rowSet) {
+	for groups := b.groups(word.word); groups != 0; groups &= groups - 1 {
+		group := bits.TrailingZeros32(groups)
+		rows := some[group] &^ has[group]
+		switch {
+		case rows == 0:
+		case bits.OnesCount64(rows) <= fewRows:
+			has[group] |= b.searchRows(word, group*groupRows, rows)
+		default:
+			has[group] |= b.searchGroup(word, group*groupRows)
+		}
+	}
+}
+
+// searchGroup gives the rows of a group in which a word occurs.
+func (b *block) searchGroup(word *finder, first int) (has uint64) {
+	text := b.text[:b.rows[min(first+groupRows, len(b.rows))-1].textEnd]
+	from := b.nameFrom(first)
+	for i := first; ; {
+		at := word.index(text[from:])
 		if at < 0 {
-			return
+			return has
 		}
 		at += from
 		for int(b.rows[i].textEnd) <= at {
@@ -240,19 +233,18 @@ func (b *block) search(word *finder, has *rowSet) {
 			from = begin
 			continue
 		}
-		has.add(i)
+		has |= 1 << (i - first)
 		from = int(b.rows[i].textEnd)
 	}
 }
 
-// searchRows is search in some of the rows.
-func (b *block) searchRows(word *finder, some, has *rowSet) {
-	for at, rows := range some {
-		for rows &^= has[at]; rows != 0; rows &= rows - 1 {
-			i := at*64 + bits.TrailingZeros64(rows)
-			if word.index(b.text[b.nameFrom(i):b.rows[i].textEnd]) >= 0 {
-				has.add(i)
-			}
+// searchRows is searchGroup in some of the group's rows.
+func (b *block) searchRows(word *finder, first int, rows uint64) (has uint64) {
+	for ; rows != 0; rows &= rows - 1 {
+		i := first + bits.TrailingZeros64(rows)
+		if word.index(b.text[b.nameFrom(i):b.rows[i].textEnd]) >= 0 {
+			has |= rows & -rows
 		}
 	}
+	return has
 }

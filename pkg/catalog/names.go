@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -74,8 +73,8 @@ func (n *names) ref(number uint32, session string) layout.Session {
 }
 
 // with says of each text whether a word in lower case occurs in it, nil: in none.
-func (n *names) with(word string) (has []bool) {
-	for at := range occurrences(n.lower, []byte(word)) {
+func (n *names) with(word *finder) (has []bool) {
+	for at := range word.occurrences(n.lower) {
 		i, found := slices.BinarySearch(n.ends, uint32(at))
 		if found {
 			i++ // it begins where another ends
@@ -86,17 +85,4 @@ func (n *names) with(word string) (has []bool) {
 		has[i] = true
 	}
 	return has
-}
-
-// occurrences gives the places of a word in a text. Words have no newline, and parts of the text that end in one are told apart by that.
-func occurrences(text, word []byte) func(yield func(int) bool) {
-	return func(yield func(int) bool) {
-		for from := 0; ; {
-			i := bytes.Index(text[from:], word)
-			if i < 0 || !yield(from+i) {
-				return
-			}
-			from += i + 1
-		}
-	}
 }

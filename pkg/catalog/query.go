@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"iter"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,19 +58,18 @@ func (l Listing) Namespaces() []string {
 	if l.list == nil {
 		return nil
 	}
-	seen := make([]bool, len(l.list.names.texts))
 	var all []string
-	for number, sessions := range l.list.summary().sessions {
-		if c := l.list.names.clusters[number]; sessions > 0 && !seen[c.namespace] && l.shows(c) {
-			seen[c.namespace] = true
-			all = append(all, l.list.names.texts[c.namespace])
+	for _, n := range l.list.summary().namespaces {
+		if l.shows(n.name) {
+			all = append(all, l.list.names.texts[n.name])
 		}
 	}
 	return all
 }
 
-func (l Listing) shows(c cluster) bool {
-	return l.allowed == nil || l.allowed[l.list.names.texts[c.namespace]]
+// shows says whether the sessions of a namespace are in the list.
+func (l Listing) shows(namespace uint32) bool {
+	return l.allowed == nil || l.allowed[l.list.names.texts[namespace]]
 }
 
 // Totals counts the list.
@@ -77,17 +77,24 @@ func (l Listing) Totals(now time.Time) (t Totals) {
 	if l.list == nil {
 		return t
 	}
-	n := &l.list.names
-	for number, sessions := range l.list.summary().sessions {
-		if sessions > 0 && l.shows(n.clusters[number]) {
-			t.Clusters++
-			t.Sessions += int(sessions)
+	for _, n := range l.list.summary().namespaces {
+		if l.shows(n.name) {
+			t.Clusters += n.clusters
+			t.Sessions += n.sessions
 		}
 	}
 	for p := range l.list.running(now.UnixMicro()) {
-		t.Running += boolToInt(l.shows(n.clusters[l.list.row(p).cluster]))
+		t.Running += boolToInt(l.shows(l.list.names.clusters[l.list.row(p).cluster].namespace))
 	}
 	return t
+}
+
+// prepare makes what searches and counts need, which the first of them would make otherwise.
+func (l Listing) prepare() {
+	l.list.summary()
+	for _, b := range l.list.blocks {
+		b.prepare()
+	}
 }
 
 // All gives all sessions, newest first.
@@ -131,12 +138,11 @@ func (l Listing) match(f *Filter, now time.Time) []rowSet {
 func places(found []rowSet) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for at := range found {
-			for i := range blockRows {
-				if found[at][i/64] == 0 {
-					continue
-				}
-				if found[at].has(i) && !yield(place{int32(at), int32(i)}) {
-					return
+			for group, rows := range found[at] {
+				for ; rows != 0; rows &= rows - 1 {
+					if !yield(place{int32(at), int32(group*groupRows + bits.TrailingZeros64(rows))}) {
+						return
+					}
 				}
 			}
 		}

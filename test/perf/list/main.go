@@ -131,8 +131,10 @@ func (o *options) questions(base, when string) error {
 		{"a page", func() url.Values { return url.Values{"page": {strconv.Itoa(1 + random.IntN(o.sessions/25))}} }},
 		{"a search", func() url.Values { return url.Values{"q": {fmt.Sprintf("raysubmit_%08d", random.IntN(o.sessions))}} }},
 		{"a search that finds many", func() url.Values { return url.Values{"q": {"memory user-" + strconv.Itoa(random.IntN(300))}} }},
+		{"a search that finds a fifth", func() url.Values { return url.Values{"q": {"failed python"}} }},
 		{"sorted by size", func() url.Values { return url.Values{"sort": {"-size"}} }},
 		{"by owner", func() url.Values { return url.Values{"group": {"owner"}} }},
+		{"by cluster", func() url.Values { return url.Values{"group": {"cluster"}} }},
 	} {
 		times := make([]time.Duration, o.requests)
 		for i := range times {
