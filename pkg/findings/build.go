@@ -132,7 +132,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	// Each step may refer to what the steps before it found.
 	for _, step := range []func(context.Context) error{
 		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
-		b.readConstructors, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
+		b.readConstructors, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readPods,
 	} {
 		if err := step(r.Context()); err != nil {
 			return nil, err

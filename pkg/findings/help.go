@@ -19,6 +19,10 @@ var helpOf = map[string]help{
 		"Look at the node's pod or machine (evicted, preempted, out of memory?), and set max_retries or max_restarts so that its work is done again.",
 		"ray-core/fault_tolerance/nodes.html",
 	},
+	Pod: {
+		"Look at the pod's events, its requests against the machines and the quota, its image's name and its volumes.",
+		"cluster/kubernetes/troubleshooting/troubleshooting.html",
+	},
 	WorkerDied: {
 		"Look at the worker's log for a crash of native code; if there is none, the kernel's log says whether it killed the process.",
 		"ray-observability/user-guides/debug-apps/debug-failures.html",

@@ -26,6 +26,7 @@ const (
 const (
 	OutOfMemory   = "out_of_memory"
 	NodeDied      = "node_died"
+	Pod           = "pod"
 	WorkerDied    = "worker_died"
 	WorkerStart   = "worker_start"
 	ActorDied     = "actor_died"
@@ -102,7 +103,7 @@ func (f *Finding) Signature() string {
 
 // Entity is a thing of the cluster that a finding is about.
 type Entity struct {
-	Type string `json:"type"` // task, actor, node, job, placement_group or deployment
+	Type string `json:"type"` // task, actor, node, job, placement_group, deployment, pod or another kind of Kubernetes' object
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Link string `json:"link,omitempty"` // path in the history server

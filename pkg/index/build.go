@@ -132,7 +132,10 @@ func (b *builder) small(shown []Job) error {
 	if err := writeEntities(b, workersTable, b.tables.Workers, newWorkerRow); err != nil {
 		return err
 	}
-	return writeEntities(b, groupsTable, b.tables.PlacementGroups, newGroupRow)
+	if err := writeEntities(b, groupsTable, b.tables.PlacementGroups, newGroupRow); err != nil {
+		return err
+	}
+	return writeEntities(b, platformTable, b.tables.PlatformEvents, newPlatformRow)
 }
 
 func writeEntities[E, R any](b *builder, table string, all []E, row func(entity, *E) R) error {

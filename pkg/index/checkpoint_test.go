@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -44,6 +45,7 @@ func TestIndexIsAddedTo(t *testing.T) {
 			addedTo(t, stats.Session, linesBelow(t, dir), none, room)
 		})
 	}
+	t.Run("of the platform, groups and submissions", func(t *testing.T) { addedTo(t, rayevents.Session, rayevents.Lines(), none, math.MaxInt64) })
 	t.Run("contradictions", func(t *testing.T) { addedTo(t, contradicted, contradictions(40), none, math.MaxInt64) })
 	t.Run("contradictions, in passes", func(t *testing.T) { addedTo(t, contradicted, contradictions(12_000), none, 4<<20) })
 }
@@ -66,7 +68,8 @@ func contradictions(tasks int) (events []string) {
 			event(second, task, fmt.Sprintf(`"taskLifecycleEvent":{"taskId":"ITSELF","isDebuggerPaused":%t}`, second%2 == 0))
 			event(second, task, fmt.Sprintf(`"nodeDefinitionEvent":{"nodeId":%q,"hostname":"host-%d"}`,
 				base64.StdEncoding.EncodeToString(append([]byte{byte(task % 40), 1}, make([]byte, rayid.NodeSize-2)...)), 99-second))
-			event(second, task, `"taskLifecycleEvent":{"taskId":""}`) // of nobody: it is counted
+			event(second, task, fmt.Sprintf(`"platformEvent":{"objectKind":"Pod","message":"%d"}`, task)) // one ID, few times
+			event(second, task, `"taskLifecycleEvent":{"taskId":""}`)                                     // of nobody: it is counted
 		}
 	}
 	return events

@@ -17,7 +17,7 @@ import (
 // serverTables are the tables that the server reads.
 var serverTables = []string{
 	metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, checkpointTable, actorsTable, nodesTable, jobsTable,
-	submissionsTable, workersTable, groupsTable,
+	submissionsTable, workersTable, groupsTable, platformTable,
 }
 
 // sources are what is listed of a session's index, asked for by a fingerprint.

@@ -3,7 +3,7 @@
 //
 // An index is the objects {root}/index/{the session's prefix below the root}/{table}.parquet. Nothing but the server need be allowed to
 // write there: tables among the objects that collectors store are never read. The tables for analysis (tasks, task_events, profile, actors,
-// nodes, jobs, submissions, workers, placement_groups) spell identifiers in hex and times as timestamps; tasks and what belongs to them
+// nodes, jobs, submissions, workers, placement_groups, platform_events) spell identifiers in hex and times as timestamps; tasks and what belongs to them
 // are sorted by job, task and attempt, so that the statistics of row groups lead to the few that hold a job or a task. The tables for the
 // server (rows, texts, definitions, profilers) hold the task table column by column as package session has it, in the order Ray lists
 // tasks; checkpoint holds what replay needs to add to them. docs/analysis.md describes the columns of the tables for analysis.
@@ -15,6 +15,6 @@
 package index
 
 // formatVersion changes when older readers could not read the tables, or would read them wrongly.
-const formatVersion = 3
+const formatVersion = 4
 
 const application = "rayhistory"

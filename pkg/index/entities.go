@@ -17,6 +17,7 @@ const (
 	submissionsTable = "submissions"
 	workersTable     = "workers"
 	groupsTable      = "placement_groups"
+	platformTable    = "platform_events"
 )
 
 // owner says which session a row belongs to. It is in every table for analysis, because those of many sessions are queried together.
@@ -109,6 +110,17 @@ type groupRow struct {
 	State            string `parquet:"state,dict,optional"`
 	CreatorJobID     string `parquet:"creator_job_id,dict,optional"`
 	StartTime        int64  `parquet:"start_time,optional,timestamp(microsecond)"`
+}
+
+type platformRow struct {
+	entity
+	EventID    string `parquet:"event_id,dict"`
+	Time       int64  `parquet:"time,optional,timestamp(microsecond)"`
+	Severity   string `parquet:"severity,dict,optional"`
+	ObjectKind string `parquet:"object_kind,dict,optional"`
+	ObjectName string `parquet:"object_name,dict,optional"`
+	Reason     string `parquet:"reason,dict,optional"`
+	Message    string `parquet:"message,dict,optional"`
 }
 
 // entityRows makes the rows of a small table. A row that JSON would change is an error: the index would not answer as the events would.
@@ -233,4 +245,10 @@ func newGroupRow(e entity, g *entities.PlacementGroup) groupRow {
 		r.State = t.State
 	}
 	return r
+}
+
+func newPlatformRow(e entity, p *entities.PlatformEvent) platformRow {
+	return platformRow{
+		entity: e, EventID: p.ID, Time: micros(p.Time), Severity: p.Severity, ObjectKind: p.ObjectKind, ObjectName: p.ObjectName, Reason: p.Reason, Message: p.Message,
+	}
 }

@@ -178,6 +178,7 @@ func taskURLs(s *session.Session) []string {
 		"/api/v0/tasks?filter_keys=nonsense&filter_predicates=%3D&filter_values=1",
 		"/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/tasks/timeline", "/logical/actors", "/api/v0/actors?detail=1&limit=10000",
 		"/api/jobs/", "/api/v0/jobs", "/nodes?view=summary", "/api/v0/nodes?detail=1", "/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1",
+		"/api/v0/platform_events",
 	}
 	filter := func(key, value string) {
 		urls = append(urls, fmt.Sprintf("/api/v0/tasks?filter_keys=%s&filter_predicates=%%3D&filter_values=%s&detail=1&limit=10000", key, value),

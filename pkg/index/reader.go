@@ -64,6 +64,7 @@ func (r *reader) readTables() *session.Tables {
 	readEntities(r, submissionsTable, &out.Submissions)
 	readEntities(r, workersTable, &out.Workers)
 	readEntities(r, groupsTable, &out.PlacementGroups)
+	readEntities(r, platformTable, &out.PlatformEvents)
 	return out
 }
 

@@ -13,7 +13,7 @@ func dump(s *Session) string {
 	for n := range s.Tasks.Len() {
 		b.WriteString(dumpRow(s.Tasks.Row(n, 0)) + "\n")
 	}
-	for _, table := range []any{s.Actors, s.Nodes, s.Jobs, s.Submissions, s.Workers, s.PlacementGroups} {
+	for _, table := range []any{s.Actors, s.Nodes, s.Jobs, s.Submissions, s.Workers, s.PlacementGroups, s.PlatformEvents} {
 		fmt.Fprintf(&b, "%+v\n", table)
 	}
 	return b.String()

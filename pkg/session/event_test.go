@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
@@ -24,6 +25,9 @@ func FuzzEvent(f *testing.F) {
 				f.Add([]byte(e))
 			}
 		}
+	}
+	for _, e := range rayevents.Lines() {
+		f.Add([]byte(e))
 	}
 	f.Add([]byte(`{"taskLifecycleEvent":{"taskId":"AAAA","stateTransitions":[{"state":99,"timestamp":null},{"state":"NEW"}],"rayErrorInfo":null}}`))
 	f.Add([]byte(`{"taskProfileEvents":{"profileEvents":{"events":[{"extraData":"[[[[","startTime":1e99}]},"taskId":"////////////////////////////////"}}`))

@@ -192,18 +192,3 @@ func Rows(r *request.Request) (state.RowSet, error) {
 	}
 	return set, nil
 }
-
-// Platform is /api/v0/platform_events. Ray's frontend hides their page where that is not found, as Ray answers unless it was told
-// to watch its platform; a session without any has nothing to show there either.
-func Platform(w http.ResponseWriter, r *request.Request) error {
-	for _, url := range r.Session.Snapshots.URLs("/api/v0/platform_events") {
-		value, _, err := request.Saved(r, url)
-		if err != nil {
-			return err
-		}
-		if o, _ := value.(*pyjson.Object); len(o.Object("data").List("events")) > 0 {
-			return reply.JSON(w, http.StatusOK, o)
-		}
-	}
-	return reply.Text(w, http.StatusNotFound, request.NoSuchRoute)
-}

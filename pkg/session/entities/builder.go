@@ -20,6 +20,7 @@ const (
 	KindSubmission
 	KindWorker
 	KindPlacementGroup
+	KindPlatformEvent
 )
 
 // Update is the content of one event about an entity. Only the row of its Kind is set.
@@ -35,6 +36,7 @@ type Update struct {
 	Submission Submission
 	Worker     Worker
 	Group      PlacementGroup
+	Platform   PlatformEvent
 }
 
 // entity is a row while events come in.
@@ -91,6 +93,7 @@ type Builder struct {
 	submissions table[string, Submission]
 	workers     table[rayid.Worker, Worker]
 	groups      table[rayid.PlacementGroup, PlacementGroup]
+	platform    table[delivery, PlatformEvent]
 	bytes       int64 // estimate of the memory of all rows
 }
 
@@ -104,6 +107,7 @@ func NewBuilder() *Builder {
 	return &Builder{
 		actors: make(table[rayid.Actor, Actor]), nodes: make(table[rayid.Node, Node]), jobs: make(table[rayid.Job, Job]),
 		submissions: make(table[string, Submission]), workers: make(table[rayid.Worker, Worker]), groups: make(table[rayid.PlacementGroup, PlacementGroup]),
+		platform: make(table[delivery, PlatformEvent]),
 	}
 }
 
@@ -131,6 +135,21 @@ func (t *Builder) MergeEntity(u *Update) {
 	case KindPlacementGroup:
 		mergeRow(&t.bytes, t.groups, u.Group.ID, u, u.Group, func(g *PlacementGroup) *[]PlacementGroupTransition { return &g.Transitions },
 			PlacementGroupTransition.moment)
+	case KindPlatformEvent:
+		t.mergePlatform(u)
+	}
+}
+
+// mergePlatform merges an event of the platform. Each delivery is a row: of an event that happens again, the platform delivers a later state.
+func (t *Builder) mergePlatform(u *Update) {
+	e := t.platform[u.Platform.delivery()]
+	if e == nil {
+		e = &entity[PlatformEvent]{}
+		t.platform[u.Platform.delivery()] = e
+	}
+	if e.newer(u) {
+		t.bytes += u.Platform.MemoryBytes()
+		e.row = u.Platform
 	}
 }
 
@@ -194,19 +213,20 @@ func (t *Builder) Set() (s Set, which Definitions) {
 	s.Submissions, which.Submissions = rows(t.submissions, func(a, b *Submission) int { return cmp.Compare(a.ID, b.ID) })
 	s.Workers, which.Workers = rows(t.workers, func(a, b *Worker) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	s.PlacementGroups, which.PlacementGroups = rows(t.groups, func(a, b *PlacementGroup) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.PlatformEvents, which.PlatformEvents = rows(t.platform, comparePlatformEvents)
 	return s, which
 }
 
 // Definitions identify the definition of every row, in the order of the rows.
 type Definitions struct {
-	Actors, Nodes, Jobs, Submissions, Workers, PlacementGroups []defined
+	Actors, Nodes, Jobs, Submissions, Workers, PlacementGroups, PlatformEvents []defined
 }
 
 // Restore puts back the result of Set. It returns false if rows and definitions do not match.
 func (t *Builder) Restore(from *Set, which *Definitions) bool {
 	if len(from.Actors) != len(which.Actors) || len(from.Nodes) != len(which.Nodes) || len(from.Jobs) != len(which.Jobs) ||
 		len(from.Submissions) != len(which.Submissions) || len(from.Workers) != len(which.Workers) ||
-		len(from.PlacementGroups) != len(which.PlacementGroups) {
+		len(from.PlacementGroups) != len(which.PlacementGroups) || len(from.PlatformEvents) != len(which.PlatformEvents) {
 		return false
 	}
 	restoreRows(&t.bytes, t.actors, from.Actors, which.Actors, func(a *Actor) rayid.Actor { return a.ID })
@@ -215,5 +235,6 @@ func (t *Builder) Restore(from *Set, which *Definitions) bool {
 	restoreRows(&t.bytes, t.submissions, from.Submissions, which.Submissions, func(s *Submission) string { return s.ID })
 	restoreRows(&t.bytes, t.workers, from.Workers, which.Workers, func(w *Worker) rayid.Worker { return w.ID })
 	restoreRows(&t.bytes, t.groups, from.PlacementGroups, which.PlacementGroups, func(g *PlacementGroup) rayid.PlacementGroup { return g.ID })
+	restoreRows(&t.bytes, t.platform, from.PlatformEvents, which.PlatformEvents, (*PlatformEvent).delivery)
 	return true
 }

@@ -89,6 +89,12 @@ func (g *PlacementGroup) MemoryBytes() int64 {
 	return n
 }
 
+// MemoryBytes likewise.
+func (p *PlatformEvent) MemoryBytes() int64 {
+	return int64(unsafe.Sizeof(*p)) + stringBytes(p.ID, p.Severity, p.Platform, p.Component, p.ObjectKind, p.ObjectName, p.Reason, p.Message) +
+		stringsBytes(p.Metadata) + stringsBytes(p.CustomFields) + mapEntry
+}
+
 // rowsBytes estimates the memory of all rows of a kind.
 func rowsBytes[E any, P interface {
 	*E

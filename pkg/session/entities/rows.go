@@ -1,6 +1,10 @@
 package entities
 
-import "github.com/rayhistory/historyserver/pkg/rayid"
+import (
+	"cmp"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
 
 // The rows of everything there are few of: a session of a million tasks has some thousands of these. Tasks are columns: see tasktable.
 //
@@ -151,4 +155,32 @@ type PlacementGroupTransition struct {
 	SchedulingState string
 	Time            int64
 	Placements      map[int32]rayid.Node // bundle index → node
+}
+
+// PlatformEvent is one delivery of an event of the platform that the cluster runs on, such as Kubernetes (platform_event.proto). Ray sends
+// them from 2.56 on, if its head was told to watch its platform. An event that happens again is delivered again, with a later time.
+type PlatformEvent struct {
+	ID           string // Ray's, base64: of Kubernetes the UID of the event
+	Time         int64  // of its last occurrence; 0 if the platform did not tell
+	Severity     string // INFO or WARNING
+	Platform     string // KUBERNETES
+	Component    string // of the platform that reported it
+	Metadata     map[string]string
+	ObjectKind   string // Pod, RayCluster, RayJob or RayService
+	ObjectName   string
+	Reason       string
+	Message      string
+	CustomFields map[string]string // count: how often it happened, if more than once
+}
+
+// delivery identifies a PlatformEvent.
+type delivery struct {
+	id   string
+	time int64
+}
+
+func (p *PlatformEvent) delivery() delivery { return delivery{p.ID, p.Time} }
+
+func comparePlatformEvents(a, b *PlatformEvent) int {
+	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.ID, b.ID))
 }

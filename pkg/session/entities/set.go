@@ -7,7 +7,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// Set is a session's entities, each kind sorted by ID.
+// Set is a session's entities, each kind sorted by ID, but events of the platform by time and ID.
 type Set struct {
 	Actors          []Actor
 	Nodes           []Node
@@ -15,6 +15,7 @@ type Set struct {
 	Submissions     []Submission
 	Workers         []Worker
 	PlacementGroups []PlacementGroup
+	PlatformEvents  []PlatformEvent
 }
 
 func find[E any](rows []E, compare func(*E) int) *E {
@@ -52,5 +53,6 @@ func (s *Set) PlacementGroup(id rayid.PlacementGroup) *PlacementGroup {
 
 // MemoryBytes estimates the memory of all rows.
 func (s *Set) MemoryBytes() int64 {
-	return rowsBytes(s.Actors) + rowsBytes(s.Nodes) + rowsBytes(s.Jobs) + rowsBytes(s.Submissions) + rowsBytes(s.Workers) + rowsBytes(s.PlacementGroups)
+	return rowsBytes(s.Actors) + rowsBytes(s.Nodes) + rowsBytes(s.Jobs) + rowsBytes(s.Submissions) + rowsBytes(s.Workers) +
+		rowsBytes(s.PlacementGroups) + rowsBytes(s.PlatformEvents)
 }

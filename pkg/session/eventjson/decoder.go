@@ -96,6 +96,7 @@ const (
 	noSubject subject = iota // of a type that this version does not know
 	ofTask
 	ofEntity
+	ofPlatform
 	ofNobody     // profile events between tasks, under Ray's nil task ID; Ray shows them nowhere
 	unidentified // the ID of the subject is missing
 )
@@ -119,17 +120,24 @@ func (d *Decoder) Decode(text []byte) (n int, err error) {
 	return c.i, nil
 }
 
+// header is what is read of a RayEvent besides the event in it, as it is written; nil if it is not there.
+type header struct{ at, session, id, severity []byte }
+
 func (d *Decoder) read(c *cursor) {
 	about := noSubject
-	var session, at []byte
+	var head header
 	first, last, badTimes := d.First, d.Last, d.Counts.BadTimes
 	c.object()
 	for c.next() {
 		switch string(c.key) {
 		case "timestamp":
-			at = c.scalar()
+			head.at = c.scalar()
 		case "sessionName", "session_name":
-			session = c.rawString()
+			head.session = c.rawString()
+		case "eventId", "event_id":
+			head.id = c.rawString()
+		case "severity":
+			head.severity = c.scalar()
 		case "taskDefinitionEvent", "task_definition_event":
 			about = d.taskDefinition(c)
 		case "actorTaskDefinitionEvent", "actor_task_definition_event":
@@ -138,7 +146,7 @@ func (d *Decoder) read(c *cursor) {
 			about = d.taskLifecycle(c)
 		case "taskProfileEvents", "task_profile_events":
 			about = d.taskProfile(c)
-		case "eventId", "event_id", "sourceType", "source_type", "eventType", "event_type", "severity", "message", "nodeId", "node_id":
+		case "sourceType", "source_type", "eventType", "event_type", "message", "nodeId", "node_id":
 			c.skip()
 		default:
 			if of, ok := d.entity(c); ok {
@@ -146,7 +154,7 @@ func (d *Decoder) read(c *cursor) {
 			}
 		}
 	}
-	foreign := len(session) > 0 && !bytes.Equal(session, d.sessionName)
+	foreign := len(head.session) > 0 && !bytes.Equal(head.session, d.sessionName)
 	if c.bad || foreign {
 		d.First, d.Last, d.Counts.BadTimes = first, last, badTimes
 	}
@@ -158,11 +166,11 @@ func (d *Decoder) read(c *cursor) {
 		d.Counts.Foreign++
 		return
 	}
-	d.merge(about, at)
+	d.merge(about, head)
 }
 
 // merge passes the decoded update to the sink.
-func (d *Decoder) merge(about subject, at []byte) {
+func (d *Decoder) merge(about subject, head header) {
 	switch about {
 	case noSubject:
 		d.Counts.Unknown++
@@ -171,23 +179,34 @@ func (d *Decoder) merge(about subject, at []byte) {
 		d.Counts.Damaged++
 	case ofTask:
 		if d.update.Flags&HasPaused != 0 {
-			d.update.Time = d.time(at)
+			d.update.Time = d.time(head.at)
 		}
 		d.sink.MergeTask(&d.update)
 	case ofEntity:
-		d.scratch.Time = d.time(at)
+		d.scratch.Time = d.time(head.at)
 		d.sink.MergeEntity(&d.scratch)
+	case ofPlatform:
+		d.mergePlatform(head)
 	}
 }
 
-// time parses a timestamp and includes it in First and Last. An invalid or absurd one is counted and returns 0.
-func (d *Decoder) time(raw []byte) int64 {
+// clock parses a timestamp. An invalid or absurd one is counted and returns 0.
+func (d *Decoder) clock(raw []byte) int64 {
 	if len(raw) == 0 {
 		return 0
 	}
 	ns, ok := parseTime(raw)
 	if !ok {
 		d.Counts.BadTimes++
+		return 0
+	}
+	return ns
+}
+
+// time is clock, and includes the time in First and Last.
+func (d *Decoder) time(raw []byte) int64 {
+	ns := d.clock(raw)
+	if ns == 0 {
 		return 0
 	}
 	if d.First == 0 || ns < d.First {

@@ -54,6 +54,8 @@ func entityReader(key string) (read func(*Decoder, *cursor) subject, kind entiti
 		return (*Decoder).groupDefinition, entities.KindPlacementGroup, true
 	case "placementGroupLifecycleEvent", "placement_group_lifecycle_event":
 		return (*Decoder).groupLifecycle, entities.KindPlacementGroup, false
+	case "platformEvent", "platform_event":
+		return (*Decoder).platformEvent, entities.KindPlatformEvent, true
 	}
 	return nil, 0, false
 }

@@ -1,0 +1,111 @@
+package findings
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/events"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// What befell a pod, by the reason of Kubernetes' event (pkg/kubelet/events, pkg/scheduler and the taint manager of Kubernetes).
+var (
+	// keptDown are why a pod does not run. They do not count once its containers were started.
+	keptDown = map[string]string{
+		"FailedScheduling": "could not be scheduled", "Failed": "could not be started", "BackOff": "could not be started",
+		"ErrImageNeverPull": "could not be started", "InspectFailed": "could not be started", "FailedCreatePodSandBox": "could not be started",
+		"FailedPostStartHook": "could not be started", "FailedMount": "has a volume that could not be mounted",
+		"FailedAttachVolume": "has a volume that could not be attached", "FailedMapVolume": "has a volume that could not be mounted",
+	}
+	// broughtDown are why a pod ended that ran.
+	broughtDown = map[string]string{
+		"Evicted": "was evicted", "Preempted": "was preempted", "TaintManagerEviction": "was evicted because of a taint of its node",
+		"NodeNotReady": "was on a machine that was lost", "OOMKilling": "ran out of memory", "OOMKilled": "ran out of memory",
+	}
+)
+
+const (
+	podKind = "Pod"
+	started = "Started"
+	killing = "Killing"
+)
+
+// happening is an event of the platform.
+type happening struct {
+	kind, name, reason, message string // of what and why
+	at                          int64  // Unix ns
+	warning                     bool
+}
+
+func happeningOf(row *pyjson.Object) happening {
+	e := row.Object("platformEvent")
+	return happening{
+		kind: e.String("objectKind"), name: e.String("objectName"), reason: e.String("reason"), message: e.String("message"),
+		at: events.PlatformTime(row), warning: row.String("severity") == "WARNING",
+	}
+}
+
+// befell says what the event did to its object; "" if that is no failure. startedAt is when the object's containers were started last.
+func (h happening) befell(startedAt int64) string {
+	switch {
+	case h.kind != podKind && h.warning && strings.HasPrefix(h.reason, "Failed"):
+		return "reports " + h.reason // KubeRay's operator about a cluster, a job or a service
+	case h.kind != podKind:
+		return ""
+	case h.at > startedAt && keptDown[h.reason] != "":
+		return keptDown[h.reason]
+	}
+	return broughtDown[h.reason]
+}
+
+// readPods finds pods that did not run, or ended, by what Kubernetes said of them, and shows that with the nodes that died.
+func (b *builder) readPods(ctx context.Context) error {
+	rows, err := events.PlatformRows(b.r.With(ctx))
+	if err != nil {
+		return err
+	}
+	startedAt := map[string]int64{} // by the pod's name
+	for _, row := range rows {
+		if h := happeningOf(row); h.reason == started && h.kind == podKind {
+			startedAt[h.name] = max(startedAt[h.name], h.at)
+		}
+	}
+	lost := b.lostPods()
+	for i := len(rows) - 1; i >= 0; i-- { // the oldest first
+		h := happeningOf(rows[i])
+		evident := Evidence{
+			Source: "event", Time: stamp(h.at), Text: fmt.Sprintf("%s %s: %s: %s", h.kind, h.name, h.reason, h.message), Link: b.link("#/platform-events"),
+		}
+		if node := lost[h.name]; node != nil && h.kind == podKind && (broughtDown[h.reason] != "" || h.reason == killing) {
+			node.show(evident)
+			continue
+		}
+		what := h.befell(startedAt[h.name])
+		if what == "" {
+			continue
+		}
+		said := firstSentence(h.message)
+		f := b.find(Pod, what+normalised(said))
+		f.Severity = Warning // it kept resources from the cluster: whether that made a job fail, no event tells
+		f.named(h.name)
+		f.Title = fmt.Sprintf("%s %s %s: %s", h.kind, quoted(f.names), what, said)
+		f.happened(h.at, false)
+		f.about(Entity{Type: strings.ToLower(h.kind), ID: h.name, Name: h.name, Link: evident.Link})
+		f.show(evident)
+	}
+	return nil
+}
+
+// lostPods are the findings about nodes that died, by the names of their pods, which are the names of their hosts.
+func (b *builder) lostPods() map[string]*finding {
+	pods := map[string]*finding{}
+	for hex, node := range b.nodes.ByID {
+		if id, err := rayid.Parse[rayid.Node](hex); err == nil && b.lost[id] != nil {
+			pods[orElse(node.Object("raylet").String("nodeManagerHostname"), node.String("hostname"))] = b.lost[id]
+		}
+	}
+	delete(pods, "")
+	return pods
+}

@@ -1,0 +1,69 @@
+package findings_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// rareEvents stores events of rayevents and gives the folder of the store.
+func rareEvents(t *testing.T, events []string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	path := filepath.Join(dir, filepath.FromSlash(rayevents.Key()))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(events, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestPods: pods that Kubernetes could not run are found, those that ran in the end are not, and what ended a pod is shown with its node.
+func TestPods(t *testing.T) {
+	dir := rareEvents(t, append(rayevents.Of("NODE", "PLATFORM"),
+		strings.NewReplacer("lab-worker-a", "lab-worker-z", "dWlkLXNob3J0LWE=", "eg==").Replace(rayevents.Of("PLATFORM")[1])))
+	s := load(t, dir, rayevents.Session, nil)
+	r := report(t, s)
+	var pods []string
+	node := ""
+	for _, f := range r.Findings {
+		switch f.Kind {
+		case findings.Pod:
+			pods = append(pods, f.Title)
+			if f.Severity != findings.Warning || f.First == "" || len(f.Entities) == 0 || len(f.Evidence) == 0 {
+				t.Errorf("%+v", f)
+			}
+		case findings.NodeDied:
+			node = text(f)
+		}
+	}
+	want := []string{
+		"Pod lab-worker-z, lab-worker-a could not be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+		`Pod lab-worker-c could not be started: Failed to pull image "ray:none": not found`,
+		`Pod lab-worker-c could not be started: Back-off pulling image "ray:none"`,
+	}
+	if !slices.Equal(pods, want) {
+		t.Errorf("got  %q\nwant %q", pods, want)
+	}
+	if !strings.Contains(node, "Pod lab-worker-b: Evicted: The node was low on resource: memory.") {
+		t.Errorf("the node that died: %s", node)
+	}
+	if again := report(t, indexed(t, dir, rayevents.Session)); len(again.Findings) != len(r.Findings) {
+		t.Errorf("%d findings from the index, %d from events", len(again.Findings), len(r.Findings))
+	}
+}
+
+// TestPodWithoutNode: what ended a pod is a finding of its own where no node is known that was in it.
+func TestPodWithoutNode(t *testing.T) {
+	r := report(t, load(t, rareEvents(t, rayevents.Of("PLATFORM")), rayevents.Session, nil))
+	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return strings.HasPrefix(f.Title, "Pod lab-worker-b was evicted: ") }) {
+		t.Errorf("%+v", r.Findings)
+	}
+}

@@ -1,0 +1,130 @@
+package session
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+)
+
+// loadLines loads a session of some events of rayevents.
+func loadLines(t testing.TB, events []string) *Session {
+	t.Helper()
+	b := newBucket()
+	b.objects[rayevents.Key()] = []byte(strings.Join(events, "\n") + "\n")
+	s, err := Load(t.Context(), b, layout.DefaultRoot, rayevents.Session, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestPlatformEvents: every field of an event of the platform is read, and each delivery is a row.
+func TestPlatformEvents(t *testing.T) {
+	s := loadLines(t, rayevents.Lines())
+	if len(s.Warnings) > 0 {
+		t.Error(s.Warnings)
+	}
+	if len(s.PlatformEvents) != len(rayevents.Of("PLATFORM")) {
+		t.Errorf("%d deliveries, want %d", len(s.PlatformEvents), len(rayevents.Of("PLATFORM")))
+	}
+	want := entities.PlatformEvent{
+		ID: "dWlkLXNob3J0LWE=", Time: rayevents.At("10:03:00"), Severity: "WARNING", Platform: "KUBERNETES", Component: "default-scheduler",
+		Metadata: map[string]string{"namespace": "ml", "ray_cluster_name": "lab"}, ObjectKind: "Pod", ObjectName: "lab-worker-a",
+		Reason: "FailedScheduling", Message: "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", CustomFields: map[string]string{"count": "5"},
+	}
+	n := slices.IndexFunc(s.PlatformEvents, func(p entities.PlatformEvent) bool { return p.ID == want.ID && p.Time == want.Time })
+	if n < 0 || fmt.Sprintf("%+v", s.PlatformEvents[n]) != fmt.Sprintf("%+v", want) {
+		t.Errorf("got  %+v\nwant %+v", s.PlatformEvents, want)
+	}
+	if s.Start != rayevents.At("10:00:01") {
+		t.Errorf("the session begins at %d, with what the platform did before it", s.Start)
+	}
+}
+
+// TestRareEventsInAnyOrder: events of the platform, placement groups and submissions give the same tables in any order, and repeated.
+func TestRareEventsInAnyOrder(t *testing.T) {
+	events := rayevents.Lines()
+	for _, e := range rayevents.Of("PLATFORM")[:3] { // others of the same time
+		events = append(events, strings.ReplaceAll(e, `"objectKind": "`, `"objectKind": "Other`))
+	}
+	want := dump(loadLines(t, events))
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		again := append(slices.Clone(events), events[random.IntN(len(events)):]...)
+		random.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
+		if got := dump(loadLines(t, again)); got != want {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// TestDamagedPlatformEvents: whatever fields hold, an event with an ID is a row, and one without is counted.
+func TestDamagedPlatformEvents(t *testing.T) {
+	event := func(head, body string) string {
+		return `{"eventType": "PLATFORM_EVENT", ` + head + `, "platformEvent": {` + body + `}}`
+	}
+	long := strings.Repeat("x", 1<<20)
+	const badTime = "time that is none"
+	for name, tt := range map[string]struct {
+		event   string
+		row     *entities.PlatformEvent
+		warning string
+	}{
+		"snake case": {
+			`{"event_id": "YQ==", "timestamp": "2026-11-22T10:00:00Z", "severity": "INFO", "platform_event": {"object_kind": "Pod", ` +
+				`"object_name": "p", "custom_fields": {"count": "2"}}}`,
+			&entities.PlatformEvent{
+				ID: "YQ==", Time: rayevents.At("10:00:00"), Severity: "INFO", ObjectKind: "Pod", ObjectName: "p",
+				CustomFields: map[string]string{"count": "2"},
+			}, "",
+		},
+		"wrong types": {
+			event(`"eventId": "YQ==", "timestamp": -5, "severity": 99`, `"source": [1], "objectKind": {"a": 1}, "objectName": 7, `+
+				`"message": null, "customFields": {"a": 1, "b": null}, "reason": []`),
+			&entities.PlatformEvent{ID: "YQ==", Severity: "99", CustomFields: map[string]string{"a": "", "b": ""}}, badTime,
+		},
+		"unknown fields and values": {
+			event(`"eventId": "YQ==", "novel": {"x": [1]}, "severity": "NOVEL"`, `"source": {"platform": "MOON", "novel": 1}, "novel": {"a": {}}`),
+			&entities.PlatformEvent{ID: "YQ==", Severity: "NOVEL", Platform: "MOON"}, "",
+		},
+		"long":           {event(`"eventId": "YQ=="`, `"message": "`+long+`"`), &entities.PlatformEvent{ID: "YQ==", Message: long}, ""},
+		"long ago":       {event(`"eventId": "YQ==", "timestamp": "1821-01-01T00:00:00Z"`, ``), &entities.PlatformEvent{ID: "YQ=="}, badTime},
+		"no ID":          {event(`"severity": "INFO"`, `"message": "m"`), nil, "subject"},
+		"an ID is a 7":   {event(`"eventId": 7`, `"message": "m"`), nil, "subject"},
+		"it is a list":   {`{"eventId": "YQ==", "platformEvent": [1]}`, nil, "unknown type"},
+		"it is not JSON": {`{"eventId": "YQ==", "platformEvent": {"message": }}`, nil, "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := loadLines(t, []string{tt.event})
+			var want []entities.PlatformEvent
+			if tt.row != nil {
+				want = append(want, *tt.row)
+			}
+			if got, want := fmt.Sprintf("%+v", s.PlatformEvents), fmt.Sprintf("%+v", want); got != want {
+				t.Errorf("got  %.300s\nwant %.300s", got, want)
+			}
+			if warnings := strings.Join(s.Warnings, ", "); (tt.warning == "") != (warnings == "") || !strings.Contains(warnings, tt.warning) {
+				t.Errorf("warnings %q, want one about %q", warnings, tt.warning)
+			}
+		})
+	}
+}
+
+// TestPlatformEventsTakeMemory: they are charged to what a session may hold.
+func TestPlatformEventsTakeMemory(t *testing.T) {
+	b := entities.NewBuilder()
+	for i := range int64(1000) {
+		event := entities.PlatformEvent{ID: "a", Time: i, Message: strings.Repeat("x", 1000)}
+		b.MergeEntity(&entities.Update{Kind: entities.KindPlatformEvent, Time: i, Hash: 1, Platform: event})
+	}
+	set, _ := b.Set()
+	if n := b.MemoryBytes(); n < 1_000_000 || n != set.MemoryBytes() {
+		t.Errorf("%d bytes while they are read, %d after", n, set.MemoryBytes())
+	}
+}
