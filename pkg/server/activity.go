@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // activitySlices is how finely the slider's histogram divides a session's life.
@@ -30,7 +31,7 @@ func (s *Server) activity(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, struct {
+	writer.JSON(w, http.StatusOK, struct {
 		From    int64 `json:"from"`
 		To      int64 `json:"to"`
 		Running []int `json:"running"`

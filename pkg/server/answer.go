@@ -59,7 +59,7 @@ func (s *Server) answer(route dashboard.Route) handler {
 
 // load finds and loads a chosen session, waiting at most as long as ctx allows.
 func (s *Server) load(ctx context.Context, c choice) (e catalog.Entry, loaded *session.Session, release func(), err error) {
-	if e, err = s.sessions.find(ctx, c.selector); err != nil {
+	if e, err = s.sessions.Find(ctx, c.selector); err != nil {
 		return e, nil, nil, err
 	}
 	loaded, release, err = s.opts.Sessions.Get(ctx, e.Ref)
@@ -100,7 +100,7 @@ func notBeforeStart(at int64, e catalog.Entry, loaded *session.Session) error {
 func (s *Server) stillRuns(ref layout.Session) func(context.Context) bool {
 	selector := catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name}
 	return func(ctx context.Context) bool {
-		e, err := s.sessions.find(ctx, selector)
+		e, err := s.sessions.Find(ctx, selector)
 		return err == nil && e.Running
 	}
 }

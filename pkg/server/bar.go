@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -26,10 +27,10 @@ func (s *Server) withBar(w http.ResponseWriter, r *request, page io.Reader, e ca
 	}
 	var clock, bar bytes.Buffer
 	b := web.Bar{
-		Base: base(r.Request), Path: web.SessionPath(e.Ref), Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Session: e.Ref.Name,
+		Base: browser.Root(r.Request), Path: web.SessionPath(e.Ref), Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Session: e.Ref.Name,
 		Start: e.Start, End: e.End, Unfinished: web.Unfinished(u),
 	}
-	b.Kept, b.Note = s.barNote(e)
+	b.Kept, b.Note = s.notes.Bar(e)
 	if err := errors.Join(b.RenderClock(&clock), b.Render(&bar)); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ var sessionPage = regexp.MustCompile(`/namespaces/([^/]+)/clusters/([^/]+)/sessi
 // sessionOfPage returns the session and the moment of the page whose script sent a request, if it is a session's page. A script may leave
 // out the page's prefix: that of Ray 2.56 requests /api/profiling_enabled wherever the dashboard is.
 func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bool) {
-	if wantsPage(r) || browser.FromOtherSite(r) {
+	if browser.WantsPage(r) || browser.FromOtherSite(r) {
 		return selector, "", false
 	}
 	page, err := url.Parse(r.Referer())
@@ -77,6 +77,19 @@ func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bo
 		return selector, "", false
 	}
 	return catalog.Selector{Namespace: parts[1], Name: parts[2], Session: parts[3]}, parts[4], true
+}
+
+// clusterWithoutSession answers an address that ends before its session's name: people get to the list of the cluster's sessions.
+func (s *Server) clusterWithoutSession(w http.ResponseWriter, r *request) error {
+	if browser.WantsPage(r.Request) {
+		query := url.Values{"namespace": {r.params[paramNamespace]}, "cluster": {r.params[paramCluster]}}
+		browser.Redirect(w, http.StatusFound, browser.Root(r.Request)+"homepage?"+query.Encode())
+		return nil
+	}
+	return &problem.Problem{
+		Status: http.StatusNotFound, Title: "No session is named", Detail: "This is the address of a cluster, not of one of its sessions.",
+		Advice: "Put /sessions/latest, or a session's name, after the cluster's name. /clusters lists all sessions.",
+	}
 }
 
 func cookie(r *request, name string) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // addCompare adds what puts the chosen session, or a job of it, beside another one.
@@ -24,7 +25,7 @@ func (s *Server) addCompare(ws *restful.WebService) {
 	if s.opts.Dashboard == nil {
 		return
 	}
-	s.get(ws, "/compare", s.comparePage)
+	s.page(ws, "/compare", s.comparePage)
 	s.get(ws, "/api/history/compare", s.compareJSON)
 }
 
@@ -33,22 +34,17 @@ func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": report})
+	writer.Data(w, report)
 	return nil
 }
 
 func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
-	if strings.HasSuffix(r.URL.Path, "/") { // the page's links are relative
-		browser.Redirect(w, http.StatusFound, "../compare")
-		return nil
-	}
 	report, err := s.compare(r)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	web.Write(w, http.StatusOK, web.Compare{Base: base(r.Request), Form: r.URL.Query(), Report: report})
+	web.Write(w, http.StatusOK, web.Compare{Base: browser.Root(r.Request), Form: r.URL.Query(), Report: report})
 	return nil
 }
 
@@ -68,7 +64,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 			return nil, problem.BadRequest(fmt.Errorf("top=%.40s: want a number of functions, from 1 to %d", top, compare.MaxTop))
 		}
 	}
-	if q.Session, err = s.sessions.find(ctx, chosen.selector); err != nil {
+	if q.Session, err = s.sessions.Find(ctx, chosen.selector); err != nil {
 		return nil, err
 	}
 	if q.With, q.Earlier, err = s.comparedWith(ctx, q.Session, form.Get("with")); err != nil {
@@ -106,7 +102,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 // RayJob or RayService made.
 func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string) (named *catalog.Entry, earlier []catalog.Entry, err error) {
 	if with == "" {
-		l := s.sessions.list(ctx)
+		l := s.sessions.List(ctx)
 		return nil, catalog.Earlier(l.Matching(catalog.Filter{Namespace: of.Ref.Namespace, To: of.Start}, time.Now()), of), l.Err
 	}
 	selector := catalog.Selector{Namespace: of.Ref.Namespace, Name: of.Ref.Cluster, Session: with}
@@ -115,6 +111,6 @@ func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string
 	} else if len(parts) != 1 {
 		return nil, nil, problem.BadRequest(fmt.Errorf("with=%.200s: want a session of the same cluster, or namespace/cluster/session", with))
 	}
-	e, err := s.sessions.find(ctx, selector)
+	e, err := s.sessions.Find(ctx, selector)
 	return &e, nil, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -25,7 +26,7 @@ const dashboardWait = 1500 * time.Millisecond
 func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 	c, err := choose(r)
 	if errors.Is(err, errNoChoice) || !c.byPath && !proxiedByRay(r.Request) {
-		return s.homepage(w, r)
+		return s.lists.Homepage(w, r.Request)
 	}
 	if err != nil {
 		return err
@@ -34,19 +35,19 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 		browser.Redirect(w, http.StatusFound, target)
 		return nil
 	}
-	cluster, live, err := s.sessions.running(r.Context(), c.selector)
+	cluster, live, err := s.sessions.Running(r.Context(), c.selector)
 	if err != nil {
 		return err
 	}
 	if live && c.at == 0 {
 		// The page is this server's; only data is the running cluster's.
-		return s.dashboardPage(w, r, c.byPath, liveEntry(cluster), session.Unfinished{})
+		return s.dashboardPage(w, r, c.byPath, visible.LiveEntry(cluster), session.Unfinished{})
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), min(dashboardWait, s.opts.LoadWait), problem.ErrWaited)
 	defer cancel()
 	e, loaded, release, err := s.load(ctx, c)
 	if err != nil {
-		if problem.Of(err, s.opts.Storage).Status != http.StatusServiceUnavailable || !wantsPage(r.Request) || e.Ref.Name == "" {
+		if problem.Of(err, s.opts.Storage).Status != http.StatusServiceUnavailable || !browser.WantsPage(r.Request) || e.Ref.Name == "" {
 			return err
 		}
 		w.Header().Set("Cache-Control", "no-store")

@@ -10,7 +10,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // enter chooses a session for requests without a session's prefix, such as those of Ray's proxying dashboard: it sets the cookies, begins
@@ -28,7 +30,7 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 		return s.missingFrontend(version)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	cluster, live, err := s.sessions.running(ctx, selector)
+	cluster, live, err := s.sessions.Running(ctx, selector)
 	if err != nil {
 		return err
 	}
@@ -36,7 +38,7 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 		s.enterLive(w, r, cluster, version)
 		return nil
 	}
-	e, err := s.sessions.find(ctx, selector)
+	e, err := s.sessions.Find(ctx, selector)
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,7 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	setCookies(w, r, e, version)
 	if r.URL.Query().Get("open") == "dashboard" {
 		s.opts.Sessions.Begin(e.Ref)
-		s.loadingPage(w, r, e, base(r.Request)+web.SessionPath(e.Ref))
+		s.loadingPage(w, r, e, browser.Root(r.Request)+web.SessionPath(e.Ref))
 		return nil
 	}
 	answer := entered(e)
@@ -58,24 +60,24 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	default:
 		return err
 	}
-	writeJSON(w, http.StatusOK, answer)
+	writer.JSON(w, http.StatusOK, answer)
 	return nil
 }
 
 // enterLive chooses a running cluster's own dashboard.
 func (s *Server) enterLive(w http.ResponseWriter, r *request, cluster kube.Cluster, version string) {
-	e := liveEntry(cluster)
+	e := visible.LiveEntry(cluster)
 	if s.redirectOtherSite(w, r, e) {
 		return
 	}
 	setCookies(w, r, e, version)
 	if r.URL.Query().Get("open") == "dashboard" {
 		web.Write(w, http.StatusOK, web.Loading{
-			Base: base(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: base(r.Request) + web.SessionPath(e.Ref), State: "ready",
+			Base: browser.Root(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: browser.Root(r.Request) + web.SessionPath(e.Ref), State: "ready",
 		})
 		return
 	}
-	writeJSON(w, http.StatusOK, entered(e))
+	writer.JSON(w, http.StatusOK, entered(e))
 }
 
 // entered is KubeRay's answer.
@@ -89,7 +91,7 @@ func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.
 	if s.rules.OwnPage(r.Request) == nil {
 		return false
 	}
-	browser.Redirect(w, http.StatusSeeOther, base(r.Request)+web.SessionPath(e.Ref))
+	browser.Redirect(w, http.StatusSeeOther, browser.Root(r.Request)+web.SessionPath(e.Ref))
 	return true
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -19,17 +18,13 @@ func (s *Server) findingsRoute() dashboard.Route {
 			s.fail(w, r.Request, problem.NoRoute(r.Request, http.StatusNotFound))
 			return
 		}
-		if strings.HasSuffix(r.URL.Path, "/") { // the page's links are relative
-			browser.Redirect(w, http.StatusFound, "../findings")
-			return
-		}
 		report, err := s.opts.Findings(r)
 		if err != nil {
 			s.fail(w, r.Request, err)
 			return
 		}
 		ref := r.Session.Ref
-		web.Write(w, http.StatusOK, web.Findings{Base: base(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Notes: s.opts.Notes != nil, Report: report})
+		web.Write(w, http.StatusOK, web.Findings{Base: browser.Root(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Notes: s.opts.Notes != nil, Report: report})
 	}}
 }
 

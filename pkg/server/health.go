@@ -31,3 +31,9 @@ func (s *Server) ready(w http.ResponseWriter, _ *request) error {
 	writeText(w, status, text)
 	return nil
 }
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}

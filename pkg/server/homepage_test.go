@@ -4,59 +4,14 @@ import (
 	"encoding/json"
 	"html"
 	"net/http"
-	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
-
-func TestListQuery(t *testing.T) {
-	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	for query, want := range map[string]catalog.Query{
-		"":                      {Sort: "start", Descending: true, Limit: 25},
-		"page=3&sort=size":      {Sort: "size", Limit: 25, From: 50},
-		"page=99&size=50":       {Sort: "start", Descending: true, Limit: 50, From: 98 * 50},
-		"page=-1&size=7":        {Sort: "start", Descending: true, Limit: 25},
-		"sort=nonsense&group=x": {Sort: "start", Descending: true, Limit: 25},
-		"sort=-sessions":        {Sort: "start", Descending: true, Limit: 25},
-		"sort=-sessions&group=owner&page=9999999999999": {Sort: "sessions", Descending: true, Group: "owner", Limit: 25, From: (maxPage - 1) * 25},
-		"page=9999999999999999999999":                   {Sort: "start", Descending: true, Limit: 25},
-	} {
-		v, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want.Now, want.Words = now, []string{}
-		if strings.Contains(query, "page=9999999999999999999999") {
-			want.From = 0
-		}
-		if got := parseListQuery(v, now).Query; !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %+v, want %+v", query, got, want)
-		}
-	}
-}
-
-func TestEverySortLinkIsUnderstood(t *testing.T) {
-	for _, group := range []string{"", "cluster", "owner"} {
-		q := parseListQuery(url.Values{"group": {group}}, time.Now())
-		for _, column := range q.view().Columns() {
-			v, err := url.ParseQuery(strings.TrimPrefix(column.Link, "?"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			again := parseListQuery(v, time.Now())
-			if again.Sort != column.Name || again.Group != group {
-				t.Errorf("the head of %s, by %q, sorts by %s, by %q", column.Name, group, again.Sort, again.Group)
-			}
-		}
-	}
-}
 
 func TestHomepageShowsSessions(t *testing.T) {
 	f := start(t, nil)

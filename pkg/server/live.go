@@ -18,7 +18,7 @@ func (s *Server) passOn(w http.ResponseWriter, r *request, c choice) (answered b
 	if c.at != 0 {
 		return false, nil
 	}
-	cluster, ok, err := s.sessions.running(r.Context(), c.selector)
+	cluster, ok, err := s.sessions.Running(r.Context(), c.selector)
 	if err != nil || !ok {
 		return false, err
 	}

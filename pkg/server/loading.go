@@ -1,13 +1,14 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
 
@@ -45,20 +46,10 @@ func loadingProblem(st sessioncache.Status) *problem.Problem {
 }
 
 // sessionStatus answers with the progress of the chosen session's load, and begins the load if needed.
-func (s *Server) sessionStatus(w http.ResponseWriter, r *request) error {
-	c, err := choose(r)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
-	defer cancel()
-	e, err := s.sessions.find(ctx, c.selector)
-	if err != nil {
-		return err
-	}
+func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, e catalog.Entry) error {
 	s.opts.Sessions.Begin(e.Ref)
 	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, loadStatusOf(s.opts.Sessions.Status(e.Ref)))
+	writer.JSON(w, http.StatusOK, loadStatusOf(s.opts.Sessions.Status(e.Ref)))
 	return nil
 }
 
@@ -67,7 +58,7 @@ func (s *Server) sessionStatus(w http.ResponseWriter, r *request) error {
 func (s *Server) loadingPage(w http.ResponseWriter, r *request, e catalog.Entry, target string) {
 	st := loadStatusOf(s.opts.Sessions.Status(e.Ref))
 	web.Write(w, http.StatusOK, web.Loading{
-		Base: base(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: target,
+		Base: browser.Root(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: target,
 		State: string(st.State), BytesDone: st.BytesDone, BytesTotal: st.BytesTotal,
 	})
 }

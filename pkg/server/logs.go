@@ -47,7 +47,7 @@ func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session)
 
 // searchCluster searches the logs of all sessions of a cluster, the newest first.
 func (s *Server) searchCluster(w http.ResponseWriter, r *request) error {
-	of := s.sessions.list(r.Context())
+	of := s.sessions.List(r.Context())
 	if of.Err != nil {
 		return of.Err
 	}

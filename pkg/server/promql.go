@@ -29,7 +29,7 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.sessions.find(r.Context(), c.selector)
+	e, err := s.sessions.Find(r.Context(), c.selector)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 
 // clusterPromQL answers from the metrics of all sessions of a cluster.
 func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
-	of := s.sessions.list(r.Context())
+	of := s.sessions.List(r.Context())
 	if of.Err != nil {
 		return of.Err
 	}

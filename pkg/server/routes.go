@@ -1,12 +1,16 @@
 package server
 
 import (
+	"context"
 	"net/http"
+	"strings"
 
 	"github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/assistant"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
@@ -88,6 +92,39 @@ func (s *Server) get(ws *restful.WebService, path string, h handler) {
 	s.add(ws, http.MethodHead, path, h)
 }
 
+// page adds a page. Its links are relative to an address without a slash at the end.
+func (s *Server) page(ws *restful.WebService, path string, h handler) {
+	s.get(ws, path, func(w http.ResponseWriter, r *request) error {
+		if strings.HasSuffix(r.URL.Path, "/") {
+			browser.Redirect(w, http.StatusFound, ".."+path)
+			return nil
+		}
+		return h(w, r)
+	})
+}
+
+// plain is a handler that needs no parameters of the path.
+func plain(h func(http.ResponseWriter, *http.Request) error) handler {
+	return func(w http.ResponseWriter, r *request) error { return h(w, r.Request) }
+}
+
+// chosen is a handler that gets the chosen session, which need not be loaded.
+func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry) error) handler {
+	return func(w http.ResponseWriter, r *request) error {
+		c, err := choose(r)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
+		defer cancel()
+		e, err := s.sessions.Find(ctx, c.selector)
+		if err != nil {
+			return err
+		}
+		return h(w, r.Request.WithContext(ctx), e)
+	}
+}
+
 // addDashboard adds what a Ray dashboard answers. All of it is about one session.
 func (s *Server) addDashboard(ws *restful.WebService) {
 	hasHead := make(map[string]bool)
@@ -102,9 +139,9 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 		}
 	}
 	s.get(ws, "/", s.dashboard)
-	s.get(ws, "/session_status", s.sessionStatus)
+	s.get(ws, "/session_status", s.chosen(s.sessionStatus))
 	s.get(ws, "/session_activity", s.activity)
-	s.get(ws, "/findings", s.answer(s.findingsRoute()))
+	s.page(ws, "/findings", s.answer(s.findingsRoute()))
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
 	s.addCompare(ws)
@@ -115,14 +152,27 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	}
 }
 
+// addNotes adds the pin and the note on the chosen session.
+func (s *Server) addNotes(ws *restful.WebService) {
+	if s.opts.Notes == nil {
+		return
+	}
+	const api = "/api/history/note"
+	s.page(ws, "/note", s.chosen(s.notes.Page))
+	s.get(ws, api, s.chosen(s.notes.Get))
+	s.add(ws, http.MethodPost, "/note", s.chosen(s.notes.Write))
+	s.add(ws, http.MethodPost, api, s.chosen(s.notes.Write))
+}
+
 // addOwn adds what only the history server has.
 func (s *Server) addOwn(ws *restful.WebService) {
-	s.get(ws, "/homepage", s.homepage)
+	s.get(ws, "/homepage", plain(s.lists.Homepage))
 	s.get(ws, "/homepage/assets/{"+paramPath+"}", s.asset)
-	s.get(ws, "/clusters", s.clusters)
+	s.get(ws, "/clusters", plain(s.lists.Clusters))
 	s.get(ws, clusterPrefix, s.clusterWithoutSession)
 	s.get(ws, clusterPrefix+"/sessions", s.clusterWithoutSession)
-	s.addFleet(ws)
+	s.page(ws, "/fleet", plain(s.lists.FleetPage))
+	s.get(ws, "/api/history/fleet", plain(s.lists.FleetData))
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
 	if s.logs != nil {
 		s.get(ws, clusterPrefix+"/api/history/search", s.searchCluster)

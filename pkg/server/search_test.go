@@ -21,7 +21,7 @@ func TestSearchByJob(t *testing.T) {
 		"q=raysubmit_zz9": 1, "q=train.py": 1, "q=cuda+memory": 1, "q=ana": 1, "q=resnet&version=2.60": 1, "q=raysubmit_zz9+bob": 0, "": 2, "limit=1": 1, "outcome=failed": 0,
 	} {
 		got := f.ask(t, http.MethodGet, "/clusters?"+query)
-		var rows []clusterJSON
+		var rows []struct{ Session string }
 		if err := json.Unmarshal([]byte(got.body), &rows); err != nil || len(rows) != want || want == 1 && rows[0].Session != name {
 			t.Errorf("%q: %v, %s", query, err, got.body)
 		}

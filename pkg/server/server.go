@@ -31,7 +31,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/frontend"
+	"github.com/rayhistory/historyserver/pkg/server/list"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
+	"github.com/rayhistory/historyserver/pkg/server/note"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
@@ -81,11 +84,12 @@ type Options struct {
 // Server answers all requests.
 type Server struct {
 	opts      Options
-	sessions  visible
+	sessions  visible.Sessions
 	rules     *browser.Rules
 	frontends *frontend.Builds
 	logs      *logs.Handlers // nil: logs are not searched
-	fleets    chan struct{}  // holds a token for each report that is made
+	lists     *list.Handlers
+	notes     note.Handlers
 	router    *restful.Container
 	handler   http.Handler
 	draining  atomic.Bool
@@ -105,7 +109,14 @@ func New(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("make the server: %w", err)
 		}
 	}
-	s := &Server{opts: opts, sessions: visible{opts.Catalog, opts.Live, opts.Access}, frontends: &frontend.Builds{Dir: opts.DashboardDir}, fleets: make(chan struct{}, maxFleets)}
+	s := &Server{
+		opts: opts, sessions: visible.Sessions{Catalog: opts.Catalog, Live: opts.Live, Access: opts.Access}, frontends: &frontend.Builds{Dir: opts.DashboardDir},
+		notes: note.Handlers{Options: note.Options{Notes: opts.Notes, Retention: opts.Retention, Writable: opts.WriteNotes, Log: opts.Log}},
+	}
+	s.lists = list.New(list.Options{
+		Sessions: s.sessions, Loaded: opts.Sessions, Outcomes: opts.Outcomes, Fleet: opts.Fleet, Frontends: s.frontends, Notes: opts.Notes, Kept: s.notes.Kept,
+		Comparable: opts.Dashboard != nil, Storage: opts.Storage, LoadWait: opts.LoadWait,
+	})
 	if opts.Dashboard != nil {
 		s.logs = logs.New(logs.Options{List: opts.ListLogs, Dashboard: opts.Dashboard, Log: opts.Log})
 	}

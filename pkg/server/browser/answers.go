@@ -121,3 +121,6 @@ func plainType(contentType string) string {
 	}
 	return kind
 }
+
+// WantsPage says whether a person looks at the answer: scripts and Ray's tools do not ask for HTML.
+func WantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

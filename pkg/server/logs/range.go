@@ -3,12 +3,11 @@ package logs
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
@@ -68,13 +67,7 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 		answer.Next = next
 	}
 	answer.Text = strings.ToValidUTF8(string(text), "\uFFFD")
-	body, err := json.Marshal(map[string]any{"result": true, "msg": "", "data": answer})
-	if err != nil {
-		return fmt.Errorf("encode a range of a log: %w", err)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(body)
+	writer.Data(w, answer)
 	return nil
 }
 

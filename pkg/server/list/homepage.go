@@ -1,4 +1,4 @@
-package server
+package list
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
@@ -19,24 +20,24 @@ const homepageWait = 10 * time.Second
 // outcomesWait is how long a list waits for outcomes of sessions that are not known yet. Those that are late are shown the next time.
 const outcomesWait = 300 * time.Millisecond
 
-// homepage is the list of clusters and sessions.
-func (s *Server) homepage(w http.ResponseWriter, r *request) error {
+// Homepage is the list of clusters and sessions.
+func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	now := time.Now()
 	q := parseListQuery(r.URL.Query(), now)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
-	l := s.sessions.list(ctx)
-	page := web.Home{Base: base(r.Request), Storage: s.opts.Storage, Query: q.view(), At: l.At, Beginning: l.Beginning}
+	l := h.opts.Sessions.List(ctx)
+	page := web.Home{Base: browser.Root(r), Storage: h.opts.Storage, Query: q.view(), At: l.At, Beginning: l.Beginning}
 	status := http.StatusOK
 	switch {
 	case l.Err == nil:
 	case l.At.IsZero() && errors.Is(l.Err, problem.ErrWaited):
 		status, page.Waiting = http.StatusServiceUnavailable, true
 	case l.At.IsZero():
-		status = problem.Of(l.Err, s.opts.Storage).Status
+		status = problem.Of(l.Err, h.opts.Storage).Status
 		fallthrough
 	default:
-		p := problem.Of(l.Err, s.opts.Storage)
+		p := problem.Of(l.Err, h.opts.Storage)
 		page.Title, page.Trouble, page.Advice = p.Title, p.Detail, p.Advice
 	}
 	if l.LiveErr != nil {
@@ -47,16 +48,16 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	page.Totals, page.Found, page.Pager = l.Totals(now), part.Found, q.pager(&part)
-	page.Versions = s.frontends.Versions()
-	page.DashboardDir = s.opts.DashboardDir
-	loads := s.opts.Sessions.Loads()
-	s.readOutcomes(r.Context(), part.Entries)
+	page.Versions = h.opts.Frontends.Versions()
+	page.DashboardDir = h.opts.Frontends.Dir
+	loads := h.opts.Loaded.Loads()
+	h.readOutcomes(r.Context(), part.Entries)
 	for _, g := range part.Groups {
 		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g)})
 	}
 	for _, e := range part.Entries {
-		row := s.row(e, now, loads)
-		row.Comparable = s.opts.Dashboard != nil && e.Ref.Name != catalog.Live && e.HasEarlier
+		row := h.row(e, now, loads)
+		row.Comparable = h.opts.Comparable && e.Ref.Name != catalog.Live && e.HasEarlier
 		page.Rows = append(page.Rows, row)
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -64,25 +65,25 @@ func (s *Server) homepage(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-func (s *Server) readOutcomes(ctx context.Context, entries []catalog.Entry) {
+func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 	ctx, cancel := context.WithTimeout(ctx, outcomesWait)
 	defer cancel()
-	s.opts.Outcomes.Read(ctx, entries)
+	h.opts.Outcomes.Read(ctx, entries)
 }
 
-func (s *Server) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
-	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref), LivePath: s.livePath(e), Nearest: s.frontends.Nearest(e.RayVersion)}
+func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
+	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref), LivePath: h.opts.Sessions.LivePath(e), Nearest: h.opts.Frontends.Nearest(e.RayVersion)}
 	if st, ok := loads[e.Ref]; ok {
 		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone, Total: st.Progress.BytesTotal}
 	}
-	head, known, reading := s.opts.Outcomes.Of(e)
+	head, known, reading := h.opts.Outcomes.Of(e)
 	if row.Looking = reading; known {
 		row.Outcome, row.Cause = head.Outcome, head.Cause
 	}
-	if row.Kept, row.Note = s.kept(e), s.opts.Notes.Of(e.Ref).Text; row.Kept == "" && row.Note != "" {
+	if row.Kept, row.Note = h.opts.Kept(e), h.opts.Notes.Of(e.Ref).Text; row.Kept == "" && row.Note != "" {
 		row.Kept = "note"
 	}
-	if loaded, ok := s.opts.Sessions.Peek(e.Ref); ok {
+	if loaded, ok := h.opts.Loaded.Peek(e.Ref); ok {
 		row.Warnings = loaded.Warnings
 		if !e.Running {
 			row.Unfinished = web.Unfinished(loaded.Unfinished())

@@ -1,4 +1,4 @@
-package server
+package list
 
 import (
 	"net/url"

@@ -1,8 +1,8 @@
-package server
+// Package note serves people's pins and notes on sessions: a page with a form, and JSON.
+package note
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,32 +13,33 @@ import (
 	"strings"
 	"time"
 
-	"github.com/emicklei/go-restful/v3"
+	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/notes"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
-// maxNoteBody bounds a note that is sent, in bytes.
-const maxNoteBody = 64 << 10
+// maxBody bounds a note that is sent, in bytes.
+const maxBody = 64 << 10
 
-// addNotes adds the routes of the pin and the note on the chosen session: a page with a form, and JSON.
-func (s *Server) addNotes(ws *restful.WebService) {
-	if s.opts.Notes == nil {
-		return
-	}
-	const api = "/api/history/note"
-	s.get(ws, "/note", s.notePage)
-	s.get(ws, api, s.note)
-	s.add(ws, http.MethodPost, "/note", s.writeNote)
-	s.add(ws, http.MethodPost, api, s.writeNote)
+// Options of Handlers.
+type Options struct {
+	Notes     *notes.Book       // nil: there are none
+	Retention *retention.Policy // nil: sessions never expire
+	Writable  bool              // whether the server stores pins and notes
+	Log       logrus.FieldLogger
 }
 
-// noteJSON is the data of the answer.
+// Handlers answer requests about the pin and the note on a session. An error is returned only if nothing was written.
+type Handlers struct{ Options }
+
+// noteJSON is the data of an answer.
 type noteJSON struct {
 	notes.Note
 	// Expires is when the session may be removed, RFC 3339; "" if it is kept. Why says why.
@@ -46,70 +47,48 @@ type noteJSON struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// noted finds the chosen session and reads the note on it.
-func (s *Server) noted(ctx context.Context, r *request) (e catalog.Entry, n notes.Note, err error) {
-	c, err := choose(r)
-	if err != nil {
-		return e, n, err
-	}
-	if e, err = s.sessions.find(ctx, c.selector); err != nil {
-		return e, n, err
-	}
-	n, err = s.opts.Notes.Read(ctx, e.Ref)
-	return e, n, err
-}
-
-func (s *Server) noteOf(e catalog.Entry, n notes.Note) noteJSON {
-	fate := s.opts.Retention.Of(e, time.Now())
+func (h Handlers) answer(e catalog.Entry, n notes.Note) noteJSON {
+	fate := h.Retention.Of(e, time.Now())
 	answer := noteJSON{Note: n, Why: fate.Why}
 	if !n.Pinned && !fate.Expires.IsZero() {
-		answer.Expires = fate.Expires.UTC().Format(timeFormat)
+		answer.Expires = fate.Expires.UTC().Format(time.RFC3339)
 	}
 	return answer
 }
 
-func (s *Server) note(w http.ResponseWriter, r *request) error {
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
-	defer cancel()
-	e, n, err := s.noted(ctx, r)
+// Get answers with the note.
+func (h Handlers) Get(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
+	n, err := h.Notes.Read(r.Context(), e.Ref)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": s.noteOf(e, n)})
+	writer.Data(w, h.answer(e, n))
 	return nil
 }
 
-func (s *Server) notePage(w http.ResponseWriter, r *request) error {
-	if strings.HasSuffix(r.URL.Path, "/") { // the page's links are relative
-		browser.Redirect(w, http.StatusFound, "../note")
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
-	defer cancel()
-	e, n, err := s.noted(ctx, r)
+// Page shows the note and a form.
+func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
+	n, err := h.Notes.Read(r.Context(), e.Ref)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, web.Note{
-		Base: base(r.Request), Path: web.SessionPath(e.Ref), Ref: e.Ref, Note: n, Kept: s.kept(e),
-		Why: s.opts.Retention.Of(e, time.Now()).Why, Writable: s.opts.WriteNotes, Most: notes.MaxText,
+		Base: browser.Root(r), Path: web.SessionPath(e.Ref), Ref: e.Ref, Note: n, Kept: h.Kept(e),
+		Why: h.Retention.Of(e, time.Now()).Why, Writable: h.Writable, Most: notes.MaxText,
 	})
 	return nil
 }
 
-// writeNote takes a form (pinned, text) or JSON of the same fields; JSON that leaves one out leaves it as it is.
-func (s *Server) writeNote(w http.ResponseWriter, r *request) error {
-	if !s.opts.WriteNotes {
+// Write takes a form (pinned, text) or JSON of the same fields; JSON that leaves one out leaves it as it is.
+func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
+	if !h.Writable {
 		return &problem.Problem{
 			Status: http.StatusForbidden, Title: "Notes are off", Detail: "This server does not store pins and notes.",
 			Advice: "Start it without --notes=false, or use `historyserver note`.",
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
-	defer cancel()
-	e, n, err := s.noted(ctx, r)
+	n, err := h.Notes.Read(r.Context(), e.Ref)
 	if err != nil {
 		return err
 	}
@@ -120,7 +99,7 @@ func (s *Server) writeNote(w http.ResponseWriter, r *request) error {
 	n.At = time.Now().UTC()
 	id, _ := access.IdentityOf(r.Context())
 	n.By = id.User
-	switch err := s.opts.Notes.Write(ctx, e.Ref, n); {
+	switch err := h.Notes.Write(r.Context(), e.Ref, n); {
 	case errors.Is(err, notes.ErrTooLong):
 		return problem.BadRequest(err)
 	case errors.Is(err, notes.ErrBusy):
@@ -129,7 +108,7 @@ func (s *Server) writeNote(w http.ResponseWriter, r *request) error {
 			Advice: "Open the session to see whether it is still there.",
 		}
 	case err != nil:
-		s.opts.Log.WithError(err).WithField("session", e.Ref.String()).
+		h.Log.WithError(err).WithField("session", e.Ref.String()).
 			Warn("cannot store a note: the server needs the right to create and overwrite below notes/, or --notes=false")
 		return &problem.Problem{
 			Status: http.StatusBadGateway, Title: "The note is not stored", Detail: "The store did not take the note; the server's log has its words.",
@@ -140,17 +119,17 @@ func (s *Server) writeNote(w http.ResponseWriter, r *request) error {
 		browser.Redirect(w, http.StatusSeeOther, "./note")
 		return nil
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": s.noteOf(e, n)})
+	writer.Data(w, h.answer(e, n))
 	return nil
 }
 
 // readNote changes a note as a request says, and says whether that is a form.
-func readNote(r *request, n *notes.Note) (form bool, err error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxNoteBody+1))
+func readNote(r *http.Request, n *notes.Note) (form bool, err error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
 		return false, fmt.Errorf("read the note: %w", err)
 	}
-	if len(body) > maxNoteBody {
+	if len(body) > maxBody {
 		return false, notes.ErrTooLong
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -181,12 +160,12 @@ func readNote(r *request, n *notes.Note) (form bool, err error) {
 	return false, fmt.Errorf("a note of type %.100q: want application/json or a form", r.Header.Get("Content-Type"))
 }
 
-// kept says in a few words how long a session is kept, such as "expires in 12 days" or "pinned"; "" if forever or not known.
-func (s *Server) kept(e catalog.Entry) string {
-	if s.opts.Notes.Of(e.Ref).Pinned {
+// Kept says in a few words how long a session is kept, such as "expires in 12 days" or "pinned"; "" if forever or not known.
+func (h Handlers) Kept(e catalog.Entry) string {
+	if h.Notes.Of(e.Ref).Pinned {
 		return "pinned"
 	}
-	switch days, expires := s.opts.Retention.Of(e, time.Now()).Days(time.Now()); {
+	switch days, expires := h.Retention.Of(e, time.Now()).Days(time.Now()); {
 	case !expires:
 		return ""
 	case days == 0:
@@ -198,17 +177,17 @@ func (s *Server) kept(e catalog.Entry) string {
 	}
 }
 
-// barNote is what the bar shows of a session's pin, note and expiry, and what it says at the pointer; "" for nothing.
-func (s *Server) barNote(e catalog.Entry) (label, title string) {
-	if s.opts.Notes == nil || e.Ref.Name == catalog.Live {
+// Bar is what the bar shows of a session's pin, note and expiry, and what it says at the pointer; "" for nothing.
+func (h Handlers) Bar(e catalog.Entry) (label, title string) {
+	if h.Notes == nil || e.Ref.Name == catalog.Live {
 		return "", ""
 	}
-	n := s.opts.Notes.Of(e.Ref)
-	label = s.kept(e)
+	n := h.Notes.Of(e.Ref)
+	label = h.Kept(e)
 	switch {
 	case label == "" && n.Text != "":
 		label = "note"
-	case label == "" && s.opts.WriteNotes:
+	case label == "" && h.Writable:
 		label = "pin"
 	}
 	return label, cmp.Or(n.Text, "Pin the session, so that it is not removed, or write a note on it")

@@ -1,15 +1,14 @@
-package server
+package list
 
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // clusterJSON is one session in /clusters. The first five fields are KubeRay's.
@@ -43,13 +42,11 @@ type clusterJSON struct {
 // maxOutcomes is how many of the newest sessions have their outcomes read for /clusters. Of others it has those that are known.
 const maxOutcomes = 250
 
-const timeFormat = "2006-01-02T15:04:05Z"
-
-// clusters lists all sessions, newest first.
-func (s *Server) clusters(w http.ResponseWriter, r *request) error {
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
+// Clusters lists all sessions, newest first.
+func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, problem.ErrWaited)
 	defer cancel()
-	l := s.sessions.list(ctx)
+	l := h.opts.Sessions.List(ctx)
 	if l.Err != nil && l.At.IsZero() {
 		return l.Err
 	}
@@ -62,38 +59,26 @@ func (s *Server) clusters(w http.ResponseWriter, r *request) error {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
 	rows := make([]clusterJSON, len(entries))
-	s.readOutcomes(ctx, entries[:min(maxOutcomes, len(entries))])
+	h.readOutcomes(ctx, entries[:min(maxOutcomes, len(entries))])
 	for i, e := range entries {
 		rows[i] = clusterOf(e, now)
-		if head, known, _ := s.opts.Outcomes.Of(e); known {
+		if head, known, _ := h.opts.Outcomes.Of(e); known {
 			rows[i].Outcome, rows[i].Cause = head.Outcome, head.Cause
 		}
-		rows[i].LivePath = s.livePath(e)
+		rows[i].LivePath = h.opts.Sessions.LivePath(e)
 	}
 	if l.Err != nil {
 		w.Header().Set("Warning", `110 - "the list may be old: the storage could not be listed"`)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, rows)
+	writer.JSON(w, http.StatusOK, rows)
 	return nil
-}
-
-// clusterWithoutSession answers an address that ends before its session's name: people get to the list of the cluster's sessions.
-func (s *Server) clusterWithoutSession(w http.ResponseWriter, r *request) error {
-	if wantsPage(r.Request) {
-		browser.Redirect(w, http.StatusFound, base(r.Request)+"homepage?"+url.Values{"namespace": {r.params[paramNamespace]}, "cluster": {r.params[paramCluster]}}.Encode())
-		return nil
-	}
-	return &problem.Problem{
-		Status: http.StatusNotFound, Title: "No session is named", Detail: "This is the address of a cluster, not of one of its sessions.",
-		Advice: "Put /sessions/latest, or a session's name, after the cluster's name. /clusters lists all sessions.",
-	}
 }
 
 func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 	row := clusterJSON{
 		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
-		CreateTime: e.Start.UTC().Format(timeFormat), CreateTimeStamp: e.Start.Unix(),
+		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
 		Session: e.Ref.Name, State: "ended", OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
 		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes, Path: web.SessionPath(e.Ref),
 	}
@@ -101,19 +86,7 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 		row.SessionName, row.State = catalog.Live, "running"
 	}
 	if !e.End.IsZero() {
-		row.EndTime = e.End.UTC().Format(timeFormat)
+		row.EndTime = e.End.UTC().Format(time.RFC3339)
 	}
 	return row
-}
-
-// livePath is the path prefix of the running cluster's own dashboard; "" if the entry's cluster does not run or cannot be reached.
-func (s *Server) livePath(e catalog.Entry) string {
-	if !e.Running {
-		return ""
-	}
-	if _, ok := s.opts.Live.Reachable(e.Ref.Namespace, "", e.Ref.Cluster); !ok {
-		return ""
-	}
-	e.Ref.Name = catalog.Live
-	return web.SessionPath(e.Ref)
 }

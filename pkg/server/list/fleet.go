@@ -1,4 +1,4 @@
-package server
+package list
 
 import (
 	"bytes"
@@ -8,32 +8,25 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/emicklei/go-restful/v3"
 
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 const (
-	// fleetWait is how long a report may take; one of a million sessions takes some 10 s of 2 processors.
-	fleetWait = 50 * time.Second
-	// maxFleets is how many reports are made at a time.
-	maxFleets = 2
+	// reportWait is how long a report may take; one of a million sessions takes some 10 s of 2 processors.
+	reportWait = 50 * time.Second
+	// maxReports is how many reports are made at a time.
+	maxReports = 2
 )
 
-// addFleet adds what tells of all sessions together.
-func (s *Server) addFleet(ws *restful.WebService) {
-	s.get(ws, "/fleet", s.fleetPage)
-	s.get(ws, "/api/history/fleet", s.fleetData)
-}
-
-// fleetData answers as JSON or, with format=csv, with one table.
-func (s *Server) fleetData(w http.ResponseWriter, r *request) error {
+// FleetData answers as JSON or, with format=csv, with one table.
+func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	table := form.Get("table")
 	switch format := form.Get("format"); format {
@@ -45,68 +38,65 @@ func (s *Server) fleetData(w http.ResponseWriter, r *request) error {
 	default:
 		return problem.BadRequest(fmt.Errorf("format=%.40q: want json or csv", format))
 	}
-	report, l, err := s.fleetOf(r, form)
+	report, l, err := h.report(r, form)
 	if err != nil {
 		return err
 	}
 	if l.Err != nil {
 		w.Header().Set("Warning", `110 - "the figures may be old: the storage could not be listed"`)
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	if form.Get("format") != "csv" {
-		writeJSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": report})
+		writer.Data(w, report)
 		return nil
 	}
 	var body bytes.Buffer
 	if err := report.WriteCSV(&body, table); err != nil {
 		return problem.BadRequest(err)
 	}
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="fleet-%s-%s-%s.csv"`, table, report.From, report.To))
 	_, _ = w.Write(body.Bytes())
 	return nil
 }
 
-func (s *Server) fleetPage(w http.ResponseWriter, r *request) error {
-	if strings.HasSuffix(r.URL.Path, "/") { // the page's links are relative
-		browser.Redirect(w, http.StatusFound, "../fleet")
-		return nil
-	}
+// FleetPage shows the same.
+func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
-	report, l, err := s.fleetOf(r, form)
+	report, l, err := h.report(r, form)
 	if err != nil {
 		return err
 	}
-	page := web.Fleet{Base: base(r.Request), Form: form, Report: report}
+	page := web.Fleet{Base: browser.Root(r), Form: form, Report: report}
 	if l.Err != nil {
-		page.Trouble = problem.Of(l.Err, s.opts.Storage).Detail
+		page.Trouble = problem.Of(l.Err, h.opts.Storage).Detail
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, page)
 	return nil
 }
 
-// fleetOf adds up the sessions that the caller may see.
-func (s *Server) fleetOf(r *request, form url.Values) (*fleet.Report, listing, error) {
+// report adds up the sessions that the caller may see.
+func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visible.Listing, error) {
 	q, err := fleet.ParseQuery(form, time.Now())
 	if err != nil {
-		return nil, listing{}, problem.BadRequest(err)
+		return nil, visible.Listing{}, problem.BadRequest(err)
 	}
 	soon, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
-	l := s.sessions.list(soon)
+	l := h.opts.Sessions.List(soon)
 	if l.Err != nil && l.At.IsZero() {
 		return nil, l, l.Err
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), fleetWait, errSlowFleet)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), reportWait, errSlowFleet)
 	defer cancel()
 	select {
-	case s.fleets <- struct{}{}:
-		defer func() { <-s.fleets }()
+	case h.reports <- struct{}{}:
+		defer func() { <-h.reports }()
 	case <-ctx.Done():
 		return nil, l, context.Cause(ctx)
 	}
-	report, err := s.opts.Fleet.Compute(ctx, q, l.Listing)
+	report, err := h.opts.Fleet.Compute(ctx, q, l.Listing)
 	if ctx.Err() != nil && err != nil {
 		err = context.Cause(ctx)
 	}

@@ -1,0 +1,44 @@
+// Package list serves what is about all sessions that the caller may see: the homepage, /clusters, and what they came to together.
+package list
+
+import (
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/fleet"
+	"github.com/rayhistory/historyserver/pkg/notes"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
+	"github.com/rayhistory/historyserver/pkg/server/frontend"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
+)
+
+// Options of Handlers.
+type Options struct {
+	Sessions  visible.Sessions
+	Loaded    *sessioncache.Cache[*session.Session]
+	Outcomes  *outcomes.Outcomes // nil: not shown
+	Fleet     *fleet.Fleet
+	Frontends *frontend.Builds
+	Notes     *notes.Book // nil: there are none
+	// Kept says in a few words how long a session is kept.
+	Kept func(catalog.Entry) string
+	// Comparable says that sessions can be compared.
+	Comparable bool
+	// Storage says in a few words where sessions are stored.
+	Storage string
+	// LoadWait is how long /clusters waits for the first listing of the store.
+	LoadWait time.Duration
+}
+
+// Handlers answer requests about all sessions. An error is returned only if nothing was written.
+type Handlers struct {
+	opts    Options
+	reports chan struct{} // holds a token for each report of the fleet that is made
+}
+
+// New makes handlers, which share how many reports are made at once.
+func New(opts Options) *Handlers {
+	return &Handlers{opts: opts, reports: make(chan struct{}, maxReports)}
+}

@@ -1,0 +1,109 @@
+// Package visible has the sessions that the caller of a request may see. Handlers have no other access to sessions.
+package visible
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/access"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/kube"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/web"
+)
+
+// Sessions are the stored and the running ones.
+type Sessions struct {
+	Catalog *catalog.Catalog
+	Live    *kube.Clusters // nil: none are shown
+	Access  *access.Access
+}
+
+// Listing is the list of sessions for one caller.
+type Listing struct {
+	catalog.Listing
+	// LiveErr is why running clusters may be missing.
+	LiveErr error
+}
+
+// liveWait is how long a list waits for an API server that has not answered yet: stored sessions do not depend on it.
+const liveWait = 2 * time.Second
+
+// List returns the sessions that the caller may see: the stored ones, and one named catalog.Live for each running cluster that has no
+// stored running session.
+func (v Sessions) List(ctx context.Context) Listing {
+	l := Listing{Listing: v.Catalog.List(ctx)}
+	soon, cancel := context.WithTimeout(ctx, liveWait)
+	defer cancel()
+	running := v.Live.List(soon)
+	l.LiveErr = running.Err
+	live := make([]catalog.Entry, len(running.Clusters))
+	for i, c := range running.Clusters {
+		live[i] = LiveEntry(c)
+	}
+	l.Listing = v.Catalog.WithRunning(l.Listing, live)
+	if !v.Access.Enabled() {
+		return l
+	}
+	allowed, err := v.Access.Filter(ctx, l.Namespaces())
+	if err != nil {
+		return Listing{Listing: catalog.Listing{Err: err}}
+	}
+	l.Listing = l.Within(allowed)
+	return l
+}
+
+// Find looks up a stored session, if the caller may see it.
+func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry, error) {
+	if err := v.Access.Allowed(ctx, sel.Namespace); err != nil {
+		return catalog.Entry{}, err
+	}
+	e, err := v.Catalog.Find(ctx, sel)
+	if sel.Session == catalog.Live && errors.Is(err, catalog.ErrNoSession) {
+		if why := v.Live.NotReached(sel.Namespace, sel.Name); why != nil {
+			// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
+			return e, &problem.Problem{
+				Status: http.StatusGone, Title: "Nothing is stored of this running cluster",
+				Detail: "The cluster " + sel.Name + " runs, but nothing of its session is stored yet. " + problem.Sentence(why),
+				Advice: "Check that its pods have a collector. What a collector stores is shown within a minute.",
+			}
+		}
+	}
+	return e, err
+}
+
+// Running finds the selected running cluster, if the caller may see it and requests for it are passed on. Only catalog.Live stands for one:
+// a session's own name always means the stored session.
+func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (kube.Cluster, bool, error) {
+	if sel.Session != catalog.Live {
+		return kube.Cluster{}, false, nil
+	}
+	if err := v.Access.Allowed(ctx, sel.Namespace); err != nil {
+		return kube.Cluster{}, false, err
+	}
+	c, ok := v.Live.Reachable(sel.Namespace, catalog.Kind(sel.Kind), sel.Name)
+	return c, ok, nil
+}
+
+// LivePath is the path prefix of the running cluster's own dashboard; "" if the entry's cluster does not run or cannot be reached.
+func (v Sessions) LivePath(e catalog.Entry) string {
+	if !e.Running {
+		return ""
+	}
+	if _, ok := v.Live.Reachable(e.Ref.Namespace, "", e.Ref.Cluster); !ok {
+		return ""
+	}
+	e.Ref.Name = catalog.Live
+	return web.SessionPath(e.Ref)
+}
+
+// LiveEntry is a running cluster of which nothing is stored, as an entry of the list.
+func LiveEntry(c kube.Cluster) catalog.Entry {
+	return catalog.Entry{
+		Ref:       layout.Session{Namespace: c.Namespace, Cluster: c.Name, Name: catalog.Live},
+		OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, RayVersion: c.RayVersion, Start: c.Created, Running: true, Described: true,
+	}
+}
