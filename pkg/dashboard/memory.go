@@ -36,7 +36,7 @@ var weights = []struct {
 	{"/api/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs")},
 	{"/api/v0/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs", "/api/v0/jobs")},
 	{"/api/v0/workers", rows(func(s *session.Session) int { return len(s.Workers) }, "/api/v0/workers")},
-	{"/api/v0/placement_groups", rows(func(s *session.Session) int { return len(s.PlacementGroups) }, "/api/v0/placement_groups")},
+	{"/api/v0/placement_groups", rows(groupsAndBundles, "/api/v0/placement_groups")},
 	{"/api/v0/platform_events", rows(func(s *session.Session) int { return len(s.PlatformEvents) }, "/api/v0/platform_events")},
 	{"/api/v0/objects", rows(func(*session.Session) int { return 0 }, "/api/v0/objects")},
 	{"/api/v0/runtime_envs", rows(func(s *session.Session) int { return len(s.Nodes) }, "/api/v0/runtime_envs")},
@@ -52,6 +52,14 @@ func rows(count func(*session.Session) int, saved ...string) weight {
 		}
 		return bytes
 	}
+}
+
+func groupsAndBundles(s *session.Session) int {
+	n := len(s.PlacementGroups)
+	for i := range s.PlacementGroups {
+		n += len(s.PlacementGroups[i].Bundles)
+	}
+	return n
 }
 
 // weighed reserves memory for an answer before the handler builds it.

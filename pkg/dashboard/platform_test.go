@@ -42,8 +42,11 @@ func TestPlatformEvents(t *testing.T) {
 	}
 }
 
-// told loads the session of rayevents, with a saved answer about its platform if there is one.
-func told(t *testing.T, answer string) *asker {
+// told loads the session of rayevents, with saved answers by their URLs.
+func told(t *testing.T, saved map[string]string) *asker { return toldBy(t, rayevents.Lines(), saved) }
+
+// toldBy is told with some of the events.
+func toldBy(t *testing.T, events []string, saved map[string]string) *asker {
 	t.Helper()
 	dir := t.TempDir()
 	put := func(key, body string) {
@@ -55,9 +58,9 @@ func told(t *testing.T, answer string) *asker {
 			t.Fatal(err)
 		}
 	}
-	put(rayevents.Key(), strings.Join(rayevents.Lines(), "\n")+"\n")
-	if answer != "" {
-		put(layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, "/api/v0/platform_events?detail=1&limit=10000"), answer)
+	put(rayevents.Key(), strings.Join(events, "\n")+"\n")
+	for url, answer := range saved {
+		put(layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, url), answer)
 	}
 	return newAsker(t, load(t, dir, rayevents.Session), Options{})
 }
@@ -75,7 +78,7 @@ func platformList(a *asker) (list []string) {
 
 // TestPlatformEventsFromEvents: without a saved answer, events tell what a live dashboard would have answered, also before they were over.
 func TestPlatformEventsFromEvents(t *testing.T) {
-	a := told(t, "")
+	a := told(t, nil)
 	want := []string{
 		"2026-11-22T10:20:00Z Evicted", "2026-11-22T10:04:00Z BackOff 9", "2026-11-22T10:03:00Z FailedScheduling 5", "2026-11-22T10:02:00Z Failed",
 		"2026-11-22T10:00:00.500001Z Started", "2026-11-22T10:00:00.250Z FailedScheduling", "2026-11-22T09:59:50Z CreatedHeadPod", "CreatedRayCluster",
@@ -105,12 +108,12 @@ func TestPlatformEventsOverSnapshot(t *testing.T) {
 	row := func(id, at, count string) string {
 		return `{"eventId": "` + id + `", "timestamp": "` + at + `", "platformEvent": {"reason": "saved", "customFields": {"count": "` + count + `"}}}`
 	}
-	a := told(t, `{"result": true, "msg": "", "data": {"events": [`+strings.Join([]string{
+	a := told(t, map[string]string{"/api/v0/platform_events?detail=1&limit=10000": `{"result": true, "msg": "", "data": {"events": [` + strings.Join([]string{
 		row("dWlkLXNob3J0LWE=", "2026-11-22T10:01:00Z", "2"),      // older than the events tell
 		row("dWlkLWJhY2stb2ZmLWM=", "2026-11-22T10:09:00Z", "12"), // newer
 		row("b25seQ==", "2026-11-22T10:10:00Z", "1"),              // of which no event tells
 		`null, 3, {"eventId": 7, "timestamp": "x"}`,
-	}, ", ")+`]}}`)
+	}, ", ") + `]}}`})
 	got := platformList(a)
 	for _, want := range []string{"2026-11-22T10:10:00Z saved 1", "2026-11-22T10:09:00Z saved 12", "2026-11-22T10:03:00Z FailedScheduling 5"} {
 		if !slices.Contains(got, want) {

@@ -79,7 +79,7 @@ func (b *builder) readGroups(ctx context.Context) error {
 	}
 	for i := range b.s.PlacementGroups {
 		if g := known[b.s.PlacementGroups[i].ID.String()]; g != nil {
-			g.strategy = b.s.PlacementGroups[i].Strategy
+			g.strategy, g.evident[0].Source = b.s.PlacementGroups[i].Strategy, "event"
 		}
 	}
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
@@ -104,7 +104,7 @@ func groupOf(row *pyjson.Object) *group {
 	var texts []string
 	for _, v := range row.List("bundles") {
 		if bundle, ok := v.(*pyjson.Object); ok && len(g.bundles) < maxBundles {
-			resources := bundle.Object("unit_resources")
+			resources := bundle.Get("unit_resources")
 			g.bundles = append(g.bundles, amounts(resources))
 			texts = append(texts, string(pyjson.Append(nil, resources)))
 		}
@@ -114,10 +114,14 @@ func groupOf(row *pyjson.Object) *group {
 	return g
 }
 
-// amounts reads resources.
-func amounts(o *pyjson.Object) map[string]float64 {
+// amounts reads resources, from events (numbers by name) or a saved answer.
+func amounts(resources any) map[string]float64 {
+	if of, ok := resources.(map[string]float64); ok {
+		return of
+	}
 	of := map[string]float64{}
-	for name, v := range o.All() {
+	saved, _ := resources.(*pyjson.Object)
+	for name, v := range saved.All() {
 		if amount, err := strconv.ParseFloat(string(pyjson.Append(nil, v)), 64); err == nil {
 			of[name] = amount
 		}

@@ -67,3 +67,19 @@ func TestPodWithoutNode(t *testing.T) {
 		t.Errorf("%+v", r.Findings)
 	}
 }
+
+// TestGroupFromEvents: a placement group that waits is found by its events alone.
+func TestGroupFromEvents(t *testing.T) {
+	r := report(t, load(t, rareEvents(t, rayevents.Of("NODE", "PLACEMENT")), rayevents.Session, nil))
+	for _, f := range r.Findings {
+		if f.Kind != findings.Unschedulable {
+			continue
+		}
+		want := "Placement group too-large was never placed: it asks for 2 bundles of 1.5 CPU, 1 GPU, STRICT_SPREAD, the cluster has 1 node"
+		if f.Title != want || f.Evidence[0].Source != "event" || !strings.Contains(f.Evidence[0].Text, "INFEASIBLE") {
+			t.Errorf("got  %s, %+v\nwant %s", f.Title, f.Evidence, want)
+		}
+		return
+	}
+	t.Errorf("%+v", r.Findings)
+}

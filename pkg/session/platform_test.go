@@ -116,6 +116,28 @@ func TestDamagedPlatformEvents(t *testing.T) {
 	}
 }
 
+// TestDamagedGroupEvents: wrong types and absurd numbers in events of placement groups read as absent, bundles and transitions stay.
+func TestDamagedGroupEvents(t *testing.T) {
+	const id = `"placementGroupId": "010101010101010101010101010101000000"`
+	s := loadLines(t, []string{
+		`{"timestamp": "2026-11-22T10:00:00Z", "placementGroupDefinitionEvent": {` + id + `, "name": 5, "strategy": 99, "isDetached": "x", ` +
+			`"creationRequestReceivedNs": "-7", "bundles": [{"bundleIndex": "x", "unitResources": [1]}, null, 3], "novel": {}}}`,
+		`{"placementGroupLifecycleEvent": {` + id + `, "stateTransitions": [{"state": "NOVEL", "timestamp": 12, "schedulingAttempt": -1, ` +
+			`"highestRetryDelayMs": "x", "bundlePlacements": [{"bundleIndex": 1e99, "nodeId": "short"}, 4]}, {"state": 7, "timestamp": "2026-11-22T10:00:00Z"}]}}`,
+		`{"placementGroupLifecycleEvent": {"stateTransitions": []}}`,
+	})
+	if len(s.PlacementGroups) != 1 {
+		t.Fatalf("%+v", s.PlacementGroups)
+	}
+	g := s.PlacementGroups[0]
+	if g.Name != "" || g.Strategy != "99" || g.Detached || g.Created != 0 || len(g.Bundles) != 3 || len(g.Transitions) != 2 {
+		t.Errorf("%+v", g)
+	}
+	if first, last := g.Transitions[0], g.Transitions[1]; first.State != "NOVEL" || first.Time != 0 || first.RetryDelayMs != 0 || last.State != "7" {
+		t.Errorf("%+v", g.Transitions)
+	}
+}
+
 // TestPlatformEventsTakeMemory: they are charged to what a session may hold.
 func TestPlatformEventsTakeMemory(t *testing.T) {
 	b := entities.NewBuilder()

@@ -111,7 +111,7 @@ def placement_groups():
             states += [
                 transition(lifecycle.StateTransition, "10:05:01", state="PREPARED", scheduling_state="SCHEDULING_STARTED", scheduling_attempt=1, bundle_placements=placed),
                 transition(lifecycle.StateTransition, "10:05:02", state="CREATED", scheduling_state="FINISHED", scheduling_attempt=1, bundle_placements=placed),
-                transition(lifecycle.StateTransition, "10:15:00", state="REMOVED", scheduling_state="FINISHED", scheduling_attempt=1),
+                transition(lifecycle.StateTransition, "10:15:00", state="REMOVED", scheduling_state="SCHEDULING_REMOVED", scheduling_attempt=1),
             ]
         else:
             states.append(transition(

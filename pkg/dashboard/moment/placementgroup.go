@@ -1,20 +1,37 @@
 package moment
 
 import (
+	"cmp"
+
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// PlacementGroup gives a placement group's last transition at a moment (0: the end); bundles stay placed until placed anew.
-func PlacementGroup(g *entities.PlacementGroup, at int64) (last entities.PlacementGroupTransition, existed bool) {
-	last.State = Pending
+// Group is the state of a placement group at one moment, from events: its last transition, and when it was asked for, when it was tried to be
+// placed last, and when it was first placed (Unix ns, 0: not yet, or not known).
+type Group struct {
+	entities.PlacementGroupTransition
+	Created, Started, Placed int64
+}
+
+// PlacementGroup gives a placement group's state at a moment (0: the end), and whether it was there at all; bundles stay placed until placed
+// anew.
+func PlacementGroup(g *entities.PlacementGroup, at int64) (s Group, existed bool) {
+	s.State, s.Created = Pending, g.Created
 	for i, t := range g.Transitions {
 		if at != 0 && t.Time > at {
-			return last, i > 0
+			return s, i > 0
+		}
+		s.Created = cmp.Or(s.Created, t.Time)
+		if t.SchedulingState == "SCHEDULING_STARTED" {
+			s.Started = t.Time
+		}
+		if t.State == "CREATED" && s.Placed == 0 {
+			s.Placed = t.Time
 		}
 		if len(t.Placements) == 0 {
-			t.Placements = last.Placements
+			t.Placements = s.Placements
 		}
-		last = t
+		s.PlacementGroupTransition = t
 	}
-	return last, true
+	return s, at == 0 || s.Created <= at
 }

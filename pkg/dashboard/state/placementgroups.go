@@ -1,7 +1,8 @@
 package state
 
 import (
-	"strconv"
+	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
@@ -45,12 +46,7 @@ func PlacementGroupRows(r *request.Request) (RowSet, error) {
 		if !existed {
 			continue
 		}
-		if was := row.String("state"); was != state.State && !(was == removed && request.Believes(r, taken)) {
-			row = row.Clone()
-			row.Set("state", state.State)
-			row.Set("bundles", bundleRows(g, state))
-		}
-		set.Rows = append(set.Rows, row)
+		set.Rows = append(set.Rows, overlayGroup(row, newPlacementGroup(g, state), request.Believes(r, taken)))
 	}
 	snapshot := request.RowsByKey(list.List("result"), "placement_group_id")
 	for i := range r.Session.PlacementGroups {
@@ -70,23 +66,56 @@ func placementGroupOf(s *session.Session, id string) *entities.PlacementGroup {
 	return s.PlacementGroup(parsed)
 }
 
-func newPlacementGroup(g *entities.PlacementGroup, state entities.PlacementGroupTransition) *pyjson.Object {
-	var created int64
-	if len(g.Transitions) > 0 {
-		created = g.Transitions[0].Time
+// overlayGroup gives a group's snapshot the state that events tell where it is another one, and the columns that the snapshot lacks. Bundles
+// and the time of the request are the snapshot's where no event defined the group.
+func overlayGroup(snapshot, told *pyjson.Object, believed bool) *pyjson.Object {
+	was, now := snapshot.String("state"), told.String("state")
+	differs := was != now && !(was == removed && believed)
+	merged := snapshot.Clone()
+	set := func(column string, newer bool) {
+		if newer || merged.Get(column) == nil {
+			merged.Set(column, told.Get(column))
+		}
 	}
+	set("state", differs)
+	set("bundles", differs && len(told.List("bundles")) > 0)
+	set("is_detached", false)
+	set("stats", differs)
+	const requested = "creation_request_received_ns"
+	if at := snapshot.Object("stats").Get(requested); at != nil && differs {
+		merged.Object("stats").Set(requested, at)
+	}
+	return merged
+}
+
+func newPlacementGroup(g *entities.PlacementGroup, state moment.Group) *pyjson.Object {
 	return pyjson.Obj(
 		"placement_group_id", g.ID.String(), "name", g.Name, "creator_job_id", g.CreatorJob.String(), "state", state.State,
-		"bundles", bundleRows(g, state), "is_detached", g.Detached,
-		"stats", pyjson.Obj("creation_request_received_ns", strconv.FormatInt(created, 10), "scheduling_started_time_ns", "0",
-			"scheduling_latency_us", "0", "end_to_end_creation_latency_us", "0", "scheduling_attempt", 0,
-			"highest_retry_delay_ms", 0.0, "scheduling_state", state.SchedulingState),
+		"bundles", bundleRows(g, state), "is_detached", g.Detached, "stats", groupStats(state),
 		"topology_strategy", pyjson.Obj(), "topology_assignments", pyjson.Obj(),
 	)
 }
 
-func bundleRows(g *entities.PlacementGroup, state entities.PlacementGroupTransition) []*pyjson.Object {
-	rows := make([]*pyjson.Object, len(g.Bundles))
+// groupStats are the figures about how a group was placed (ray.rpc.PlacementGroupStats), as far as events tell them.
+func groupStats(state moment.Group) *pyjson.Object {
+	var scheduling, creation int64 // μs
+	if state.Placed != 0 {
+		creation = max(0, state.Placed-state.Created) / int64(time.Microsecond)
+		if state.Started != 0 {
+			scheduling = max(0, state.Placed-state.Started) / int64(time.Microsecond)
+		}
+	}
+	return pyjson.Obj(
+		"creation_request_received_ns", reply.NumberString(state.Created), "scheduling_started_time_ns", reply.NumberString(state.Started),
+		"scheduling_latency_us", reply.NumberString(scheduling), "end_to_end_creation_latency_us", reply.NumberString(creation),
+		"scheduling_attempt", state.Attempt, "highest_retry_delay_ms", state.RetryDelayMs,
+		// The name of REMOVED is a state's in the event's protobuf.
+		"scheduling_state", strings.Replace(state.SchedulingState, "SCHEDULING_REMOVED", removed, 1),
+	)
+}
+
+func bundleRows(g *entities.PlacementGroup, state moment.Group) []any {
+	rows := make([]any, len(g.Bundles))
 	for i, b := range g.Bundles {
 		node := ""
 		if id, placed := state.Placements[b.Index]; placed {

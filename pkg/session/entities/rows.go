@@ -82,7 +82,8 @@ type JobTransition struct {
 	Time  int64
 }
 
-// Submission is one submitted job, from submission-job events. No Ray up to 2.60 sends them.
+// Submission is one submitted job, from submission-job events (events_submission_job_definition_event.proto and
+// events_submission_job_lifecycle_event.proto). No Ray up to 2.60 sends them.
 type Submission struct {
 	ID          string
 	Entrypoint  string
@@ -129,7 +130,8 @@ type WorkerTransition struct {
 	ExitDetail string
 }
 
-// PlacementGroup is one placement group, from placement-group events. No Ray up to 2.60 sends them.
+// PlacementGroup is one placement group, from placement-group events (events_placement_group_definition_event.proto and
+// events_placement_group_lifecycle_event.proto). No Ray up to 2.60 sends them.
 type PlacementGroup struct {
 	ID           rayid.PlacementGroup
 	Name         string
@@ -138,6 +140,7 @@ type PlacementGroup struct {
 	Detached     bool
 	CreatorJob   rayid.Job
 	CreatorActor rayid.Actor
+	Created      int64 // when the GCS was asked for it
 	Bundles      []Bundle
 	Transitions  []PlacementGroupTransition
 }
@@ -154,6 +157,8 @@ type PlacementGroupTransition struct {
 	State           string
 	SchedulingState string
 	Time            int64
+	Attempt         uint32               // of placing it, from 1; 0 before the first
+	RetryDelayMs    float64              // the longest between two attempts
 	Placements      map[int32]rayid.Node // bundle index → node
 }
 

@@ -165,6 +165,8 @@ func (d *Decoder) groupDefinition(c *cursor) subject {
 			g.CreatorJob = readID[rayid.Job](c)
 		case "creatorActorId", "creator_actor_id":
 			g.CreatorActor = readID[rayid.Actor](c)
+		case "creationRequestReceivedNs", "creation_request_received_ns":
+			g.Created = max(0, c.integer())
 		case "bundles":
 			transitions(c, func() { g.Bundles = append(g.Bundles, bundle(c)) })
 		default:
@@ -214,6 +216,10 @@ func (d *Decoder) groupTransition(c *cursor) (t entities.PlacementGroupTransitio
 			t.SchedulingState = d.name(c)
 		case "timestamp":
 			t.Time = d.timeOf(c)
+		case "schedulingAttempt", "scheduling_attempt":
+			t.Attempt = uint32(c.integer())
+		case "highestRetryDelayMs", "highest_retry_delay_ms":
+			t.RetryDelayMs = c.float()
 		case "bundlePlacements", "bundle_placements":
 			transitions(c, func() {
 				var index int32
