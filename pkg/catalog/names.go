@@ -11,8 +11,9 @@ import (
 // Names of what was removed are kept until the server's next start.
 type names struct {
 	texts    []string
-	lower    []byte   // all texts in lower case, each with a newline behind it
-	ends     []uint32 // of each text in lower, behind its newline
+	room     *strings.Builder // holds the newest texts
+	lower    []byte           // all texts in lower case, each with a newline behind it
+	ends     []uint32         // of each text in lower, behind its newline
 	numbers  map[string]uint32
 	clusters []cluster
 	known    map[cluster]uint32
@@ -34,13 +35,27 @@ func (n *names) text(s string) uint32 {
 	if n.numbers == nil {
 		n.numbers = make(map[string]uint32)
 	}
-	s = strings.Clone(s)
+	s = n.keep(s)
 	number := uint32(len(n.texts))
 	n.texts, n.numbers[s] = append(n.texts, s), number
 	n.lower = append(append(n.lower, strings.ToLower(s)...), '\n')
 	n.ends = append(n.ends, uint32(len(n.lower)))
 	return number
 }
+
+// keep copies a text to where many are next to each other: as things of their own they would cost each garbage collection as much as all else.
+func (n *names) keep(s string) string {
+	if n.room == nil || n.room.Cap()-n.room.Len() < len(s) {
+		n.room = new(strings.Builder)
+		n.room.Grow(max(len(s), roomSize))
+	}
+	from := n.room.Len()
+	n.room.WriteString(s)
+	return n.room.String()[from:]
+}
+
+// roomSize is the memory for texts that is taken at a time, in bytes.
+const roomSize = 64 << 10
 
 // cluster gives the number of a session's cluster.
 func (n *names) cluster(ref layout.Session) uint32 {

@@ -158,13 +158,30 @@ func merge(n *names, blocks []*block, all []change) []*block {
 		}
 		mine := all[:end]
 		all = all[end:]
-		if len(mine) == 0 {
-			out = append(out, b)
-			continue
+		parts := []*block{b}
+		if len(mine) > 0 {
+			parts = b.with(n, mine)
 		}
-		out = append(out, b.with(n, mine)...)
+		for _, b := range parts {
+			if last := len(out) - 1; last >= 0 && len(out[last].rows)+len(b.rows) <= blockRows {
+				out[last] = join(out[last], b)
+			} else {
+				out = append(out, b)
+			}
+		}
 	}
 	return out
+}
+
+// join makes one block of two.
+func join(a, b *block) *block {
+	both := &block{rows: make([]row, 0, len(a.rows)+len(b.rows)), text: make([]byte, 0, len(a.text)+len(b.text))}
+	for _, from := range []*block{a, b} {
+		for i := range from.rows {
+			both.copy(from, i)
+		}
+	}
+	return both
 }
 
 // with makes blocks of a block and changes in the order of the list.
@@ -186,15 +203,20 @@ func (b *block) with(n *names, changes []change) []*block {
 	for ; i < len(b.rows); i++ {
 		all.copy(b, i)
 	}
-	return all.parts()
+	size := blockRows
+	if within := len(b.rows) > 0 && compareRow(n, b, len(b.rows)-1, changes[0].key) >= 0; within {
+		count := (len(all.rows) + blockRows - 1) / blockRows
+		size = (len(all.rows) + count - 1) / max(1, count)
+	}
+	return all.parts(size)
 }
 
-// parts cuts a block into ones of at most blockRows, of about the same size.
-func (b *block) parts() []*block {
-	count := (len(b.rows) + blockRows - 1) / blockRows
-	out := make([]*block, 0, count)
-	for n := range count {
-		from, to := n*len(b.rows)/count, (n+1)*len(b.rows)/count
+// parts cuts a block into ones of so many rows and the rest. Rows that come one behind the other, as from packs, fill blocks; a full block that gets rows
+// within it is cut into ones of the same size, because it may get more.
+func (b *block) parts(size int) []*block {
+	var out []*block
+	for from := 0; from < len(b.rows); from += size {
+		to := min(from+size, len(b.rows))
 		part := &block{rows: make([]row, 0, to-from), text: make([]byte, 0, int(b.rows[to-1].textEnd)-b.textFrom(from))}
 		for i := from; i < to; i++ {
 			part.copy(b, i)
