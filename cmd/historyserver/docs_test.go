@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
 
@@ -52,7 +53,7 @@ func flagsTable() string {
 	storage := pflag.NewFlagSet("storage", pflag.ContinueOnError)
 	new(backend.Config).AddFlags(storage)
 	var rows []*row
-	operators := operatorCommands(command().Flags())
+	operators := commands.All(command().Flags())
 	for _, c := range operators {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if storage.Lookup(f.Name) != nil {

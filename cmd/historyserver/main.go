@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
@@ -48,7 +49,7 @@ func command() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
 	cmd.AddCommand(webhookCommand(), mcpCommand())
-	cmd.AddCommand(operatorCommands(cmd.Flags())...)
+	cmd.AddCommand(commands.All(cmd.Flags())...)
 	settings.Help(append(cmd.Commands(), cmd)...)
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/settings"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
@@ -31,7 +32,7 @@ type serveOptions struct {
 	cacheRefresh    time.Duration
 	loadTimeout     time.Duration
 	indexMode       string
-	index           indexOptions
+	index           indexing.Places
 	compact         bool
 	retention       time.Duration
 	retentionRules  string
@@ -58,7 +59,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Limits", o.addLimitFlags)
 	settings.Group(fs, "Indexes", func(fs *pflag.FlagSet) {
 		fs.StringVar(&o.indexMode, "index", "auto", "auto: use indexes, and write one in the background after a session was loaded; off: do neither")
-		o.index.addFlags(fs)
+		o.index.AddFlags(fs)
 	})
 	settings.Group(fs, "Retention and compaction", o.addUpkeepFlags)
 	settings.Group(fs, "Webhooks", func(fs *pflag.FlagSet) {

@@ -7,14 +7,13 @@ import (
 	"iter"
 	"net"
 	"net/http"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/garbage"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
@@ -37,16 +36,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/sessionload"
 )
 
-// baseMemory is the memory of the process without sessions and answers, in bytes.
-const baseMemory = 128 << 20
-
-// limitMemory sets the soft memory limit of the garbage collector, unless GOMEMLIMIT does.
-func limitMemory(configured int64) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(configured + baseMemory)
-	}
-}
-
 // listenAndServe runs serve on the configured address.
 func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
 	listener, err := net.Listen("tcp", o.listen)
@@ -54,7 +43,7 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
-	limitMemory(int64(o.cacheMemory) + int64(o.answerMemory) + 2*int64(o.metricsMemory) + logs.SearchMemory) // queries of large sessions take as much as what is kept
+	garbage.Limit(int64(o.cacheMemory) + int64(o.answerMemory) + 2*int64(o.metricsMemory) + logs.SearchMemory) // queries of large sessions take as much as what is kept
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())
 }
 
@@ -122,7 +111,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if err != nil {
 		return err
 	}
-	defer spareGarbage(sessions.Memory)()
+	defer garbage.Spare(sessions.Memory)()
 	sessions.Start()
 	defer sessions.Close()
 	live.Start()
@@ -181,7 +170,8 @@ func (o *serveOptions) loading(store blob.Store, memory *budget.Budget, stored *
 		Store: store, Root: o.storage.Root, Memory: memory, Log: log, Registerer: registry,
 	}
 	if o.indexMode != "off" {
-		options.Opener, options.Writer = o.index.places(store, o.storage.Root, stored, log).Open()
+		o.index.Store, o.index.Root, o.index.Metrics, o.index.Log = store, o.storage.Root, stored, log
+		options.Opener, options.Writer = o.index.Open()
 	}
 	return options
 }

@@ -46,7 +46,12 @@ func TestTells(t *testing.T) {
 		}
 		return path
 	}
-	mustRun(t, "copy", "--all", "--local-dir="+recording.Open(t).Bucket("kuberay-1.6"), "--to=local-dir="+dir)
+	copying := command()
+	copying.SetArgs([]string{"copy", "--all", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6"), "--to=local-dir=" + dir})
+	copying.SetOut(io.Discard)
+	if err := copying.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	write(layout.MetadataKey("log", ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
 	write("log/webhooks/since/ours", `{"since":"2026-11-01T00:00:00Z"}`)

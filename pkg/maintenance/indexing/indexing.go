@@ -4,9 +4,12 @@ package indexing
 import (
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -17,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // Places says where indexes are stored: in the store, or on disk if the store refuses them.
@@ -25,17 +29,24 @@ type Places struct {
 	Root  string
 	// CacheDir is the folder on disk; "" for none. CacheBytes bounds it.
 	CacheDir   string
-	CacheBytes int64
+	CacheBytes settings.Bytes
 	// Metrics are the sessions' stored metrics, for findings; nil: none are asked.
 	Metrics libraries.Metrics
 	Log     logrus.FieldLogger
+}
+
+// AddFlags binds the folder on disk to flags.
+func (p *Places) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&p.CacheDir, "index-cache-dir", filepath.Join(os.TempDir(), "historyserver-index"), "folder for indexes when the store is read-only; empty: none")
+	p.CacheBytes = 10 << 30
+	fs.Var(&p.CacheBytes, "index-cache-max-size", "maximum size of --index-cache-dir; the oldest indexes are removed")
 }
 
 // Open returns the reader and the writer of indexes.
 func (p Places) Open() (*index.Opener, *index.Writer) {
 	var cache *index.Cache
 	if p.CacheDir != "" {
-		cache = index.NewCache(p.CacheDir, p.CacheBytes)
+		cache = index.NewCache(p.CacheDir, int64(p.CacheBytes))
 	}
 	of := &metrics.IndexWriter{Store: p.Store, Root: p.Root, Put: p.Store.Put}
 	return &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log},

@@ -1,4 +1,5 @@
-package main
+// Package garbage tells Go's garbage collector how much memory the process may take.
+package garbage
 
 import (
 	"os"
@@ -8,12 +9,22 @@ import (
 	"sync/atomic"
 )
 
+// baseMemory is the memory of the process without what is limited, in bytes.
+const baseMemory = 128 << 20
+
+// Limit sets the collector's soft limit to what is configured and the process itself, in bytes, unless GOMEMLIMIT does.
+func Limit(configured int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(configured + baseMemory)
+	}
+}
+
 // minGarbage is how much garbage there may be at least before it is collected, in bytes.
 const minGarbage = 32 << 20
 
-// spareGarbage lets there be as much garbage as the heap has in use, as usual, but for what a list of sessions takes of it: that hardly changes, has few
+// Spare lets there be as much garbage as the heap has in use, as usual, but for what a list of sessions takes of it: that hardly changes, has few
 // pointers, and so costs a collection little. Without this, a list of a million sessions would take twice its memory. Where GOGC is set, it does nothing.
-func spareGarbage(list func() int64) (stop func()) {
+func Spare(list func() int64) (stop func()) {
 	var stopped atomic.Bool
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -26,7 +37,7 @@ func spareGarbage(list func() int64) (stop func()) {
 		}
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
-		debug.SetGCPercent(garbagePercent(int64(live[0].Value.Uint64()), list()))
+		debug.SetGCPercent(percent(int64(live[0].Value.Uint64()), list()))
 		runtime.AddCleanup(new([16]byte), collected, 0) // at the next collection
 	}
 	collected(0)
@@ -36,8 +47,8 @@ func spareGarbage(list func() int64) (stop func()) {
 	}
 }
 
-// garbagePercent is the garbage that there may be, in percent of the live heap.
-func garbagePercent(live, list int64) int {
+// percent is the garbage that there may be, in percent of the live heap.
+func percent(live, list int64) int {
 	if live <= minGarbage {
 		return 100
 	}

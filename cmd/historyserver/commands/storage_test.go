@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func TestStorageErrorsAreToldOnce(t *testing.T) {
 	typo := filepath.Join(dir, "typo")
 	for _, args := range [][]string{{"ls"}, {"du"}, {"show", "x"}, {"verify", "--all"}, {"compact", "--all"}, {"rm", "x"}, {"index", "--all"}, {"export", "x"}} {
 		var told bytes.Buffer
-		cmd := command()
+		cmd := root()
 		cmd.SetArgs(append(args, "--storage-backend=s3", "--s3-bucket=b", "--s3-region=eu-west-1"))
 		cmd.SetOut(&told)
 		cmd.SetErr(&told)

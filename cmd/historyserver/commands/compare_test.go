@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
-		if err := recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir); err != nil {
+		if err := recording.Unpack(filepath.Join("..", "..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir); err != nil {
 			t.Fatal(err)
 		}
 	}

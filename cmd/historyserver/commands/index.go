@@ -1,48 +1,27 @@
-package main
+package commands
 
 import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/garbage"
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
-// indexOptions are the settings of the folder for indexes that the store refuses.
-type indexOptions struct {
-	cacheDir   string
-	cacheBytes settings.Bytes
-}
-
-func (o *indexOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.cacheDir, "index-cache-dir", filepath.Join(os.TempDir(), "historyserver-index"), "folder for indexes when the store is read-only; empty: none")
-	o.cacheBytes = 10 << 30
-	fs.Var(&o.cacheBytes, "index-cache-max-size", "maximum size of --index-cache-dir; the oldest indexes are removed")
-}
-
-func (o *indexOptions) places(store blob.Store, root string, metrics libraries.Metrics, log logrus.FieldLogger) indexing.Places {
-	return indexing.Places{Store: store, Root: root, CacheDir: o.cacheDir, CacheBytes: int64(o.cacheBytes), Metrics: metrics, Log: log}
-}
-
 func indexCommand(o *operator) (*cobra.Command, runFunc) {
-	var index indexOptions
+	var places indexing.Places
 	var all, force bool
 	var shard string
 	memory := settings.Bytes(1 << 30)
@@ -54,13 +33,13 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 			"--all --shard=$(JOB_COMPLETION_INDEX)/n.",
 	}
 	fs := cmd.Flags()
-	settings.Group(fs, "Indexes", index.addFlags)
+	settings.Group(fs, "Indexes", places.AddFlags)
 	fs.BoolVar(&all, "all", false, "index all stored sessions")
 	fs.BoolVar(&force, "force", false, "write indexes again even if they are up to date")
 	fs.Var(&memory, "max-memory", "maximum memory for the rows of a session; larger sessions are read several times")
 	fs.StringVar(&shard, "shard", "0/1", "i/n: split the sessions into n shards and index shard i, counted from 0")
 	return cmd, func(ctx context.Context, args []string) error {
-		limitMemory(int64(memory) + int64(memory)/3)
+		garbage.Limit(int64(memory) + int64(memory)/3)
 		i, n, err := parseShard(shard)
 		if err != nil {
 			return err
@@ -70,7 +49,8 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return shardOf(e.Ref, n) != i })
-		opener, writer := index.places(o.store, o.storage.Root, o.metrics(), o.log).Open()
+		places.Store, places.Root, places.Metrics, places.Log = o.store, o.storage.Root, o.metrics(), o.log
+		opener, writer := places.Open()
 		return o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
 			began := time.Now()
 			result, err := indexing.Session(ctx, e.Ref, indexing.Options{

@@ -1,4 +1,5 @@
-package main
+// Package commands are those that work on the store: ls, why, grep, copy and the like.
+package commands
 
 import (
 	"context"
@@ -48,9 +49,8 @@ type operator struct {
 	out   io.Writer
 }
 
-// operatorCommands returns the commands that work on the store. server are the flags of the server: the commands accept their environment
-// variables.
-func operatorCommands(server *pflag.FlagSet) []*cobra.Command {
+// All returns the commands. server are the flags of the server: the commands accept their environment variables.
+func All(server *pflag.FlagSet) []*cobra.Command {
 	var commands []*cobra.Command
 	for _, add := range []func(*operator) (*cobra.Command, runFunc){
 		listCommand, showCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand, exportCommand, importCommand,
