@@ -197,3 +197,10 @@ func all(predicates []predicate, r Row) (bool, error) {
 	}
 	return true, nil
 }
+
+// EachRun calls visit for every row that q's filters keep, in the table's order; the limit is not used. Only these of a row may be asked: ID,
+// Attempt, Job, Type, Language, names, State, Ran and Failed.
+func (t *Table) EachRun(q Query, visit func(Row)) error {
+	_, err := t.each(q, RunPart, func(_ int, r Row) { visit(r) })
+	return err
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
 // Row is one attempt of a task as it was at one moment. It refers into its table; the bytes that it returns must not be changed.
@@ -151,4 +152,20 @@ func (r Row) reached(columns ...int) bool {
 func (r Row) Paused() (paused, ok bool) {
 	f := r.p.flags[r.i]
 	return f&isPaused != 0, f&hasPaused != 0
+}
+
+// Ran is when an attempt began to run and when it finished, Unix nanoseconds. ok is false if it did not finish, or if either is not known.
+func (r Row) Ran() (start, end int64, ok bool) {
+	running, finished := commonColumn(taskstate.Running), commonColumn(taskstate.Finished)
+	if !r.p.entered(int(r.i), running) || !r.p.entered(int(r.i), finished) || r.Failed() {
+		return 0, 0, false
+	}
+	start, end = r.p.times[running][r.i], r.p.times[finished][r.i]
+	return start, end, start <= end && end <= r.at
+}
+
+// Failed reports whether the attempt failed.
+func (r Row) Failed() bool {
+	s, _ := r.state()
+	return s == taskstate.Failed
 }
