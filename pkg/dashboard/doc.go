@@ -23,6 +23,9 @@
 //     know of its end, since events may be lost and nothing finished starts again.
 //   - A row without a snapshot comes from events alone, and from what the logs of Ray's own processes tell (ports, processes, runtime
 //     environments); what they lack is what Ray gives for an empty field.
+//   - Of an event of the platform both may have several deliveries; the latest one counts.
+//   - A submission's own events, if there are any, tell of it; what they leave out (its definition, its end) its driver, its supervisor
+//     and its logs do.
 //   - For things that only snapshots have (Serve, Data, Train, objects), the last saved answer counts.
 //
 // With Request.At the same rules hold for that moment: events after it are left out, rows that were not there yet too, and the last

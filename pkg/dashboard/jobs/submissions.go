@@ -24,7 +24,8 @@ import (
 )
 
 // Ray up to 2.60 sends no events of submissions. Their outcome is derived from other sources: the events of the supervisor actor and the
-// driver, the lines in events/event_JOBS.log, the supervisor's log and the submission's own log.
+// driver, the lines in events/event_JOBS.log, the supervisor's log and the submission's own log. Where there are events of a submission,
+// these tell what the events leave out: its definition, or its end.
 
 const (
 	supervisorClass = "JobSupervisor"
@@ -128,7 +129,7 @@ func (b *builder) newSubmissions(ctx context.Context, ids []string) (map[string]
 		g.Go(func() (err error) {
 			var facts logFacts
 			return guard.Do("the logs of submission "+id, func() (err error) {
-				if i < maxLogsRead {
+				if i < maxLogsRead && !b.evidence[id].toldEnd() {
 					if facts, err = factsOf(ctx, b.r, id, b.zone); err != nil {
 						return err
 					}
@@ -156,9 +157,43 @@ func (b *builder) newSubmission(id string, facts logFacts) *pyjson.Object {
 	if e == nil {
 		e = &evidence{}
 	}
-	if e.own != nil {
-		return b.fromOwnEvents(e.own)
+	row := b.fromOthers(id, e, facts)
+	if e.own == nil {
+		return row
 	}
+	own := b.fromOwnEvents(e.own)
+	if own == nil || row == nil {
+		return own
+	}
+	if own.String("entrypoint") == "" { // what defined it was lost
+		take(own, row, "entrypoint", "metadata", "runtime_env")
+	}
+	if !e.toldEnd() && Terminal(row.String("status")) {
+		take(own, row, outcomeColumns...)
+	}
+	return own
+}
+
+// outcomeColumns tell how a submission ended.
+var outcomeColumns = []string{"status", "message", "error_type", "end_time", "driver_exit_code"}
+
+// take sets columns of one row to those of another.
+func take(to, from *pyjson.Object, columns ...string) {
+	for _, c := range columns {
+		to.Set(c, from.Get(c))
+	}
+}
+
+// toldEnd says whether the submission's own events tell its end.
+func (e *evidence) toldEnd() bool {
+	if e == nil || e.own == nil || len(e.own.Transitions) == 0 {
+		return false
+	}
+	return Terminal(e.own.Transitions[len(e.own.Transitions)-1].State)
+}
+
+// fromOthers makes a row without the submission's own events; nil if it was not there at the moment asked for.
+func (b *builder) fromOthers(id string, e *evidence, facts logFacts) *pyjson.Object {
 	out := b.outcome(id, e, facts)
 	if b.r.At != 0 && out.started > b.r.At {
 		return nil
@@ -274,9 +309,7 @@ func (b *builder) overlaySubmission(snapshot, row *pyjson.Object) *pyjson.Object
 		return nil
 	}
 	merged := snapshot.Clone()
-	for _, c := range []string{"status", "message", "error_type", "end_time", "driver_exit_code"} {
-		merged.Set(c, row.Get(c))
-	}
+	take(merged, row, outcomeColumns...)
 	for _, c := range []string{"job_id", "driver_info", "driver_agent_http_address", "driver_node_id"} {
 		if v := row.Get(c); v != nil && merged.Get(c) == nil {
 			merged.Set(c, v)

@@ -83,3 +83,11 @@ func TestGroupFromEvents(t *testing.T) {
 	}
 	t.Errorf("%+v", r.Findings)
 }
+
+// TestSubmissionFromEvents: a submission that failed is found by its events alone, and so is the outcome.
+func TestSubmissionFromEvents(t *testing.T) {
+	r := report(t, load(t, rareEvents(t, rayevents.Of("SUBMISSION")), rayevents.Session, nil))
+	if r.Outcome != findings.Failed || len(r.Findings) == 0 || r.Findings[0].Kind != findings.JobFailed || r.Findings[0].SubmissionID != "raysubmit_bad" {
+		t.Errorf("%s: %+v", r.Outcome, r.Findings)
+	}
+}

@@ -138,6 +138,23 @@ func TestDamagedGroupEvents(t *testing.T) {
 	}
 }
 
+// TestDamagedSubmissionEvents likewise, of submissions.
+func TestDamagedSubmissionEvents(t *testing.T) {
+	s := loadLines(t, []string{
+		`{"timestamp": "2026-11-22T10:00:00Z", "submissionJobDefinitionEvent": {"submissionId": "a", "entrypoint": [1], "config": "x", ` +
+			`"entrypointResources": {"numCpus": "x", "memory": 1e400, "customResources": {"r": null}}, "novel": {}}}`,
+		`{"submissionJobLifecycleEvent": {"submissionId": "a", "stateTransitions": [{"state": "NOVEL", "timestamp": "-1", "driverExitCode": "x", ` +
+			`"driverNodeId": "!"}, null, {"state": 4, "timestamp": "2026-11-22T10:00:00Z", "driverExitCode": null}]}}`,
+		`{"submissionJobLifecycleEvent": {"submissionId": 5, "stateTransitions": []}}`,
+	})
+	if len(s.Submissions) != 1 {
+		t.Fatalf("%+v", s.Submissions)
+	}
+	if sub := s.Submissions[0]; sub.Entrypoint != "" || sub.Metadata != nil || sub.NumCPUs != 0 || len(sub.Transitions) != 3 || sub.Transitions[2].HasExitCode {
+		t.Errorf("%+v", sub)
+	}
+}
+
 // TestPlatformEventsTakeMemory: they are charged to what a session may hold.
 func TestPlatformEventsTakeMemory(t *testing.T) {
 	b := entities.NewBuilder()

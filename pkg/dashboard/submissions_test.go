@@ -1,0 +1,108 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// jobStates gives submission, status, exit code and entrypoint of all jobs.
+func jobStates(a *asker) (text string) {
+	list, _ := a.body("/api/jobs/").([]any)
+	for _, v := range list {
+		row := v.(*pyjson.Object)
+		text += fmt.Sprintf("%s %s %v %s; ", row.String("submission_id"), row.String("status"), row.Get("driver_exit_code"), row.String("entrypoint"))
+	}
+	return text
+}
+
+// TestSubmissionsFromEvents: events tell what a live dashboard would have answered, at each moment.
+func TestSubmissionsFromEvents(t *testing.T) {
+	a := told(t, nil)
+	const bad = `{"type": "SUBMISSION", "job_id": null, "submission_id": "raysubmit_bad", "driver_info": null, "status": "FAILED", ` +
+		`"entrypoint": "python raysubmit_bad.py", "message": "Job entrypoint command failed with exit code 3", "error_type": "JOB_ENTRYPOINT_COMMAND_ERROR", ` +
+		`"start_time": 1795341960000, "end_time": 1795342560500, "metadata": {"owner": "ann"}, "runtime_env": {"env_vars": {"SECRET": "s3cret"}, "pip": ["x"]}, ` +
+		`"driver_agent_http_address": "http://10.0.0.1:52365", "driver_node_id": "01010101010101010101010101010101010101010101010101010101", "driver_exit_code": 3}`
+	if got := a.get("/api/jobs/raysubmit_bad").Body.String(); got != bad {
+		t.Errorf("got  %s\nwant %s", got, bad)
+	}
+	if got := a.get("/api/v0/jobs?detail=1").Body.String(); !strings.Contains(got, bad) {
+		t.Errorf("the State API lists %s", got)
+	}
+	w, browser := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/jobs/", nil)
+	browser.Header.Set("User-Agent", "Mozilla/5.0")
+	a.mux.ServeHTTP(w, browser)
+	if strings.Contains(w.Body.String(), "s3cret") || !strings.Contains(w.Body.String(), "<redacted>") {
+		t.Errorf("a browser gets %s", w.Body)
+	}
+	for clock, states := range map[string][]string{
+		"10:05:59": nil, "10:06:01": {"PENDING <nil>", "PENDING <nil>", "PENDING <nil>"},
+		"10:16:00": {"RUNNING <nil>", "RUNNING <nil>", "RUNNING <nil>"}, "10:16:01": {"FAILED 3", "SUCCEEDED 0", "RUNNING <nil>"},
+	} {
+		want := ""
+		for i, state := range states {
+			name := []string{"raysubmit_bad", "raysubmit_good", "raysubmit_open"}[i]
+			want += name + " " + state + " python " + name + ".py; "
+		}
+		a.at = rayevents.At(clock)
+		if got := jobStates(a); got != want {
+			t.Errorf("at %s: got %q, want %q", clock, got, want)
+		}
+	}
+}
+
+// TestSubmissionsFromAll: what a submission's own events leave out is told by its driver, its supervisor's log and the saved answer.
+func TestSubmissionsFromAll(t *testing.T) {
+	driver := fmt.Sprintf(`{"eventType": "DRIVER_JOB_DEFINITION_EVENT", "timestamp": "2026-11-22T10:06:06Z", "sessionName": %q, `+
+		`"driverJobDefinitionEvent": {"jobId": "AgAAAA==", "driverPid": "7", "entrypoint": "python driver.py", `+
+		`"config": {"serializedRuntimeEnv": "{}", "metadata": {"job_submission_id": "raysubmit_open"}}}}`, rayevents.Session.Name)
+	ended := fmt.Sprintf(`{"eventType": "DRIVER_JOB_LIFECYCLE_EVENT", "timestamp": "2026-11-22T10:30:00Z", "sessionName": %q, `+
+		`"driverJobLifecycleEvent": {"jobId": "AgAAAA==", "stateTransitions": [{"state": "FINISHED", "timestamp": "2026-11-22T10:30:00Z"}]}}`, rayevents.Session.Name)
+	var open, lifecycle []string
+	for _, e := range rayevents.Of("SUBMISSION") {
+		if strings.Contains(e, "raysubmit_open") {
+			open = append(open, e)
+			if strings.Contains(e, "LIFECYCLE") {
+				lifecycle = append(lifecycle, e)
+			}
+		}
+	}
+	saved := func(status, code string) map[string]string {
+		return map[string]string{"/api/jobs/": `[{"type": "SUBMISSION", "job_id": null, "submission_id": "raysubmit_open", "driver_info": null, "status": "` + status +
+			`", "entrypoint": "saved", "message": null, "error_type": null, "start_time": 5, "end_time": 6, "metadata": {}, "runtime_env": {}, ` +
+			`"driver_agent_http_address": null, "driver_node_id": null, "driver_exit_code": ` + code + `}]`}
+	}
+	for name, tt := range map[string]struct {
+		events []string
+		saved  map[string]string
+		want   string
+	}{
+		"no definition":          {append(lifecycle, driver), nil, "raysubmit_open RUNNING <nil> python driver.py; "},
+		"the driver ended":       {append(open, driver, ended), nil, "raysubmit_open SUCCEEDED <nil> python raysubmit_open.py; "},
+		"an older saved answer":  {open, saved("PENDING", "null"), "raysubmit_open RUNNING <nil> saved; "},
+		"the saved answer's end": {open, saved("FAILED", "9"), "raysubmit_open FAILED 9 saved; "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := jobStates(toldBy(t, tt.events, tt.saved)); got != tt.want {
+				t.Errorf("got  %q\nwant %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestSubmissionEndsWithItsEvents: between the end of its driver and of a submission whose events tell that, it is running.
+func TestSubmissionEndsWithItsEvents(t *testing.T) {
+	events := append(rayevents.Of("SUBMISSION"), fmt.Sprintf(`{"sessionName": %q, "driverJobDefinitionEvent": {"jobId": "AgAAAA==", `+
+		`"config": {"metadata": {"job_submission_id": "raysubmit_bad"}}}}`, rayevents.Session.Name), fmt.Sprintf(`{"sessionName": %q, `+
+		`"driverJobLifecycleEvent": {"jobId": "AgAAAA==", "stateTransitions": [{"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}]}}`, rayevents.Session.Name))
+	a := toldBy(t, events, nil)
+	a.at = rayevents.At("10:16:00") + 1
+	if got := jobStates(a); !strings.HasPrefix(got, "raysubmit_bad RUNNING <nil> ") {
+		t.Error(got)
+	}
+}
