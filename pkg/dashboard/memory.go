@@ -37,7 +37,7 @@ var weights = []struct {
 	{"/api/v0/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs", "/api/v0/jobs")},
 	{"/api/v0/workers", rows(func(s *session.Session) int { return len(s.Workers) }, "/api/v0/workers")},
 	{"/api/v0/placement_groups", rows(groupsAndBundles, "/api/v0/placement_groups")},
-	{"/api/v0/platform_events", rows(func(s *session.Session) int { return len(s.PlatformEvents) }, "/api/v0/platform_events")},
+	{"/api/v0/platform_events", platformEvents},
 	{"/api/v0/objects", rows(func(*session.Session) int { return 0 }, "/api/v0/objects")},
 	{"/api/v0/runtime_envs", rows(func(s *session.Session) int { return len(s.Nodes) }, "/api/v0/runtime_envs")},
 	{"/events", rows(func(*session.Session) int { return 0 }, "/events")},
@@ -52,6 +52,15 @@ func rows(count func(*session.Session) int, saved ...string) weight {
 		}
 		return bytes
 	}
+}
+
+// platformEvents is the weight of their answer, which has each message twice.
+func platformEvents(s *session.Session) int64 {
+	bytes := s.Snapshots.LargestOf("/api/v0/platform_events") * textTimes
+	for i := range s.PlatformEvents {
+		bytes += rowBytes + 2*s.PlatformEvents[i].MemoryBytes()
+	}
+	return bytes
 }
 
 func groupsAndBundles(s *session.Session) int {

@@ -30,6 +30,7 @@ const (
 	podKind = "Pod"
 	started = "Started"
 	killing = "Killing"
+	maxName = 253 // bytes; Kubernetes' own limit
 )
 
 // happening is an event of the platform.
@@ -42,8 +43,9 @@ type happening struct {
 func happeningOf(row *pyjson.Object) happening {
 	e := row.Object("platformEvent")
 	return happening{
-		kind: e.String("objectKind"), name: e.String("objectName"), reason: e.String("reason"), message: e.String("message"),
-		at: events.PlatformTime(row), warning: row.String("severity") == "WARNING",
+		kind: clip(e.String("objectKind"), maxName), name: clip(e.String("objectName"), maxName), reason: clip(e.String("reason"), maxName),
+		message: clip(e.String("message"), maxText),
+		at:      events.PlatformTime(row), warning: row.String("severity") == "WARNING",
 	}
 }
 

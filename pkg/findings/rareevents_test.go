@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,19 @@ func TestPodWithoutNode(t *testing.T) {
 	r := report(t, load(t, rareEvents(t, rayevents.Of("PLATFORM")), rayevents.Session, nil))
 	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return strings.HasPrefix(f.Title, "Pod lab-worker-b was evicted: ") }) {
 		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// TestHostilePods: names of any length do not make a report long.
+func TestHostilePods(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	var events []string
+	for _, e := range rayevents.Of("PLATFORM") {
+		events = append(events, strings.NewReplacer(`"objectName": "`, `"objectName": "`+long, `"Pod"`, `"Pod`+long+`"`, `"reason": "Failed`, `"reason": "Failed`+long).Replace(e))
+	}
+	text, err := json.Marshal(report(t, load(t, rareEvents(t, events), rayevents.Session, nil)))
+	if err != nil || len(text) > 100_000 || !strings.Contains(string(text), `"pod`) {
+		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
 
