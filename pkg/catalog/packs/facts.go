@@ -11,9 +11,11 @@ package packs
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -141,6 +143,15 @@ func (f Facts) Bounded() Facts {
 	f.Seen, f.Start, f.End, f.LastWrite = millis(f.Seen), millis(f.Start), millis(f.End), millis(f.LastWrite)
 	f.OwnerKind, f.OwnerName, f.RayVersion = short(f.OwnerKind), short(f.OwnerName), short(f.RayVersion)
 	f.Outcome, f.Cause = short(f.Outcome), short(f.Cause)
+	f.Bytes, f.Objects, f.Nodes = amount(f.Bytes), amount(f.Objects), amount(f.Nodes)
+	if h := f.Hours; h != nil {
+		switch u := h.Used; {
+		case !finite(h.Node, h.CPU, h.GPU, h.Memory):
+			f.Hours = nil
+		case u != nil && !finite(u.CPU, u.GPU, u.Memory):
+			f.Hours = &Hours{Node: h.Node, CPU: h.CPU, GPU: h.GPU, Memory: h.Memory}
+		}
+	}
 	f.Jobs = slices.Clone(f.Jobs[:min(len(f.Jobs), maxJobs)])
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
@@ -197,7 +208,8 @@ func (f *Facts) search() string {
 func (f *Facts) size() int {
 	n := 512 + len(f.Text) + len(f.Cause)
 	for i := range f.Jobs {
-		n += 128 + len(f.Jobs[i].Submission) + len(f.Jobs[i].Entrypoint) + len(f.Jobs[i].Message) + len(f.Jobs[i].User) + len(f.Jobs[i].Name)
+		j := &f.Jobs[i]
+		n += 128 + len(j.ID) + len(j.Submission) + len(j.Status) + len(j.Entrypoint) + len(j.Message) + len(j.User) + len(j.Name)
 	}
 	for i := range f.Findings {
 		n += 80 + len(f.Findings[i].Signature) + len(f.Findings[i].Title)
@@ -208,19 +220,32 @@ func (f *Facts) size() int {
 	return n
 }
 
-// millis is a time as packs have it.
+// amount is a number as packs have it: metadata may tell any.
+func amount[T int | int64](n T) T { return min(max(0, n), maxNumber) }
+
+// finite says whether all are amounts that JSON can hold.
+func finite(amounts ...float64) bool {
+	for _, v := range amounts {
+		if !(v >= 0 && v <= math.MaxFloat64) {
+			return false
+		}
+	}
+	return true
+}
+
+// millis is a time as packs have it: one that they cannot hold is not known.
 func millis(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
+	if ms := t.UnixMilli(); ms <= 0 || ms >= latest {
+		return time.Time{}
 	}
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// short cuts a text to one line of valid UTF-8.
+// short cuts a text to one line of valid UTF-8, without characters that JSON writes six times as long.
 func short(text string) string {
 	text = cut(text, maxShort)
-	if strings.ContainsAny(text, "\r\n\t") {
-		text = strings.Join(strings.Fields(text), " ")
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	}
 	return text
 }

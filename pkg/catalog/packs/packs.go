@@ -79,11 +79,21 @@ func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Fa
 	return err
 }
 
-// maxTries bounds how often Append looks for the next free number.
+// maxTries bounds how often Append looks for the next free number that others took.
 const maxTries = 10
 
-// maxRows is the number of rows of one pack.
-const maxRows = 50_000
+// maxRows is the number of rows of one pack, maxFacts the bytes of its facts: with fewer than maxPackBytes it is read again.
+const maxRows, maxFacts = 50_000, 3 * maxPackBytes / 4
+
+// fitting is how many of the first facts, at least one, fit into a pack.
+func fitting(all []Facts) (n int) {
+	for size := 0; n < min(len(all), maxRows); n++ {
+		if size += all[n].size(); size > maxFacts && n > 0 {
+			break
+		}
+	}
+	return n
+}
 
 // Append stores facts of sessions of one day, as far as the packs that other writers stored meanwhile do not hold the same. known are
 // the packs of the day that the caller has read. The error is blob.ErrPermission where packs must not be written.
@@ -99,11 +109,11 @@ func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Fa
 	for i := range all {
 		left[i] = all[i].Bounded()
 	}
-	for range maxTries {
+	for tries := 0; tries < maxTries; {
 		if len(left) == 0 {
 			return nil
 		}
-		part := left[:min(len(left), maxRows)]
+		part := left[:fitting(left)]
 		data, err := encode(part)
 		if err != nil {
 			return err
@@ -117,6 +127,7 @@ func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Fa
 		if !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("store a pack of sessions: %w", err)
 		}
+		tries++
 		packs, err := p.list(ctx, layout.PackDayPrefix(p.Root, day))
 		if err != nil {
 			return err
@@ -207,6 +218,9 @@ func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session
 		data, err := encode(all)
 		if err != nil {
 			return err
+		}
+		if len(data) > maxPackBytes {
+			return nil // nobody would read it
 		}
 		key := layout.PackKey(p.Root, day, packs[len(packs)-1].N+1)
 		if err := p.Store.Create(ctx, key, bytes.NewReader(data)); errors.Is(err, os.ErrExist) {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,6 +229,66 @@ func TestDamagedPacks(t *testing.T) {
 	}
 	if err := p.Read(t.Context(), whole, false, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a pack that was removed: %v", err)
+	}
+}
+
+// What a session's metadata says about it must not keep others of its day from being read.
+func TestOddFactsDamageNoPack(t *testing.T) {
+	odd := map[string]func(*Facts){
+		"begins before 1970":  func(f *Facts) { f.Start = time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)) },
+		"ends after all":      func(f *Facts) { f.End = time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -7200)) },
+		"fewer than no nodes": func(f *Facts) { f.Nodes = -1 },
+		"countless nodes":     func(f *Facts) { f.Nodes = math.MaxInt },
+		"infinite hours":      func(f *Facts) { f.Hours = &Hours{CPU: math.Inf(1)} },
+		"hours of no number":  func(f *Facts) { f.Hours = &Hours{Node: math.NaN()} },
+		"infinitely used":     func(f *Facts) { f.Hours = &Hours{Used: &Used{CPU: math.Inf(1)}} },
+		"control characters": func(f *Facts) {
+			long := strings.Repeat("\x01", maxShort)
+			f.Jobs = slices.Repeat([]Job{{ID: long, Submission: long, Status: long, Entrypoint: long, Message: long, User: long, Name: long}}, maxJobs)
+		},
+		"quotation marks": func(f *Facts) {
+			long := strings.Repeat(`"`, maxShort)
+			f.Jobs = slices.Repeat([]Job{{ID: long, Submission: long, Status: long, Entrypoint: long, Message: long, User: long, Name: long}}, maxJobs)
+		},
+	}
+	for name, change := range odd {
+		t.Run(name, func(t *testing.T) {
+			p := open(t)
+			changed := detailed(1)
+			change(&changed)
+			if err := p.Append(t.Context(), day, nil, []Facts{changed, detailed(2)}); err != nil {
+				t.Fatal(err)
+			}
+			if rows := p.read(t, true); len(rows) != 2 || len(rows[detailed(2).Ref].Jobs) != 1 {
+				t.Errorf("%d of 2 sessions are read", len(rows))
+			}
+		})
+	}
+}
+
+// Many sessions with much to tell are written so that they can be read: in row groups and packs of bounded size.
+func TestLargeFactsAreReadAgain(t *testing.T) {
+	p := open(t)
+	const n = 280
+	long := strings.Repeat("python train.py ", 18)
+	all := make([]Facts, n)
+	for i := range all {
+		all[i] = detailed(i)
+		all[i].Jobs = make([]Job, maxJobs)
+		for j := range all[i].Jobs {
+			all[i].Jobs[j] = Job{Submission: fmt.Sprintf("raysubmit_%d", j), Entrypoint: long, Message: long, User: long, Name: long}
+		}
+	}
+	for _, part := range [][]Facts{all[:n-1], all[n-1:]} {
+		if err := p.Append(t.Context(), day, p.mustList(t), part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Join(t.Context(), day, func(layout.Session) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if rows := p.read(t, true); len(rows) != n {
+		t.Errorf("joined: %d of %d sessions are read", len(rows), n)
 	}
 }
 

@@ -18,8 +18,8 @@ const (
 	versionKey    = "rayhistory.packs"
 )
 
-// groupRows is the number of rows of a row group: what is decoded at a time.
-const groupRows = 20_000
+// Bounds of a row group, which is decoded at a time: rows, and bytes of their texts, with which decode takes it.
+const groupRows, groupBytes = 20_000, maxGroupBytes / 4
 
 // row is Facts as Parquet has them. Parts that are lists are JSON, null where they are not known. Columns have neither NULLs nor dictionaries,
 // for package tablefile reads them.
@@ -61,11 +61,25 @@ const briefTexts = 7 // of textColumns
 // encode makes a pack of facts, which are bounded.
 func encode(all []Facts) ([]byte, error) {
 	var buf bytes.Buffer
-	out := parquet.NewGenericWriter[row](&buf, parquet.CreatedBy("rayhistory", "", ""), parquet.KeyValueMetadata(versionKey, formatVersion), parquet.MaxRowsPerRowGroup(groupRows))
+	options := []parquet.WriterOption{
+		parquet.CreatedBy("rayhistory", "", ""), parquet.KeyValueMetadata(versionKey, formatVersion), parquet.MaxRowsPerRowGroup(groupRows),
+		parquet.DataPageStatistics(false), // the least and the greatest text of each page as they are: with long ones most of a pack
+	}
+	for _, long := range []string{"findings", "jobs", "hours", "labels", "search"} {
+		options = append(options, parquet.SkipPageBounds(long)) // likewise, of each row group
+	}
+	out := parquet.NewGenericWriter[row](&buf, options...)
+	texts := 0
 	for i := range all {
 		r, err := rowOf(&all[i])
 		if err != nil {
 			return nil, err
+		}
+		if texts += r.texts(); texts > groupBytes {
+			if err := out.Flush(); err != nil { // ends the row group
+				return nil, err
+			}
+			texts = r.texts()
 		}
 		if _, err := out.Write([]row{r}); err != nil {
 			return nil, err
@@ -93,6 +107,11 @@ func rowOf(f *Facts) (r row, err error) {
 		}
 	}
 	return r, nil
+}
+
+// texts is how many bytes the row's long texts have.
+func (r *row) texts() int {
+	return len(r.Findings) + len(r.Jobs) + len(r.Hours) + len(r.Labels) + len(r.Search) + len(r.Layout) + len(r.Cause)
 }
 
 // markerRoot stands for the root in the column "layout": packs may be copied below another.
