@@ -40,13 +40,16 @@ func TestAnswers(t *testing.T) {
 		case "/hush-large":
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = fmt.Fprint(w, r.URL.Path, r.Host, strings.Repeat("x", 1<<20))
+		case "/hush-cut":
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprint(w, strings.Repeat("x", maxShown-6), r.URL.Path)
 		case "/hush-breaks":
 			panic(http.ErrAbortHandler)
 		}
 	}))
 	defer server.Close()
 	c := client(time.Minute)
-	for path, want := range map[string]string{"/hush-ok": "", "/hush-moved": "redirects are not followed", "/hush-large": "it answered 400", "/hush-breaks": "EOF"} {
+	for path, want := range map[string]string{"/hush-ok": "", "/hush-moved": "redirects are not followed", "/hush-large": "it answered 400", "/hush-cut": "it answered 400", "/hush-breaks": "EOF"} {
 		err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: server.URL + path, secret: []byte(secret)}, &Event{})
 		if want == "" && err == nil {
 			continue
