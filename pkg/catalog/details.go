@@ -135,7 +135,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 		failed = errors.Join(failed, c.readJSON(ctx, endKey, &end))
 	}
 	d.ownerKind, d.ownerName, d.rayVersion = Kind(start.OwnerKind), start.OwnerName, cmp.Or(end.RayVersion, start.RayVersion)
-	d.start, d.end, d.nodes = cmp.Or(end.Start, start.Start), end.End, end.Nodes
+	d.start, d.end, d.nodes = cmp.Or(told(end.Start), told(start.Start)), told(end.End), max(0, end.Nodes)
 	if d.rayVersion == "" && found[metadataKey] {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
@@ -146,6 +146,14 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 		facts = c.learn(ctx, ref, d, answers, start.Labels)
 	}
 	return d, facts, failed
+}
+
+// told is a time that metadata tells, zero if no session can have it: JSON cannot even hold some, in UTC.
+func told(t time.Time) time.Time {
+	if year := t.UTC().Year(); year < 1970 || year > 9998 {
+		return time.Time{}
+	}
+	return t
 }
 
 func (c *Catalog) readJSON(ctx context.Context, key string, into any) error {
