@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -79,7 +80,11 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 			return
 		}
 		log := u.opts.Log.WithField("session", e.Ref.String())
-		done, err := u.session(ctx, log, e, now)
+		var done string
+		err := guard.Do(e.Ref.String(), func() (err error) {
+			done, err = u.session(ctx, log, e, now)
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 		case errors.Is(err, lease.ErrBusy):

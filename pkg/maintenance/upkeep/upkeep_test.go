@@ -56,3 +56,27 @@ func TestUpkeep(t *testing.T) {
 		t.Errorf("left is %+v, %v", stored, err)
 	}
 }
+
+// TestPanic: what goes wrong with one session ends neither the server nor the round.
+func TestPanic(t *testing.T) {
+	ended := time.Now().Add(-800 * time.Hour)
+	var asked []string
+	policy := &retention.Policy{Age: 9000 * time.Hour, Outcome: func(e catalog.Entry) string {
+		if asked = append(asked, e.Ref.Cluster); e.Ref.Cluster == "odd" {
+			panic("damaged")
+		}
+		return ""
+	}}
+	var entries []catalog.Entry
+	for _, cluster := range []string{"odd", "other"} {
+		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: "session_1"}
+		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: ended, LastWrite: ended})
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	u := Upkeep{opts: Options{Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Retention: policy}}
+	u.round(t.Context(), time.Now())
+	if !slices.Equal(asked, []string{"odd", "other"}) {
+		t.Errorf("the round went as far as %v", asked)
+	}
+}
