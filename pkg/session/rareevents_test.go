@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -152,6 +153,29 @@ func TestDamagedSubmissionEvents(t *testing.T) {
 	}
 	if sub := s.Submissions[0]; sub.Entrypoint != "" || sub.Metadata != nil || sub.NumCPUs != 0 || len(sub.Transitions) != 3 || sub.Transitions[2].HasExitCode {
 		t.Errorf("%+v", sub)
+	}
+}
+
+// TestNumbersOfRowsAreFinite: rows are written to an index as JSON, which has no infinity and no NaN.
+func TestNumbersOfRowsAreFinite(t *testing.T) {
+	const resources = `{"CPU": "Infinity", "GPU": "-Infinity", "memory": 1e400, "r": "NaN", "s": 2.5}`
+	s := loadLines(t, []string{
+		`{"actorDefinitionEvent": {"actorId": "AQEBAQEBAQEBAQEBAQAAAA==", "requiredResources": ` + resources + `}}`,
+		`{"nodeDefinitionEvent": {"nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ=="}}`,
+		`{"nodeLifecycleEvent": {"nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "stateTransitions": [{"state": "ALIVE", "resources": ` + resources + `}]}}`,
+		`{"submissionJobDefinitionEvent": {"submissionId": "a", "entrypointResources": {"numCpus": "Infinity", "numGpus": "NaN", "customResources": ` + resources + `}}}`,
+		`{"placementGroupDefinitionEvent": {"placementGroupId": "AQEBAQEBAQEBAQEBAQEBAQAA", "bundles": [{"unitResources": ` + resources + `}]}}`,
+		`{"placementGroupLifecycleEvent": {"placementGroupId": "AQEBAQEBAQEBAQEBAQEBAQAA", "stateTransitions": [{"state": "PENDING", "highestRetryDelayMs": "Infinity"}]}}`,
+	})
+	if len(s.Actors) != 1 || len(s.Nodes) != 1 || len(s.Submissions) != 1 || len(s.PlacementGroups) != 1 {
+		t.Fatalf("%d actors, %d nodes, %d submissions, %d groups: %v", len(s.Actors), len(s.Nodes), len(s.Submissions), len(s.PlacementGroups), s.Warnings)
+	}
+	rows, err := json.Marshal([]any{s.Actors, s.Nodes, s.Submissions, s.PlacementGroups})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(rows), `"s":2.5`); n != 4 {
+		t.Errorf("the numbers of %d rows are read, want 4: %s", n, rows)
 	}
 }
 

@@ -2,6 +2,7 @@ package eventjson
 
 import (
 	"hash/fnv"
+	"math"
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -102,9 +103,18 @@ func numberMap(c *cursor) (m map[string]float64) {
 		if m == nil {
 			m = make(map[string]float64)
 		}
-		m[string(unquote([]byte(key), nil))] = c.float()
+		m[string(unquote([]byte(key), nil))] = c.finite()
 	})
 	return m
+}
+
+// finite is float for rows, which are written to an index as JSON: infinities and NaN, which JSON lacks, are 0.
+func (c *cursor) finite() float64 {
+	f := c.float()
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return 0
+	}
+	return f
 }
 
 // transitions calls read for each element of a list of objects.

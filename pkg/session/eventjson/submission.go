@@ -19,9 +19,9 @@ func (d *Decoder) submissionDefinition(c *cursor) subject {
 			fields(c, func(key string) {
 				switch key {
 				case "numCpus", "num_cpus":
-					s.NumCPUs = c.float()
+					s.NumCPUs = c.finite()
 				case "numGpus", "num_gpus":
-					s.NumGPUs = c.float()
+					s.NumGPUs = c.finite()
 				case "memory":
 					s.Memory = c.integer()
 				case "customResources", "custom_resources":
@@ -219,7 +219,7 @@ func (d *Decoder) groupTransition(c *cursor) (t entities.PlacementGroupTransitio
 		case "schedulingAttempt", "scheduling_attempt":
 			t.Attempt = uint32(c.integer())
 		case "highestRetryDelayMs", "highest_retry_delay_ms":
-			t.RetryDelayMs = c.float()
+			t.RetryDelayMs = c.finite()
 		case "bundlePlacements", "bundle_placements":
 			transitions(c, func() {
 				var index int32
