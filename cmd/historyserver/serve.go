@@ -43,7 +43,8 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
-	garbage.Limit(int64(o.cacheMemory) + int64(o.answerMemory) + 2*int64(o.metricsMemory) + logs.SearchMemory) // queries of large sessions take as much as what is kept
+	queries := 2 * int64(o.metricsMemory) // those of large sessions take as much as what is kept
+	garbage.Limit(int64(o.cacheMemory) + int64(o.answerMemory) + queries + logs.SearchMemory)
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())
 }
 
@@ -61,7 +62,9 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	store := metered.New(opened, registry)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	listing := catalog.Options{Store: store, Root: o.storage.Root, Interval: o.catalogInterval, FullRequests: o.listRequests, Facts: true, Log: log, Registerer: registry}
+	listing := catalog.Options{
+		Store: store, Root: o.storage.Root, Interval: o.catalogInterval, FullRequests: o.listRequests, Facts: true, Log: log, Registerer: registry,
+	}
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
 	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
 	stored := &promapi.Stored{API: promQL, Databases: databases}
@@ -95,8 +98,10 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	o.dashboard.Metrics = stored
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
-		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Routes: answers.Routes(), Findings: answers.Findings, Outcomes: ends, Settings: answers.Settings(), Memory: memory, DashboardDir: o.dashboardDir,
-		Fleet: &fleet.Fleet{Packs: listing.Packs, Waiting: sessions.Waiting, Memory: memory, Most: fleet.MaxSessions}, Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
+		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Outcomes: ends, Memory: memory, DashboardDir: o.dashboardDir,
+		Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(),
+		Fleet:   &fleet.Fleet{Packs: listing.Packs, Waiting: sessions.Waiting, Memory: memory, Most: fleet.MaxSessions},
+		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)
 		},
@@ -165,7 +170,9 @@ func (o *serveOptions) promQL() *promapi.API {
 }
 
 // loading returns the options of the session loader.
-func (o *serveOptions) loading(store blob.Store, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger, registry prometheus.Registerer) sessionload.Options {
+func (o *serveOptions) loading(
+	store blob.Store, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger, registry prometheus.Registerer,
+) sessionload.Options {
 	options := sessionload.Options{
 		Store: store, Root: o.storage.Root, Memory: memory, Log: log, Registerer: registry,
 	}

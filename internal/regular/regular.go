@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// ErrNotRegular is a folder, FIFO, device or symbolic link where a file is wanted.
-var ErrNotRegular = errors.New("it is not a regular file")
+// errNotRegular is a folder, FIFO, device or symbolic link where a file is wanted.
+var errNotRegular = errors.New("it is not a regular file")
 
 // ErrTooLong is a file with more bytes than allowed.
 var ErrTooLong = errors.New("it is longer than such a file may be")
@@ -26,7 +26,7 @@ func Open(root *os.Root, name string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+		err = &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
 	}
 	if err != nil {
 		_ = f.Close()

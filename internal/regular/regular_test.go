@@ -28,7 +28,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]error{
-		"file": nil, "inside": nil, "away": errAny, "zero": errAny, "fifo": ErrNotRegular, ".": ErrNotRegular, "long": ErrTooLong, "none": os.ErrNotExist,
+		"file": nil, "inside": nil, "away": errAny, "zero": errAny, "fifo": errNotRegular, ".": errNotRegular, "long": ErrTooLong, "none": os.ErrNotExist,
 	} {
 		data, err := ReadFile(filepath.Join(dir, "x", "..", name), 10)
 		if name == "." {

@@ -65,7 +65,7 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.Is(err, ErrUnauthenticated) {
 		a.log.WithError(err).Error("a caller cannot be authenticated")
 		w.Header().Set("Retry-After", "5")
-		if !errors.Is(err, ErrNoProvider) {
+		if !errors.Is(err, errNoProvider) {
 			err = errNotAsked
 		}
 		writeError(w, http.StatusServiceUnavailable, err)

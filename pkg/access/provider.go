@@ -125,8 +125,8 @@ func (p *provider) discover(ctx context.Context) error {
 	return nil
 }
 
-// ErrNoProvider is the OpenID provider not having answered since the server began.
-var ErrNoProvider = errors.New("the OpenID provider has not answered yet: nobody can sign in; the server's log says why")
+// errNoProvider is the OpenID provider not having answered since the server began.
+var errNoProvider = errors.New("the OpenID provider has not answered yet: nobody can sign in; the server's log says why")
 
 // bearer says whose ID token a program sent.
 func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
@@ -141,7 +141,7 @@ func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
 func (p *provider) verify(ctx context.Context, token string, audiences []string) (*oidc.IDToken, error) {
 	found := p.found.Load()
 	if found == nil {
-		return nil, ErrNoProvider
+		return nil, errNoProvider
 	}
 	verified, err := found.tokens.Verify(ctx, token)
 	if err != nil {

@@ -123,7 +123,7 @@ func (a *Access) signIn(w http.ResponseWriter, r *http.Request) {
 	found := a.provider.found.Load()
 	if found == nil {
 		w.Header().Set("Retry-After", "5")
-		a.showLogin(w, r, http.StatusServiceUnavailable, "./", ErrNoProvider)
+		a.showLogin(w, r, http.StatusServiceUnavailable, "./", errNoProvider)
 		return
 	}
 	if r.URL.Path == startPath {

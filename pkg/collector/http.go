@@ -15,7 +15,9 @@ import (
 // the pod itself reaches it.
 func (c *Collector) serve(events http.Handler) {
 	c.events = &http.Server{Handler: c.routes(events), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader}
-	c.health = &http.Server{Handler: c.routes(nil), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader}
+	c.health = &http.Server{
+		Handler: c.routes(nil), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
+	}
 }
 
 // maxScrapes bounds the concurrent requests for metrics.

@@ -92,7 +92,8 @@ func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay}
 	answer, err := client.Do(request)
 	if err != nil {
 		return "", err

@@ -191,7 +191,9 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 	if known {
 		f.show(d.evident)
 	} else {
-		f.show(Evidence{Source: "event", NodeID: nodeHex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s", a.ID, p.Worker), Link: b.link("#/actors/%s", a.ID)})
+		f.show(Evidence{
+			Source: "event", NodeID: nodeHex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s", a.ID, p.Worker), Link: b.link("#/actors/%s", a.ID),
+		})
 	}
 	return nil
 }

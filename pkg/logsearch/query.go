@@ -11,7 +11,7 @@ import (
 const (
 	DefaultLines   = 1000
 	MaxLines       = 100_000
-	DefaultTimeout = time.Minute
+	defaultTimeout = time.Minute
 	MaxTimeout     = 10 * time.Minute
 	MaxContext     = 20 // lines before or after
 )
@@ -43,7 +43,7 @@ func (q *Query) Prepare() error {
 		q.Lines = DefaultLines
 	}
 	if q.Timeout == 0 {
-		q.Timeout = DefaultTimeout
+		q.Timeout = defaultTimeout
 	}
 	switch {
 	case q.Before < 0 || q.After < 0 || q.Before > MaxContext || q.After > MaxContext:

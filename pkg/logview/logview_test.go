@@ -84,7 +84,7 @@ func TestPages(t *testing.T) {
 	lines := 0
 	for at := int64(0); at < f.Size(); {
 		p, err := Read(t.Context(), f, at, f.Size())
-		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 || len(p.Lines) > PageLines {
+		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 || len(p.Lines) > pageLines {
 			t.Fatalf("page at %d: to %d, %d lines, %v", at, p.End, len(p.Lines), err)
 		}
 		lines += bytes.Count(text[at:p.End], []byte{'\n'})

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// PageLines and pageBytes bound a page.
-	PageLines = 1000
+	// pageLines and pageBytes bound a page.
+	pageLines = 1000
 	pageBytes = 512 << 10
 	// maxLine is how much of a line is shown, in bytes.
 	maxLine = 8 << 10
@@ -42,7 +42,7 @@ func Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, err
 			text = text[:n]
 		}
 	}
-	for len(text) > 0 && len(p.Lines) < PageLines {
+	for len(text) > 0 && len(p.Lines) < pageLines {
 		line, rest, _ := bytes.Cut(text, []byte{'\n'})
 		shown := line[:min(len(line), maxLine)]
 		p.Lines = append(p.Lines, Line{Spans: Colours(shown), Cut: len(line) - len(shown)})
@@ -54,7 +54,7 @@ func Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, err
 
 // Before is where the page that ends at end begins.
 func Before(ctx context.Context, f *sessionlogs.File, end int64) (int64, error) {
-	start, err := f.TailStart(ctx, end, PageLines)
+	start, err := f.TailStart(ctx, end, pageLines)
 	if err != nil || end-start <= pageBytes {
 		return start, err
 	}

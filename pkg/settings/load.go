@@ -142,7 +142,7 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 	}
 	var unknown []string
 	for name := range env {
-		if strings.HasPrefix(name, EnvPrefix) && !known[name] && !serviceLink.MatchString(name) {
+		if strings.HasPrefix(name, envPrefix) && !known[name] && !serviceLink.MatchString(name) {
 			unknown = append(unknown, name)
 		}
 	}
@@ -150,7 +150,7 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 		return nil
 	}
 	slices.Sort(unknown)
-	return fmt.Errorf("unknown environment variable %s: see --help for the settings, each is %s and its flag's name in upper case", strings.Join(unknown, ", "), EnvPrefix)
+	return fmt.Errorf("unknown environment variable %s: see --help for the settings, each is %s and its flag's name in upper case", strings.Join(unknown, ", "), envPrefix)
 }
 
 // readFile reads one JSON object of strings, numbers and booleans, as `{"s3Bucket": "history", "s3ForcePathStyle": "true"}`.

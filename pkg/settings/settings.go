@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// EnvPrefix starts the variable that every flag has.
-const EnvPrefix = "RAYHISTORY_"
+// envPrefix starts the variable that every flag has.
+const envPrefix = "RAYHISTORY_"
 
 // The annotations of a flag.
 const (
@@ -151,5 +151,5 @@ func (s *setting) file() []string {
 }
 
 func envName(flag string) string {
-	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

@@ -48,7 +48,8 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, abse
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), &blockblob.UploadOptions{AccessConditions: condition(absent)})
+		options := &blockblob.UploadOptions{AccessConditions: condition(absent)}
+		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), options)
 		return err
 	})
 	return remote.AcceptOwnWrite(s.mapError(err, permissionCreate), attempts, body, func(sum []byte) bool { return s.holds(ctx, key, size, sum) })

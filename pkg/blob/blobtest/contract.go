@@ -99,7 +99,8 @@ func createAndRead(t subject, s blob.Store) {
 		t.Errorf("written at %s, says Stat at %s", o.ModTime, before)
 	}
 	listed := list(t, s, "", blob.ListOptions{})
-	if len(listed) != 1 || listed[0].Key != o.Key || listed[0].Size != o.Size || listed[0].ETag != o.ETag || !listed[0].ModTime.Truncate(time.Second).Equal(o.ModTime.Truncate(time.Second)) {
+	if len(listed) != 1 || listed[0].Key != o.Key || listed[0].Size != o.Size || listed[0].ETag != o.ETag ||
+		!listed[0].ModTime.Truncate(time.Second).Equal(o.ModTime.Truncate(time.Second)) {
 		t.Errorf("Stat tells %+v, List %+v", o, listed)
 	}
 }

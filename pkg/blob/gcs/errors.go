@@ -59,7 +59,8 @@ func (s *Store) mapError(err error, permission string) error {
 // isNoBucket says whether a listing or a write failed because the bucket is missing.
 func (s *Store) isNoBucket(err error) bool {
 	var apiErr *googleapi.Error
-	return errors.Is(err, storage.ErrBucketNotExist) || (errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound && !errors.Is(err, storage.ErrObjectNotExist))
+	notFound := errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound
+	return errors.Is(err, storage.ErrBucketNotExist) || notFound && !errors.Is(err, storage.ErrObjectNotExist)
 }
 
 // do runs an operation and repeats it if its answer is broken: the SDK repeats requests, but not if it cannot read the answer. If the bucket is

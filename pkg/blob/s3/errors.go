@@ -56,7 +56,8 @@ func (s *Store) mapError(err error, permission string) error {
 // refusesKey says whether an error's code is about the key alone, at Amazon or at servers that speak its protocol.
 func refusesKey(code string) bool {
 	switch code {
-	case "KeyTooLongError", "InvalidURI", "InvalidObjectName", "XMinioInvalidObjectName", "XMinioParentIsObject", "XMinioObjectExistsAsDirectory", "ObjectParentIsFile", "ExistingObjectIsDirectory":
+	case "KeyTooLongError", "InvalidURI", "InvalidObjectName", "XMinioInvalidObjectName", "XMinioParentIsObject",
+		"XMinioObjectExistsAsDirectory", "ObjectParentIsFile", "ExistingObjectIsDirectory":
 		return true
 	}
 	return false

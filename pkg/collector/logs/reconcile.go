@@ -109,8 +109,8 @@ func (t *tree) compare(now time.Time, seen map[fileID]seenFile) (unknown, replac
 	return unknown, replaced
 }
 
-// replace finishes the files whose inodes have other bytes now, those that may have been copied before only when two scans found no copy. If the log was truncated, a new generation begins. If the inode was given
-// to another file, that file is unknown.
+// replace finishes the files whose inodes have other bytes now, those that may have been copied before only when two scans found no copy.
+// If the log was truncated, a new generation begins. If the inode was given to another file, that file is unknown.
 func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 	slices.SortFunc(replaced, byGeneration)
 	for _, s := range replaced {

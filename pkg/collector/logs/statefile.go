@@ -111,7 +111,10 @@ func (t *tree) restore(node rayid.Node, entry streamEntry) {
 
 // entry returns the file as an entry of the state file.
 func (f *file) entry() fileEntry {
-	e := fileEntry{Dir: f.dir, Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum, Read: f.read, Limit: f.limit, Gone: f.state == finished}
+	e := fileEntry{
+		Dir: f.dir, Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum,
+		Read: f.read, Limit: f.limit, Gone: f.state == finished,
+	}
 	if isDump(f.name) {
 		e.Size = f.size
 	}

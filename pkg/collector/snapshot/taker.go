@@ -79,7 +79,10 @@ func New(o Options) *Taker {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
-	return &Taker{opts: o, metrics: newMetrics(o.Registerer), interval: firstWait, next: make(map[string]time.Time), warned: make(map[string]bool), done: make(chan struct{})}
+	return &Taker{
+		opts: o, metrics: newMetrics(o.Registerer), interval: firstWait,
+		next: make(map[string]time.Time), warned: make(map[string]bool), done: make(chan struct{}),
+	}
 }
 
 // Start takes snapshots in the background until Close.

@@ -53,7 +53,9 @@ func processWithoutNulls(process, actor *pyjson.Object) *pyjson.Object {
 	if len(stats) == 0 && actor != nil {
 		// Ray lists a process some seconds before it asks it; the table of actors takes for granted that an actor's was asked.
 		address := actor.Object("address")
-		stats = []any{pyjson.Obj("workerId", address.String("workerId"), "pid", process.Get("pid"), "ipAddress", address.String("ipAddress"), "jobId", actor.String("jobId"))}
+		stats = []any{pyjson.Obj(
+			"workerId", address.String("workerId"), "pid", process.Get("pid"), "ipAddress", address.String("ipAddress"), "jobId", actor.String("jobId"),
+		)}
 	}
 	if stats == nil {
 		stats = []any{}

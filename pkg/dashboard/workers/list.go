@@ -122,7 +122,10 @@ func (t *table) addDriver(j *entities.Job) {
 		return
 	}
 	row := t.newRow(id, moment.TypeDriver, j.DriverNode.String(), j.DriverPID)
-	s := moment.WorkerState{Alive: state.Ended == 0, Launch: moment.NoTime, Launched: moment.NoTime, Started: uint64(moment.Milliseconds(state.Started)), Ended: uint64(moment.Milliseconds(state.Ended))}
+	s := moment.WorkerState{
+		Alive: state.Ended == 0, Launch: moment.NoTime, Launched: moment.NoTime,
+		Started: uint64(moment.Milliseconds(state.Started)), Ended: uint64(moment.Milliseconds(state.Ended)),
+	}
 	if !s.Alive {
 		s.ExitType = "INTENDED_USER_EXIT"
 	}
@@ -140,8 +143,9 @@ func driverID(j rayid.Job) string {
 	return w.String()
 }
 
-// addLogged takes workers of which there is nothing but a log: when they started is not known, and shown as 0. Whether one of them was alive at the end is not known; their node's
-// end and their actor's death are, and a session at its end has no others than what is alive or dead by those.
+// addLogged takes workers of which there is nothing but a log: when they started is not known, and shown as 0. Whether one of them was
+// alive at the end is not known; their node's end and their actor's death are, and a session at its end has no others than what is alive or
+// dead by those.
 //
 // A snapshot lists the workers Ray knew, in order of their IDs. Only where it was cut short are there others, beyond its last row.
 func (t *table) addLogged(logged []logfiles.Worker, list *pyjson.Object) {

@@ -55,8 +55,8 @@ func (p Places) Open() (*index.Opener, *index.Writer) {
 		}
 }
 
-// keptFindings returns the function that gives what is to be kept of a session's findings and of what its nodes used: nothing if that is kept already, or if not all could
-// be read.
+// keptFindings returns the function that gives what is to be kept of a session's findings and of what its nodes used: nothing if that is
+// kept already, or if not all could be read.
 func keptFindings(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
 	d := dashboard.New(dashboard.Options{Log: p.Log, Metrics: p.Metrics})
 	return func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error) {

@@ -45,7 +45,7 @@ func (f *Builds) Versions() []string {
 		}
 	}
 	slices.SortFunc(f.found, func(x, y string) int {
-		return cmp.Or(slices.Compare(Numbers(y), Numbers(x)), strings.Compare(y, x))
+		return cmp.Or(slices.Compare(numbers(y), numbers(x)), strings.Compare(y, x))
 	})
 	return f.found
 }
@@ -70,7 +70,7 @@ func (f *Builds) Nearest(version string) string {
 
 // distance compares versions number by number.
 func distance(a, b string) []int {
-	x, y := Numbers(a), Numbers(b)
+	x, y := numbers(a), numbers(b)
 	d := make([]int, len(x))
 	for i := range x {
 		d[i] = max(x[i]-y[i], y[i]-x[i])
@@ -78,8 +78,8 @@ func distance(a, b string) []int {
 	return d
 }
 
-// Numbers are a version's major, minor and patch; what does not parse is 0. "3.0.0rc1" is 3.0.0.
-func Numbers(version string) []int {
+// numbers are a version's major, minor and patch; what does not parse is 0. "3.0.0rc1" is 3.0.0.
+func numbers(version string) []int {
 	n := make([]int, 3)
 	for i, part := range strings.SplitN(version, ".", len(n)) {
 		digits := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' })

@@ -11,11 +11,11 @@ import (
 const (
 	// MaxBytes bounds one answer. 10,000 actors in detail, the most rows that Ray gives, are some 20 MB.
 	MaxBytes = 64 << 20
-	// MaxDepth bounds how deep values are nested: Ray's answers have about 15 levels.
-	MaxDepth = 100
-	// MaxTokens bounds names, values, lists and objects of one answer, which take far more memory than their bytes in JSON. A row of Ray's has
+	// maxDepth bounds how deep values are nested: Ray's answers have about 15 levels.
+	maxDepth = 100
+	// maxTokens bounds names, values, lists and objects of one answer, which take far more memory than their bytes in JSON. A row of Ray's has
 	// about 50, and a list at most 10,000 rows. Lists without a limit of rows (nodes, actors) have 10 bytes per token and more.
-	MaxTokens = 5_000_000
+	maxTokens = 5_000_000
 	// MaxRow bounds the bytes of one string or number, and of one row if an answer is read by rows: both are held in memory.
 	MaxRow = 8 << 20
 	// MaxNodes bounds the nodes of one cluster.
@@ -87,13 +87,13 @@ func (r *Reader) Token() (json.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.tokens++; r.tokens > MaxTokens {
-		return nil, &Refusal{"tokens", MaxTokens}
+	if r.tokens++; r.tokens > maxTokens {
+		return nil, &Refusal{"tokens", maxTokens}
 	}
 	switch token {
 	case json.Delim('['), json.Delim('{'):
-		if r.depth++; r.depth > MaxDepth {
-			return nil, &Refusal{"depth", MaxDepth}
+		if r.depth++; r.depth > maxDepth {
+			return nil, &Refusal{"depth", maxDepth}
 		}
 	case json.Delim(']'), json.Delim('}'):
 		r.depth--
@@ -106,8 +106,8 @@ func (r *Reader) More() bool { return r.in.More() }
 
 // Row decodes the next value into v.
 func (r *Reader) Row(v any) error {
-	if r.tokens++; r.tokens > MaxTokens {
-		return &Refusal{"tokens", MaxTokens}
+	if r.tokens++; r.tokens > maxTokens {
+		return &Refusal{"tokens", maxTokens}
 	}
 	return r.in.Decode(v)
 }
