@@ -24,9 +24,11 @@ const grafanaFolder = "metrics/grafana/dashboards"
 const (
 	maxGrafanaFiles = 64
 	maxGrafanaBytes = 8 << 20 // of one
+	maxGrafanaName  = 128 + len(".json")
 )
 
-var grafanaFile = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.json$`)
+// grafanaFile has no bound of length: a count of 128 takes 115 KiB for as long as the collector runs.
+var grafanaFile = regexp.MustCompile(`^[A-Za-z0-9_-]+\.json$`)
 
 // storeGrafana stores the session's Grafana dashboards, each once, if its metrics are stored too.
 func (c *Collector) storeGrafana(ctx context.Context, session string) error {
@@ -50,7 +52,7 @@ func (c *Collector) storeGrafana(ctx context.Context, session string) error {
 	for _, file := range files {
 		name := file.Name()
 		key := layout.GrafanaDashboardKey(c.opts.Root, c.sessions.ref(session), name)
-		if !grafanaFile.MatchString(name) || c.grafana[key] {
+		if len(name) > maxGrafanaName || !grafanaFile.MatchString(name) || c.grafana[key] {
 			continue
 		}
 		data, err := regular.Read(root, filepath.Join(folder, name), maxGrafanaBytes)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
 
@@ -69,7 +70,9 @@ func shouldRetry(err error) bool {
 }
 
 // unreadable matches the SDK's error for an answer without an error of the service in its body, as a proxy's (oss/conn.go). It has no type.
-var unreadable = regexp.MustCompile(`^oss: service returned invalid response body, status = (\d{3}) `)
+var unreadable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^oss: service returned invalid response body, status = (\d{3}) `)
+})
 
 // statusOf is the HTTP status in an error; 0 if there is none.
 func statusOf(err error) int {
@@ -78,7 +81,7 @@ func statusOf(err error) int {
 		return refused.StatusCode
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
-		if found := unreadable.FindStringSubmatch(err.Error()); found != nil {
+		if found := unreadable().FindStringSubmatch(err.Error()); found != nil {
 			status, _ := strconv.Atoi(found[1])
 			return status
 		}

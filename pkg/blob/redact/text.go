@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // instead stands where a secret was.
@@ -14,16 +15,18 @@ const instead = "REDACTED"
 // name is what parameters and fields are called that hold a secret, the ends of longer names included: X-Amz-Signature, AccountKey.
 const name = `[\w.-]*(?:sig|signature|credential|token|secret|password|passwd|accesskey|accesskeyid|accountkey|secretkey|assertion|upload_id)`
 
-// patterns find secrets by their form; the groups of each stay.
-var patterns = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)(\bAuthorization["']?\s*[:=]\s*\[?["']?)[^\r\n"'<>\]]+`),
-	regexp.MustCompile(`(?i)(\b(?:Bearer|SharedKey|SharedAccessSignature|OSS|AWS)\s+)[\w.~+/=-]+[:.][\w.~+/=:-]+`),
-	regexp.MustCompile(`(?i)(\b` + name + `(?:=|%3D))[^&\s;,"'<>)\]}]+`),
-	regexp.MustCompile(`(?i)(\\?"` + name + `\\?"\s*:\s*\\?")[^"\\]+`),
-	regexp.MustCompile(`(?i)(<` + name + `>)[^<]+`),
-	regexp.MustCompile(`(\w://)[^\s/@"'<>]+:[^\s/@"'<>]*(@)`),
-	regexp.MustCompile(`()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*`), // a JSON Web Token
-}
+// patterns find secrets by their form; the groups of each stay. Compiled at the first error: most processes never see one.
+var patterns = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`(?i)(\bAuthorization["']?\s*[:=]\s*\[?["']?)[^\r\n"'<>\]]+`),
+		regexp.MustCompile(`(?i)(\b(?:Bearer|SharedKey|SharedAccessSignature|OSS|AWS)\s+)[\w.~+/=-]+[:.][\w.~+/=:-]+`),
+		regexp.MustCompile(`(?i)(\b` + name + `(?:=|%3D))[^&\s;,"'<>)\]}]+`),
+		regexp.MustCompile(`(?i)(\\?"` + name + `\\?"\s*:\s*\\?")[^"\\]+`),
+		regexp.MustCompile(`(?i)(<` + name + `>)[^<]+`),
+		regexp.MustCompile(`(\w://)[^\s/@"'<>]+:[^\s/@"'<>]*(@)`),
+		regexp.MustCompile(`()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*`), // a JSON Web Token
+	}
+})
 
 // Redactor takes out secrets that are known, and whatever has a secret's form.
 type Redactor struct{ known *strings.Replacer }
@@ -47,7 +50,7 @@ func New(secrets ...string) *Redactor {
 // Text gives s without secrets.
 func (r *Redactor) Text(s string) string {
 	s = r.known.Replace(s)
-	for _, pattern := range patterns {
+	for _, pattern := range patterns() {
 		s = pattern.ReplaceAllString(s, "${1}"+instead+"${2}")
 	}
 	return s
