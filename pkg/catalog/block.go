@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/words"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -50,24 +51,21 @@ type block struct {
 	text []byte
 
 	once  sync.Once
-	grams *grams // of the names and of what searches look in, made when it is searched first, or before
+	grams *words.Grams // of the names and of what searches look in, made when it is searched first, or before
 }
 
 // groups gives the groups of rows in which a word may occur.
 func (b *block) groups(word []byte) uint32 {
-	if len(word) < gramLen {
-		return 1<<((len(b.rows)+groupRows-1)/groupRows) - 1
-	}
 	b.prepare()
-	return b.grams.groups(word)
+	return b.grams.May(word)
 }
 
 // prepare makes what searches need.
 func (b *block) prepare() {
 	b.once.Do(func() {
-		b.grams = new(grams)
+		b.grams = new(words.Grams)
 		for i := range b.rows {
-			b.grams.add(b.text[b.nameFrom(i):b.rows[i].textEnd], i/groupRows)
+			b.grams.Add(b.text[b.nameFrom(i):b.rows[i].textEnd], i/groupRows)
 		}
 	})
 }
@@ -75,6 +73,7 @@ func (b *block) prepare() {
 // Bounds of what is kept of a session.
 const (
 	blockRows = 2048
+	groupRows = 64      // those of one number in a rowSet
 	maxCause  = 1 << 10 // bytes
 	maxWords  = 8 << 10 // bytes that searches look in
 	maxOwner  = 300     // bytes

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog/words"
 )
 
 // rowSet is a set of rows of a block.
@@ -47,7 +49,7 @@ type matcher struct {
 
 // wordMatch says what a word occurs in.
 type wordMatch struct {
-	finder
+	words.Finder
 	clusters, texts []bool // by number, nil: none
 	kinds, outcomes []bool // by place in these, nil: none
 }
@@ -81,14 +83,14 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		m.words = append(m.words, n.match(word))
 	}
 	// The rows of later words are fewer.
-	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.word) - len(a.word) })
+	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.Word) - len(a.Word) })
 	return m
 }
 
 // match says in which names a word in lower case occurs.
 func (n *names) match(word string) wordMatch {
-	w := wordMatch{finder: newFinder(word), kinds: with(kinds, word), outcomes: with(outcomes, word)}
-	if w.texts = n.with(&w.finder); w.texts != nil {
+	w := wordMatch{Finder: words.NewFinder(word), kinds: with(kinds, word), outcomes: with(outcomes, word)}
+	if w.texts = n.with(&w.Finder); w.texts != nil {
 		w.clusters = make([]bool, len(n.clusters))
 		for i, c := range n.clusters {
 			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
@@ -168,7 +170,7 @@ func (m *matcher) block(b *block, found *rowSet) {
 		word := &m.words[w]
 		var has rowSet
 		word.addNamed(b, &has)
-		b.search(&word.finder, found, &has)
+		b.search(&word.Finder, found, &has)
 		left = 0
 		for i := range found {
 			found[i] &= has[i]
@@ -202,8 +204,8 @@ func (m *matcher) columns(r *row) bool {
 const fewRows = 16
 
 // search adds those of some rows in whose name or text a word occurs.
-func (b *block) search(word *finder, some, has *rowSet) {
-	for groups := b.groups(word.word); groups != 0; groups &= groups - 1 {
+func (b *block) search(word *words.Finder, some, has *rowSet) {
+	for groups := b.groups(word.Word); groups != 0; groups &= groups - 1 {
 		group := bits.TrailingZeros32(groups)
 		rows := some[group] &^ has[group]
 		switch {
@@ -217,11 +219,11 @@ func (b *block) search(word *finder, some, has *rowSet) {
 }
 
 // searchGroup gives the rows of a group in which a word occurs.
-func (b *block) searchGroup(word *finder, first int) (has uint64) {
+func (b *block) searchGroup(word *words.Finder, first int) (has uint64) {
 	text := b.text[:b.rows[min(first+groupRows, len(b.rows))-1].textEnd]
 	from := b.nameFrom(first)
 	for i := first; ; {
-		at := word.index(text[from:])
+		at := word.Index(text[from:])
 		if at < 0 {
 			return has
 		}
@@ -239,10 +241,10 @@ func (b *block) searchGroup(word *finder, first int) (has uint64) {
 }
 
 // searchRows is searchGroup in some of the group's rows.
-func (b *block) searchRows(word *finder, first int, rows uint64) (has uint64) {
+func (b *block) searchRows(word *words.Finder, first int, rows uint64) (has uint64) {
 	for ; rows != 0; rows &= rows - 1 {
 		i := first + bits.TrailingZeros64(rows)
-		if word.index(b.text[b.nameFrom(i):b.rows[i].textEnd]) >= 0 {
+		if word.Index(b.text[b.nameFrom(i):b.rows[i].textEnd]) >= 0 {
 			has |= rows & -rows
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/words"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -88,8 +89,8 @@ func (n *names) ref(number uint32, session string) layout.Session {
 }
 
 // with says of each text whether a word in lower case occurs in it, nil: in none.
-func (n *names) with(word *finder) (has []bool) {
-	for at := range word.occurrences(n.lower) {
+func (n *names) with(word *words.Finder) (has []bool) {
+	for at := range word.Occurrences(n.lower) {
 		i, found := slices.BinarySearch(n.ends, uint32(at))
 		if found {
 			i++ // it begins where another ends

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/words"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -34,7 +35,7 @@ const (
 func (t *table) memory() int64 {
 	n := len(t.starts)*startMemory + len(t.names.texts)*textMemory + 2*len(t.names.lower) + len(t.names.clusters)*clusterMemory
 	for _, b := range t.blocks {
-		n += cap(b.rows)*int(unsafe.Sizeof(row{})) + cap(b.text) + 2*cap(b.open) + int(unsafe.Sizeof(grams{}))
+		n += cap(b.rows)*int(unsafe.Sizeof(row{})) + cap(b.text) + 2*cap(b.open) + int(unsafe.Sizeof(words.Grams{}))
 	}
 	return int64(n)
 }

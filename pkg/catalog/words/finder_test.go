@@ -1,4 +1,4 @@
-package catalog
+package words
 
 import (
 	"bytes"
@@ -23,14 +23,14 @@ func TestFinder(t *testing.T) {
 		if from := random.IntN(len(text) + 1); random.IntN(2) == 0 {
 			text = text[:from] + word + text[from:]
 		}
-		f := newFinder(word)
-		if got, want := f.index([]byte(text)), strings.Index(text, word); got != want {
+		f := NewFinder(word)
+		if got, want := f.Index([]byte(text)), strings.Index(text, word); got != want {
 			t.Fatalf("%q in %q: %d, want %d", word, text, got, want)
 		}
 	}
 	long := bytes.Repeat([]byte("ab"), 1000)
-	f := newFinder(string(long[:600]))
-	if at := f.index(append([]byte("b"), long...)); at != 1 {
+	f := NewFinder(string(long[:600]))
+	if at := f.Index(append([]byte("b"), long...)); at != 1 {
 		t.Errorf("a long word: %d", at)
 	}
 }

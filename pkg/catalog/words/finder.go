@@ -1,14 +1,15 @@
-package catalog
+// Package words finds words in many texts, none of which is changed: by what four bytes texts have, then in the texts.
+package words
 
 import (
 	"bytes"
 	"iter"
 )
 
-// finder finds a word in texts. Of a long one it looks at the pair of bytes where the word would end, and skips as far as no place of that pair in the
+// Finder finds a word in texts. Of a long one it looks at the pair of bytes where the word would end, and skips as far as no place of that pair in the
 // word allows it (Horspool's algorithm, with pairs): most of a text is not looked at.
-type finder struct {
-	word []byte
+type Finder struct {
+	Word []byte
 	skip *[1 << pairBits]uint8 // by pair; nil: the word is short
 }
 
@@ -17,8 +18,9 @@ const (
 	minSkips = 12 // bytes of a long word: bytes.Index finds shorter ones sooner
 )
 
-func newFinder(word string) finder {
-	f := finder{word: []byte(word)}
+// NewFinder makes one for a word.
+func NewFinder(word string) Finder {
+	f := Finder{Word: []byte(word)}
 	if len(word) < minSkips {
 		return f
 	}
@@ -35,15 +37,15 @@ func newFinder(word string) finder {
 // pair is a number for two bytes, of which several may have the same.
 func pair(a, b byte) int { return (int(a)<<5 ^ int(b)) & (1<<pairBits - 1) }
 
-// index gives the place of the word in a text; -1 if it has none.
-func (f *finder) index(text []byte) int {
+// Index gives the place of the word in a text; -1 if it has none.
+func (f *Finder) Index(text []byte) int {
 	if f.skip == nil {
-		return bytes.Index(text, f.word)
+		return bytes.Index(text, f.Word)
 	}
-	for end := len(f.word) - 1; end < len(text); {
+	for end := len(f.Word) - 1; end < len(text); {
 		skip := int(f.skip[pair(text[end-1], text[end])])
 		if skip == 0 {
-			if from := end + 1 - len(f.word); bytes.Equal(text[from:end+1], f.word) {
+			if from := end + 1 - len(f.Word); bytes.Equal(text[from:end+1], f.Word) {
 				return from
 			}
 			skip = 1
@@ -53,11 +55,11 @@ func (f *finder) index(text []byte) int {
 	return -1
 }
 
-// occurrences gives the places of the word in a text. Words have no newline, and parts of the text that end in one are told apart by that.
-func (f *finder) occurrences(text []byte) iter.Seq[int] {
+// Occurrences gives the places of the word in a text. Words have no newline, and parts of the text that end in one are told apart by that.
+func (f *Finder) Occurrences(text []byte) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for from := 0; ; {
-			i := f.index(text[from:])
+			i := f.Index(text[from:])
 			if i < 0 || !yield(from+i) {
 				return
 			}
