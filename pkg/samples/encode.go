@@ -84,12 +84,14 @@ func (e *Encoder) Begin(target int, at time.Time) {
 	e.added, e.changed, e.metrics = e.added[:0], e.changed[:0], e.metrics[:0]
 }
 
-// Metric adds the description of a metric. Only the first one of a metric counts.
-func (e *Encoder) Metric(m Metric) {
-	if !e.at.known[m.Name] {
-		e.at.known[m.Name] = true
-		e.metrics = append(e.metrics, m)
+// Metric adds the description of a metric. Only the first one of a metric counts: added is false for others.
+func (e *Encoder) Metric(m Metric) (added bool) {
+	if e.at.known[m.Name] {
+		return false
 	}
+	e.at.known[m.Name] = true
+	e.metrics = append(e.metrics, m)
+	return true
 }
 
 // Sample adds the value of a series that the table has, by its spelling. known is false if the table does not have it.

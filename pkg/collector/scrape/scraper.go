@@ -55,6 +55,7 @@ type Scraper struct {
 
 	stream stream               // what the encoder's table belongs to
 	taken  []int                // series of each endpoint in the table
+	held   int64                // bytes of the names in the table
 	last   time.Time            // of the last read
 	logged map[string]time.Time // message → when it was logged last
 	now    func() time.Time
@@ -185,7 +186,7 @@ func (s *Scraper) begin(now stream) {
 		}, s.opts.Labels...)
 	}
 	s.encoder.Start(targets)
-	s.taken = make([]int, len(targets))
+	s.taken, s.held = make([]int, len(targets)), 0
 }
 
 // reserved is the part of a table that is kept free for each endpoint but the one that is read: none takes all.
@@ -205,11 +206,11 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	defer func() { _ = body.Close() }()
 	tee, done := s.latest.record(body, port)
 	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
-	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number]}
+	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], held: s.held, most: s.client.limit}
 	s.encoder.Begin(number, at)
 	lines, bad, err := readExposition(tee, t)
 	s.encoder.End()
-	s.taken[number] = t.taken
+	s.taken[number], s.held = t.taken, t.held
 	if err != nil {
 		s.failed(port, err) // the lines before are kept, so only some series have a gap
 	} else {
@@ -250,16 +251,22 @@ type table struct {
 	max     int
 	share   int
 	taken   int // of the share
+	held    int64
+	most    int64 // bytes that the table's names may have: reads that each bring new ones must not add up
 	dropped int
 }
 
-func (t *table) metric(m samples.Metric) { t.encoder.Metric(m) }
+func (t *table) metric(m samples.Metric) {
+	if t.held < t.most && t.encoder.Metric(m) {
+		t.held += int64(len(m.Name))
+	}
+}
 
 func (t *table) sample(spelling []byte, value float64) error {
 	if t.encoder.Sample(spelling, value) {
 		return nil
 	}
-	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share {
+	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share || t.held >= t.most {
 		t.dropped++
 		return nil
 	}
@@ -269,5 +276,6 @@ func (t *table) sample(spelling []byte, value float64) error {
 	}
 	t.encoder.Add(spelling, name, labels, value)
 	t.taken++
+	t.held += int64(len(spelling))
 	return nil
 }

@@ -353,6 +353,23 @@ func TestHugeEndpoint(t *testing.T) {
 	}
 }
 
+// TestLongNames: names of 60 KB, others in each read, do not add up in memory.
+func TestLongNames(t *testing.T) {
+	reads := 0
+	r := newRig(t, Options{MaxSeries: 2000}, func(w http.ResponseWriter, _ *http.Request) {
+		reads++
+		for i := range 20 {
+			_, _ = fmt.Fprintf(w, "# TYPE m%d_%d_%s gauge\na{b=\"%d_%d_%s\"} 1\n", reads, i, strings.Repeat("x", 60_000), reads, i, strings.Repeat("x", 60_000))
+		}
+	})
+	for range 20 {
+		r.scrape()
+		if all, _ := r.encoder.Series(); all > minAnswer/60_000+1 {
+			t.Fatalf("%d series of 60 KB are held", all)
+		}
+	}
+}
+
 // TestNewTables: an hour, what could not be kept, another session and a table full of series that are gone begin a new table.
 func TestNewTables(t *testing.T) {
 	series := 0
