@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -158,7 +159,10 @@ func (s *Sender) run(ctx context.Context) {
 	defer soon.Stop()
 	for scan := true; ctx.Err() == nil; {
 		if scan {
-			s.scan(ctx, time.Now())
+			err := guard.Do("the sessions that webhooks may tell of", func() error { s.scan(ctx, time.Now()); return nil })
+			if err != nil {
+				s.failed("webhooks cannot look for sessions; they try again", err)
+			}
 		}
 		s.dispatch(ctx)
 		select {
@@ -206,10 +210,22 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 			return
 		}
 	}
-	through := now.Add(-s.opts.Timing.Slack) // as far as this look shows
-	listed := false
+	through, listed := s.choose(now)
+	if listed && through.Sub(s.through) > s.opts.Timing.Slack/4 {
+		if err := s.ledger.setThrough(ctx, through); err != nil {
+			s.failed("cannot note up to when webhooks have told of sessions; a restart looks at more of them", err)
+			return
+		}
+		s.through = through
+	}
+}
+
+// choose takes the sessions that somebody is to be told of as work, and says up to when there are no others, and whether sessions are listed.
+func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
+	through = now.Add(-s.opts.Timing.Slack) // as far as this look shows
 	running := make(map[*watch]bool)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for e := range s.opts.Sessions() {
 		listed = true
 		end := endOf(e)
@@ -243,14 +259,7 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 			delete(s.finished, ref)
 		}
 	}
-	s.mu.Unlock()
-	if listed && through.Sub(s.through) > s.opts.Timing.Slack/4 {
-		if err := s.ledger.setThrough(ctx, through); err != nil {
-			s.failed("cannot note up to when webhooks have told of sessions; a restart looks at more of them", err)
-			return
-		}
-		s.through = through
-	}
+	return through, listed
 }
 
 // before gives the earlier of a time and the last moment before another.

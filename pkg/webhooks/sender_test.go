@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -340,6 +341,36 @@ func TestUnreadable(t *testing.T) {
 	if e := in.events[0]; e.Type != SessionEnded || e.Outcome != "unknown" {
 		t.Errorf("%+v", e)
 	}
+}
+
+// roundTripper is an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestPanic: neither the list of sessions nor a delivery that panics ends the server; both are tried again.
+func TestPanic(t *testing.T) {
+	in, store := newInbox(t), open(t, t.TempDir())
+	begin(t, store)
+	s := replica(store, configOf(in.URL), time.Minute, nil)
+	var listed, sent atomic.Int32
+	s.opts.Sessions = func() iter.Seq[catalog.Entry] {
+		if listed.Add(1) == 1 {
+			panic("damaged")
+		}
+		return slices.Values(ended(1, time.Now().Add(-time.Minute)))
+	}
+	transport := s.client.Transport
+	s.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		if sent.Add(1) == 1 {
+			panic("damaged")
+		}
+		return transport.RoundTrip(r)
+	})
+	s.Start()
+	until(t, "that all is told", func() bool { return s.knows(1) })
+	s.Close()
+	in.check(t, perSession)
 }
 
 // TestGivenUp: a receiver that never takes anything does not keep a session for ever, and its address is in no log.

@@ -196,7 +196,7 @@ func (w *work) tellAll(ctx context.Context) (progress, whole bool) {
 				if told {
 					continue
 				}
-				err := w.tellOne(ctx, t, e, key)
+				err := guard.Do("event "+e.ID, func() error { return w.tellOne(ctx, t, e, key) })
 				mu.Lock()
 				progress, whole = progress || err == nil, whole && err == nil
 				if err == nil {
