@@ -6,6 +6,7 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/guard"
@@ -106,15 +107,17 @@ func (l *list) all() iter.Seq[place] {
 	}
 }
 
-// parallel does work with parts of the blocks, as many at a time as there are processors.
-func (l *list) parallel(work func(from, to int)) {
+// parallel does work with all blocks, as many at a time as there are processors. Who is done takes the next, for other processes may slow one processor down.
+func (l *list) parallel(work func(at int)) {
 	var workers sync.WaitGroup
-	parts := min(runtime.GOMAXPROCS(0), len(l.blocks))
-	failed := make([]error, parts)
-	for part := range parts {
+	var next atomic.Int64
+	failed := make([]error, min(runtime.GOMAXPROCS(0), len(l.blocks)))
+	for worker := range failed {
 		workers.Go(func() {
-			failed[part] = guard.Do("the list of sessions", func() error {
-				work(part*len(l.blocks)/parts, (part+1)*len(l.blocks)/parts)
+			failed[worker] = guard.Do("the list of sessions", func() error {
+				for at := next.Add(1) - 1; at < int64(len(l.blocks)); at = next.Add(1) - 1 {
+					work(int(at))
+				}
 				return nil
 			})
 		})

@@ -138,11 +138,7 @@ func (n *names) are(wanted func(string) bool) []bool {
 func (m *matcher) match() []rowSet {
 	found := make([]rowSet, len(m.blocks))
 	twice := m.summary().twice
-	m.parallel(func(from, to int) {
-		for at := from; at < to; at++ {
-			m.block(m.blocks[at], &found[at])
-		}
-	})
+	m.parallel(func(at int) { m.block(m.blocks[at], &found[at]) })
 	for p := range twice {
 		found[p.block][p.row/64] &^= 1 << (p.row % 64)
 	}

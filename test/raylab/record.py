@@ -78,11 +78,24 @@ def workload(lab):
     wait(lambda: sum(j["submission_id"] is not None and j["status"] in ends for j in lab.api("/api/jobs/")) == 6, 300, "six jobs to end")
     wait(lambda: lab.api("/api/jobs/running-job")["driver_info"], 60, "running-job's driver")
     say("Serve")
-    lab.head.exec(PYTHON, "-m", "ray.serve.scripts", "deploy", "serve_config.yaml", env=lab.env)
+    deploy_serve(lab)
     wait(lambda: serve_status(lab) == ["DEPLOY_FAILED", "RUNNING"], 120, "one Serve application running, one failed")
     lab.head.exec("curl", "-sS", "--retry", "3", f"http://{lab.head.ip}:8000/")
     wait(lambda: any(a["name"] == "lost_with_its_node" and a["state"] == "ALIVE" for a in actors(lab)), 120, "the actors driver")
     return steady
+
+
+def deploy_serve(lab):
+    """Serve gives its proxies seconds to start, which are too few on a busy machine; then it is asked again."""
+    for last in (False, False, True):
+        try:
+            lab.head.exec(PYTHON, "-m", "ray.serve.scripts", "deploy", "serve_config.yaml", env=lab.env)
+            return
+        except RuntimeError as e:
+            if last:
+                raise
+            say(f"Serve did not start, trying again: {str(e)[-300:]}")
+            time.sleep(5)
 
 
 def kill_w2(lab):
