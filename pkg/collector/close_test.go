@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -211,7 +212,9 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
-	socket := filepath.Join(tmp, session().Name, "sockets", "raylet")
+	// Other packages' tests have raylets in the kernel's list, too: the session is of this process only.
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())}
+	socket := filepath.Join(tmp, ref.Name, "sockets", "raylet")
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +231,7 @@ func TestRestart(t *testing.T) {
 		}
 		again, _ := options(t, tmp)
 		o.Registerer, o.Gatherer = again.Registerer, again.Gatherer
-		return store.Object(layout.MetadataKey("log", session(), layout.End)) != nil
+		return store.Object(layout.MetadataKey("log", ref, layout.End)) != nil
 	}
 	if life() {
 		t.Error("the end is told while Ray goes on")

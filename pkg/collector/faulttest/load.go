@@ -20,7 +20,8 @@ import (
 )
 
 var (
-	session = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	// The rig's raylets and those of other packages' tests are in one list of the kernel's, so each process has a session of its own.
+	session = layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())}
 	nodeID  = rayid.Node{0x11, 0xdd, 27: 0x58}
 )
 

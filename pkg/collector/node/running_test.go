@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,8 +9,8 @@ import (
 )
 
 func TestRunning(t *testing.T) {
-	const session = "session_2026-11-20_23-19-45_581717_22125"
-	tmp, err := os.MkdirTemp("", "ray") // t.TempDir is too long a path for a socket
+	session := fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid()) // other packages' tests have raylets in the kernel's list, too
+	tmp, err := os.MkdirTemp("", "ray")                                          // t.TempDir is too long a path for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestRunning(t *testing.T) {
 	}
 	listener.SetUnlinkOnClose(false) // a killed process leaves its socket's file
 	check("while it runs", true)
-	if running, err := Running("session_2026-11-20_23-19-45_581717_2212"); err != nil || running {
+	if running, err := Running(session[:len(session)-1]); err != nil || running {
 		t.Errorf("another session: %t, %v", running, err)
 	}
 	if err := listener.Close(); err != nil {
