@@ -9,7 +9,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -22,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,11 +86,11 @@ func run(ctx context.Context, o *options) error {
 		_ = cmd.Wait()
 	}()
 	base := "http://" + address + "/homepage"
-	first, err := until(base, began, "<tbody>")
+	first, err := until(base, began, func(page string) bool { return strings.Contains(page, "<tbody>") })
 	if err != nil {
 		return err
 	}
-	complete, err := until(base, began, fmt.Sprintf("%s sessions of", thousands(o.sessions)))
+	complete, err := until(base, began, func(page string) bool { return listed(page) >= o.sessions })
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func run(ctx context.Context, o *options) error {
 	if err := o.questions(base, "at once"); err != nil {
 		return err
 	}
-	listed, err := o.newSession(base, data)
+	found, err := o.newSession(base, data)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("| a new session is listed after | %.0f s |\n", listed.Seconds())
+	fmt.Printf("| a new session is listed after | %.0f s |\n", found.Seconds())
 	if o.again > 0 {
 		time.Sleep(time.Until(began.Add(o.again)))
 		if err := o.questions(base, fmt.Sprintf("%v after the start", o.again)); err != nil {
@@ -225,7 +225,7 @@ func (o *options) newSession(base, data string) (longest time.Duration, err erro
 			}
 			defer func() { _ = os.Remove(filepath.Join(store(data), key)) }()
 		}
-		took, err := until(base+"?"+url.Values{"q": {ref.Name}}.Encode(), now, "/"+ref.Name)
+		took, err := until(base+"?"+url.Values{"q": {ref.Name}}.Encode(), now, func(page string) bool { return strings.Contains(page, "/"+ref.Name) })
 		if err != nil {
 			return 0, err
 		}
@@ -234,16 +234,16 @@ func (o *options) newSession(base, data string) (longest time.Duration, err erro
 	return longest, nil
 }
 
-// until asks for a page until it has a text, and gives the time since a moment.
-func until(page string, began time.Time, text string) (time.Duration, error) {
+// until asks for a page until it is as wanted, and gives the time since a moment.
+func until(address string, began time.Time, wanted func(page string) bool) (time.Duration, error) {
 	for time.Since(began) < 10*time.Minute {
-		status, body, err := ask(page)
-		if err == nil && status == http.StatusOK && bytes.Contains(body, []byte(text)) {
+		status, body, err := ask(address)
+		if err == nil && status == http.StatusOK && wanted(string(body)) {
 			return time.Since(began), nil
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return 0, fmt.Errorf("%s has no %q after ten minutes", page, text)
+	return 0, fmt.Errorf("%s is not as wanted after ten minutes", address)
 }
 
 func ask(page string) (status int, body []byte, err error) {
@@ -263,6 +263,18 @@ func freeAddress() (string, error) {
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().String(), nil
+}
+
+// of finds the number of sessions in a page. There may be more than were generated: packs keep for a while those that an earlier run began.
+var of = regexp.MustCompile(`([0-9,]+) sessions of`)
+
+func listed(page string) int {
+	found := of.FindStringSubmatch(page)
+	if found == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.ReplaceAll(found[1], ",", ""))
+	return n
 }
 
 // thousands writes a number as pages do.
