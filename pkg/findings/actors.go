@@ -3,7 +3,6 @@ package findings
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
@@ -38,11 +37,11 @@ func causeOf(death []byte) (c cause) {
 // Reasons of an actor's death that somebody wanted, or that are the end of its owner.
 var wantedDeaths = map[string]bool{"RAY_KILL": true, "OUT_OF_SCOPE": true, "REF_DELETED": true, "OWNER_DIED": true}
 
-var actorExit = regexp.MustCompile(`Worker exit type: (\w+)`)
+var actorExit = expression(`Worker exit type: (\w+)`)
 
 // wanted says that the actor was told to go.
 func (c cause) wanted() bool {
-	m := actorExit.FindStringSubmatch(c.text)
+	m := actorExit().FindStringSubmatch(c.text)
 	return wantedDeaths[c.reason] || m != nil && (death{exit: m[1]}).wanted()
 }
 
@@ -220,17 +219,17 @@ func (b *builder) envFailed(name, text string) *finding {
 }
 
 // toolError is what pip, uv and conda print of what they refuse.
-var toolError = regexp.MustCompile(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
+var toolError = expression(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
 
 // envReason is what of a message about a runtime environment tells the reason: what the tool that made it printed, else the last error.
 func envReason(text string) string {
-	if m := toolError.FindStringSubmatch(printable(text)); m != nil {
+	if m := toolError().FindStringSubmatch(printable(text)); m != nil {
 		return clip(strings.TrimSpace(m[0]), maxTitleText)
 	}
 	if what := exceptionOf(text); what.Message != "" {
 		return clip(what.String(), maxTitleText)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(colour.ReplaceAllString(text, "")), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(colour().ReplaceAllString(text, "")), "\n") {
 		if strings.Contains(strings.ToLower(line), "error") || strings.Contains(strings.ToLower(line), "fail") {
 			return firstSentence(line)
 		}

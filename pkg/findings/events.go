@@ -2,7 +2,6 @@ package findings
 
 import (
 	"context"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 const maxEvents = 20_000 // lines of the event logs that are looked at, of one report
 
-var noNodeType = regexp.MustCompile(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
+var noNodeType = expression(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
 
 // readEvents takes from Ray's own event logs what they add to the findings: out of memory, lost nodes, demands that no node type fulfils.
 func (b *builder) readEvents(ctx context.Context) error {
@@ -75,7 +74,7 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 		}
 	case label == "RAY_NODE_REMOVED" && b.lost[node] != nil:
 		b.lost[node].show(evident)
-	case noNodeType.MatchString(message):
+	case noNodeType().MatchString(message):
 		b.refused = append(b.refused, refusal{demandIn(message), at, evident})
 	}
 }
@@ -88,11 +87,11 @@ type refusal struct {
 }
 
 // amount is one resource in Python's spelling of a demand, {'CPU': 1.0, 'GPU': 8.0}.
-var amount = regexp.MustCompile(`'([^']{1,200})': ([0-9.]{1,20})`)
+var amount = expression(`'([^']{1,200})': ([0-9.]{1,20})`)
 
 func demandIn(message string) string {
 	demand := map[string]float64{}
-	for _, m := range amount.FindAllStringSubmatch(clip(message, maxText), -1) {
+	for _, m := range amount().FindAllStringSubmatch(clip(message, maxText), -1) {
 		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
 			demand[m[1]] = n
 		}

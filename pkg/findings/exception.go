@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -35,25 +34,25 @@ const (
 
 var (
 	// raised is the line of a traceback that names the exception: "module.Type(Inner): message".
-	raised = regexp.MustCompile(`^((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
+	raised = expression(`^((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
 	// typical are names that an exception has by convention: the others count only right after a traceback's frames.
-	typical = regexp.MustCompile(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
+	typical = expression(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
 	// remote is how Ray heads the traceback of a task.
-	remote = regexp.MustCompile(`ray::([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\)`)
-	colour = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+	remote = expression(`ray::([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\)`)
+	colour = expression("\x1b\\[[0-9;]*[A-Za-z]")
 
-	varying = regexp.MustCompile(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
+	varying = expression(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
 )
 
 // exceptionOf finds in a text of Python's the exception that was raised first.
 func exceptionOf(text string) (e exception) {
-	text = colour.ReplaceAllString(text, "")
+	text = colour().ReplaceAllString(text, "")
 	text, _, _ = strings.Cut(text, directCause)
 	indented, inMessage := false, false // after frames; after the line that names the exception, which its message and its notes may go on from
 	function := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
-		if m := remote.FindStringSubmatch(line); m != nil {
+		if m := remote().FindStringSubmatch(line); m != nil {
 			function, inMessage = m[1], false
 		}
 		inMessage = inMessage && line != tracebackStart && !strings.HasPrefix(line, "  File \"")
@@ -61,8 +60,8 @@ func exceptionOf(text string) (e exception) {
 			indented = indented || line != ""
 			continue
 		}
-		m := raised.FindStringSubmatch(line)
-		if m == nil || inMessage || !typical.MatchString(m[2]) && !(indented && strings.ToUpper(m[2][:1]) == m[2][:1] && m[2] != "Traceback") {
+		m := raised().FindStringSubmatch(line)
+		if m == nil || inMessage || !typical().MatchString(m[2]) && !(indented && strings.ToUpper(m[2][:1]) == m[2][:1] && m[2] != "Traceback") {
 			indented = false
 			continue
 		}
@@ -86,17 +85,17 @@ func lastName(dotted string) string { return dotted[strings.LastIndexByte(dotted
 
 // groupStart is the line that heads the traceback of several exceptions, and groupRaised the one that names them together.
 var (
-	groupStart  = regexp.MustCompile(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
-	groupRaised = regexp.MustCompile(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
+	groupStart  = expression(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
+	groupRaised = expression(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
 )
 
 // lastGroup is the exception group that a log ends with, and the offset where its traceback begins; -1 if there is none.
 func lastGroup(log string) (e exception, at int) {
-	starts := groupStart.FindAllStringIndex(log, -1)
+	starts := groupStart().FindAllStringIndex(log, -1)
 	for i := len(starts) - 1; i >= 0; i-- {
 		// Groups in a group have a margin: the outermost begins with the first one.
 		if from := starts[i][0]; i == 0 || !strings.HasPrefix(log[from:], "    ") {
-			if m := groupRaised.FindStringSubmatch(log[from:]); m != nil {
+			if m := groupRaised().FindStringSubmatch(log[from:]); m != nil {
 				return exception{Type: m[2], Message: clip(m[3], maxMessage)}, from
 			}
 		}
@@ -136,7 +135,7 @@ func tracebackBefore(log string, end int) int {
 
 // normalised is a message without what differs between occurrences of one failure: numbers, addresses and IDs.
 func normalised(message string) string {
-	return varying.ReplaceAllString(clip(message, maxTitleText), "#")
+	return varying().ReplaceAllString(clip(message, maxTitleText), "#")
 }
 
 // clip is the beginning of a text, cut between characters.
@@ -157,7 +156,7 @@ func printable(text string) string {
 			return -1
 		}
 		return r
-	}, colour.ReplaceAllString(text, ""))
+	}, colour().ReplaceAllString(text, ""))
 }
 
 // excerpt is a text to show as evidence: without colours, and of a long one its beginning and its end.
@@ -175,7 +174,7 @@ func excerpt(text string) string {
 
 // firstSentence is the part of Ray's message that tells what happened, without its general advice.
 func firstSentence(text string) string {
-	text = strings.Join(strings.Fields(colour.ReplaceAllString(clip(text, maxText), "")), " ")
+	text = strings.Join(strings.Fields(colour().ReplaceAllString(clip(text, maxText), "")), " ")
 	for _, end := range []string{" Some common causes include", " Refer to the documentation", " To see more information", " Unintentional worker failures"} {
 		text, _, _ = strings.Cut(text, end)
 	}

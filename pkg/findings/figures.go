@@ -73,12 +73,12 @@ var (
 )
 
 // gpuFull is what frameworks say of a GPU without room (PyTorch, CuPy, XLA).
-var gpuFull = regexp.MustCompile(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
+var gpuFull = expression(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
 
 // figuresOf are the figures that tell something of a finding.
 func (f *finding) figuresOf() []figure {
 	switch {
-	case gpuFull.MatchString(f.what.String()):
+	case gpuFull().MatchString(f.what.String()):
 		return []figure{gpuMemory}
 	case f.Kind == ObjectStore:
 		return []figure{objectStore, disk}

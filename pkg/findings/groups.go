@@ -3,7 +3,6 @@ package findings
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -59,11 +58,11 @@ func (g *group) waited(b *builder) bool {
 }
 
 var (
-	registered = regexp.MustCompile(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
+	registered = expression(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
 	// aboutGroup is a later line of the GCS's log about a group.
-	aboutGroup = regexp.MustCompile(`(?m)^.*lacement.*\b([0-9a-f]{36})\b.*$`)
+	aboutGroup = expression(`(?m)^.*lacement.*\b([0-9a-f]{36})\b.*$`)
 	// demanded is a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+ pending placement groups".
-	demanded = regexp.MustCompile(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
+	demanded = expression(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
 )
 
 // readGroups reads the placement groups: from events, from the saved list, from the GCS's log.
@@ -131,7 +130,7 @@ func amounts(resources any) map[string]float64 {
 
 // loggedGroups adds the groups that the GCS's log tells of.
 func (b *builder) loggedGroups(log *logText, known map[string]*group) {
-	for _, m := range registered.FindAllStringSubmatchIndex(log.text, -1) {
+	for _, m := range registered().FindAllStringSubmatchIndex(log.text, -1) {
 		from, to := log.line(m[0])
 		id := log.text[m[2]:m[3]]
 		at := b.logTime(log.text[from:to])
@@ -155,7 +154,7 @@ func (b *builder) loggedGroups(log *logText, known map[string]*group) {
 
 // loggedEnds adds which groups were placed and removed.
 func (b *builder) loggedEnds(log *logText, known map[string]*group) {
-	for _, m := range aboutGroup.FindAllStringSubmatchIndex(log.text, -1) {
+	for _, m := range aboutGroup().FindAllStringSubmatchIndex(log.text, -1) {
 		g, line := known[log.text[m[2]:m[3]]], log.text[m[0]:m[1]]
 		if g == nil {
 			continue
@@ -218,7 +217,7 @@ func (d *demands) group(ctx context.Context, g *group) error {
 	for _, e := range g.evident {
 		f.show(e)
 	}
-	return b.showDemand(ctx, f, demanded, func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
+	return b.showDemand(ctx, f, demanded(), func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
 }
 
 // fit says that the group could be placed if nobody held anything: each bundle fits some node, and where the strategy is strict, all of them

@@ -3,7 +3,6 @@ package findings
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -160,8 +159,8 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 
 var (
 	// notFound are what shells and Python say of an entrypoint that is not there.
-	notFound = regexp.MustCompile(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot execute|[Pp]ermission denied|is not recognized as).*$`)
-	killedBy = regexp.MustCompile(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
+	notFound = expression(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot execute|[Pp]ermission denied|is not recognized as).*$`)
+	killedBy = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 )
 
 // driverEnd is how a driver ended, by Ray's word and by its log.
@@ -189,7 +188,7 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	if group, from := lastGroup(log.text); from > e.at {
 		e.what, e.at, e.trace = group, from, log.text[from:]
 	}
-	e.fatal = killedBy.FindStringSubmatchIndex(log.text)
+	e.fatal = killedBy().FindStringSubmatchIndex(log.text)
 	return e
 }
 
@@ -198,7 +197,7 @@ func (e *driverEnd) missing() bool {
 	if !e.exited {
 		return false
 	}
-	return e.code == 127 || e.code == 126 || e.code == 2 && e.at < 0 && e.log != nil && notFound.MatchString(e.log.text[e.log.lastLines(5):])
+	return e.code == 127 || e.code == 126 || e.code == 2 && e.at < 0 && e.log != nil && notFound().MatchString(e.log.text[e.log.lastLines(5):])
 }
 
 // raised says that an exception ended the driver, or is the last in its log.
@@ -215,7 +214,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.entrypointMissing(j, &e)
 	case e.signal != "":
 		f = b.driverKilled(j, &e)
-	case e.exited && e.code == timedOut && timeoutCommand.MatchString(j.entrypoint):
+	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.entrypoint):
 		waited = true
 		f = b.jobFinding(Timeout, j)
 		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, clip(j.entrypoint, maxTitleText))
@@ -259,7 +258,7 @@ func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	f := b.jobFinding(Entrypoint, j)
 	said := j.entrypoint
 	if e.log != nil {
-		if m := notFound.FindStringIndex(e.log.text); m != nil {
+		if m := notFound().FindStringIndex(e.log.text); m != nil {
 			said = strings.TrimSpace(e.log.text[m[0]:m[1]])
 			f.show(b.evidence(e.log, m[0], m[1]))
 		}
@@ -387,7 +386,7 @@ func envFailure(j *job, log *logText) string {
 // timedOut is the exit code of the command timeout when it ended what it ran, and timeoutCommand finds that in an entrypoint.
 const timedOut = 124
 
-var timeoutCommand = regexp.MustCompile(`(?:^|[\s/;&|('"])timeout\s`)
+var timeoutCommand = expression(`(?:^|[\s/;&|('"])timeout\s`)
 
 // uncaught is the exit code of Python after an exception that nobody caught.
 const uncaught = 1

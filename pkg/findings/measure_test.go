@@ -96,7 +96,7 @@ func TestMeasure(t *testing.T) {
 		"XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate":  true,
 		"MemoryError: out of memory": false,
 	} {
-		if gpuFull.MatchString(text) != want {
+		if gpuFull().MatchString(text) != want {
 			t.Errorf("%q is told of a GPU: %v", text, !want)
 		}
 	}

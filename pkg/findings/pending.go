@@ -17,7 +17,7 @@ import (
 )
 
 // waiting is a line of the autoscaler's status about tasks and actors: "{'GPU': 8.0}: 1+ pending tasks/actors".
-var waiting = regexp.MustCompile(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
+var waiting = expression(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
 // showDemand adds what the autoscaler last reported as waiting: from its log, else from the saved status.
 func (b *builder) showDemand(ctx context.Context, f *finding, line *regexp.Regexp, about func(m []string) bool) error {
@@ -306,7 +306,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 // show adds what the autoscaler said about what waited.
 func (d *demands) show(ctx context.Context) error {
 	for _, f := range d.found {
-		if err := d.b.showDemand(ctx, f, waiting, func([]string) bool { return true }); err != nil {
+		if err := d.b.showDemand(ctx, f, waiting(), func([]string) bool { return true }); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package findings
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
@@ -25,12 +24,12 @@ func (b *builder) deploymentEntity(app, deployment string) Entity {
 
 var (
 	// Lines of the Serve controller (ray/serve/_private/deployment_state.py).
-	replicaRaised  = regexp.MustCompile(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception in Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\), the replica will be stopped\.`)
-	updateFailed   = regexp.MustCompile(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
-	replicaCrashed = regexp.MustCompile(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
-	checkRaised    = regexp.MustCompile(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
-	appFailed      = regexp.MustCompile(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
-	logLine        = regexp.MustCompile(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
+	replicaRaised  = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception in Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\), the replica will be stopped\.`)
+	updateFailed   = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
+	replicaCrashed = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
+	checkRaised    = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
+	appFailed      = expression(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
+	logLine        = expression(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
 )
 
 // readServe finds deployments that did not become healthy or did not stay so: from the controller's log and the last saved state.
@@ -68,7 +67,7 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 
 // paragraphEnd is where the log's first line begins after at.
 func paragraphEnd(log *logText, at int) int {
-	if next := logLine.FindStringIndex(log.text[at:]); next != nil {
+	if next := logLine().FindStringIndex(log.text[at:]); next != nil {
 		return at + next[0]
 	}
 	return len(log.text)
@@ -76,7 +75,7 @@ func paragraphEnd(log *logText, at int) int {
 
 // replicasRaised finds replicas that did not start.
 func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
-	for _, m := range replicaRaised.FindAllStringSubmatchIndex(log.text, -1) {
+	for _, m := range replicaRaised().FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
 			continue
@@ -101,7 +100,7 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 // replicasCrashed finds replicas that had started.
 func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
 	checks := b.failedChecks(log)
-	for _, m := range replicaCrashed.FindAllStringSubmatchIndex(log.text, -1) {
+	for _, m := range replicaCrashed().FindAllStringSubmatchIndex(log.text, -1) {
 		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end || broken[deployment] != nil && broken[deployment].last > at {
@@ -135,7 +134,7 @@ func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
 }
 
 func (b *builder) applicationsFailed(log *logText) {
-	for _, m := range appFailed.FindAllStringSubmatchIndex(log.text, -1) {
+	for _, m := range appFailed().FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
 			continue
@@ -147,7 +146,7 @@ func (b *builder) applicationsFailed(log *logText) {
 
 // updatesFailed finds deployments that Serve gave up.
 func (b *builder) updatesFailed(log *logText, broken map[string]*finding) {
-	for _, m := range updateFailed.FindAllStringSubmatchIndex(log.text, -1) {
+	for _, m := range updateFailed().FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
 			continue
@@ -182,7 +181,7 @@ type failedCheck struct {
 // failedChecks are the first ones of deployments, by app#deployment, in a controller's log.
 func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 	first := map[string]failedCheck{}
-	for _, m := range checkRaised.FindAllStringSubmatchIndex(log.text, -1) {
+	for _, m := range checkRaised().FindAllStringSubmatchIndex(log.text, -1) {
 		key := log.text[m[6]:m[7]] + "#" + log.text[m[4]:m[5]]
 		if _, known := first[key]; known {
 			continue

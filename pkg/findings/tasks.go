@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
@@ -188,9 +187,9 @@ type abandoned struct {
 }
 
 // ownerWorker is the process that owned a lost object, in Ray's message.
-var ownerWorker = regexp.MustCompile(`Owner worker ID: ([0-9a-f]{56})(?:, owner node ID: ([0-9a-f]{56}))?`)
+var ownerWorker = expression(`Owner worker ID: ([0-9a-f]{56})(?:, owner node ID: ([0-9a-f]{56}))?`)
 
-var actorID = regexp.MustCompile(`actor_id: ?([0-9a-f]{32})`)
+var actorID = expression(`actor_id: ?([0-9a-f]{32})`)
 
 // taskFailed finds the finding that a failed attempt belongs to, a new one if it is the first; nil if it needs none.
 func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text string, at int64) (*finding, error) {
@@ -393,7 +392,7 @@ func deathSentence(text string) string {
 }
 
 // replicaCall is the name of a method of a Serve replica: "ServeReplica:app:deployment.method".
-var replicaCall = regexp.MustCompile(`^ServeReplica:([^:]+):([^.:]+)`)
+var replicaCall = expression(`^ServeReplica:([^:]+):([^.:]+)`)
 
 // raisedBy is the finding about an exception that a task raised, or that its own tasks raised.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
@@ -402,7 +401,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 		what.Message = firstSentence(strings.TrimPrefix(text, "User exception:"))
 	}
 	raiser := orElse(what.Function, name)
-	if m := replicaCall.FindStringSubmatch(raiser); m != nil {
+	if m := replicaCall().FindStringSubmatch(raiser); m != nil {
 		f := b.replicaFailed(m[1], m[2], what)
 		if f.Title == "" {
 			f.Title = fmt.Sprintf("Calls of deployment %s of application %s raised %s", m[2], m[1], what)
@@ -467,14 +466,14 @@ func (b *builder) blame(f *finding, text string) {
 	if kinds == nil {
 		return
 	}
-	if m := actorID.FindStringSubmatch(text); m != nil {
+	if m := actorID().FindStringSubmatch(text); m != nil {
 		if id, err := rayid.Parse[rayid.Actor](m[1]); err == nil && b.actors[id] != nil {
 			f.causedBy(b.actors[id])
 			return
 		}
 	}
 	owner, ownerNode := rayid.Worker{}, ""
-	if m := ownerWorker.FindStringSubmatch(text); m != nil {
+	if m := ownerWorker().FindStringSubmatch(text); m != nil {
 		owner, _ = rayid.Parse[rayid.Worker](m[1]) // matched
 		ownerNode = m[2]
 		f.show(b.deaths[owner].evident)

@@ -3,7 +3,6 @@ package findings
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
@@ -36,11 +35,11 @@ func (d death) wanted() bool { return d.exit == exitIntended || d.exit == exitIn
 
 var (
 	// reportedExit is the GCS's line about a worker's end: all that tells of it before Ray 2.58.
-	reportedExit = regexp.MustCompile(`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
+	reportedExit = expression(`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
 	// crashed are the lines that a crash leaves in a worker's own logs.
-	crashed = regexp.MustCompile(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})|terminate called after throwing|Check failed: |(std::bad_alloc)).*$`)
+	crashed = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})|terminate called after throwing|Check failed: |(std::bad_alloc)).*$`)
 	// exitCode is what Ray knows of how a process ended.
-	exitCode = regexp.MustCompile(`exit(?:s|ed)? with (?:an )?(?:exit )?code:? ?(-?\d+)`)
+	exitCode = expression(`exit(?:s|ed)? with (?:an )?(?:exit )?code:? ?(-?\d+)`)
 )
 
 const maxReadWorkers = 40 // workers whose own logs are read, of one report
@@ -91,7 +90,7 @@ func (b *builder) loggedDeaths(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range reportedExit.FindAllStringSubmatchIndex(log.text, -1) {
+		for _, m := range reportedExit().FindAllStringSubmatchIndex(log.text, -1) {
 			id, err := rayid.Parse[rayid.Worker](log.text[m[2]:m[3]])
 			from, to := log.line(m[0])
 			if _, known := b.deaths[id]; err != nil || known || b.logTime(log.text[from:to]) > b.end {
@@ -106,7 +105,7 @@ func (b *builder) loggedDeaths(ctx context.Context) error {
 }
 
 // notStarted is the raylet's line about workers that did not come up.
-var notStarted = regexp.MustCompile(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
+var notStarted = expression(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
 
 const maxRaylets = 60 // nodes whose raylet's log is read, of one report
 
@@ -123,7 +122,7 @@ func (b *builder) readStarts(ctx context.Context) error {
 				printed = line
 			}
 		}
-		for _, m := range notStarted.FindAllStringSubmatchIndex(log.text, -1) {
+		for _, m := range notStarted().FindAllStringSubmatchIndex(log.text, -1) {
 			at := b.logTime(log.text[m[0]:m[1]])
 			if at > b.end {
 				continue
@@ -149,7 +148,7 @@ func (b *builder) crash(ctx context.Context, worker rayid.Worker) (signal string
 		if err != nil {
 			return "", e, err
 		}
-		if m := crashed.FindStringSubmatchIndex(log.text); m != nil {
+		if m := crashed().FindStringSubmatchIndex(log.text); m != nil {
 			from, to := log.line(m[0])
 			for range 15 { // the stack begins below
 				if to < len(log.text) {
@@ -212,8 +211,8 @@ func (d death) how(signal string) string {
 	switch {
 	case signal != "":
 		return signal
-	case exitCode.MatchString(d.detail):
-		how := "exit code " + exitCode.FindStringSubmatch(d.detail)[1]
+	case exitCode().MatchString(d.detail):
+		how := "exit code " + exitCode().FindStringSubmatch(d.detail)[1]
 		if strings.Contains(d.detail, "SIGTERM") {
 			how += ", SIGTERM"
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -56,7 +57,7 @@ type Scope struct {
 // API answers the routes. Safe for concurrent use.
 type API struct {
 	opts   Options
-	engine *promql.Engine
+	engine func() *promql.Engine
 	parser parser.Parser
 	slots  chan struct{}
 }
@@ -75,10 +76,12 @@ func New(opts Options) *API {
 	p := parser.NewParser(parser.Options{})
 	return &API{
 		opts: opts, parser: p, slots: make(chan struct{}, opts.Concurrent),
-		engine: promql.NewEngine(promql.EngineOpts{
-			MaxSamples: opts.MaxSamples, Timeout: opts.Timeout, LookbackDelta: lookback, Parser: p,
-			EnableAtModifier: true, EnableNegativeOffset: true,
-			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		engine: sync.OnceValue(func() *promql.Engine { // its own statistics take 290 KB
+			return promql.NewEngine(promql.EngineOpts{
+				MaxSamples: opts.MaxSamples, Timeout: opts.Timeout, LookbackDelta: lookback, Parser: p,
+				EnableAtModifier: true, EnableNegativeOffset: true,
+				NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+			})
 		}),
 	}
 }
@@ -203,7 +206,7 @@ func instant(ctx context.Context, q *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	query, err := q.api.engine.NewInstantQuery(ctx, q.queryable, nil, q.get("query"), at)
+	query, err := q.api.engine().NewInstantQuery(ctx, q.queryable, nil, q.get("query"), at)
 	return q.run(ctx, query, err)
 }
 
@@ -224,7 +227,7 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	case end.Sub(start)/step > maxPoints:
 		return nil, badData("step", fmt.Errorf("more than %d points of a series: make the step longer", maxPoints))
 	}
-	query, err := q.api.engine.NewRangeQuery(ctx, q.queryable, nil, q.get("query"), start, end, step)
+	query, err := q.api.engine().NewRangeQuery(ctx, q.queryable, nil, q.get("query"), start, end, step)
 	return q.run(ctx, query, err)
 }
 

@@ -23,7 +23,7 @@ func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, a
 	}
 	defer done()
 	session := Session{Name: ref.Name, Open: func() *metrics.Database { return s.Databases.Of(ref, running) }}
-	query, err := s.API.engine.NewInstantQuery(ctx, queryable{[]Session{session}, at.UnixMilli()}, nil, expression, at)
+	query, err := s.API.engine().NewInstantQuery(ctx, queryable{[]Session{session}, at.UnixMilli()}, nil, expression, at)
 	if err != nil {
 		return fmt.Errorf("query %q: %w", expression, err)
 	}

@@ -23,13 +23,13 @@ type Bar struct {
 	Unfinished                  string    // what had not ended when the session did, such as "1 job, 5 actors"
 }
 
-var barTemplate = template.Must(template.New("bar").Parse(
-	`<ray-history-bar data-base="{{.Base}}" data-path="{{.Path}}" data-cluster="{{.Cluster}}" data-namespace="{{.Namespace}}" ` +
-		`data-session="{{.Session}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}" data-unfinished="{{.Unfinished}}" data-kept="{{.Kept}}" data-note="{{.Note}}"></ray-history-bar>` +
-		`<template id="ray-history-bar-style">{{.Style}}</template><script src="{{.Base}}homepage/assets/{{.Script}}"></script>`))
+var barTemplate = snippet("bar",
+	`<ray-history-bar data-base="{{.Base}}" data-path="{{.Path}}" data-cluster="{{.Cluster}}" data-namespace="{{.Namespace}}" `+
+		`data-session="{{.Session}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}" data-unfinished="{{.Unfinished}}" data-kept="{{.Kept}}" data-note="{{.Note}}"></ray-history-bar>`+
+		`<template id="ray-history-bar-style">{{.Style}}</template><script src="{{.Base}}homepage/assets/{{.Script}}"></script>`)
 
 // clockTemplate is the script that stops the dashboard's clock at the session's end. It must be the page's first.
-var clockTemplate = template.Must(template.New("clock").Parse(`<script src="{{.Base}}homepage/assets/{{.ClockScript}}" data-end="{{.EndMs}}"></script>`))
+var clockTemplate = snippet("clock", `<script src="{{.Base}}homepage/assets/{{.ClockScript}}" data-end="{{.EndMs}}"></script>`)
 
 // StartMs and EndMs are Unix milliseconds, 0 for none.
 func (b Bar) StartMs() int64 { return unixMs(b.Start) }

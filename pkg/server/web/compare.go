@@ -20,7 +20,7 @@ type Compare struct {
 	*compare.Report
 }
 
-var compareTemplate = parse("compare.html")
+var compareTemplate = page("compare.html")
 
 // Render writes the page.
 func (p Compare) Render(w io.Writer) error { return render(w, compareTemplate, p) }

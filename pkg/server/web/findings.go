@@ -16,7 +16,7 @@ type Findings struct {
 	*findings.Report
 }
 
-var findingsTemplate = parse("findings.html")
+var findingsTemplate = page("findings.html")
 
 // Render writes the page.
 func (p Findings) Render(w io.Writer) error { return render(w, findingsTemplate, p) }

@@ -24,7 +24,7 @@ type Fleet struct {
 	*fleet.Report
 }
 
-var fleetTemplate = parse("fleet.html")
+var fleetTemplate = page("fleet.html")
 
 // Render writes the page.
 func (p Fleet) Render(w io.Writer) error { return render(w, fleetTemplate, p) }

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	searchTemplate = parse("search.html")
-	logTemplate    = parse("log.html")
+	searchTemplate = page("search.html")
+	logTemplate    = page("log.html")
 )
 
 // Search is the page that searches a session's logs. Its script fills in the results.

@@ -19,7 +19,7 @@ type Note struct {
 	Most     int // characters of a note
 }
 
-var noteTemplate = parse("note.html")
+var noteTemplate = page("note.html")
 
 // Render writes the page.
 func (p Note) Render(w io.Writer) error { return render(w, noteTemplate, p) }

@@ -2,7 +2,6 @@ package web
 
 import (
 	_ "embed" // the template
-	"html/template"
 	"io"
 )
 
@@ -69,7 +68,7 @@ type Panel struct {
 //go:embed templates/panels.html
 var panelsPage string
 
-var panelsTemplate = template.Must(template.New("panels").Parse(panelsPage))
+var panelsTemplate = snippet("panels", panelsPage)
 
 var panelsScript, panelsStyle = versioned("panels.js"), versioned("panels.css")
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
@@ -59,24 +60,31 @@ func Write(w http.ResponseWriter, status int, p Page) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// parse makes the template of one page, within the frame of all pages.
-func parse(name string) *template.Template {
-	funcs := template.FuncMap{
-		"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent, "plural": plural,
-		"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-		"datetime": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	}
-	return template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html", "templates/"+name))
+// page gives the template of one page, within the frame of all pages. It is made when it is first shown: most processes show few pages.
+func page(name string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template {
+		funcs := template.FuncMap{
+			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent, "plural": plural,
+			"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+			"datetime": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		}
+		return template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html", "templates/"+name))
+	})
+}
+
+// snippet gives a template that has no frame.
+func snippet(name, text string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).Parse(text)) })
 }
 
 var (
-	homeTemplate    = parse("home.html")
-	loadingTemplate = parse("loading.html")
-	problemTemplate = parse("problem.html")
+	homeTemplate    = page("home.html")
+	loadingTemplate = page("loading.html")
+	problemTemplate = page("problem.html")
 )
 
-func render(w io.Writer, t *template.Template, data any) error {
-	if err := t.Execute(w, data); err != nil {
+func render(w io.Writer, t func() *template.Template, data any) error {
+	if err := t().Execute(w, data); err != nil {
 		return fmt.Errorf("render page: %w", err)
 	}
 	return nil
