@@ -335,8 +335,13 @@ var errNoCredentials = fmt.Errorf("%w: send `Authorization: Bearer {token}`, or 
 
 // cookieToken is the token of a browser that signed in with it.
 func cookieToken(r *http.Request) (string, error) {
-	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
-		return c.Value, nil
+	for _, secure := range []bool{true, false} {
+		if !secure && byHTTPS(r) {
+			break // a neighbour may have planted it
+		}
+		if c, err := r.Cookie(named(cookieName, secure)); err == nil && c.Value != "" {
+			return c.Value, nil
+		}
 	}
 	return "", errNoCredentials
 }

@@ -305,6 +305,15 @@ func TestLogin(t *testing.T) {
 		t.Errorf("with the cookie: %d %q", w.Code, w.Body)
 	}
 
+	// A neighbour's cookie for the whole domain has another name, which is taken by plain HTTP only.
+	planted := http.Header{"Cookie": {cookieName + "=tok-ann"}}
+	if w := ask(h, "https://hs.example/", planted); w.Code != http.StatusUnauthorized {
+		t.Errorf("a planted cookie: %d %q", w.Code, w.Body)
+	}
+	if w := ask(h, "http://localhost:8080/", planted); w.Body.String() != "a" {
+		t.Errorf("by plain HTTP: %d %q", w.Code, w.Body)
+	}
+
 	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", "", "/homepage", "a/../../b", "%2e%2e/b", "\t//evil.example", "./\\evil.example", "a#\r\nX: y//evil.example"} {
 		if got := post("tok-ann", next, nil).Header().Get("Location"); got != "./" && got != "./a#%0D%0AX:%20y//evil.example" {
 			t.Errorf("next %q leads to %q", next, got)

@@ -199,12 +199,26 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 }
 
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {
-	http.SetCookie(w, cookie(cookieName, token, r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"))
+	http.SetCookie(w, cookie(cookieName, token, byHTTPS(r)))
+}
+
+// byHTTPS says whether the browser that sent a request reached the server, or a proxy before it, by HTTPS.
+func byHTTPS(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+// named is the name of a cookie. Browsers take one named __Host- from this host by HTTPS only: no neighbour, such as another name of the same
+// domain, can plant one. By plain HTTP they take none of that name.
+func named(name string, secure bool) string {
+	if secure {
+		return "__Host-" + name
+	}
+	return name
 }
 
 // cookie is one that pages cannot read and other sites' pages do not have sent along. An empty value removes it.
 func cookie(name, value string, secure bool) *http.Cookie {
-	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure}
+	c := &http.Cookie{Name: named(name, secure), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure}
 	if value == "" {
 		c.MaxAge = -1
 	}

@@ -185,11 +185,44 @@ func TestSigningIn(t *testing.T) {
 			t.Errorf("%d to %q", w.Code, w.Header().Get("Location"))
 		}
 	}
-	if w := b.do(http.MethodPost, "https://hs.example/logout"); w.Code != http.StatusSeeOther || b.cookies[sessionCookie] != "" {
+	if w := b.do(http.MethodPost, "https://hs.example/logout"); w.Code != http.StatusSeeOther || b.cookies["__Host-"+sessionCookie] != "" {
 		t.Errorf("signed out: %d %v", w.Code, b.cookies)
 	}
 	if w := b.get("/clusters"); w.Code != http.StatusSeeOther {
 		t.Errorf("after signing out: %d", w.Code)
+	}
+}
+
+// Another name of the same domain can give a browser cookies for all of the domain, but none that this server takes: neither to have people
+// act as somebody else, nor to end a sign-in that another browser began.
+func TestPlantedCookies(t *testing.T) {
+	p := openid.Start(t)
+	p.SignIn(map[string]any{"email": "ops"})
+	a := withProvider(t, p, nil)
+	attacker := &browserOf{sees(a), map[string]string{}}
+	back := toProvider(t, attacker.get("/oidc/start"))
+	plant := func() *browserOf {
+		b := &browserOf{attacker.server, map[string]string{}}
+		for name, value := range attacker.cookies {
+			b.cookies[strings.TrimPrefix(name, "__Host-")] = value
+		}
+		return b
+	}
+	if w := plant().get(back); w.Code != http.StatusBadRequest {
+		t.Errorf("somebody else's sign-in: %d %s", w.Code, w.Body)
+	}
+	attacker.get(back)
+	if w := plant().get("/clusters"); w.Code != http.StatusSeeOther {
+		t.Errorf("somebody else's cookie: %d %s", w.Code, w.Body)
+	}
+	if w := attacker.get("/clusters"); w.Code != http.StatusOK {
+		t.Errorf("one's own cookie: %d %s", w.Code, w.Body)
+	}
+	// By plain HTTP, as with kubectl port-forward, browsers take no cookie of that name.
+	b := &browserOf{sees(withProvider(t, p, func(c *Config) { c.OIDC.RedirectURL = "http://localhost:8080/oidc/callback" })), map[string]string{}}
+	b.get(toProvider(t, b.get("/oidc/start")))
+	if w := b.get("/clusters"); w.Code != http.StatusOK || b.cookies[sessionCookie] == "" {
+		t.Errorf("plain HTTP: %d %v", w.Code, b.cookies)
 	}
 }
 
@@ -202,7 +235,7 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 			t.Errorf("next %q leads to %q", next, w.Header().Get("Location"))
 		}
 	}
-	for _, target := range []string{"/oidc/callback", "/oidc/callback?state=x&code=y", "/oidc/callback?state=" + b.cookies[sessionCookie] + "&code=y"} {
+	for _, target := range []string{"/oidc/callback", "/oidc/callback?state=x&code=y", "/oidc/callback?state=" + b.cookies["__Host-"+sessionCookie] + "&code=y"} {
 		if w := b.get(target); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "sign in again") {
 			t.Errorf("%.40s: %d %s", target, w.Code, w.Body)
 		}
@@ -237,14 +270,14 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 		"--oidc-username-claim": {}, "has not verified": {"email": "ann", "email_verified": false}, "log says why": {"email": "ann", "nonce": "another"},
 	} {
 		p.SignIn(claims)
-		if w := b.get(toProvider(t, b.get("/oidc/start"))); w.Code < 400 || !strings.Contains(w.Body.String(), want) || b.cookies[sessionCookie] != "" {
+		if w := b.get(toProvider(t, b.get("/oidc/start"))); w.Code < 400 || !strings.Contains(w.Body.String(), want) || b.cookies["__Host-"+sessionCookie] != "" {
 			t.Errorf("%v: %d %s", claims, w.Code, w.Body)
 		}
 	}
 	ended := a.provider.seal.seal(forSession, sessionState{User: "ann", Expires: time.Now().Add(-time.Second).Unix()})
 	state := a.provider.seal.seal(forState, sessionState{User: "ann", Expires: time.Now().Add(time.Hour).Unix()})
 	for _, value := range []string{"", "x", ended, state, ended[:len(ended)-1]} {
-		if w := ask(b.server, "/clusters", http.Header{"Cookie": {sessionCookie + "=" + value}}); w.Code != http.StatusUnauthorized {
+		if w := ask(b.server, "/clusters", http.Header{"Cookie": {"__Host-" + sessionCookie + "=" + value}}); w.Code != http.StatusUnauthorized {
 			t.Errorf("cookie %.20q: %d", value, w.Code)
 		}
 	}

@@ -58,7 +58,7 @@ func (p *provider) secure() bool { return strings.HasPrefix(p.config.RedirectURL
 func (p *provider) session(r *http.Request) (Identity, error) {
 	var sealed strings.Builder
 	for i := range maxCookies {
-		c, err := r.Cookie(sessionCookieName(i))
+		c, err := r.Cookie(named(sessionCookieName(i), p.secure()))
 		if err != nil || c.Value == "" {
 			break
 		}
@@ -107,7 +107,7 @@ func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Ident
 // endSession takes a browser's cookies.
 func (p *provider) endSession(w http.ResponseWriter, r *http.Request) {
 	for i := range maxCookies {
-		if _, err := r.Cookie(sessionCookieName(i)); err == nil {
+		if _, err := r.Cookie(named(sessionCookieName(i), p.secure())); err == nil {
 			http.SetCookie(w, cookie(sessionCookieName(i), "", p.secure()))
 		}
 	}
@@ -158,7 +158,7 @@ func (p *provider) oauth(found *discovered) *oauth2.Config {
 // leave sends a browser to the provider. It changes nothing but that the browser has a secret afterwards, so any page may link to it.
 func (p *provider) leave(w http.ResponseWriter, r *http.Request, found *discovered) {
 	secret := randomText()
-	if c, err := r.Cookie(browserCookie); err == nil && len(c.Value) == len(secret) {
+	if c, err := r.Cookie(named(browserCookie, p.secure())); err == nil && len(c.Value) == len(secret) {
 		secret = c.Value // another tab is signing in, too
 	}
 	c := cookie(browserCookie, secret, p.secure())
@@ -182,7 +182,7 @@ func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *disco
 	if err := p.seal.open(forState, query.Get("state"), &state); err != nil {
 		return "./", http.StatusBadRequest, fmt.Errorf("this is not the end of a sign-in that began here (%w): sign in again", err)
 	}
-	c, err := r.Cookie(browserCookie)
+	c, err := r.Cookie(named(browserCookie, p.secure()))
 	switch {
 	case err != nil || subtle.ConstantTimeCompare([]byte(c.Value), []byte(state.Browser)) != 1:
 		return "./", http.StatusBadRequest, fmt.Errorf("the sign-in began in another browser, or at another name of this server than that of --oidc-redirect-url: open %s and sign in again", strings.TrimSuffix(p.config.RedirectURL, callbackPath))
