@@ -96,7 +96,7 @@ func (b *Book) Refresh(ctx context.Context) error {
 	known, writes := b.pages, b.writes
 	b.mu.Unlock()
 	pages := make(map[layout.Session]page)
-	var damaged error
+	var failed error
 	for o, err := range b.opts.Store.List(ctx, layout.NotesPrefix(b.opts.Root), blob.ListOptions{}) {
 		if err != nil {
 			return fmt.Errorf("list the notes on sessions: %w", err)
@@ -106,11 +106,12 @@ func (b *Book) Refresh(ctx context.Context) error {
 			continue
 		}
 		if len(pages) == maxNotes {
-			damaged = errors.Join(damaged, fmt.Errorf("there are more than %d: the others are not shown", maxNotes))
+			failed = errors.Join(failed, fmt.Errorf("there are more than %d: the others are not shown", maxNotes))
 			break
 		}
-		if p, ok := known[ref]; ok && p.etag == o.ETag && o.ETag != "" {
-			pages[ref] = p
+		before, seen := known[ref]
+		if seen && before.etag == o.ETag && o.ETag != "" {
+			pages[ref] = before
 			continue
 		}
 		note, err := read(ctx, b.opts.Store, o.Key)
@@ -120,7 +121,10 @@ func (b *Book) Refresh(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case !errors.Is(err, os.ErrNotExist):
-			damaged = err // one is enough to be told of
+			failed = err // one is enough to be told of
+			if seen {
+				pages[ref] = before
+			}
 		}
 	}
 	b.mu.Lock()
@@ -128,7 +132,7 @@ func (b *Book) Refresh(ctx context.Context) error {
 	if b.writes == writes {
 		b.pages = pages
 	}
-	return damaged
+	return failed
 }
 
 // Of gives the note on a session, the zero Note if none is known.
@@ -159,6 +163,7 @@ func (b *Book) Write(ctx context.Context, ref layout.Session, n Note) error {
 	for known, p := range b.pages {
 		pages[known] = p
 	}
+	n.Damaged = false
 	pages[ref] = page{note: n}
 	b.pages = pages
 	return err

@@ -34,6 +34,9 @@ type Note struct {
 	Text   string    `json:"text"`
 	By     string    `json:"by,omitempty"` // who wrote it; "" where nobody signs in
 	At     time.Time `json:"at,omitzero"`
+	// Damaged: what is stored is no note. Nobody can tell whether it said that the session is pinned, so it counts as pinned until another
+	// note takes its place.
+	Damaged bool `json:"damaged,omitempty"`
 }
 
 // Empty says that a note says nothing.
@@ -48,7 +51,7 @@ var (
 		"look again in a minute")
 )
 
-// Read gives the note on a session, the zero Note if there is none. A note that cannot be read as one is an error.
+// Read gives the note on a session, the zero Note if there is none. What is no note is a pinned one with Damaged set.
 func Read(ctx context.Context, store blob.Reader, root string, ref layout.Session) (Note, error) {
 	note, err := read(ctx, store, layout.NoteKey(root, ref))
 	if errors.Is(err, os.ErrNotExist) {
@@ -64,20 +67,22 @@ func read(ctx context.Context, store blob.Reader, key string) (n Note, err error
 	}
 	defer func() { _ = body.Close() }()
 	text, err := io.ReadAll(body)
-	if err == nil {
-		err = json.Unmarshal(text, &n)
-	}
 	if err != nil {
 		return Note{}, fmt.Errorf("read the note %s: %w", key, err)
 	}
-	n.Text, n.By = cut(clean(n.Text), MaxText), cut(clean(n.By), maxBy)
+	var stored *Note // nil for null, which says nothing
+	if json.Unmarshal(text, &stored) != nil || stored == nil {
+		return Note{Pinned: true, Damaged: true}, nil
+	}
+	n = *stored
+	n.Text, n.By, n.Damaged = cut(clean(n.Text), MaxText), cut(clean(n.By), maxBy), false
 	return n, nil
 }
 
 // Write stores a note on a session in the place of the one before; an empty one says that there is nothing to say. After ErrBusy it is
 // stored.
 func Write(ctx context.Context, store blob.Store, root string, ref layout.Session, n Note) error {
-	n.Text, n.By = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy)
+	n.Text, n.By, n.Damaged = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy), false
 	if len([]rune(n.Text)) > MaxText {
 		return ErrTooLong
 	}

@@ -42,7 +42,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestUntrusted: what others stored is bounded and clean, what is damaged is told, and what is too long is refused.
+// TestUntrusted: what others stored is bounded and clean, what is damaged counts as pinned and can be replaced, and what is too long is refused.
 func TestUntrusted(t *testing.T) {
 	store, err := local.Open(t.TempDir())
 	if err != nil {
@@ -59,15 +59,26 @@ func TestUntrusted(t *testing.T) {
 	if n, err := Read(t.Context(), store, "log", session); err != nil || len([]rune(n.Text)) != MaxText || n.By != "[31mred" {
 		t.Errorf("%d characters by %q, %v", len([]rune(n.Text)), n.By, err)
 	}
-	for _, body := range []string{"", "{", `{"text":1}`, `{"text":"` + strings.Repeat("a", maxObject) + `"}`} {
+	for _, body := range []string{"", "{", "null", `{"text":1}`, `{"text":"` + strings.Repeat("a", maxObject) + `"}`} {
 		put(body)
-		if n, err := Read(t.Context(), store, "log", session); err == nil || !strings.Contains(err.Error(), key) {
+		damaged := Note{Pinned: true, Damaged: true}
+		if n, err := Read(t.Context(), store, "log", session); err != nil || n != damaged {
 			t.Errorf("%.30q is read as %+v, %v", body, n, err)
 		}
 		b := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
-		if err := b.Refresh(t.Context()); err == nil || !b.Of(session).Empty() {
-			t.Errorf("%.30q: %v", body, err)
+		if err := b.Refresh(t.Context()); err != nil || b.Of(session) != damaged {
+			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
 		}
+		if err := b.Write(t.Context(), session, Note{Text: "another", Damaged: true}); err != nil || b.Of(session) != (Note{Text: "another"}) {
+			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
+		}
+		if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Text: "another"}) {
+			t.Errorf("after %.30q, another is read as %+v, %v", body, n, err)
+		}
+	}
+	put(`{"damaged":true}`)
+	if n, err := Read(t.Context(), store, "log", session); err != nil || !n.Empty() || n.Damaged {
+		t.Errorf("%+v, %v", n, err)
 	}
 	if err := Write(t.Context(), store, "log", session, Note{Text: strings.Repeat("ä", MaxText+1)}); !errors.Is(err, ErrTooLong) {
 		t.Errorf("%v", err)

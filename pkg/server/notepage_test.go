@@ -2,8 +2,10 @@ package server
 
 import (
 	"encoding/json"
+	"html"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +123,65 @@ func TestNotesAreOff(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got := f.ask(t, http.MethodGet, lab+name+"/note", asBrowser); got.status != http.StatusOK || strings.Contains(got.body, "<form") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestDamagedNote: what is stored as a note and is none keeps its session, and can be replaced from its page.
+func TestDamagedNote(t *testing.T) {
+	f := start(t, withNotes)
+	f.waitDescribed(t)
+	page, api := lab+name+"/note", lab+name+"/api/history/note"
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	damage := func() {
+		if err := f.store.Put(t.Context(), layout.NoteKey(root, ref), strings.NewReader("{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage()
+	if got := f.ask(t, http.MethodGet, page, asBrowser); got.status != http.StatusOK || !strings.Contains(got.body, "cannot be read") || !strings.Contains(got.body, "checked") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, api); got.status != http.StatusOK || !strings.Contains(got.body, `"damaged":true`) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	// Who says nothing about the pin leaves it, for there may be one.
+	if got := f.post(t, api, asJSON, `{"text":"again"}`); got.status != http.StatusOK || !strings.Contains(got.body, `"pinned":true`) || strings.Contains(got.body, "damaged") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	damage()
+	if got := f.post(t, page, form, "text=again"); got.status != http.StatusSeeOther {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if n, err := notes.Read(t.Context(), f.store, root, ref); err != nil || n.Pinned || n.Damaged || n.Text != "again" {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// TestNoteOfTwo: a form about a note that somebody else changed meanwhile does not take their pin away.
+func TestNoteOfTwo(t *testing.T) {
+	f := start(t, withNotes)
+	f.waitDescribed(t)
+	page := lab + name + "/note"
+	seen := func() string {
+		_, rest, _ := strings.Cut(f.ask(t, http.MethodGet, page, asBrowser).body, `name="seen" value="`)
+		value, _, ok := strings.Cut(rest, `"`)
+		if !ok || value == "" {
+			t.Fatalf("the page's form does not say which note it shows")
+		}
+		return "&seen=" + url.QueryEscape(html.UnescapeString(value))
+	}
+	ann, bob := seen(), seen()
+	if got := f.post(t, page, form, "pinned=true"+ann); got.status != http.StatusSeeOther {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := f.post(t, page, form, "text=mine"+bob, asBrowser); got.status != http.StatusConflict || !strings.Contains(got.body, "open the note again") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := f.post(t, page, form, "pinned=true&text=mine"+seen()); got.status != http.StatusSeeOther {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, page, asBrowser); !strings.Contains(got.body, "mine") || !strings.Contains(got.body, "checked") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }

@@ -98,6 +98,22 @@ func TestOperatorsDay(t *testing.T) {
 	}
 }
 
+// damageNotes cuts all stored notes.
+func damageNotes(t *testing.T, home string) {
+	t.Helper()
+	damaged := 0
+	err := filepath.WalkDir(filepath.Join(home, "log", "notes"), func(name string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		damaged++
+		return os.WriteFile(name, []byte("{"), 0o600)
+	})
+	if err != nil || damaged == 0 {
+		t.Fatalf("%d notes are damaged, %v", damaged, err)
+	}
+}
+
 // keepAndLetGo pins the session, so that nothing removes it, and shows what rules would do to it.
 func keepAndLetGo(t *testing.T, home string) {
 	t.Helper()
@@ -116,6 +132,16 @@ func keepAndLetGo(t *testing.T, home string) {
 	}
 	if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "-o", "json", "--local-dir="+home); !strings.Contains(out, `"removed": false`) || !strings.Contains(out, `"why": "it is pinned"`) {
 		t.Errorf("of a pinned session rm says %s", out)
+	}
+	// A damaged note keeps its session, in a trial as in earnest, and no other session's removal fails for it.
+	for _, trial := range []string{"true", "false"} {
+		damageNotes(t, home)
+		if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "--dry-run="+trial, "-o", "json", "--local-dir="+home); !strings.Contains(out, "its note cannot be read, so it counts as pinned") {
+			t.Errorf("with a damaged note rm says %s", out)
+		}
+	}
+	if out := mustRun(t, "note", recorded, "--text=the best run", "--local-dir="+home); !strings.Contains(out, "pinned") {
+		t.Errorf("note tells %s", out)
 	}
 	if out := mustRun(t, "note", recorded, "--unpin", "--local-dir="+home); strings.Contains(out, recorded+"  pinned") || !strings.Contains(out, "the best run") {
 		t.Errorf("note tells %s", out)

@@ -119,7 +119,7 @@ func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate
 		if named := r.olderThan <= 0 && r.rules == ""; named {
 			return outcome{}, fmt.Errorf("%w: `historyserver note %s --unpin` lets go of it", retention.ErrPinned, e.Ref)
 		}
-		return outcome{line: "kept: it is pinned", result: result}, nil
+		return outcome{line: "kept: " + fate.Why, result: result}, nil
 	}
 	if r.dryRun {
 		return outcome{line: "would remove " + size, result: result}, nil

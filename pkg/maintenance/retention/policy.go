@@ -60,9 +60,10 @@ func (p *Policy) MayExpire(e catalog.Entry, now time.Time) bool {
 // Of says what becomes of a session.
 func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	if p == nil || len(p.Rules) == 0 && p.Age == 0 {
-		return Fate{Pinned: p != nil && p.Note != nil && p.Note(e.Ref).Pinned}
+		return Fate{Pinned: p.note(e.Ref).Pinned}
 	}
-	f := Fate{Pinned: p.Note != nil && p.Note(e.Ref).Pinned}
+	note := p.note(e.Ref)
+	f := Fate{Pinned: note.Pinned}
 	outcome := ""
 	if p.Outcome != nil {
 		outcome = p.Outcome(e)
@@ -81,13 +82,23 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 		last = e.LastWrite
 	}
 	f.Why = fmt.Sprintf("it ended %s ago, and %s", days(now.Sub(last)), term.Why)
-	if f.Pinned {
+	switch {
+	case note.Damaged:
+		f.Why = "its note cannot be read, so it counts as pinned"
+	case note.Pinned:
 		f.Why = "it is pinned"
 	}
 	if term.Keep != 0 {
 		f.Expires, f.Keep = last.Add(term.Keep), term.Keep
 	}
 	return f
+}
+
+func (p *Policy) note(ref layout.Session) notes.Note {
+	if p == nil || p.Note == nil {
+		return notes.Note{}
+	}
+	return p.Note(ref)
 }
 
 func days(d time.Duration) string {

@@ -49,6 +49,8 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		switch {
 		case err != nil:
 			return fmt.Errorf("it may be pinned: %w", err)
+		case note.Damaged:
+			return fmt.Errorf("%w, or may be: its note cannot be read, and another must take its place first", ErrPinned)
 		case note.Pinned:
 			return ErrPinned
 		}

@@ -90,7 +90,7 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 	if err := store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader("{")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Remove(t.Context(), store, "log", ref, later, &p); err == nil || !strings.Contains(err.Error(), "may be pinned") {
+	if err := Remove(t.Context(), store, "log", ref, later, &p); err == nil || !errors.Is(err, ErrPinned) || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("with a damaged note: %v", err)
 	}
 	if err := notes.Write(t.Context(), store, "log", ref, notes.Note{Text: "let go"}); err != nil {

@@ -123,6 +123,11 @@ func TestPinned(t *testing.T) {
 	if _, expires := p.Of(e, now).Days(now); expires {
 		t.Error("a pinned session expires")
 	}
+	p.Note = func(layout.Session) notes.Note { return notes.Note{Pinned: true, Damaged: true} }
+	if f := p.Of(e, now); f.Due(now) || f.Why != "its note cannot be read, so it counts as pinned" {
+		t.Errorf("with a damaged note: %+v", f)
+	}
+	p.Note = func(layout.Session) notes.Note { return notes.Note{Pinned: pinned} }
 	pinned, e.LastWrite = false, now.Add(-day-time.Hour)
 	if n, expires := p.Of(e, now).Days(now); n != 3 || !expires {
 		t.Errorf("in %d days, %t", n, expires)

@@ -76,11 +76,19 @@ func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) 
 	web.Write(w, http.StatusOK, web.Note{
 		Base: browser.Root(r), Path: web.SessionPath(e.Ref), Ref: e.Ref, Note: n, Kept: h.Kept(e),
 		Why: h.Retention.Of(e, time.Now()).Why, Writable: h.Writable, Most: notes.MaxText,
+		Seen: version(n),
 	})
 	return nil
 }
 
-// Write takes a form (pinned, text) or JSON of the same fields; JSON that leaves one out leaves it as it is.
+// version tells a note from those before it.
+func version(n notes.Note) string { return n.At.UTC().Format(time.RFC3339Nano) }
+
+// errChanged is a form about a note that is another by now.
+var errChanged = errors.New("somebody changed the pin or the note since the page was opened")
+
+// Write takes a form (pinned, text, and seen, which is the note that its page showed) or JSON of pinned and text; JSON that leaves one out leaves
+// it as it is.
 func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
 	if !h.Writable {
 		return &problem.Problem{
@@ -93,10 +101,16 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 		return err
 	}
 	form, err := readNote(r, &n)
+	if errors.Is(err, errChanged) {
+		return &problem.Problem{
+			Status: http.StatusConflict, Title: "The note is another by now", Detail: problem.Sentence(err),
+			Advice: "Go back, copy what you wrote, and open the note again.",
+		}
+	}
 	if err != nil {
 		return problem.BadRequest(err)
 	}
-	n.At = time.Now().UTC()
+	n.At, n.Damaged = time.Now().UTC(), false
 	id, _ := access.IdentityOf(r.Context())
 	n.By = id.User
 	switch err := h.Notes.Write(r.Context(), e.Ref, n); {
@@ -153,6 +167,9 @@ func readNote(r *http.Request, n *notes.Note) (form bool, err error) {
 		v, err := url.ParseQuery(string(body))
 		if err != nil {
 			return false, fmt.Errorf("read the note: %w", err)
+		}
+		if v.Has("seen") && v.Get("seen") != version(*n) {
+			return false, errChanged
 		}
 		n.Pinned, n.Text = v.Get("pinned") != "", strings.ReplaceAll(v.Get("text"), "\r\n", "\n")
 		return true, nil
