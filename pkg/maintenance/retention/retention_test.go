@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -104,5 +105,40 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 	}
 	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
 		t.Errorf("left is %s, %v", o.Key, err)
+	}
+}
+
+// slowClock is a store whose clock is behind this machine's.
+type slowClock struct {
+	blob.Store
+	behind time.Duration
+}
+
+func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
+	o, err := s.Store.Stat(ctx, key)
+	o.ModTime = o.ModTime.Add(-s.behind)
+	return o, err
+}
+
+// TestWrongClock: on a machine whose clock is far ahead all sessions look old. Nothing is removed, and the lease is given back.
+func TestWrongClock(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
+	if err := store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	var p progress.Counter
+	later := time.Now().Add(time.Hour)
+	if err := Remove(t.Context(), slowClock{store, 365 * 24 * time.Hour}, "log", ref, later, &p); !errors.Is(err, ErrClock) {
+		t.Errorf("a clock that is a year ahead: %v", err)
+	}
+	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", ref)); err != nil {
+		t.Error(err)
+	}
+	if err := Remove(t.Context(), slowClock{store, time.Minute}, "log", ref, later, &p); err != nil {
+		t.Errorf("a clock that is a minute ahead: %v", err)
 	}
 }
