@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -58,12 +59,34 @@ func TestParseMetaRefuses(t *testing.T) {
 	for _, key := range []string{
 		"", "log", "log/metadir/lab_default", "log/metadir/labdefault/session_x", "log/metadir/lab_default/notasession",
 		"log/metadir/lab_default/session_../x", "log/metadir/.._default/session_x", "log/metadir/lab_default/session_x/y",
-		"log/cluster-metadata/raycluster/a_b_c_d/session_x", "other/metadir/lab_default/session_x",
+		"log/cluster-metadata/raycluster/a_b_c_d/session_x", "log/cluster-metadata/rayjob/a__c/session_x", "log/cluster-metadata/../a_c/session_x",
+		"other/metadir/lab_default/session_x",
 	} {
 		if s, err := ParseMarker("log", key); err == nil {
 			t.Errorf("ParseMarker(%q) = %+v, want an error", key, s)
 		}
 	}
+}
+
+// FuzzParseMarker: no two markers are the same session's, and what lies under a session's prefix is below the root.
+func FuzzParseMarker(f *testing.F) {
+	for _, s := range []Session{v16, v17, rayjob} {
+		f.Add(MarkerKey("log", s))
+	}
+	f.Add("log/cluster-metadata/rayjob/a__c/session_x")
+	f.Add("log/metadir/.._default/session_x/")
+	f.Fuzz(func(t *testing.T, key string) {
+		s, err := ParseMarker("log", key)
+		if err != nil {
+			return
+		}
+		if again := MarkerKey("log", s); again != strings.TrimSuffix(key, "/") {
+			t.Errorf("the marker %q is of %+v, whose marker is %q", key, s, again)
+		}
+		if prefix := Prefix("log", s); path.Clean(prefix)+"/" != prefix || !strings.HasPrefix(prefix, "log/") {
+			t.Errorf("the prefix of %+v is %q", s, prefix)
+		}
+	})
 }
 
 func TestParseObjectRoundTrip(t *testing.T) {

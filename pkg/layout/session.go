@@ -82,7 +82,9 @@ func ParseMarker(root, key string) (Session, error) {
 		switch len(names) {
 		case 2:
 		case 3:
-			s.OwnerName = names[1]
+			if s.OwnerName = names[1]; s.OwnerName == "" { // else it would be the same session as one without an owner
+				return Session{}, fmt.Errorf("%w: %.200q", ErrForeign, key)
+			}
 		default:
 			return Session{}, fmt.Errorf("%w: %.200q", ErrForeign, key)
 		}
