@@ -24,11 +24,11 @@ func skippedFile(name string) bool {
 }
 
 // keyPath returns a file's path as it is used in a key. Keys are UTF-8 and appear in XML, so control characters and bytes that are not
-// UTF-8 are written as %XX.
+// UTF-8 are written as %XX. So is a % that would read as one of them: two files with one key would be one log, of parts of both.
 func keyPath(path string) string {
 	clean := utf8.ValidString(path)
 	for i := 0; clean && i < len(path); i++ {
-		clean = path[i] >= 0x20 && path[i] != 0x7f
+		clean = path[i] >= 0x20 && path[i] != 0x7f && !readsAsEscaped(path[i:])
 	}
 	if clean {
 		return path
@@ -36,7 +36,7 @@ func keyPath(path string) string {
 	var out strings.Builder
 	for i := 0; i < len(path); {
 		r, size := utf8.DecodeRuneInString(path[i:])
-		if (r == utf8.RuneError && size == 1) || r < 0x20 || r == 0x7f {
+		if (r == utf8.RuneError && size == 1) || r < 0x20 || r == 0x7f || readsAsEscaped(path[i:]) {
 			fmt.Fprintf(&out, "%%%02X", path[i])
 			i++
 			continue
@@ -45,6 +45,15 @@ func keyPath(path string) string {
 		i += size
 	}
 	return out.String()
+}
+
+// readsAsEscaped says whether s begins with what keyPath writes in the place of a byte.
+func readsAsEscaped(s string) bool {
+	if len(s) < 3 || s[0] != '%' || s[1:3] != strings.ToUpper(s[1:3]) {
+		return false
+	}
+	b, err := strconv.ParseUint(s[1:3], 16, 8)
+	return err == nil && (b < 0x20 || b >= 0x7f || b == '%')
 }
 
 // rotation splits the name of a rotated file, raylet.out.3, into the path it was rotated from and its number.
