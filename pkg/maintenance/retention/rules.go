@@ -66,6 +66,11 @@ func ParseRules(text []byte) (Rules, error) {
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+	// A rule that is passed over may be one that keeps sessions.
+	var more any
+	if err := d.Decode(&more); !errors.Is(err, io.EOF) && (err != nil || more != nil) {
+		return nil, errors.New("more follows after ---: want one document with all rules")
+	}
 	if len(file.Rules) == 0 || len(file.Rules) > maxRules {
 		return nil, fmt.Errorf("%d rules: want `rules:` with 1 to %d, such as `- {outcomes: [failed], keep: 90d}`", len(file.Rules), maxRules)
 	}

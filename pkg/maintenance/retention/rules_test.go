@@ -69,18 +69,23 @@ func TestRulesThatAreRefused(t *testing.T) {
 		"":                                  "0 rules",
 		"rules: []":                         "0 rules",
 		"rules: [{keep: 1d, outcome: [x]}]": "outcome not found",
-		"rules: [{keep: 1d}, {outcomes: [bad], keep: 1d}]": `rule 2: outcome "bad": want failed, succeeded, stopped, unfinished`,
-		"rules: [{namespaces: ['[']}]":                     `rule 1: pattern "["`,
-		"rules: [{}]":                                      "keep: forever",
-		"rules: [{keep: 1y}]":                              `rule 1: keep "1y"`,
-		"rules: [{keep: 5m}]":                              "at least 1h",
-		"rules: [{keep: -5d}]":                             "rule 1: keep",
-		"rules: x":                                         "cannot unmarshal",
-		"- keep: 1d":                                       "cannot unmarshal",
+		"rules: [{keep: 1d}, {outcomes: [bad], keep: 1d}]":   `rule 2: outcome "bad": want failed, succeeded, stopped, unfinished`,
+		"rules: [{namespaces: ['[']}]":                       `rule 1: pattern "["`,
+		"rules: [{}]":                                        "keep: forever",
+		"rules: [{keep: 1y}]":                                `rule 1: keep "1y"`,
+		"rules: [{keep: 5m}]":                                "at least 1h",
+		"rules: [{keep: -5d}]":                               "rule 1: keep",
+		"rules: x":                                           "cannot unmarshal",
+		"rules: [{keep: 1d}]\n---\nrules: [{keep: forever}]": "one document",
+		"rules: [{keep: 1d}]\n--- {":                         "one document",
+		"- keep: 1d":                                         "cannot unmarshal",
 	} {
 		if _, err := ParseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+	if rules, err := ParseRules([]byte("---\nrules: [{keep: 1d}]\n---\n")); err != nil || len(rules) != 1 {
+		t.Errorf("marks of a document: %v, %v", rules, err)
 	}
 	large := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(large, []byte(strings.Repeat("#", maxRulesBytes+1)), 0o600); err != nil {
