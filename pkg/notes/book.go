@@ -15,8 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// maxNotes is how many notes a Book knows. Pages show no more; a pin counts all the same, for what removes sessions reads it from the
-// store.
+// maxNotes is how many notes a Book knows, if its options do not say. Pages show no more; a pin counts all the same, for what removes sessions
+// reads it from the store.
 const maxNotes = 10_000
 
 // BookOptions are the options of a Book.
@@ -25,7 +25,9 @@ type BookOptions struct {
 	Root  string
 	// Interval is the time between two listings of the notes; 1 min if 0.
 	Interval time.Duration
-	Log      logrus.FieldLogger
+	// Most is how many notes are known; 10,000 if 0. More are an error of Refresh.
+	Most int
+	Log  logrus.FieldLogger
 }
 
 // Book knows all notes, as they were at the last listing, for the list of sessions. A nil *Book knows none. Safe for concurrent use.
@@ -49,6 +51,9 @@ type page struct {
 func NewBook(opts BookOptions) *Book {
 	if opts.Interval == 0 {
 		opts.Interval = time.Minute
+	}
+	if opts.Most == 0 {
+		opts.Most = maxNotes
 	}
 	return &Book{opts: opts, pages: make(map[layout.Session]page)}
 }
@@ -105,8 +110,8 @@ func (b *Book) Refresh(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		if len(pages) == maxNotes {
-			failed = errors.Join(failed, fmt.Errorf("there are more than %d: the others are not shown", maxNotes))
+		if len(pages) == b.opts.Most {
+			failed = errors.Join(failed, fmt.Errorf("there are more than %d: the others are not shown", b.opts.Most))
 			break
 		}
 		before, seen := known[ref]

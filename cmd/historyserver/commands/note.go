@@ -68,10 +68,19 @@ type noted struct {
 	notes.Note
 }
 
+// maxNotes is how many notes commands read, which tell of all sessions: more than the server's pages.
+const maxNotes = 100_000
+
+// notes reads all notes.
+func (o *operator) notes(ctx context.Context) (*notes.Book, error) {
+	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Most: maxNotes, Log: o.log})
+	return book, book.Refresh(ctx)
+}
+
 // printNotes prints what is said about sessions, of those about which something is.
 func (o *operator) printNotes(ctx context.Context, entries []catalog.Entry) error {
-	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Log: o.log})
-	if err := book.Refresh(ctx); err != nil {
+	book, err := o.notes(ctx)
+	if err != nil {
 		return err
 	}
 	result := []noted{}

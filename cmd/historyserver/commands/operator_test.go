@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -114,6 +115,23 @@ func damageNotes(t *testing.T, home string) {
 	}
 }
 
+// manyNotes stores more notes, on sessions that are gone, than the server's pages show.
+func manyNotes(t *testing.T, home string) {
+	t.Helper()
+	folder := filepath.Join(home, "log", "notes", "metadir", "other_default")
+	if _, err := os.Stat(folder); err == nil {
+		return
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10_001 {
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("session_%d", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // keepAndLetGo pins the session, so that nothing removes it, and shows what rules would do to it.
 func keepAndLetGo(t *testing.T, home string) {
 	t.Helper()
@@ -136,6 +154,7 @@ func keepAndLetGo(t *testing.T, home string) {
 	// A damaged note keeps its session, in a trial as in earnest, and no other session's removal fails for it.
 	for _, trial := range []string{"true", "false"} {
 		damageNotes(t, home)
+		manyNotes(t, home)
 		if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "--dry-run="+trial, "-o", "json", "--local-dir="+home); !strings.Contains(out, "its note cannot be read, so it counts as pinned") {
 			t.Errorf("with a damaged note rm says %s", out)
 		}

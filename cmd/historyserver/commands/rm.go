@@ -13,7 +13,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
-	"github.com/rayhistory/historyserver/pkg/notes"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
@@ -78,15 +77,14 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 
 // policy is what --rules or --older-than says, with the pins and, where rules name them, the outcomes of sessions.
 func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Entry) (*retention.Policy, error) {
-	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Log: o.log})
-	if err := book.Refresh(ctx); err != nil {
+	book, err := o.notes(ctx)
+	if err != nil {
 		return nil, err
 	}
 	policy := &retention.Policy{Age: r.olderThan, Note: book.Of}
 	if r.rules == "" {
 		return policy, nil
 	}
-	var err error
 	if policy.Rules, err = retention.ReadRules(r.rules); err != nil {
 		return nil, fmt.Errorf("--rules: %w", err)
 	}
