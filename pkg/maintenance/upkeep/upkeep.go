@@ -89,6 +89,9 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 		case ctx.Err() != nil:
 		case errors.Is(err, lease.ErrBusy):
 			log.WithError(err).Debug("another server works on the session")
+		case errors.Is(err, retention.ErrClock): // to a clock that is ahead, every session has expired
+			u.opts.Log.WithError(err).Error("no session is removed or compacted; the next round tries again")
+			return
 		case err != nil:
 			log.WithError(err).Warn("cannot remove or compact a session; the next round tries again")
 		case done != "":

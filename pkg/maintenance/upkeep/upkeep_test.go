@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"context"
 	"io"
 	"iter"
 	"os"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -78,5 +81,38 @@ func TestPanic(t *testing.T) {
 	u.round(t.Context(), time.Now())
 	if !slices.Equal(asked, []string{"odd", "other"}) {
 		t.Errorf("the round went as far as %v", asked)
+	}
+}
+
+// slowClock is a store whose clock is a day behind this machine's.
+type slowClock struct{ blob.Store }
+
+func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
+	o, err := s.Store.Stat(ctx, key)
+	o.ModTime = o.ModTime.Add(-24 * time.Hour)
+	return o, err
+}
+
+// TestWrongClock: to a clock that is ahead all sessions have expired. That is told once in a round, not of each session.
+func TestWrongClock(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	ended := time.Now().Add(-800 * time.Hour)
+	var entries []catalog.Entry
+	for _, cluster := range []string{"one", "two", "three"} {
+		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: "session_1"}
+		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: ended, LastWrite: ended})
+	}
+	log, logged := test.NewNullLogger()
+	u := Upkeep{opts: Options{
+		Store: slowClock{store}, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log,
+		Retention: &retention.Policy{Age: 720 * time.Hour},
+	}}
+	u.round(t.Context(), time.Now())
+	if all := logged.AllEntries(); len(all) != 1 || !strings.Contains(all[0].Message, "no session is removed") {
+		t.Errorf("told %d times: %+v", len(all), all)
 	}
 }
