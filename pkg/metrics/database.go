@@ -176,7 +176,11 @@ func (d *Database) selectOfHours(ctx context.Context, selections []Selection) (f
 	}
 	found = make([][]*Series, len(selections))
 	for i, selection := range selections {
-		for _, number := range d.names.find(selection.Matchers) {
+		numbers, err := d.names.find(ctx, selection.Matchers)
+		if err != nil {
+			return nil, damaged, err
+		}
+		for _, number := range numbers {
 			if s := d.series(number, blocks, selection.Mint, selection.Maxt); s != nil {
 				found[i] = append(found[i], s)
 			}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,22 +105,27 @@ func (d *dictionary) describe(m samples.Metric) {
 	}
 }
 
-// find gives the numbers of the series that match, in no order.
-func (d *dictionary) find(matchers []*labels.Matcher) []uint32 {
+// find gives the numbers of the series that match, in no order. A large expression takes long for each series, so it ends with ctx.
+func (d *dictionary) find(ctx context.Context, matchers []*labels.Matcher) (found []uint32, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	var found []uint32
 	for name, numbers := range d.named {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if !matchesName(matchers, name) {
 			continue
 		}
 		for _, n := range numbers {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
 			if matches(matchers, d.series[n].labels) {
 				found = append(found, n)
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 func (d *dictionary) of(number uint32) numbered {

@@ -229,13 +229,19 @@ func (x *metricsIndex) checkSamples(facts indexFacts) error {
 	return nil
 }
 
-// find gives the series that match.
-func (x *metricsIndex) find(matchers []*labels.Matcher) (found []foundSeries, err error) {
+// find gives the series that match. It ends with ctx, as that of a dictionary.
+func (x *metricsIndex) find(ctx context.Context, matchers []*labels.Matcher) (found []foundSeries, err error) {
 	for from := 0; from < len(x.names); {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		name := x.names[from]
 		to := from + sort.Search(len(x.names)-from, func(i int) bool { return slices.Compare(x.names[from+i], name) > 0 })
 		if matchesName(matchers, string(name)) {
 			for i := from; i < to; i++ {
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
 				l, err := parseLabels(string(name), x.labels[i])
 				if err != nil {
 					return nil, err
@@ -270,7 +276,7 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection) (f
 	found = make([][]*Series, len(selections))
 	err = guard.Do(x.key, func() error {
 		for i, s := range selections {
-			matching, err := x.find(s.Matchers)
+			matching, err := x.find(ctx, s.Matchers)
 			if err != nil {
 				return err
 			}

@@ -93,6 +93,29 @@ func TestIndexAnswers(t *testing.T) {
 	}
 }
 
+// TestFindEnds: a large expression takes long for each series, so looking for series ends with the context, also when all have been read.
+func TestFindEnds(t *testing.T) {
+	b := newBucket(t)
+	random(t, b, rand.New(rand.NewPCG(1, 2)))
+	if err := b.index(0); err != nil {
+		t.Fatal(err)
+	}
+	indexed, chunks := b.kept(), b.database(0, 64<<20)
+	for _, d := range []*Database{indexed, chunks} {
+		if found, _ := all(t, d, 0, math.MaxInt64); len(found) == 0 {
+			t.Fatal("there are no series")
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found, err := indexed.index.find(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("of an index: %d series, %v", len(found), err)
+	}
+	if found, err := chunks.names.find(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("of chunks: %d series, %v", len(found), err)
+	}
+}
+
 // TestIndexOfRecorded: the same of what a real node exported, and of hardware figures.
 func TestIndexOfRecorded(t *testing.T) {
 	b := newBucket(t)

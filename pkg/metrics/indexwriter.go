@@ -226,7 +226,10 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	}
 	rows := make([]sampleRow, 0, 4096)
 	for _, name := range names {
-		numbers := d.names.find([]*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)})
+		numbers, err := d.names.find(ctx, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)})
+		if err != nil {
+			return err
+		}
 		slices.SortFunc(numbers, func(a, b uint32) int { return labels.Compare(d.names.of(a).labels, d.names.of(b).labels) })
 		for _, number := range numbers {
 			s := d.series(number, blocks, math.MinInt64, math.MaxInt64)

@@ -69,6 +69,8 @@ const (
 	maxPoints = 11_000
 	// maxForm bounds a request's form. Queries are parsed into trees, which functions that call themselves walk.
 	maxForm = 256 << 10
+	// maxSelectors bounds the selectors of a request for series or labels. What each finds is kept until the last is done.
+	maxSelectors = 64
 )
 
 // New makes an API.
@@ -101,7 +103,10 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 	timeout := a.opts.Timeout
 	if asked := r.Form.Get("timeout"); asked != "" {
 		d, err := parseDuration(asked)
-		if err != nil || d <= 0 {
+		if err == nil && d <= 0 {
+			err = errors.New("it has to be above 0")
+		}
+		if err != nil {
 			writeError(w, asAPIError(badData("timeout", err)))
 			return
 		}
@@ -206,6 +211,9 @@ func instant(ctx context.Context, q *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkExpressions(q.get("query")); err != nil {
+		return nil, badData("query", err)
+	}
 	query, err := q.api.engine().NewInstantQuery(ctx, q.queryable, nil, q.get("query"), at)
 	return q.run(ctx, query, err)
 }
@@ -218,14 +226,19 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	}
 	step, err := parseDuration(q.get("step"))
 	switch {
-	case err != nil || step <= 0:
-		return nil, badData("step", errors.Join(err, errors.New("it has to be above 0")))
+	case err != nil:
+		return nil, badData("step", err)
+	case step < time.Millisecond:
+		return nil, badData("step", errors.New("it has to be at least 1 ms"))
 	case q.get("start") == "" || q.get("end") == "":
 		return nil, badData("start", errors.New("a range needs start and end"))
 	case end.Before(start):
 		return nil, badData("end", errors.New("it is before start"))
-	case end.Sub(start)/step > maxPoints:
+	case (end.UnixMilli()-start.UnixMilli())/step.Milliseconds() > maxPoints:
 		return nil, badData("step", fmt.Errorf("more than %d points of a series: make the step longer", maxPoints))
+	}
+	if err := checkExpressions(q.get("query")); err != nil {
+		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewRangeQuery(ctx, q.queryable, nil, q.get("query"), start, end, step)
 	return q.run(ctx, query, err)
@@ -250,7 +263,14 @@ func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Mat
 	if err := errors.Join(startErr, endErr); err != nil {
 		return nil, nil, err
 	}
-	if matchers, err = q.api.parser.ParseMetricSelectors(q.form["match[]"]); err != nil {
+	selectors := q.form["match[]"]
+	if len(selectors) > maxSelectors {
+		return nil, nil, badData("match[]", fmt.Errorf("more than %d selectors", maxSelectors))
+	}
+	if err := checkExpressions(selectors...); err != nil {
+		return nil, nil, badData("match[]", err)
+	}
+	if matchers, err = q.api.parser.ParseMetricSelectors(selectors); err != nil {
 		return nil, nil, badData("match[]", err)
 	}
 	if len(matchers) == 0 {

@@ -207,11 +207,16 @@ func TestRefusals(t *testing.T) {
 		"query?":                                        `400 bad_data invalid parameter "query"`,
 		"query?query=up&time=x":                         `400 bad_data invalid parameter "time"`,
 		"query?query=up&time=NaN":                       `400 bad_data`,
-		"query?query=up&timeout=-1":                     `400 bad_data`,
-		"query_range?query=up&start=1&end=2&step=0":     `400 bad_data invalid parameter "step"`,
-		"query_range?query=up&end=2&step=1":             `400 bad_data invalid parameter "start"`,
-		"query_range?query=up&start=3&end=2&step=1":     `400 bad_data invalid parameter "end"`,
-		"query_range?query=up&start=1&end=20000&step=1": `400 bad_data invalid parameter "step": more than 11000 points`,
+		"query?query=up&timeout=-1":                     `400 bad_data invalid parameter "timeout": it has to be above 0`,
+		"query?query=up&timeout=x":                      `400 bad_data invalid parameter "timeout": "x"`,
+		"query_range?query=up&start=0&end=1&step=.0001": `400 bad_data invalid parameter "step": it has to be at least 1 ms`,
+		// More than a duration of Go holds.
+		"query_range?query=up&start=-4503599627370496&end=4503599627370496&step=9e9":               `400 bad_data invalid parameter "step": more than 11000 points`,
+		"series?" + strings.Repeat("match[]=up&", 65):                                              `400 bad_data invalid parameter "match[]": more than 64`,
+		"query_range?query=up&start=1&end=2&step=0":                                                `400 bad_data invalid parameter "step"`,
+		"query_range?query=up&end=2&step=1":                                                        `400 bad_data invalid parameter "start"`,
+		"query_range?query=up&start=3&end=2&step=1":                                                `400 bad_data invalid parameter "end"`,
+		"query_range?query=up&start=1&end=20000&step=1":                                            `400 bad_data invalid parameter "step": more than 11000 points`,
 		"query?query=ray_seconds_bucket[10m]&time=" + fmt.Sprint(begin.Add(10*time.Minute).Unix()): `422 execution`,
 		"query?query=up%2Bon()ray_tasks&time=" + at:                                                `422 execution`,
 		"series?":              `400 bad_data invalid parameter "match[]"`,
@@ -294,5 +299,37 @@ func TestBusy(t *testing.T) {
 	<-api.slots
 	if status, body := api.ask(t, Scope{Until: begin}, http.MethodGet, "query", url.Values{"query": {"1"}}); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestLargeExpressions: what a query's regular expressions take is bounded before they are compiled.
+func TestLargeExpressions(t *testing.T) {
+	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	api := newAPI(Options{})
+	many := strings.Repeat("0123456789abcdef|", 5_000)
+	letters := strings.Repeat("a.b", 700)
+	repeated := "(" + strings.Repeat("ab", 1500) + "){1000}"
+	for _, c := range []struct {
+		name, path, query string
+		refused           bool
+	}{
+		{"a long list", "query", `ray_tasks{x=~"` + many + `"}`, false},
+		{"letters that are no expression", "query", `label_replace(ray_tasks, "x", "(", "y", "a{3}\\pL")`, false},
+		{"repetitions", "query", `ray_tasks{x=~"` + repeated + `"}`, true},
+		{"nested repetitions", "query", `ray_tasks{x!~"((((` + letters + `){10}){10}){10})"}`, true},
+		{"many repetitions", "query", `ray_tasks{x=~"` + strings.Repeat("(abcdefghi){999}", 100) + `"}`, true},
+		{"in several matchers", "query", "ray_tasks{" + strings.Repeat(`x=~"(`+letters+`){99}",`, 10) + "}", true},
+		{"replaced", "query", `label_replace(ray_tasks, "x", "", "y", "` + repeated + `")`, true},
+		{"open repetitions", "query", `ray_tasks{x=~"(` + letters + `){500,}"}`, true},
+		{"classes", "query", `ray_tasks{x=~"` + strings.Repeat(`\\pL`, 1000) + `"}`, true},
+		{"in a range", "query_range", `ray_tasks{x=~"` + repeated + `"}`, true},
+		{"a selector", "series", `ray_tasks{x=~"` + repeated + `"}`, true},
+		{"a label's selector", "label/job/values", `ray_tasks{x=~'` + repeated + `'}`, true},
+	} {
+		form := url.Values{"query": {c.query}, "match[]": {c.query}, "start": {"0"}, "end": {"1"}, "step": {"1"}}
+		status, answer := api.ask(t, one, http.MethodPost, c.path, form)
+		if refused := status == http.StatusBadRequest && strings.Contains(answer, "regular expressions are too large"); refused != c.refused || !refused && status != http.StatusOK {
+			t.Errorf("%s: %d %.300s", c.name, status, answer)
+		}
 	}
 }

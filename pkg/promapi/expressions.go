@@ -1,0 +1,70 @@
+package promapi
+
+import (
+	"errors"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/strutil"
+)
+
+// The parser compiles a query's regular expressions before anything else bounds it, and Go lets each of them take 128 MiB.
+const (
+	// maxProgram bounds what all of a request's expressions are compiled into, in steps, each of which may be taken for each letter of a
+	// label. Of texts four letters count as one, so that a form may be nearly full of them, but repetitions multiply.
+	maxProgram = 64 << 10
+	// maxClasses bounds Unicode's classes in them, such as \pL, each of which takes 5 KB as soon as it is read.
+	maxClasses = 200
+)
+
+var errExpressions = errors.New("its regular expressions are too large: write fewer classes, or repetitions of fewer letters")
+
+// checkExpressions refuses queries whose regular expressions would take much memory. Each of their texts may be one.
+func checkExpressions(queries ...string) error {
+	left, classes := maxProgram, maxClasses
+	for _, query := range queries {
+		lexer := parser.Lex(query)
+		for item := (parser.Item{}); ; {
+			lexer.NextItem(&item)
+			if item.Typ == parser.EOF || item.Typ == parser.ERROR {
+				break
+			}
+			if item.Typ != parser.STRING {
+				continue
+			}
+			text, err := strutil.Unquote(item.Val)
+			if err != nil {
+				continue // the parser says so
+			}
+			if classes -= strings.Count(text, `\p`) + strings.Count(text, `\P`); classes < 0 {
+				return errExpressions
+			}
+			tree, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
+			if err != nil {
+				continue // no expression, or the parser says so
+			}
+			if left -= size(tree, left); left <= 0 {
+				return errExpressions
+			}
+		}
+	}
+	return nil
+}
+
+// size is about how many steps an expression takes, most if it is more.
+func size(re *syntax.Regexp, most int) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n += len(re.Rune) / 4
+	}
+	for _, sub := range re.Sub {
+		if n += size(sub, most); n >= most {
+			return most
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(1, re.Min+1, re.Max)
+	}
+	return min(n, most)
+}
