@@ -211,7 +211,7 @@ func instant(ctx context.Context, q *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkExpressions(q.get("query")); err != nil {
+	if err := q.checkQuery(); err != nil {
 		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewInstantQuery(ctx, q.queryable, nil, q.get("query"), at)
@@ -237,11 +237,23 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	case (end.UnixMilli()-start.UnixMilli())/step.Milliseconds() > maxPoints:
 		return nil, badData("step", fmt.Errorf("more than %d points of a series: make the step longer", maxPoints))
 	}
-	if err := checkExpressions(q.get("query")); err != nil {
+	if err := q.checkQuery(); err != nil {
 		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewRangeQuery(ctx, q.queryable, nil, q.get("query"), start, end, step)
 	return q.run(ctx, query, err)
+}
+
+// checkQuery refuses what would take memory that the engine does not bound.
+func (q *request) checkQuery() error {
+	if err := checkExpressions(q.get("query")); err != nil {
+		return err
+	}
+	expression, err := q.api.parser.ParseExpr(q.get("query"))
+	if err != nil {
+		return err
+	}
+	return checkWritten(expression)
 }
 
 func (q *request) run(ctx context.Context, query promql.Query, err error) (*result, error) {

@@ -333,3 +333,41 @@ func TestLargeExpressions(t *testing.T) {
 		}
 	}
 }
+
+// TestWrittenLabels: what a query writes into labels is bounded before it runs.
+func TestWrittenLabels(t *testing.T) {
+	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	api := newAPI(Options{})
+	copies := func(query, to, from string, n int) string {
+		return fmt.Sprintf(`label_replace(%s, %q, %q, %q, "(.*)")`, query, to, strings.Repeat("$1", n), from)
+	}
+	nested := func(query string, levels int, of func(string) string) string {
+		for range levels {
+			query = of(query)
+		}
+		return query
+	}
+	for _, c := range []struct {
+		name, query string
+		refused     bool
+	}{
+		{"copied", copies("ray_tasks", "a", "instance", 20), false},
+		{"a copy of a copy", copies(copies("ray_tasks", "a", "instance", 5), "b", "a", 5), false},
+		{"copied often", copies("ray_tasks", "a", "instance", 100), true},
+		{"copies of copies", copies(copies("ray_tasks", "a", "instance", 40), "a", "a", 40), true},
+		{"in parentheses", "sum by (a) ((" + copies("("+copies("ray_tasks", "a", "instance", 40)+")", "a", "a", 40) + ")) + on () group_left vector(1)", true},
+		{"joined", `label_join(ray_tasks, "a", "-", "instance", "job", "SessionName")`, false},
+		{"joined again and again", nested("ray_tasks", 10, func(q string) string { return `label_join(` + q + `, ("a"), "-", "a", ("a"))` }), true},
+		{"a large text", `label_replace(ray_tasks, "a", "` + strings.Repeat("x", 9000) + `", "", "")`, true},
+		{"written over", nested("ray_tasks", 500, func(q string) string { return copies(q, "a", "instance", 2) }), false},
+		{"many labels", nested("ray_tasks", 300, func(q string) string { return copies(q, fmt.Sprint("a", len(q)), "instance", 1) }), true},
+	} {
+		for path, form := range map[string]url.Values{"query": {}, "query_range": {"start": {"0"}, "end": {"1"}, "step": {"1"}}} {
+			form.Set("query", c.query)
+			status, answer := api.ask(t, one, http.MethodPost, path, form)
+			if refused := status == http.StatusBadRequest && strings.Contains(answer, "copy less"); refused != c.refused || !refused && status != http.StatusOK {
+				t.Errorf("%s, %s: %d %.300s", c.name, path, status, answer)
+			}
+		}
+	}
+}
