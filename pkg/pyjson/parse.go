@@ -209,7 +209,7 @@ func (p *parser) object(depth int) (any, error) {
 		if p.peek() != '"' {
 			return nil, errors.New("want a quoted key in an object")
 		}
-		key, err := p.str()
+		key, err := p.key()
 		if err != nil {
 			return nil, err
 		}
@@ -235,6 +235,18 @@ func (p *parser) object(depth int) (any, error) {
 			return nil, errors.New("want , or } in an object")
 		}
 	}
+}
+
+// key reads a member's name. Bytes that are not UTF-8 become U+FFFD here and not when they are written: names that are written the same are one name.
+func (p *parser) key() (string, error) {
+	key, err := p.str()
+	if err != nil || utf8.ValidString(key) {
+		return key, err
+	}
+	if err := p.take(2 * len(key)); err != nil {
+		return "", err
+	}
+	return string([]rune(key)), nil
 }
 
 // member counts one more member of an object.

@@ -26,6 +26,7 @@ func TestSpellings(t *testing.T) {
 		`[-Infinity,Infinity]`:                `[-Infinity, Infinity]`,
 		`"\ud83d"`:                            `"\ufffd"`,
 		`{"a":1,"a":2}`:                       `{"a": 2}`,
+		"{\"\xff\":1,\"\ufffd\":2}":           `{"\ufffd": 2}`,
 	} {
 		v, err := Parse([]byte(text))
 		if err != nil {
@@ -160,7 +161,7 @@ func TestInt(t *testing.T) {
 
 // FuzzParse: what is read and written is read the same again, and the same as encoding/json reads it.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{`{"a": [1, 2.5e-3, "\u00fc\n"], "b": {"c": null}}`, `[NaN]`, `"\ud83d\ude00"`, `{"a":1,"a":2}`, "\"\xff\""} {
+	for _, seed := range []string{`{"a": [1, 2.5e-3, "\u00fc\n"], "b": {"c": null}}`, `[NaN]`, `"\ud83d\ude00"`, `{"a":1,"a":2}`, "\"\xff\"", "{\"\xff\":1,\"\ufffd\":2}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
