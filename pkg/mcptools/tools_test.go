@@ -11,6 +11,29 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+func addressOf(t *testing.T, server *httptest.Server) *url.URL {
+	t.Helper()
+	base, err := url.Parse(server.URL + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base
+}
+
+func connect(t *testing.T, base *url.URL) *mcp.ClientSession {
+	t.Helper()
+	near, far := mcp.NewInMemoryTransports()
+	if _, err := New("1", base, http.DefaultTransport).Connect(t.Context(), far, nil); err != nil {
+		t.Fatal(err)
+	}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), near, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
 // TestAnswersAreBounded: whatever a route answers, what an assistant gets of it is cut, and says so.
 func TestAnswersAreBounded(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -22,19 +45,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		fmt.Fprint(w, "["+strings.Repeat(row+",", 300)+row+"]")
 	}))
 	defer server.Close()
-	base, err := url.Parse(server.URL + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := mcp.NewInMemoryTransports()
-	if _, err := New("1", base, http.DefaultTransport).Connect(t.Context(), far, nil); err != nil {
-		t.Fatal(err)
-	}
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), near, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = session.Close() }()
+	base := addressOf(t, server)
+	session := connect(t, base)
 	for tool, arguments := range map[string]any{"list_sessions": map[string]any{"limit": 1000}, "why": map[string]any{"session": "a/b/c"}} {
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
 		if err != nil {
@@ -43,6 +55,37 @@ func TestAnswersAreBounded(t *testing.T) {
 		text := result.Content[0].(*mcp.TextContent).Text
 		if result.IsError || len(text) > maxAnswer+100 || !strings.Contains(text, "cut off after 65536 bytes") {
 			t.Errorf("%s: %d bytes, ends in %q", tool, len(text), text[max(0, len(text)-80):])
+		}
+	}
+}
+
+// TestRedirects: the token of who asks goes to the server that they named, and to no other.
+func TestRedirects(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusFound))
+	defer server.Close()
+	result, err := connect(t, addressOf(t, server)).CallTool(t.Context(), &mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": "a/b/c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "redirects to "+elsewhere.URL) {
+		t.Error(text)
+	}
+}
+
+// TestSessionsAreNamed: what would be no part of an address, or another one, is no name; errors do not repeat all that was given.
+func TestSessionsAreNamed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked for", r.URL) }))
+	defer server.Close()
+	session := connect(t, addressOf(t, server))
+	for _, of := range []string{"a/b/..", "../b/c", "a/./c", "a//c", "a/b/c/d", strings.Repeat("/x", 1<<19)} {
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "search_logs", Arguments: map[string]any{"session": of, "pattern": "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "want namespace/cluster/session") || len(text) > 1000 {
+			t.Errorf("%.20s: %d bytes, %.100s", of, len(text), text)
 		}
 	}
 }

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -101,4 +104,55 @@ func TestAssistantsSignIn(t *testing.T) {
 	if got := f.ask(t, http.MethodPost, "/mcp", asProgram); got.status != http.StatusUnauthorized {
 		t.Errorf("%d, want 401", got.status)
 	}
+}
+
+// TestAssistantsSendOneMessageAtATime: the calls of a batch would all run at once.
+func TestAssistantsSendOneMessageAtATime(t *testing.T) {
+	f := start(t, nil)
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_sessions","arguments":{}}}`
+	for body, want := range map[string]int{call: http.StatusOK, "[" + call + "]": http.StatusBadRequest, " \n[" + call + "," + call + "]": http.StatusBadRequest, " ": http.StatusBadRequest, "": http.StatusBadRequest} {
+		answer, err := askAssistant(t.Context(), f, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%q: %d, want %d", body, answer.StatusCode, want)
+		}
+	}
+}
+
+// TestAssistantsThatLeave: work ends when the assistant that asked for it has gone, also if what it would write is more than a pipe holds.
+func TestAssistantsThatLeave(t *testing.T) {
+	working, ended := make(chan bool), make(chan bool)
+	f := start(t, func(o *Options, _ *gatedStore) {
+		o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/v0/jobs", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
+			close(working)
+			<-r.Context().Done()
+			_, _ = io.WriteString(w, strings.Repeat("late", 1<<20))
+			close(ended)
+		}})
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-working
+		leave()
+	}()
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_entities","arguments":{"kind":"jobs","session":"default/lab/` + name + `"}}}`
+	if answer, err := askAssistant(ctx, f, call); err == nil {
+		_ = answer.Body.Close()
+		t.Errorf("answered with %d", answer.StatusCode)
+	}
+	<-ended
+}
+
+// askAssistant sends a message as it is. The caller closes the answer's body.
+func askAssistant(ctx context.Context, f *fixture, body string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/mcp", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	return http.DefaultClient.Do(r)
 }

@@ -2,12 +2,14 @@
 package assistant
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/sirupsen/logrus"
@@ -19,12 +21,36 @@ import (
 // Handler answers assistants over HTTP. Nothing is kept between requests, so any replica answers each. Tools ask router, for the caller whom
 // the request's context knows.
 func Handler(version string, router func(http.ResponseWriter, *http.Request), log logrus.FieldLogger) http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
+	handler := mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
 		return mcptools.New(version, rootOf(asked), asker{router, asked.Context(), log})
 	}, &mcp.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true,
 		DisableLocalhostProtection: true, // the server's own rules about hosts and origins were applied before
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := bufio.NewReader(r.Body)
+		if isBatch(body) {
+			http.Error(w, "batches are not taken: send one message at a time", http.StatusBadRequest)
+			return
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{body, r.Body}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// isBatch says whether a body holds a list of messages, which the protocol had until 2025-06-18. Its calls would run all at once and their
+// answers be kept until the last one: ten thousand in one request.
+func isBatch(body *bufio.Reader) bool {
+	for {
+		c, err := body.ReadByte()
+		if err != nil || !strings.ContainsRune(" \t\r\n", rune(c)) {
+			_ = body.UnreadByte() // at the end there is none
+			return err == nil && c == '['
+		}
+	}
 }
 
 // rootOf is the address of the server's root, as the client knows it.
@@ -46,9 +72,9 @@ type asker struct {
 // errPanicked is the end of an answer whose handler panicked.
 var errPanicked = errors.New("the history server failed to answer; its log has the details")
 
-// RoundTrip gives an answer while it is being written. It ends with the tool's request, and when its body is closed.
+// RoundTrip gives an answer while it is being written. The work ends with the tool's request, with the assistant's, and when the body is closed.
 func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(a.caller))
+	ctx, cancel := context.WithCancel(a.caller)
 	stopped := context.AfterFunc(r.Context(), cancel)
 	out, in := io.Pipe()
 	w := &pipedAnswer{header: make(http.Header), in: in, begun: make(chan struct{})}
@@ -68,7 +94,11 @@ func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-w.begun:
 	case <-r.Context().Done():
+		_ = out.Close() // never fails
 		return nil, context.Cause(r.Context())
+	case <-a.caller.Done():
+		_ = out.Close()
+		return nil, context.Cause(a.caller)
 	}
 	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: body{out, cancel}, Request: r}, nil
 }
