@@ -35,6 +35,8 @@ const (
 func New(version string, base *url.URL, transport http.RoundTripper) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "ray-history-server", Version: version}, &mcp.ServerOptions{
 		Instructions: instructions, SchemaCache: schemas,
+		// The tools never change: nobody can subscribe to that, which would hold a request open for as long as the client likes.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
 	t := &tools{base: base, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 	add(s, "list_sessions", "Lists stored and running sessions of Ray clusters, newest first.", t.listSessions)

@@ -146,13 +146,32 @@ func TestAssistantsThatLeave(t *testing.T) {
 	<-ended
 }
 
-// askAssistant sends a message as it is. The caller closes the answer's body.
-func askAssistant(ctx context.Context, f *fixture, body string) (*http.Response, error) {
+// TestAssistantsDoNotSubscribe: the tools never change, and a subscription would last as long as its client likes.
+func TestAssistantsDoNotSubscribe(t *testing.T) {
+	const version = "2026-07-28"
+	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{
+		"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	answer, err := askAssistant(t.Context(), start(t, nil), listen, "Mcp-Protocol-Version: "+version, "Mcp-Method: subscriptions/listen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if body, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(body), `"notifications":{}`) {
+		t.Errorf("%s %v", body, err)
+	}
+}
+
+// askAssistant sends a message as it is; headers are "Name: value". The caller closes the answer's body.
+func askAssistant(ctx context.Context, f *fixture, body string, headers ...string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/mcp", strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(name, value)
+	}
 	return http.DefaultClient.Do(r)
 }
