@@ -17,8 +17,8 @@ import (
 const (
 	// maxDashboard bounds one dashboard, in bytes; the largest of Ray 2.60 has 520 KB.
 	maxDashboard = 4 << 20
-	// maxKept bounds the dashboards in memory, by what they take as JSON.
-	maxKept = 16 << 20
+	// maxKept bounds the dashboards in memory, by what they take at most.
+	maxKept = 64 << 20
 	// maxReading is how many are read at once.
 	maxReading = 2
 )
@@ -65,7 +65,7 @@ func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s is damaged: %w", errNone, key, err)
 	}
-	d.keep(key, parsed, int64(len(data)))
+	d.keep(key, parsed, int64(len(data)+400*valuesIn(data)))
 	return parsed, nil
 }
 

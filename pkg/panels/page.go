@@ -37,6 +37,7 @@ const (
 	noDashboards = "Metrics of this session are stored, but not the Grafana dashboards that Ray makes to show them."
 	noDashboard  = "Ray made no such dashboard for this session."
 	noPanel      = "This dashboard has no such panel."
+	tooLong      = "The queries of this page are too long with the values of its variables. Choose fewer values."
 )
 
 // Page answers with the page of a dashboard, by Ray's name for it, or of the panel that panelId names.
@@ -71,12 +72,11 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 			return nil
 		}
 		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
-		web.Write(w, http.StatusOK, page)
-		return nil
+		return write(w, page, values)
 	}
 	page.Spans, page.Hidden = spansOf(query.Get("last")), kept(query)
 	for _, v := range d.Templating.List {
-		if v != nil && v.Hide != 2 && v.Type != "datasource" && v.Name != sessionVariable {
+		if v.Hide != 2 && v.Type != "datasource" && v.Name != sessionVariable {
 			page.Variables = append(page.Variables, v.choice(v.chosen(asked), values))
 		}
 	}
@@ -87,7 +87,15 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 		}
 		page.Rows = append(page.Rows, shown)
 	}
-	web.Write(w, http.StatusOK, page)
+	return write(w, page, values)
+}
+
+// write writes a page, unless its queries are too long.
+func write(w http.ResponseWriter, page web.Panels, values *values) error {
+	if values.room < 0 {
+		page.Missing, page.Rows, page.Variables = tooLong, nil, nil
+	}
+	web.Write(w, statusOf(page.Missing), page)
 	return nil
 }
 
@@ -121,14 +129,17 @@ func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sente
 // statusOf is the status of a page that has a sentence only. That figures are not stored is no error: the frontend shows panels of every
 // session.
 func statusOf(sentence string) int {
-	if sentence == noDashboard || sentence == noPanel {
+	switch sentence {
+	case noDashboard, noPanel:
 		return http.StatusNotFound
+	case tooLong:
+		return http.StatusBadRequest
 	}
 	return http.StatusOK
 }
 
 // onPage writes a panel for the page.
-func (p *panel) onPage(values values) web.Panel {
+func (p *panel) onPage(values *values) web.Panel {
 	drawing, err := json.Marshal(p.drawing(values))
 	if err != nil {
 		panic(err) // it is made of what JSON has

@@ -120,13 +120,18 @@ var (
 )
 
 // choice is the variable for the page's form. The script gets the values of a query and adds them.
-func (v *variable) choice(chosen []string, values values) web.PanelVariable {
-	c := web.PanelVariable{Name: v.Name, Title: v.Label, Chosen: chosen, All: v.IncludeAll, Values: v.fixed()}
+func (v *variable) choice(chosen []string, values *values) web.PanelVariable {
+	c := web.PanelVariable{Name: v.Name, Title: v.Label, Chosen: make(map[string]bool), All: v.IncludeAll, Values: v.fixed()}
 	if c.Title == "" {
 		c.Title = v.Name
 	}
+	listed := map[string]bool{all: true}
+	for _, value := range c.Values {
+		listed[value] = true
+	}
 	for _, value := range chosen {
-		if value != all && !slices.Contains(c.Values, value) {
+		if c.Chosen[value] = true; !listed[value] {
+			listed[value] = true
 			c.Values = append(c.Values, value)
 		}
 	}
@@ -140,18 +145,30 @@ func (v *variable) choice(chosen []string, values values) web.PanelVariable {
 	return c
 }
 
-// values are what stands for each variable in a query.
-type values map[string]string
+// values are what stands for each variable in the queries of a page.
+type values struct {
+	of map[string]string
+	// room is how many bytes the queries may still have; less than 0: they are too long, and what replace gave is to be thrown away.
+	room int
+}
+
+// maxQueries bounds what all queries of a page have together, in bytes: a few stored ones can name a long value often.
+const maxQueries = 8 << 20
 
 var reference = regexp.MustCompile(`\$(\w+)|\$\{(\w+)(?::\w+)?\}|\[\[(\w+)(?::\w+)?\]\]`)
 
 // replace puts values in the place of variables. Unknown ones stay, such as the $1 of label_replace.
-func (v values) replace(expr string) string {
+func (v *values) replace(expr string) string {
+	v.room -= len(expr)
 	return reference.ReplaceAllStringFunc(expr, func(found string) string {
-		if value, ok := v[strings.Trim(strings.SplitN(found, ":", 2)[0], "${}[]")]; ok {
-			return value
+		value, ok := v.of[strings.Trim(strings.SplitN(found, ":", 2)[0], "${}[]")]
+		if ok {
+			v.room -= len(value)
 		}
-		return found
+		if !ok || v.room < 0 {
+			return found
+		}
+		return value
 	})
 }
 
@@ -159,18 +176,18 @@ func (v values) replace(expr string) string {
 const scrapeInterval = 15 * time.Second
 
 // valuesOf gives the values of all variables, and of those that Grafana itself has for a range of time and its step.
-func (d *dashboard) valuesOf(asked url.Values, span, step time.Duration) values {
+func (d *dashboard) valuesOf(asked url.Values, span, step time.Duration) *values {
 	rate := max(step+scrapeInterval, 4*scrapeInterval)
-	v := values{
+	v := map[string]string{
 		"__interval": seconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()), "__rate_interval": seconds(rate),
 		"__range": seconds(span), "__range_s": fmt.Sprint(int64(span.Seconds())), "__range_ms": fmt.Sprint(span.Milliseconds()),
 	}
 	for _, variable := range d.Templating.List {
-		if variable != nil && variable.Type != "datasource" && !strings.HasPrefix(variable.Name, "__") {
+		if variable.Type != "datasource" && !strings.HasPrefix(variable.Name, "__") {
 			v[variable.Name] = variable.inQuery(variable.chosen(asked))
 		}
 	}
-	return v
+	return &values{of: v, room: maxQueries}
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%ds", max(1, int64(d.Seconds()))) }

@@ -37,19 +37,10 @@ type PanelParam struct{ Name, Value string }
 // Match selects or in the result of Expr.
 type PanelVariable struct {
 	Name, Title        string
-	Chosen, Values     []string
+	Chosen             map[string]bool
+	Values             []string
 	All                bool
 	Label, Match, Expr string
-}
-
-// Has says whether a value is chosen.
-func (v PanelVariable) Has(value string) bool {
-	for _, chosen := range v.Chosen {
-		if chosen == value {
-			return true
-		}
-	}
-	return false
 }
 
 // PanelRow is a row of panels.

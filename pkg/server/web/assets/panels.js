@@ -31,7 +31,7 @@ function format(value, unit) {
   if (!Number.isFinite(value)) return String(value);
   if (unit === "percentunit") value *= 100;
   if (unit === "s" && value && Math.abs(value) < 1) [value, unit] = [value * 1000, "ms"];
-  const [factors, ...names] = units[unit] || [1000, ...["", " K", " Mil", " Bil"].map(k => k + " " + unit)];
+  const [factors, ...names] = Object.hasOwn(units, unit) ? units[unit] : [1000, ...["", " K", " Mil", " Bil"].map(k => k + " " + unit)];
   let i = 0;
   for (; i < names.length - 1; i++) {
     const factor = Array.isArray(factors) ? factors[i] : factors;
@@ -76,7 +76,7 @@ async function ask(path, parameters) {
 
 // named is a series' name by a query's legend, such as {{instance}}.
 function named(metric, legend) {
-  if (legend && legend !== "__auto") return legend.replace(/\{\{\s*(.+?)\s*\}\}/g, (_, label) => metric[label] || "");
+  if (legend && legend !== "__auto") return legend.replace(/\{\{([^{}]*)\}\}/g, (_, label) => Object.hasOwn(metric, label.trim()) ? metric[label.trim()] : "");
   const { __name__: name = "", ...labels } = metric;
   const list = Object.entries(labels).map(([label, value]) => `${label}="${value}"`).join(", ");
   return name + (list && `{${list}}`) || "Value";
