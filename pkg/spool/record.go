@@ -118,7 +118,8 @@ type window struct {
 	buf  []byte // bytes of the file, from offset at
 }
 
-const windowBytes = 64 << 10
+// windowBytes holds some dozens of small records, or the head of one large record: its data is not read through the window.
+const windowBytes = 16 << 10
 
 func newWindow(f io.ReaderAt, size int64) *window {
 	return &window{file: f, size: size, buf: make([]byte, 0, windowBytes)}

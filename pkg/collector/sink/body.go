@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -18,10 +17,11 @@ import (
 // bodies reads the bodies of requests into memory, within a limit for all together.
 type bodies struct {
 	max     int64 // bytes of one body
+	most    int64 // bytes of all
 	memory  *semaphore.Weighted
-	taken   atomic.Int64       // bytes of memory
-	waiting atomic.Int64       // requests
-	buffers [classes]sync.Pool // of *[]byte that hold leastBuffer << class bytes
+	taken   atomic.Int64 // bytes of memory
+	waiting atomic.Int64 // requests
+	buffers *buffers
 	gzips   sync.Pool
 }
 
@@ -32,20 +32,17 @@ type body struct {
 }
 
 const (
-	// firstBytes is the initial memory of a body, whatever length it announces. It grows as bytes arrive, each time by growth: nobody holds
-	// much more than was sent, and few sizes of buffers are in use.
+	// firstBytes is the initial memory of a body, whatever length it announces, unless a buffer of that length is kept. It grows as bytes
+	// arrive, each time by growth: nobody makes the collector allocate much more than was sent, and few sizes of buffers are in use.
 	firstBytes = 64 << 10
 	growth     = 4
-	// leastBuffer is the smallest buffer. Buffers of up to 4 MiB are pooled.
-	leastBuffer = 4 << 10
-	classes     = 11
 	// At most maxWaiting requests wait for memory, each for memoryWait: Ray gives up after 3 s.
 	maxWaiting = 64
 	memoryWait = time.Second
 )
 
 func newBodies(maxBody, maxMemory int64) *bodies {
-	return &bodies{max: maxBody, memory: semaphore.NewWeighted(maxMemory)}
+	return &bodies{max: maxBody, most: maxMemory, memory: semaphore.NewWeighted(maxMemory), buffers: newBuffers()}
 }
 
 var (
@@ -63,12 +60,10 @@ func (m *bodies) read(w http.ResponseWriter, r *http.Request) (*body, *refusal) 
 	if compressed {
 		size = -1
 	}
-	b := &body{}
-	first := m.first(size)
-	if !m.wait(r.Context(), first) {
+	b := m.begin(r.Context(), size)
+	if b == nil {
 		return nil, busy()
 	}
-	b.taken, b.bytes = first, m.buffer(first)
 	p := newPace(w, r.Body)
 	var err error
 	if compressed {
@@ -123,12 +118,24 @@ func (m *bodies) wait(ctx context.Context, n int64) bool {
 	return true
 }
 
-// first returns the initial memory of a body; size is the length it announces, -1 if none.
-func (m *bodies) first(size int64) int64 {
+// begin returns an empty body with its initial memory; nil if none is free within memoryWait. size is the length it announces, -1 if none.
+func (m *bodies) begin(ctx context.Context, size int64) *body {
+	// Half of the memory is never given for what a body only announces.
+	if size > firstBytes && m.taken.Load()+size <= m.most/2 && m.memory.TryAcquire(size) {
+		if whole := m.buffers.kept(size); whole != nil {
+			m.taken.Add(size)
+			return &body{bytes: whole, taken: size}
+		}
+		m.memory.Release(size)
+	}
 	if size < 0 {
 		size = m.max
 	}
-	return min(firstBytes, size)
+	first := min(firstBytes, size)
+	if !m.wait(ctx, first) {
+		return nil
+	}
+	return &body{bytes: m.buffers.get(first), taken: first}
 }
 
 // grow gives a body growth times its memory, up to limit. It does not wait for memory: requests that hold some could deadlock.
@@ -140,8 +147,8 @@ func (m *bodies) grow(b *body, limit int64) error {
 	}
 	m.taken.Add(more)
 	b.taken += more
-	larger := append(m.buffer(size), b.bytes...)
-	m.keep(b.bytes)
+	larger := append(m.buffers.get(size), b.bytes...)
+	m.buffers.put(b.bytes)
 	b.bytes = larger
 	return nil
 }
@@ -196,30 +203,9 @@ func (m *bodies) inflate(b *body, r io.Reader) error {
 	return nil
 }
 
-// class returns the smallest class of buffers that hold n bytes.
-func class(n int64) int { return max(0, bits.Len64(uint64(max(n, 1)-1))-bits.Len64(leastBuffer-1)) }
-
-// buffer returns an empty buffer that holds n bytes.
-func (m *bodies) buffer(n int64) []byte {
-	c := class(n)
-	if c >= classes {
-		return make([]byte, 0, n)
-	}
-	if kept, ok := m.buffers[c].Get().(*[]byte); ok {
-		return (*kept)[:0]
-	}
-	return make([]byte, 0, leastBuffer<<c)
-}
-
-func (m *bodies) keep(b []byte) {
-	if c := class(int64(cap(b))); c < classes && cap(b) == leastBuffer<<c {
-		m.buffers[c].Put(&b)
-	}
-}
-
 // release releases the body's memory.
 func (m *bodies) release(b *body) {
-	m.keep(b.bytes)
+	m.buffers.put(b.bytes)
 	m.memory.Release(b.taken)
 	m.taken.Add(-b.taken)
 }
