@@ -1,16 +1,14 @@
 package access
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/rayhistory/historyserver/internal/strictyaml"
 )
 
 // ErrNoRules is the file of namespaces not being readable: nothing is shown that it does not allow.
@@ -71,10 +69,8 @@ func (f *namespaceFile) parse(context.Context) (rules, error) {
 // parseRules reads a YAML list of rules. A rule that lets nobody see anything is a mistake, and so is an unknown field.
 func parseRules(data []byte) (rules, error) {
 	known := rules{users: map[string][]string{}, groups: map[string][]string{}}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
 	var list []rule
-	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
+	if err := strictyaml.Decode(data, &list, "rules"); err != nil {
 		return rules{}, fmt.Errorf("want a list of `group: NAME` or `user: NAME`, each with `namespaces: [NAME]`: %w", err)
 	}
 	for i, r := range list {

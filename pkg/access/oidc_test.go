@@ -428,7 +428,7 @@ func TestNamespacesOfAFile(t *testing.T) {
 	see(200, "c", map[string]any{"email": "eve"})
 	write("- user: [")
 	see(503, "cannot read who may see this", map[string]any{"email": "eve"})
-	for _, rules := range []string{"- user: a", "- user: a\n  group: b\n  namespaces: [c]", "- namespaces: [c]", "- usr: a\n  namespaces: [c]", "a: b"} {
+	for _, rules := range []string{"- user: a", "- user: a\n  group: b\n  namespaces: [c]", "- namespaces: [c]", "- usr: a\n  namespaces: [c]", "a: b", "- user: a\n  namespaces: [c]\n---\n- user: b\n  namespaces: [c]"} {
 		if _, err := parseRules([]byte(rules)); err == nil {
 			t.Errorf("taken: %s", rules)
 		}

@@ -17,8 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	yaml "go.yaml.in/yaml/v3"
-
+	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
@@ -93,9 +92,7 @@ func readFile(name string) ([]byte, error) {
 // Parse reads YAML and the files and variables that it names. No error holds an address or a secret.
 func Parse(text []byte, getenv func(string) string) (*Config, error) {
 	c := &Config{}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) {
+	if err := strictyaml.Decode(text, c, "receivers"); err != nil {
 		return nil, err
 	}
 	if c.PublicURL != "" {

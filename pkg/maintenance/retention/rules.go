@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	yaml "go.yaml.in/yaml/v3"
-
+	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/settings"
@@ -61,15 +59,9 @@ func ParseRules(text []byte) (Rules, error) {
 	var file struct {
 		Rules Rules `yaml:"rules"`
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
 	// A rule that is passed over may be one that keeps sessions.
-	var more any
-	if err := d.Decode(&more); !errors.Is(err, io.EOF) && (err != nil || more != nil) {
-		return nil, errors.New("more follows after ---: want one document with all rules")
+	if err := strictyaml.Decode(text, &file, "rules"); err != nil {
+		return nil, err
 	}
 	if len(file.Rules) == 0 || len(file.Rules) > maxRules {
 		return nil, fmt.Errorf("%d rules: want `rules:` with 1 to %d, such as `- {outcomes: [failed], keep: 90d}`", len(file.Rules), maxRules)

@@ -1,0 +1,31 @@
+// Package strictyaml reads the YAML files that operators write, where what is passed over would be a mistake nobody sees.
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// Decode reads one document; an empty one changes nothing. An unknown field is an error, and so is a second document; what, such as "rules",
+// says in that error what all belongs into the first.
+func Decode(text []byte, into any, what string) error {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for {
+		var more any
+		err := d.Decode(&more)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil || more != nil {
+			return fmt.Errorf("more follows after ---: want one document with all %s", what)
+		}
+	}
+}

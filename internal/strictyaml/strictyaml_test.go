@@ -1,0 +1,26 @@
+package strictyaml
+
+import "testing"
+
+func TestDecode(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: 1":                 "",
+		"":                     "",
+		"---\na: 1\n---\n":     "",
+		"a: 1\n---\n# no more": "",
+		"a: 1\n---\na: 2":      "more follows after ---: want one document with all rules",
+		"---\n---\na: 2":       "more follows after ---: want one document with all rules",
+		"a: 1\n---\n}broken":   "more follows after ---: want one document with all rules",
+		"a: 1\n---\n---\na: 2": "more follows after ---: want one document with all rules",
+		"b: 1":                 "yaml: unmarshal errors:\n  line 1: field b not found in type struct { A int }",
+	} {
+		var file struct{ A int }
+		got := ""
+		if err := Decode([]byte(text), &file, "rules"); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
