@@ -36,6 +36,8 @@ type Book struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
+	changing chan struct{} // holds a token while a note is changed
+
 	mu     sync.Mutex
 	pages  map[layout.Session]page
 	writes int // by this process: what was listed before one is older
@@ -55,7 +57,7 @@ func NewBook(opts BookOptions) *Book {
 	if opts.Most == 0 {
 		opts.Most = maxNotes
 	}
-	return &Book{opts: opts, pages: make(map[layout.Session]page)}
+	return &Book{opts: opts, pages: make(map[layout.Session]page), changing: make(chan struct{}, 1)}
 }
 
 // Start reads the notes in the background until Close.
@@ -153,6 +155,25 @@ func (b *Book) Of(ref layout.Session) Note {
 // Read reads the note on a session from the store.
 func (b *Book) Read(ctx context.Context, ref layout.Session) (Note, error) {
 	return Read(ctx, b.opts.Store, b.opts.Root, ref)
+}
+
+// Change reads the note on a session, has it changed, and stores it as Write does. One note is changed at a time, so that of two people who
+// change different things of one neither loses theirs; between replicas the later one wins.
+func (b *Book) Change(ctx context.Context, ref layout.Session, change func(*Note) error) (Note, error) {
+	select {
+	case b.changing <- struct{}{}:
+		defer func() { <-b.changing }()
+	case <-ctx.Done():
+		return Note{}, context.Cause(ctx)
+	}
+	n, err := b.Read(ctx, ref)
+	if err == nil {
+		err = change(&n)
+	}
+	if err != nil {
+		return Note{}, err
+	}
+	return n, b.Write(ctx, ref, n)
 }
 
 // Write stores a note on a session, as the function Write does.

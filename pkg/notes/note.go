@@ -46,6 +46,8 @@ func (n Note) Empty() bool { return !n.Pinned && n.Text == "" }
 var (
 	// ErrTooLong: the text has more than MaxText characters.
 	ErrTooLong = fmt.Errorf("a note has at most %d characters", MaxText)
+	// ErrNotStored: the store did not take the note.
+	ErrNotStored = errors.New("the note is not stored")
 	// ErrBusy: the session is being changed, so it is not known whether the pin came in time.
 	ErrBusy = errors.New("the session is being compacted or removed: the pin is stored, but whether it came in time shows when that is done; " +
 		"look again in a minute")
@@ -92,7 +94,7 @@ func Write(ctx context.Context, store blob.Store, root string, ref layout.Sessio
 		return err
 	}
 	if err := store.Put(ctx, key, bytes.NewReader(body)); err != nil {
-		return fmt.Errorf("store the note %s: %w", key, err)
+		return fmt.Errorf("%w: store %s: %w", ErrNotStored, key, err)
 	}
 	if !n.Pinned {
 		return nil

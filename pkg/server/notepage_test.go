@@ -2,11 +2,13 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,6 +160,53 @@ func TestDamagedNote(t *testing.T) {
 	}
 }
 
+// TestNotesOfPrograms: two that change different things of one note at once lose nothing, and one that says which note it has seen does not
+// take the place of another.
+func TestNotesOfPrograms(t *testing.T) {
+	f := start(t, withNotes)
+	f.waitDescribed(t)
+	api := lab + name + "/api/history/note"
+	var answer struct {
+		Data struct {
+			Pinned   bool
+			Text, At string
+		}
+	}
+	for i := range 20 {
+		text := fmt.Sprintf("round %d", i)
+		var both sync.WaitGroup
+		for _, body := range []string{`{"pinned":true}`, `{"text":"` + text + `"}`} {
+			both.Go(func() {
+				if got := f.post(t, api, asJSON, body); got.status != http.StatusOK {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			})
+		}
+		both.Wait()
+		got := f.ask(t, http.MethodGet, api)
+		if err := json.Unmarshal([]byte(got.body), &answer); err != nil || !answer.Data.Pinned || answer.Data.Text != text {
+			t.Fatalf("%s, want %s and a pin: %v", got.body, text, err)
+		}
+		f.post(t, api, asJSON, `{"pinned":false,"text":""}`)
+	}
+	const conflict = http.StatusConflict
+	other := lab + old + "/api/history/note"
+	for _, step := range []struct {
+		seen string
+		want int
+	}{{"2026-11-20T23:25:00Z", conflict}, {"", http.StatusOK}, {"", conflict}, {answer.Data.At, conflict}} {
+		if got := f.post(t, other, asJSON, `{"text":"mine","seen":"`+step.seen+`"}`); got.status != step.want {
+			t.Errorf("seen %q: %d %s", step.seen, got.status, got.body)
+		}
+	}
+	if err := json.Unmarshal([]byte(f.ask(t, http.MethodGet, other).body), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.post(t, other, asJSON, `{"text":"mine","seen":"`+answer.Data.At+`"}`); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
 // TestNoteOfTwo: a form about a note that somebody else changed meanwhile does not take their pin away.
 func TestNoteOfTwo(t *testing.T) {
 	f := start(t, withNotes)
@@ -166,7 +215,7 @@ func TestNoteOfTwo(t *testing.T) {
 	seen := func() string {
 		_, rest, _ := strings.Cut(f.ask(t, http.MethodGet, page, asBrowser).body, `name="seen" value="`)
 		value, _, ok := strings.Cut(rest, `"`)
-		if !ok || value == "" {
+		if !ok {
 			t.Fatalf("the page's form does not say which note it shows")
 		}
 		return "&seen=" + url.QueryEscape(html.UnescapeString(value))

@@ -81,14 +81,19 @@ func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) 
 	return nil
 }
 
-// version tells a note from those before it.
-func version(n notes.Note) string { return n.At.UTC().Format(time.RFC3339Nano) }
+// version tells a note from those before it: "at" as JSON has it, "" if there is none.
+func version(n notes.Note) string {
+	if n.At.IsZero() {
+		return ""
+	}
+	return n.At.UTC().Format(time.RFC3339Nano)
+}
 
-// errChanged is a form about a note that is another by now.
-var errChanged = errors.New("somebody changed the pin or the note since the page was opened")
+// errChanged is a request about a note that is another by now.
+var errChanged = errors.New("somebody changed the pin or the note since it was read")
 
-// Write takes a form (pinned, text, and seen, which is the note that its page showed) or JSON of pinned and text; JSON that leaves one out leaves
-// it as it is.
+// Write takes a form or JSON of pinned, text, and seen: the version of the note that the request is about, which is refused if it is another
+// by now. JSON that leaves pinned or text out leaves it as it is; without seen it changes the note that is there.
 func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
 	if !h.Writable {
 		return &problem.Problem{
@@ -96,24 +101,31 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 			Advice: "Start it without --notes=false, or use `historyserver note`.",
 		}
 	}
-	n, err := h.Notes.Read(r.Context(), e.Ref)
+	given, form, err := readNote(r)
 	if err != nil {
-		return err
+		return problem.BadRequest(err)
 	}
-	form, err := readNote(r, &n)
-	if errors.Is(err, errChanged) {
+	n, err := h.Notes.Change(r.Context(), e.Ref, func(n *notes.Note) error {
+		if given.Seen != nil && *given.Seen != version(*n) {
+			return errChanged
+		}
+		if given.Pinned != nil {
+			n.Pinned = *given.Pinned
+		}
+		if given.Text != nil {
+			n.Text = *given.Text
+		}
+		n.At, n.Damaged = time.Now().UTC(), false
+		id, _ := access.IdentityOf(r.Context())
+		n.By = id.User
+		return nil
+	})
+	switch {
+	case errors.Is(err, errChanged):
 		return &problem.Problem{
 			Status: http.StatusConflict, Title: "The note is another by now", Detail: problem.Sentence(err),
 			Advice: "Go back, copy what you wrote, and open the note again.",
 		}
-	}
-	if err != nil {
-		return problem.BadRequest(err)
-	}
-	n.At, n.Damaged = time.Now().UTC(), false
-	id, _ := access.IdentityOf(r.Context())
-	n.By = id.User
-	switch err := h.Notes.Write(r.Context(), e.Ref, n); {
 	case errors.Is(err, notes.ErrTooLong):
 		return problem.BadRequest(err)
 	case errors.Is(err, notes.ErrBusy):
@@ -121,13 +133,15 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 			Status: http.StatusConflict, Title: "The session is being changed", Detail: problem.Sentence(err),
 			Advice: "Open the session to see whether it is still there.",
 		}
-	case err != nil:
+	case errors.Is(err, notes.ErrNotStored):
 		h.Log.WithError(err).WithField("session", e.Ref.String()).
 			Warn("cannot store a note: the server needs the right to create and overwrite below notes/, or --notes=false")
 		return &problem.Problem{
 			Status: http.StatusBadGateway, Title: "The note is not stored", Detail: "The store did not take the note; the server's log has its words.",
 			Advice: "The server needs the right to create and overwrite below notes/.",
 		}
+	case err != nil:
+		return err
 	}
 	if form {
 		browser.Redirect(w, http.StatusSeeOther, "./note")
@@ -137,44 +151,42 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 	return nil
 }
 
-// readNote changes a note as a request says, and says whether that is a form.
-func readNote(r *http.Request, n *notes.Note) (form bool, err error) {
+// given is what a request says of a note; nil: nothing.
+type given struct {
+	Pinned *bool   `json:"pinned"`
+	Text   *string `json:"text"`
+	Seen   *string `json:"seen"`
+}
+
+// readNote reads what a request says, and whether it is a form.
+func readNote(r *http.Request) (g given, form bool, err error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
-		return false, fmt.Errorf("read the note: %w", err)
+		return g, false, fmt.Errorf("read the note: %w", err)
 	}
 	if len(body) > maxBody {
-		return false, notes.ErrTooLong
+		return g, false, notes.ErrTooLong
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch kind {
 	case "application/json":
-		var given struct {
-			Pinned *bool   `json:"pinned"`
-			Text   *string `json:"text"`
+		if err := json.Unmarshal(body, &g); err != nil {
+			return g, false, fmt.Errorf("the note is no JSON such as {\"pinned\": true, \"text\": \"…\"}: %w", err)
 		}
-		if err := json.Unmarshal(body, &given); err != nil {
-			return false, fmt.Errorf("the note is no JSON such as {\"pinned\": true, \"text\": \"…\"}: %w", err)
-		}
-		if given.Pinned != nil {
-			n.Pinned = *given.Pinned
-		}
-		if given.Text != nil {
-			n.Text = *given.Text
-		}
-		return false, nil
+		return g, false, nil
 	case "application/x-www-form-urlencoded":
 		v, err := url.ParseQuery(string(body))
 		if err != nil {
-			return false, fmt.Errorf("read the note: %w", err)
+			return g, false, fmt.Errorf("read the note: %w", err)
 		}
-		if v.Has("seen") && v.Get("seen") != version(*n) {
-			return false, errChanged
+		pinned, text := v.Get("pinned") != "", strings.ReplaceAll(v.Get("text"), "\r\n", "\n")
+		g.Pinned, g.Text = &pinned, &text
+		if seen := v.Get("seen"); v.Has("seen") {
+			g.Seen = &seen
 		}
-		n.Pinned, n.Text = v.Get("pinned") != "", strings.ReplaceAll(v.Get("text"), "\r\n", "\n")
-		return true, nil
+		return g, true, nil
 	}
-	return false, fmt.Errorf("a note of type %.100q: want application/json or a form", r.Header.Get("Content-Type"))
+	return g, false, fmt.Errorf("a note of type %.100q: want application/json or a form", r.Header.Get("Content-Type"))
 }
 
 // Kept says in a few words how long a session is kept, such as "expires in 12 days" or "pinned"; "" if forever or not known.
