@@ -110,7 +110,7 @@ func valuesIn(data []byte) int {
 }
 
 // color is what the script may put into styles: no address, which a browser would ask.
-var color = regexp.MustCompile(`^(#[0-9A-Fa-f]{3,8}|[A-Za-z-]{1,40}|(rgb|hsl)a?\([0-9.,%/ ]{1,60}\))$`)
+var color = regexp.MustCompile(`^(#[0-9A-Fa-f]+|[A-Za-z-]+|(rgb|hsl)a?\([0-9.,%/ ]+\))$`)
 
 // row is a row of panels with its title; the first may have none.
 type row struct {
