@@ -95,7 +95,7 @@ func parse(data []byte) (*dashboard, error) {
 				return nil, fmt.Errorf("its panel %d has %d queries and %d overrides, more than %d", p.ID, len(p.Targets), len(p.SeriesOverrides), maxOfPanel)
 			}
 			for i := range p.SeriesOverrides {
-				if o := &p.SeriesOverrides[i]; !color.MatchString(o.Color) {
+				if o := &p.SeriesOverrides[i]; !isColor(o.Color) {
 					o.Color = ""
 				}
 			}
@@ -109,8 +109,16 @@ func valuesIn(data []byte) int {
 	return bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte(","))
 }
 
-// color is what the script may put into styles: no address, which a browser would ask.
-var color = regexp.MustCompile(`^(#[0-9A-Fa-f]+|[A-Za-z-]+|(rgb|hsl)a?\([0-9.,%/ ]+\))$`)
+// isColor says whether the script may put a text into styles: a name, #rgb, or rgb(…) and its like. It is no address, which a browser would ask.
+func isColor(text string) bool {
+	function, rest, called := strings.Cut(text, "(")
+	if called && (!slices.Contains([]string{"rgb", "rgba", "hsl", "hsla"}, function) || strings.Contains(rest, "(")) {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("#(),.%/ -", r))
+	})
+}
 
 // row is a row of panels with its title; the first may have none.
 type row struct {

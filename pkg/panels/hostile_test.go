@@ -72,7 +72,7 @@ func TestCopiesOfValues(t *testing.T) {
 
 // TestColors: only colours reach the styles of a page; an address in one would be asked for by the browser of who looks at the panel.
 func TestColors(t *testing.T) {
-	colors := []string{"#1F60C4", "#fff8", "red", "dark-orange", "rgba(1, 2, 3, .5)", "hsl(120deg)", "url(/enter_cluster/a/b/c)", "red;background:url(x)", "image-set('x')", "var(--x", "#1F60C4 x"}
+	colors := []string{"#1F60C4", "#fff8", "red", "dark-orange", "rgba(1, 2, 3, .5)", "hsl(120deg)", "url(/enter_cluster/a/b/c)", "red;background:url(x)", "image-set('x')", "var(--x", "rgb(1) url(x)"}
 	var overrides []string
 	for _, c := range colors {
 		overrides = append(overrides, fmt.Sprintf(`{"alias":"a","color":%q}`, c))
