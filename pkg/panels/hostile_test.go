@@ -82,7 +82,7 @@ func TestColors(t *testing.T) {
 	for _, o := range drawings(t, page)[0].Overrides {
 		got = append(got, o.Color)
 	}
-	if want := append(slices.Clone(colors[:5]), "", "", "", "", "", ""); !slices.Equal(got, want) {
+	if want := append(slices.Clone(colors[:6]), "", "", "", "", ""); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
