@@ -31,12 +31,24 @@ import (
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
-// operator holds what all commands that work on the store share.
-type operator struct {
+// common are the flags that all commands have.
+type common struct {
 	storage backend.Config
 	logging logging.Options
 	output  string
 	quiet   time.Duration
+}
+
+func (c *common) addFlags(fs *pflag.FlagSet) {
+	c.storage.AddFlags(fs)
+	fs.StringVarP(&c.output, "output", "o", "table", "output format: table or json; of fleet also csv")
+	settings.DurationVar(fs, &c.quiet, "quiet", 10*time.Minute, "a session without an end marker counts as ended when nothing was stored of it for this long")
+	c.logging.AddFlags(fs)
+}
+
+// operator is one of the commands that work on the store.
+type operator struct {
+	*common
 	// filtered says that sessions are looked for by what is known of their jobs and ends.
 	filtered bool
 	// packed says that packs are read instead of ended sessions' objects.
@@ -51,13 +63,18 @@ type operator struct {
 
 // All returns the commands. server are the flags of the server: the commands accept their environment variables.
 func All(server *pflag.FlagSet) []*cobra.Command {
+	// One set of flags for all, since a process runs one command: sets of their own took a megabyte of the server's start.
+	shared, flags := new(common), pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.SortFlags = false
+	shared.addFlags(flags)
 	var commands []*cobra.Command
 	for _, add := range []func(*operator) (*cobra.Command, runFunc){
 		listCommand, showCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand, exportCommand, importCommand,
 		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
 	} {
-		o := &operator{}
+		o := &operator{common: shared}
 		cmd, run := add(o)
+		cmd.Flags().AddFlagSet(flags)
 		o.complete(server, cmd, run)
 		commands = append(commands, cmd)
 	}
@@ -67,19 +84,13 @@ func All(server *pflag.FlagSet) []*cobra.Command {
 // runFunc runs a command after its flags are read and the store is open.
 type runFunc func(ctx context.Context, args []string) error
 
-// complete adds the common flags to a command, and opens the store before it runs.
+// complete makes a command read its settings and open the store before it runs.
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
-	fs := cmd.Flags()
-	o.storage.AddFlags(fs)
 	if o.outputs == nil {
 		o.outputs = []string{"table", "json"}
 	}
-	fs.StringVarP(&o.output, "output", "o", "table", "output format: table or json; of fleet also csv")
-	settings.DurationVar(fs, &o.quiet, "quiet", 10*time.Minute, "a session without an end marker counts as ended when nothing was stored of it for this long")
-	o.logging.AddFlags(fs)
-	settings.Bind(fs, nil)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := settings.Load(fs, os.Environ(), server); err != nil {
+		if err := settings.Load(cmd.Flags(), os.Environ(), server); err != nil {
 			return err
 		}
 		if !slices.Contains(o.outputs, o.output) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -45,6 +46,19 @@ func mustRun(t *testing.T, args ...string) string {
 		t.Fatalf("%q: %v", args, err)
 	}
 	return out
+}
+
+// TestCommonFlags: flags that all commands have are made once, because the server makes all commands too.
+func TestCommonFlags(t *testing.T) {
+	made := All(pflag.NewFlagSet("server", pflag.ContinueOnError))
+	for _, name := range []string{"storage-backend", "local-dir", "output", "quiet", "log-level"} {
+		first := made[0].Flags().Lookup(name)
+		for _, cmd := range made {
+			if flag := cmd.Flags().Lookup(name); flag == nil || flag != first {
+				t.Errorf("%s has a flag --%s of its own, or none", cmd.Name(), name)
+			}
+		}
+	}
 }
 
 // TestOperatorsDay copies a recorded bucket to the other layout, takes a session home and back, joins, checks and removes it.
