@@ -119,10 +119,8 @@ var refusals = []refusal{
 func (d *Dashboard) Routes() []Route {
 	var all []Route
 	for _, known := range d.routes() {
-		serve := d.answer(d.weighed(known.path, known.handle))
-		all = append(all, Route{http.MethodGet, known.path, serve}, Route{http.MethodHead, known.path, serve})
+		all = append(all, Route{http.MethodGet, known.path, d.answer(d.weighed(known.path, known.handle))})
 	}
-	// A WebSocket has no HEAD.
 	all = append(all, Route{http.MethodGet, "/api/jobs/{job_or_submission_id}/logs/tail", d.answer(logs.JobTail)})
 	for _, known := range refusals {
 		all = append(all, Route{known.method, known.path, known.refuse})

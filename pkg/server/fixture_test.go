@@ -130,8 +130,6 @@ func routes() []dashboard.Route {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, strings.Repeat("long ", 1000))
 		}},
-		{Method: http.MethodHead, Path: "/api/hidden", Serve: func(w http.ResponseWriter, _ *dashboard.Request) { w.WriteHeader(http.StatusNotFound) }},
-		{Method: http.MethodGet, Path: "/api/hidden", Serve: func(http.ResponseWriter, *dashboard.Request) {}},
 		{Method: http.MethodGet, Path: "/api/panics", Serve: func(http.ResponseWriter, *dashboard.Request) { panic("oh no") }},
 		{Method: http.MethodGet, Path: "/api/panics_late", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
 			_, _ = io.WriteString(w, "half")

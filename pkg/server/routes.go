@@ -41,6 +41,9 @@ func (s *Server) Routes() []Route {
 	for _, ws := range s.router.RegisteredWebServices() {
 		for _, r := range ws.Routes() {
 			routes = append(routes, Route{r.Method, r.Path})
+			if r.Method == http.MethodGet {
+				routes = append(routes, Route{http.MethodHead, r.Path})
+			}
 		}
 	}
 	return routes
@@ -52,15 +55,31 @@ type request struct {
 	params map[string]string // the variable parts of the path
 }
 
+// headAsGet answers HEAD by the route for GET, as aiohttp does, which Ray's dashboard is built with: net/http leaves the body out. Routes of their own would
+// make the table, in which every request is looked up, twice as long.
+type headAsGet struct{ restful.CurlyRouter }
+
+func (s headAsGet) SelectRoute(services []*restful.WebService, r *http.Request) (*restful.WebService, *restful.Route, error) {
+	if r.Method == http.MethodHead {
+		r = r.WithContext(r.Context()) // a copy
+		r.Method = http.MethodGet
+	}
+	return s.CurlyRouter.SelectRoute(services, r)
+}
+
 // handler answers a request. An error is answered by fail, and returned only if nothing was written.
 type handler func(http.ResponseWriter, *request) error
 
 func (s *Server) newRouter() *restful.Container {
 	router := restful.NewContainer()
+	router.Router(headAsGet{})
 	router.DoNotRecover(true) // the middleware does, and does not show the stack to the client
 	router.ServiceErrorHandler(func(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
 		for name, values := range e.Header {
 			resp.Header()[name] = values
+		}
+		if allow := resp.Header().Get("Allow"); strings.Contains(allow, http.MethodGet) {
+			resp.Header().Set("Allow", allow+", "+http.MethodHead)
 		}
 		s.fail(resp.ResponseWriter, req.Request, problem.NoRoute(req.Request, e.Code))
 	})
@@ -86,10 +105,9 @@ func (s *Server) add(ws *restful.WebService, method, path string, h handler) {
 	}))
 }
 
-// get adds a route for GET and HEAD.
+// get adds a route for GET, and so for HEAD.
 func (s *Server) get(ws *restful.WebService, path string, h handler) {
 	s.add(ws, http.MethodGet, path, h)
-	s.add(ws, http.MethodHead, path, h)
 }
 
 // page adds a page. Its links are relative to an address without a slash at the end.
@@ -127,16 +145,8 @@ func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry
 
 // addDashboard adds what a Ray dashboard answers. All of it is about one session.
 func (s *Server) addDashboard(ws *restful.WebService) {
-	hasHead := make(map[string]bool)
-	for _, route := range s.opts.Routes {
-		hasHead[route.Path] = hasHead[route.Path] || route.Method == http.MethodHead
-	}
 	for _, route := range s.opts.Routes {
 		s.add(ws, route.Method, route.Path, s.answer(route))
-		// aiohttp, which Ray's dashboard is built with, answers HEAD wherever it answers GET.
-		if route.Method == http.MethodGet && !hasHead[route.Path] {
-			s.add(ws, http.MethodHead, route.Path, s.answer(route))
-		}
 	}
 	s.get(ws, "/", s.dashboard)
 	s.get(ws, "/session_status", s.chosen(s.sessionStatus))
