@@ -13,6 +13,7 @@ PORT        ?= 8080
 FUZZTIME    ?= 20s
 MUTATIONS   ?= 20000
 SOAK        ?= 180
+ATTEMPTS    ?= 1
 # Images: what builds them, their tag, and the Ray versions whose dashboards the history server's holds.
 ENGINE       ?= docker
 IMAGE_TAG    ?= v0.1.0
@@ -104,10 +105,10 @@ test-browser: ## recorded sessions in the dashboards of their Ray versions, our 
 	cd test && $(GO) test -v -count=1 -timeout 60m ./browser ./signin | grep -vE '^(=== |\s*--- PASS|time=)'
 
 .PHONY: test-ray
-test-ray: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus
+test-ray: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus (ATTEMPTS=1 with each version)
 	$(MAKE) dashboard RAY_VERSION=2.60.0
 	$(MAKE) dashboard RAY_VERSION=2.55.1
-	python3 test/e2e/e2e.py
+	python3 test/e2e/e2e.py --attempts $(ATTEMPTS)
 
 .PHONY: test-analysis
 test-analysis: build ## what docs/analysis.md shows, by DuckDB and Ray Data over generated sessions: installs both

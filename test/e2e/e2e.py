@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The whole way with real parts: Ray on three nodes with a collector each, an S3 server, Ray killed, then the history server alone.
 
-    e2e.py [--ray 2.60.0 --ray 2.55.1] [--keep]
+    e2e.py [--ray 2.60.0 --ray 2.55.1] [--attempts 1]
 
 For each Ray version: a cluster in network namespaces (../raylab) runs tasks, actors, jobs, Serve, Data and Train of all kinds; the live
 dashboard's answers are recorded; Ray is killed with SIGKILL, the collectors are ended with SIGTERM. What the history server then answers
@@ -186,24 +186,35 @@ class Scenario:
         browser.crawl(self.report, "Ray's proxy", lab.dashboard, self.pages, self.work / "screenshots-proxy", enter=enter)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ray", action="append", metavar="VERSION", help="Ray version; may be repeated (2.60.0 and 2.55.1)")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/e2e", help="folder of everything made on the way (%(default)s)")
-    a = parser.parse_args()
-    began = time.monotonic()
-    reports = []
-    for i, version in enumerate(a.ray or ["2.60.0", "2.55.1"]):
-        scenario = Scenario(version, (a.work / version).resolve())
-        reports.append(scenario.report)
+def attempts(version, work, most, with_losses):
+    """The report of the first attempt without failures, or of the last one."""
+    for left in reversed(range(most)):
+        scenario = Scenario(version, work)
         try:
             scenario.run()
-            if i == 0:
-                # A run of its own, for a pod that is killed changes what is listed.
+            if with_losses:
                 losses.measure(scenario, PUSH_INTERVAL)
         except Exception:
             # What was found before is worth telling.
             scenario.report.check("the run comes to its end", traceback.format_exc(), "")
+        if not scenario.report.failures or not left:
+            return scenario.report
+        scenario.report.print()
+        record.say(f"Ray {version} is tried again")
+        failed = work.with_name(f"{version}-failed")
+        shutil.rmtree(failed, ignore_errors=True)
+        work.rename(failed)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ray", action="append", metavar="VERSION", help="Ray version; may be repeated (2.60.0 and 2.55.1)")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/e2e", help="folder of everything made on the way (%(default)s)")
+    parser.add_argument("--attempts", type=int, default=1, help="how often a version is tried until all its checks pass; what an earlier attempt left is kept in VERSION-failed (%(default)s)")
+    a = parser.parse_args()
+    began = time.monotonic()
+    # Pods that are killed are measured with one version; in a run of its own, for that changes what is listed.
+    reports = [attempts(version, (a.work / version).resolve(), a.attempts, with_losses=i == 0) for i, version in enumerate(a.ray or ["2.60.0", "2.55.1"])]
     failed = 0
     for report in reports:
         report.print()
