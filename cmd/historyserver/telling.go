@@ -46,7 +46,7 @@ func (o *serveOptions) telling(
 		},
 	}
 	options.Failed = func(ctx context.Context, e catalog.Entry, after string) ([]dashboard.Job, string, error) {
-		failed, answer, err := catalog.FailedJobs(ctx, store, o.storage.Root, e.Ref, after)
+		failed, answer, err := sessions.FailedJobs(ctx, e.Ref, after)
 		jobs := make([]dashboard.Job, len(failed))
 		for i, j := range failed {
 			jobs[i] = dashboard.Job{

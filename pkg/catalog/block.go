@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// row is one session in a block: 80 bytes without pointers. Times are Unix microseconds; 0: not known.
+// row is one session in a block: 88 bytes without pointers. Times are Unix microseconds; 0: not known.
 type row struct {
 	start                          int64 // as the list shows it
 	end, lastWrite, readAt, marked int64
@@ -20,6 +21,7 @@ type row struct {
 	cluster, owner, version        uint32 // numbers in names
 	textEnd                        uint32 // in the block's text
 	nameLen, causeLen              uint16
+	failedJobs                     uint16
 	kind, outcome                  uint8 // places in kinds and outcomes
 	described                      bool
 }
@@ -127,7 +129,7 @@ func (b *block) add(n *names, r *record) {
 		took: uint32(min(d.took.Milliseconds(), 1<<30)), objects: uint32(min(d.objects, 1<<31)), nodes: uint32(min(d.nodes, 1<<31)),
 		cluster: n.cluster(r.ref), owner: n.text(cut(e.OwnerName, maxOwner)), version: n.text(cut(d.rayVersion, maxOwner)),
 		textEnd: uint32(len(b.text)), nameLen: uint16(len(name)), causeLen: uint16(len(cause)),
-		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.outcome), described: r.details != nil,
+		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.outcome), described: r.details != nil, failedJobs: uint16(min(d.failedJobs, math.MaxUint16)),
 	})
 	b.added()
 }
@@ -161,6 +163,7 @@ func (b *block) record(n *names, i int) record {
 		readAt: moment64(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: moment64(r.lastWrite), start: moment64(r.start), end: moment64(r.end),
 		bytes: r.bytes, objects: int(r.objects), nodes: int(r.nodes), ownerKind: kinds[r.kind], ownerName: n.texts[r.owner], rayVersion: n.texts[r.version],
 		outcome: outcomes[r.outcome], cause: string(b.text[from : from+int(r.causeLen)]), text: string(b.text[text : r.textEnd-1]),
+		failedJobs: int(r.failedJobs),
 	}
 	return found
 }
@@ -178,6 +181,9 @@ func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	}
 	if r.end == 0 && !e.Running && r.objects > 0 {
 		e.End = e.LastWrite
+	}
+	if e.Running {
+		e.FailedJobs = int(r.failedJobs)
 	}
 	return e
 }

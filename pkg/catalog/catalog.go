@@ -54,6 +54,7 @@ type Catalog struct {
 	table    table
 	again    map[layout.Session]bool      // sessions of which more is known now
 	failed   map[layout.Session]time.Time // when reading a session's details failed, if the last attempt did
+	jobs     map[layout.Session]answer    // that tell what is known of running sessions' jobs
 	schedule schedule
 	packed   packing
 	recent   map[layout.Session]time.Time // when sessions were found between two listings of all markers
@@ -103,7 +104,7 @@ func New(opts Options) *Catalog {
 	}
 	c := &Catalog{
 		opts: opts, table: newTable(), again: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
-		recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
+		jobs: make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
 		packed: packing{read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts), gone: make(map[time.Time]map[layout.Session]bool), wake: make(chan struct{}, 1)},
 	}
@@ -302,6 +303,7 @@ func (c *Catalog) remove(gone []layout.Session) {
 		c.table.remove(ref)
 		delete(c.failed, ref)
 		delete(c.again, ref)
+		delete(c.jobs, ref)
 	}
 }
 

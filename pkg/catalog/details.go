@@ -26,6 +26,7 @@ type details struct {
 	ownerKind, ownerName, rayVersion string
 	outcome, cause                   string
 	text                             string // what searches look in, in lower case
+	failedJobs                       int    // while it runs
 }
 
 const (
@@ -66,10 +67,19 @@ func (c *Catalog) Again(ref layout.Session) {
 	}
 }
 
-// describe reads and keeps a session's details. After an error the old ones stay, and reading is tried again after an interval.
+// describe reads and keeps a session's details and, if it has ended, its facts. After an error the old ones stay, and reading is tried again after an interval.
 func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	began := time.Now()
-	d, facts, err := c.readDetails(ctx, ref, began)
+	d, from, err := c.readDetails(ctx, ref, began)
+	var facts *packs.Facts
+	var jobs answer // that was read while the session runs
+	switch {
+	case err != nil:
+	case d.end.IsZero() && !c.isQuiet(d):
+		jobs = c.learnJobs(ctx, ref, d, from)
+	case c.opts.Facts:
+		facts = c.learn(ctx, ref, d, from)
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -89,6 +99,9 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	if !stored {
 		return
 	}
+	if delete(c.jobs, ref); jobs.key != "" {
+		c.jobs[ref] = jobs
+	}
 	if facts != nil && !c.packed.denied {
 		c.packed.unpacked[ref] = facts
 		if len(c.packed.unpacked) >= maxUnpacked {
@@ -101,17 +114,16 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	c.table.put(ref, session{s.marked, d})
 }
 
-// readDetails lists all objects of a session and reads its metadata and, if it has ended, its facts. facts are not nil if they are to be packed.
-func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began time.Time) (d *details, facts *packs.Facts, err error) {
+// readDetails lists all objects of a session and reads its metadata, and gives what more can be taken from.
+func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began time.Time) (d *details, from sources, err error) {
 	d = &details{readAt: began}
 	prefix := layout.Prefix(c.opts.Root, ref)
 	startKey, endKey := layout.MetadataKey(c.opts.Root, ref, layout.Start), layout.MetadataKey(c.opts.Root, ref, layout.End)
 	metadataKey := layout.SnapshotKey(c.opts.Root, ref, "/api/v0/cluster_metadata")
 	found := make(map[string]bool)
-	var answers lastAnswers
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			return d, nil, fmt.Errorf("list the objects of session %s: %w", ref, err)
+			return d, from, fmt.Errorf("list the objects of session %s: %w", ref, err)
 		}
 		d.objects++
 		d.bytes += o.Size
@@ -119,7 +131,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 		case startKey, endKey, metadataKey:
 			found[o.Key] = true
 		}
-		answers.add(c.opts.Root, ref, o.Key)
+		from.add(c.opts.Root, ref, o)
 		// Earlier versions stored indexes here, long after the session's end.
 		if o.ModTime.After(d.lastWrite) && !strings.HasPrefix(o.Key[len(prefix):], "index/") {
 			d.lastWrite = o.ModTime
@@ -142,10 +154,8 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 		failed = errors.Join(failed, c.readJSON(ctx, metadataKey, &metadata))
 		d.rayVersion = metadata.Data.RayVersion
 	}
-	if failed == nil && c.opts.Facts && (c.isQuiet(d) || !d.end.IsZero()) {
-		facts = c.learn(ctx, ref, d, answers, start.Labels)
-	}
-	return d, facts, failed
+	from.labels = start.Labels
+	return d, from, failed
 }
 
 // told is a time that metadata tells, zero if no session can have it: JSON cannot even hold some, in UTC.
@@ -184,6 +194,9 @@ func (c *Catalog) entry(ref layout.Session, s session) Entry {
 			e.End = e.LastWrite
 		}
 	}
+	if !e.Running {
+		e.FailedJobs = 0
+	}
 	return e
 }
 
@@ -196,7 +209,7 @@ func (d *details) entry(ref layout.Session, marked time.Time) Entry {
 	e.Bytes, e.Objects, e.Nodes, e.RayVersion = d.bytes, d.objects, d.nodes, d.rayVersion
 	e.OwnerKind, e.OwnerName = cmp.Or(d.ownerKind, Kind(ref.OwnerKind), RayCluster), cmp.Or(d.ownerName, ref.OwnerName, ref.Cluster)
 	e.Start, e.End, e.LastWrite = d.start, d.end, d.lastWrite
-	e.Outcome, e.Cause = d.outcome, d.cause
+	e.Outcome, e.Cause, e.FailedJobs = d.outcome, d.cause, d.failedJobs
 	if e.LastWrite.IsZero() {
 		e.LastWrite = marked
 	}

@@ -23,6 +23,8 @@ type Entry struct {
 	Nodes     int // 0 if not known
 	// Outcome is failed, succeeded, stopped or unfinished, and Cause the first error in one line, where that was known when the session was described.
 	Outcome, Cause string
+	// FailedJobs is how many jobs of a running session have failed; 0 of one that has ended, of which Outcome tells.
+	FailedJobs int
 	// HasEarlier says that the cluster has a session that began before.
 	HasEarlier bool
 	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.

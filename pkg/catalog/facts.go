@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -34,27 +35,67 @@ const (
 	maxListed = 10_000  // jobs, nodes
 )
 
-// lastAnswers are the keys of the newest stored answers, "" for none. A listing is in the order of keys, so the last one is the newest.
-type lastAnswers struct{ jobs, nodes string }
+// answer is a stored answer of the dashboard. KubeRay's collectors overwrite an answer, which then has another ETag.
+type answer struct{ key, etag string }
 
-func (a *lastAnswers) add(root string, ref layout.Session, key string) {
+// sources are what facts are taken from: a session's labels, and its newest stored answers, zero for none. A listing is in the order of keys, so the last
+// answer is the newest.
+type sources struct {
+	jobs, nodes answer
+	labels      map[string]string
+}
+
+func (s *sources) add(root string, ref layout.Session, o blob.Object) {
 	for _, of := range []struct {
 		url  string
-		last *string
-	}{{jobsURL, &a.jobs}, {nodesURL, &a.nodes}} {
-		if rest, ok := strings.CutPrefix(key, layout.SnapshotKey(root, ref, of.url)); ok && (rest == "" || strings.HasPrefix(rest, ".@")) {
-			*of.last = key
+		last *answer
+	}{{jobsURL, &s.jobs}, {nodesURL, &s.nodes}} {
+		if rest, ok := strings.CutPrefix(o.Key, layout.SnapshotKey(root, ref, of.url)); ok && (rest == "" || strings.HasPrefix(rest, ".@")) {
+			*of.last = answer{o.Key, o.ETag}
 		}
 	}
 }
 
+// errDamaged says that an answer is not what Ray answers, or longer than what is read of one.
+var errDamaged = errors.New("damaged")
+
+// readAnswer takes facts from a stored answer. An error that is not errDamaged is the store's, so the next try may succeed.
+func (c *Catalog) readAnswer(ctx context.Context, key string, decode func(io.Reader, *packs.Facts) error, into *packs.Facts) error {
+	stored, err := c.opts.Store.Get(ctx, key, 0, maxAnswer)
+	if err == nil {
+		defer func() { _ = stored.Close() }()
+		body := &body{Reader: stored}
+		if err = guard.Do(key, func() error { return decode(body, into) }); err != nil && body.err == nil {
+			err = fmt.Errorf("%w: %w", errDamaged, err)
+		}
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrNotExist) {
+		c.opts.Log.WithError(err).WithField("key", key).Debug("cannot take a session's jobs or hours from an answer of its dashboard")
+	}
+	return err
+}
+
+// body keeps the error with which a store ended what it gave.
+type body struct {
+	io.Reader
+
+	err error
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	if n, err = b.Reader.Read(p); err != nil && err != io.EOF {
+		b.err = err
+	}
+	return n, err
+}
+
 // learn reads what is known of an ended session beside its size and times. What cannot be read or is damaged stays unknown. The result is what is to
 // be packed; nil: nothing.
-func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, answers lastAnswers, labels map[string]string) *packs.Facts {
+func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
 		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
-		Bytes: d.bytes, Objects: d.objects, Nodes: d.nodes, Labels: labels,
+		Bytes: d.bytes, Objects: d.objects, Nodes: d.nodes, Labels: from.labels,
 	}
 	if f.End.IsZero() && d.objects > 0 {
 		f.End = d.lastWrite
@@ -62,20 +103,9 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, ans
 	for _, read := range []struct {
 		key    string
 		decode func(io.Reader, *packs.Facts) error
-	}{{answers.jobs, readJobs}, {answers.nodes, readHours}} {
-		if read.key == "" {
-			continue
-		}
-		err := guard.Do(read.key, func() error {
-			body, err := c.opts.Store.Get(ctx, read.key, 0, maxAnswer)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = body.Close() }()
-			return read.decode(body, &f)
-		})
-		if err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrNotExist) {
-			c.opts.Log.WithError(err).WithField("key", read.key).Debug("cannot take a session's jobs or hours from an answer of its dashboard")
+	}{{from.jobs.key, readJobs}, {from.nodes.key, readHours}} {
+		if read.key != "" {
+			_ = c.readAnswer(ctx, read.key, read.decode, &f) // logged
 		}
 	}
 	if c.opts.Ending != nil && d.objects > 0 {
@@ -131,7 +161,7 @@ func readJobs(r io.Reader, f *packs.Facts) error {
 		if job.Name == "" {
 			job.Name = text(j.Metadata["name"])
 		}
-		if j.Status == "FAILED" {
+		if failed(job) {
 			job.Message = j.Message
 		}
 		jobs = append(jobs, job)

@@ -11,15 +11,15 @@ import (
 
 // Filter narrows the list of sessions. Its zero value passes all.
 type Filter struct {
-	// Words must each occur, in any case, in what is known of a session: its names, owner and Ray version, and if it has ended its jobs'
-	// IDs, submissions, entrypoints, users and messages, its findings and its labels.
+	// Words must each occur, in any case, in what is known of a session: its names, owner and Ray version, its jobs' IDs, submissions, entrypoints, users
+	// and messages, its labels and, if it has ended, its findings.
 	Words []string
 	// Namespace, Cluster and Owner are names; "" for all.
 	Namespace, Cluster, Owner string
 
 	State      string    // running, ended or ""
 	Kind       string    // RayCluster, RayJob, RayService or ""
-	Outcome    string    // failed, succeeded, stopped, unfinished or ""
+	Outcome    string    // failed, succeeded, stopped, unfinished or ""; a running session has none, whatever its jobs did
 	RayVersion string    // "2.60" passes "2.60.0"
 	From, To   time.Time // it began at or after From and before To; zero: no bound
 	Longer     time.Duration

@@ -75,6 +75,9 @@ func listOf(all map[layout.Session]session, now time.Time, quiet time.Duration) 
 				e.End = e.LastWrite
 			}
 		}
+		if !e.Running {
+			e.FailedJobs = 0
+		}
 		if s.details != nil {
 			e.text = s.details.text
 		}
@@ -136,6 +139,7 @@ func randomSession(r *rand.Rand) (layout.Session, session) {
 		readAt: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute), took: time.Duration(r.IntN(5)) * time.Second, bytes: int64(r.IntN(50)), objects: r.IntN(3), nodes: r.IntN(4),
 		ownerKind: pick("", RayJob, RayService, RayCluster), ownerName: pick("", "nightly", "ETL", "etl-2"), rayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
 		outcome: pick("", "failed", "succeeded", "stopped", "unfinished"), text: pick("", "raysubmit_a1\nana\n", "cuda out of memory\n", "python train.py\nraysubmit_b2\n", "tëxt\n"),
+		failedJobs: r.IntN(3),
 	}
 	if d := s.details; true {
 		if r.IntN(3) > 0 {

@@ -139,6 +139,7 @@ func (c *Catalog) adopt(f *packs.Facts) {
 		s.marked = f.LastWrite
 	}
 	delete(c.packed.unpacked, f.Ref)
+	delete(c.jobs, f.Ref)
 	s.details = &details{}
 	s.details.take(f)
 	c.table.put(f.Ref, s)

@@ -200,6 +200,7 @@ type session struct {
 	Ended      string  `json:"endTime,omitempty"`
 	Outcome    string  `json:"outcome,omitempty"`
 	Cause      string  `json:"cause,omitempty"`
+	FailedJobs int     `json:"failedJobs,omitempty"` // of a running session
 	Seconds    float64 `json:"durationSeconds"`
 	Path       string  `json:"path"`
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/http"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/web"
 )
 
 func TestHomepageShowsSessions(t *testing.T) {
@@ -85,6 +87,52 @@ func TestListShowsOutcomes(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("no outcome is shown: %s %s", page, list)
+		}
+	}
+}
+
+// TestListShowsFailedJobs: the list, /clusters and an assistant's list tell how many jobs of a running session have failed, with a link to its findings, and
+// the session is found by its jobs. Who may not see the session is told nothing.
+func TestListShowsFailedJobs(t *testing.T) {
+	f, _ := guarded(t)
+	jobs := `{"submission_id": "nightly-7", "status": "FAILED", "message": "exit code 1"}`
+	refs := []layout.Session{
+		{Namespace: "default", Cluster: "busy", Name: "session_2026-11-22_10-00-00_000000_1"}, {Namespace: "secret", Cluster: "classified", Name: "session_2026-11-22_10-00-00_000000_1"},
+	}
+	for i, ref := range refs {
+		put(t, f.store, layout.MarkerKey(root, ref), "")
+		put(t, f.store, layout.SnapshotKey(root, ref, "/api/jobs/"), "["+strings.Repeat(jobs+",", i+1)+jobs+"]")
+	}
+	if err := f.catalog.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.waitDescribed(t)
+	for who, want := range map[string]int{"ann": 0, "bob": 1} {
+		bearer := "Authorization: Bearer " + who
+		var rows []struct {
+			Name       string
+			State      string
+			Outcome    string
+			FailedJobs *int
+		}
+		list := f.ask(t, http.MethodGet, "/clusters?q=NIGHTLY-7", bearer).body
+		if err := json.Unmarshal([]byte(list), &rows); err != nil || len(rows) != 1 || rows[0].Name != refs[want].Cluster || rows[0].State != "running" || rows[0].Outcome != "" || *rows[0].FailedJobs != want+2 {
+			t.Errorf("%s: %v, %s", who, err, list)
+		}
+		if rest := f.ask(t, http.MethodGet, "/clusters?state=ended", bearer).body; strings.Contains(rest, "failedJobs") {
+			t.Errorf("%s: %s", who, rest)
+		}
+		if failed := f.ask(t, http.MethodGet, "/clusters?outcome=failed&state=running", bearer).body; strings.TrimSpace(failed) != "[]" {
+			t.Errorf("%s: %s", who, failed)
+		}
+		page := f.ask(t, http.MethodGet, "/homepage", bearer, asBrowser).body
+		text, link := fmt.Sprintf("%d jobs failed", want+2), `<a class="why" href="./`+web.SessionPath(refs[want])+`findings">`
+		if !strings.Contains(page, text) || !strings.Contains(page, link) || strings.Count(page, "jobs failed") != 1 || !strings.Contains(page, ">running<") {
+			t.Errorf("%s: no %s with %s:\n%s", who, text, link, page)
+		}
+		told, _ := call(t, assistantOf(t, f, who), "list_sessions", nil)
+		if text := fmt.Sprintf(`"failedJobs":%d,`, want+2); strings.Count(told, "failedJobs") != 1 || !strings.Contains(told, text) {
+			t.Errorf("%s: an assistant is told %s", who, told)
 		}
 	}
 }

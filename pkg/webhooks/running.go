@@ -15,7 +15,8 @@ import (
 type watch struct {
 	entry  catalog.Entry   // as last listed
 	seen   time.Time       // the last write up to which its failed jobs are known
-	answer string          // the key of the answer that told them
+	failed int             // how many there were by the list then
+	answer string          // that told them
 	jobs   map[string]bool // those that are told, or worked on, by event
 	busy   bool
 	due    time.Time
@@ -39,9 +40,9 @@ func (s *Sender) watch(e catalog.Entry) *watch {
 	return w
 }
 
-// grew says whether failed jobs are to be looked for: something was stored since the last look.
+// grew says whether failed jobs are to be looked for: there are some, and more was stored or is known since the last look.
 func (w *watch) grew(now time.Time) bool {
-	return !w.busy && w.entry.LastWrite.After(w.seen) && !w.due.After(now)
+	return !w.busy && w.entry.FailedJobs > 0 && (w.entry.LastWrite.After(w.seen) || w.entry.FailedJobs != w.failed) && !w.due.After(now)
 }
 
 // lookForFailed begins work on the jobs of a running session that have failed. A worker's slot is taken.
@@ -61,7 +62,7 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 		w.due = time.Now().Add(s.opts.Timing.MaxWait)
 		return
 	}
-	w.seen, w.answer = e.LastWrite, answer
+	w.seen, w.failed, w.answer = e.LastWrite, e.FailedJobs, answer
 	byTime(failed)
 	for _, j := range failed[:min(maxEvents, len(failed))] {
 		id := eventID(e, JobFailed, nameOf(j))

@@ -56,6 +56,7 @@ func (f *fleet) fail(name string) {
 	f.failed = append(f.failed, dashboard.Job{SubmissionID: name, Status: "FAILED", Message: "exit code 1", End: time.Now().UnixNano()})
 	for i := range f.sessions {
 		f.sessions[i].LastWrite = f.sessions[i].LastWrite.Add(time.Second)
+		f.sessions[i].FailedJobs = len(f.failed)
 	}
 }
 
@@ -64,7 +65,7 @@ func (f *fleet) end() {
 	defer f.mu.Unlock()
 	for i := range f.sessions {
 		e := &f.sessions[i]
-		e.Running, e.End = false, e.LastWrite
+		e.Running, e.End, e.FailedJobs = false, e.LastWrite, 0
 	}
 }
 
@@ -150,33 +151,45 @@ func TestFailedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestWatchesWhatGrew: sessions are looked at when more was stored of them only, and never where no receiver wants to be told of jobs; more than
-// 20 failed jobs are not told of; those that failed before a receiver was configured are not.
+// TestWatchesWhatGrew: sessions are looked at when a job has failed and more was stored of them only, and never where no receiver wants to be told of
+// jobs; more than 20 failed jobs are not told of; those that failed before a receiver was configured are not.
 func TestWatchesWhatGrew(t *testing.T) {
 	in, store, f := newInbox(t), open(t, t.TempDir()), runningFleet(1)
 	in.fail = func() bool { return false }
 	s := f.replica(store, in.URL)
-	f.fail("before")
-	f.failed[0].End = time.Now().Add(-time.Hour).UnixNano()
 	step := func() {
 		s.scan(t.Context(), time.Now())
 		s.dispatch(t.Context())
 		s.done.Wait()
 	}
+	if step(); f.looks != 0 {
+		t.Errorf("%d looks where no job failed", f.looks)
+	}
+	f.fail("before")
+	f.failed[0].End = time.Now().Add(-time.Hour).UnixNano()
 	for range 5 {
 		step() // the job of before is looked at, and needs no telling
 	}
 	if events, _ := in.counts(); f.looks != 1 || events != 0 {
 		t.Errorf("%d looks, %d events", f.looks, events)
 	}
-	for i := range 30 {
-		f.fail(fmt.Sprintf("job-%02d", i))
-	}
-	until(t, "that the first ones are told", func() bool { step(); events, _ := in.counts(); return events == maxEvents-1 && len(s.work) == 0 })
+	f.failed = append(f.failed, f.failed[0])
+	f.failed[1].SubmissionID = "known later"
+	f.sessions[0].FailedJobs++ // than all that was stored
 	for range 5 {
 		step()
 	}
-	if events, deliveries := in.counts(); f.looks != 2 || events != maxEvents-1 || deliveries != events {
+	if f.looks != 2 {
+		t.Errorf("%d looks after one more job is known to have failed", f.looks)
+	}
+	for i := range 30 {
+		f.fail(fmt.Sprintf("job-%02d", i))
+	}
+	until(t, "that the first ones are told", func() bool { step(); events, _ := in.counts(); return events == maxEvents-2 && len(s.work) == 0 })
+	for range 5 {
+		step()
+	}
+	if events, deliveries := in.counts(); f.looks != 3 || events != maxEvents-2 || deliveries != events {
 		t.Errorf("%d looks, %d events, %d deliveries", f.looks, events, deliveries)
 	}
 	f.end()

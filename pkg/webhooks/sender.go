@@ -31,8 +31,8 @@ type Options struct {
 	Sessions func() iter.Seq[catalog.Entry]
 	// Look finds out what is to be told of a session. It is called for one session at a time.
 	Look func(context.Context, catalog.Entry) (Known, error)
-	// Failed gives the jobs of a running session that failed so far, and the key of the answer that told them; with it as after, none unless there is
-	// a newer answer. nil: failed jobs are told when their session ends.
+	// Failed gives the jobs of a running session that failed so far, and which answer told them; with it as after, none unless there is a newer
+	// answer. It is asked about sessions with failed jobs. nil: failed jobs are told when their session ends.
 	Failed func(ctx context.Context, e catalog.Entry, after string) (failed []dashboard.Job, answer string, err error)
 	// Timing may be zero: then it is the usual one.
 	Timing     Timing

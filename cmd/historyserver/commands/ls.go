@@ -28,8 +28,9 @@ type listed struct {
 	OwnerName  string    `json:"ownerName"`
 	RayVersion string    `json:"rayVersion,omitempty"`
 	Running    bool      `json:"running"`
-	Outcome    string    `json:"outcome,omitempty"` // failed, succeeded, stopped or unfinished; where findings are kept with the index
-	Cause      string    `json:"cause,omitempty"`   // the first error, one line
+	Outcome    string    `json:"outcome,omitempty"`    // failed, succeeded, stopped or unfinished; where findings are kept with the index
+	Cause      string    `json:"cause,omitempty"`      // the first error, one line
+	FailedJobs int       `json:"failedJobs,omitempty"` // of a running session
 	Start      time.Time `json:"start"`
 	End        time.Time `json:"end,omitzero"`
 	LastWrite  time.Time `json:"lastWrite"`
@@ -41,7 +42,7 @@ type listed struct {
 func newListed(e catalog.Entry) listed {
 	return listed{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName,
-		RayVersion: e.RayVersion, Running: e.Running, Start: e.Start, End: e.End, LastWrite: e.LastWrite, Nodes: e.Nodes, Objects: e.Objects, Bytes: e.Bytes,
+		RayVersion: e.RayVersion, Running: e.Running, Start: e.Start, End: e.End, LastWrite: e.LastWrite, Nodes: e.Nodes, Objects: e.Objects, Bytes: e.Bytes, FailedJobs: e.FailedJobs,
 	}
 }
 
@@ -72,16 +73,19 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 		return o.print(result, func(w io.Writer) {
 			row(w, "NAMESPACE", "CLUSTER", "SESSION", "STATE", "START (UTC)", "DURATION", "NODES", "RAY", "OBJECTS", "SIZE", "OUTCOME", "CAUSE")
 			for i, e := range entries {
-				nodes, duration := any("-"), "-"
+				nodes, duration, outcome := any("-"), "-", cmp.Or(result[i].Outcome, "-")
 				if e.Nodes > 0 {
 					nodes = e.Nodes
+				}
+				if e.FailedJobs > 0 {
+					outcome = fmt.Sprintf("failed jobs: %d", e.FailedJobs)
 				}
 				if d := e.Duration(now); d > 0 {
 					duration = human.Duration(d)
 				}
 				row(w, e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, state(e.Running), human.Time(e.Start),
 					duration, nodes, cmp.Or(e.RayVersion, "-"), e.Objects, human.Bytes(e.Bytes),
-					cmp.Or(result[i].Outcome, "-"), cmp.Or(result[i].Cause, "-"))
+					outcome, cmp.Or(result[i].Cause, "-"))
 			}
 		})
 	}

@@ -2,11 +2,13 @@ package commands
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/fleetgen"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // TestListReadsPacks: what packs tell of sessions is listed without a look at these, of which nothing but markers is stored here.
@@ -33,6 +35,36 @@ func TestListReadsPacks(t *testing.T) {
 			if e.Objects != 200 || e.Outcome == "" || e.Nodes != 4 {
 				t.Errorf("ls %s: %+v", args, e)
 			}
+		}
+	}
+}
+
+// TestListTellsFailedJobs: of a running session ls tells how many jobs have failed.
+func TestListTellsFailedJobs(t *testing.T) {
+	dir := t.TempDir()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	for key, body := range map[string]string{
+		layout.MarkerKey("log", ref):                 "",
+		layout.SnapshotKey("log", ref, "/api/jobs/"): `[{"submission_id": "nightly-7", "status": "FAILED"}, {"submission_id": "b", "status": "RUNNING"}]`,
+	} {
+		if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range []string{"--quiet=10m", "--search=nightly-7", "--quiet=1ns"} {
+		var found []listed
+		out := mustRun(t, "ls", "-o", "json", "--local-dir="+dir, args)
+		if err := json.Unmarshal([]byte(out), &found); err != nil || len(found) != 1 {
+			t.Fatalf("ls %s: %s, %v", args, out, err)
+		}
+		table := mustRun(t, "ls", "--local-dir="+dir, args)
+		running := args != "--quiet=1ns"
+		if (found[0].FailedJobs == 1) != running || strings.Contains(out, "failedJobs") != running || strings.Contains(table, "failed jobs: 1") != running {
+			t.Errorf("ls %s: %s\n%s", args, out, table)
 		}
 	}
 }

@@ -33,6 +33,8 @@ type clusterJSON struct {
 	// findings are kept with its index.
 	Outcome string `json:"outcome,omitempty"`
 	Cause   string `json:"cause,omitempty"`
+	// FailedJobs is how many jobs of a running session have failed.
+	FailedJobs int `json:"failedJobs,omitempty"`
 	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
 	LivePath string `json:"livePath,omitempty"`
 	// Path is where the session's dashboard is, relative to the server's root.
@@ -80,7 +82,7 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
 		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
 		Session: e.Ref.Name, State: "ended", OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
-		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes, Path: web.SessionPath(e.Ref),
+		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes, FailedJobs: e.FailedJobs, Path: web.SessionPath(e.Ref),
 	}
 	if e.Running {
 		row.SessionName, row.State = catalog.Live, "running"

@@ -1,0 +1,65 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// learnJobs takes what is known of a running session's jobs from the newest answer about them, which is read once, and gives the one that was read last.
+// An answer that is damaged changes nothing.
+func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details, from sources) (read answer) {
+	c.mu.Lock()
+	known, _ := c.table.get(ref)
+	read = c.jobs[ref]
+	c.mu.Unlock()
+	if known.details != nil {
+		d.failedJobs, d.text = known.details.failedJobs, known.details.text
+		if from.jobs == read {
+			return read
+		}
+	}
+	f := packs.Facts{Labels: from.labels}
+	if from.jobs.key != "" {
+		err := c.readAnswer(ctx, from.jobs.key, readJobs, &f)
+		if errors.Is(err, errDamaged) {
+			return from.jobs
+		}
+		if err != nil {
+			return read
+		}
+	}
+	d.failedJobs = 0
+	for _, j := range f.Jobs {
+		d.failedJobs += boolToInt(failed(j))
+	}
+	d.text = f.Bounded().Text
+	return from.jobs
+}
+
+// FailedJobs gives the jobs of a running session that had failed when its collector last stored the dashboard's list of jobs, as far as the catalog
+// knows, and which list that is: with it as after, a later call takes no request and gives no jobs unless there is a newer one.
+func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after string) (jobs []packs.Job, last string, err error) {
+	c.mu.Lock()
+	newest := c.jobs[ref]
+	c.mu.Unlock()
+	if last = newest.key + " " + newest.etag; newest.key == "" || last == after {
+		return nil, after, nil
+	}
+	var f packs.Facts
+	err = c.readAnswer(ctx, newest.key, readJobs, &f)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, after, nil
+	case err != nil:
+		return nil, after, fmt.Errorf("read %s: %w", newest.key, err)
+	}
+	return slices.DeleteFunc(f.Jobs, func(j packs.Job) bool { return !failed(j) }), last, nil
+}
+
+func failed(j packs.Job) bool { return j.Status == "FAILED" }

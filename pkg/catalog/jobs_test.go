@@ -1,0 +1,278 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// answers is a store that counts how often answers about jobs are read, and may fail in the middle of one.
+type answers struct {
+	*local.Store
+
+	mu    sync.Mutex
+	reads int
+	fails error
+}
+
+func (s *answers) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, err := s.Store.Get(ctx, key, offset, length)
+	if s.mu.Lock(); err == nil && strings.Contains(key, "api__jobs") {
+		if s.reads++; s.fails != nil {
+			body = io.NopCloser(io.MultiReader(io.LimitReader(body, 20), iotest.ErrReader(s.fails)))
+		}
+	}
+	s.mu.Unlock()
+	return body, err
+}
+
+// runs is a running session of a layout, and a catalog over its store.
+type runs struct {
+	*answers
+
+	t   *testing.T
+	dir string
+	c   *Catalog
+	ref layout.Session
+}
+
+func running(t *testing.T, ref layout.Session) *runs {
+	t.Helper()
+	store, dir, _ := bucket(t)
+	r := &runs{answers: &answers{Store: store}, t: t, dir: dir, ref: ref}
+	r.restart()
+	put(t, store, layout.MarkerKey(root, ref), "")
+	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"labels":{"team":"search"}}`)
+	return r
+}
+
+// restart makes the catalog anew.
+func (r *runs) restart() {
+	r.c = New(Options{Store: r.answers, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+}
+
+// store stores the nth answer about jobs.
+func (r *runs) store(n int, jobs string) {
+	r.t.Helper()
+	key := layout.SnapshotKey(root, r.ref, jobsURL)
+	if n > 0 {
+		key = layout.SnapshotVersionKey(key, time.UnixMilli(int64(n)))
+	}
+	put(r.t, r.Store, key, jobs)
+}
+
+// look describes the session again.
+func (r *runs) look() {
+	r.t.Helper()
+	if err := r.c.Refresh(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.c.describe(r.t.Context(), r.ref)
+}
+
+// want looks again and compares what the list tells of the session's jobs, and how often answers about these were read.
+func (r *runs) want(failed, reads int) Entry {
+	r.t.Helper()
+	r.look()
+	e := entriesOf(r.c.Known())[0]
+	found, err := r.c.Find(r.t.Context(), Selector{Namespace: r.ref.Namespace, Name: r.ref.Cluster, Session: r.ref.Name})
+	if err != nil || e.FailedJobs != failed || found.FailedJobs != failed || r.reads != reads {
+		r.t.Errorf("%d failed jobs (found alone: %d), %d reads, want %d and %d; %v", e.FailedJobs, found.FailedJobs, r.reads, failed, reads, err)
+	}
+	return e
+}
+
+func (r *runs) finds(words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool {
+		for range r.c.Known().Matching(Filter{Words: []string{word}}, time.Now()) {
+			return true
+		}
+		return false
+	})
+}
+
+const (
+	oneFailed = `[{"submission_id": "train-A", "status": "FAILED", "end_time": 5, "message": "exit code 1"}, {"submission_id": "b", "status": "RUNNING"}]`
+	twoFailed = `[{"submission_id": "b", "status": "FAILED"}, {"job_id": "01000000", "status": "FAILED"}]`
+)
+
+// TestFailedJobsOfARunningSession: the list tells how many jobs have failed by the newest stored answer about jobs, which is read once, until the session ends.
+func TestFailedJobsOfARunningSession(t *testing.T) {
+	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
+	r.want(0, 0)
+	if !r.finds("team=search") {
+		t.Error("a running session is not found by its labels")
+	}
+	r.store(0, oneFailed)
+	put(t, r.Store, layout.SnapshotKey(root, r.ref, "/api/jobs/train-A"), `{}`)
+	for range 3 {
+		if e := r.want(1, 1); !e.Running || e.Outcome != "" {
+			t.Errorf("%+v", e)
+		}
+	}
+	for _, word := range []string{"train-a", "exit", "team=search"} {
+		if !r.finds(word) {
+			t.Errorf("a running session is not found by %s", word)
+		}
+	}
+	r.store(1, `[]`)
+	r.want(0, 2)
+	if r.finds("train-a") {
+		t.Error("a running session is found by a job that was deleted")
+	}
+	r.store(2, twoFailed)
+	r.want(2, 3)
+	r.restart()
+	r.want(2, 4)
+	age(t, r.dir, time.Hour)
+	r.c.opts.Facts = true
+	if e := r.want(0, 5); e.Running || !r.finds("01000000") || len(r.c.jobs) != 0 {
+		t.Errorf("after its end: %+v, %v", e, r.c.jobs)
+	}
+}
+
+// TestFailedJobsUntilQuiet: a session that counts as ended before it is described again has no failed jobs.
+func TestFailedJobsUntilQuiet(t *testing.T) {
+	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
+	r.store(0, oneFailed)
+	r.want(1, 1)
+	part, err := r.c.Known().Part(Query{Now: time.Now().Add(time.Hour), Limit: 1})
+	if e := part.Entries[0]; err != nil || e.Running || e.FailedJobs != 0 || e.Objects != 2 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	r.c.opts.Quiet = 1
+	e, err := r.c.Find(t.Context(), Selector{Namespace: r.ref.Namespace, Name: r.ref.Cluster, Session: r.ref.Name})
+	if err != nil || e.Running || e.FailedJobs != 0 || e.Objects != 2 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// TestFailedJobsAfterTheEndMarker: an end marker ends the count at once.
+func TestFailedJobsAfterTheEndMarker(t *testing.T) {
+	r := running(t, layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"})
+	r.store(0, oneFailed)
+	r.want(1, 1)
+	put(t, r.Store, layout.MetadataKey(root, r.ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
+	if e := r.want(0, 1); e.Running {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestFailedJobsOfAPackedSession: another replica may know first that a session has ended.
+func TestFailedJobsOfAPackedSession(t *testing.T) {
+	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
+	r.store(0, oneFailed)
+	r.want(1, 1)
+	now := time.Now()
+	r.c.adopt(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now, LastWrite: now, Outcome: "failed"})
+	if e := entriesOf(r.c.Known())[0]; e.Running || e.FailedJobs != 0 || e.Outcome != "failed" || len(r.c.jobs) != 0 {
+		t.Errorf("%+v, %v", e, r.c.jobs)
+	}
+}
+
+// TestFailedJobsOfKubeRay: its collectors overwrite the answer.
+func TestFailedJobsOfKubeRay(t *testing.T) {
+	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
+	key := layout.SnapshotKey(root, r.ref, jobsURL)
+	for n, jobs := range []string{`[]`, oneFailed, twoFailed} {
+		if err := r.Put(t.Context(), key, strings.NewReader(jobs)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			r.want(n, n+1)
+		}
+		if failed, _, err := r.c.FailedJobs(t.Context(), r.ref, ""); err != nil || len(failed) != n {
+			t.Errorf("%v, %v", failed, err)
+		}
+		r.reads--
+	}
+}
+
+// TestAnswersThatSayNothing: a damaged or huge answer is read once and changes nothing; one that the store did not give whole is read again.
+func TestAnswersThatSayNothing(t *testing.T) {
+	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
+	r.store(0, oneFailed)
+	r.want(1, 1)
+	for n, jobs := range []string{
+		"", "{", `{"submission_id": "b"}`, `[{"status": 5}]`, twoFailed[:30], strings.Repeat("[", 1<<20),
+		`[{"status": "FAILED"}, {"status": "FAILED", "message": "` + strings.Repeat("x", maxAnswer) + `"}]`,
+	} {
+		r.store(n+1, jobs)
+		r.want(1, n+2)
+		if r.want(1, n+2); !r.finds("train-a") {
+			t.Errorf("%.50q changed what is known", jobs)
+		}
+	}
+	r.store(100, twoFailed)
+	r.reads, r.fails = 0, errors.New("the connection was cut")
+	r.want(1, 1)
+	r.want(1, 2)
+	r.fails = nil
+	r.want(2, 3)
+	r.want(2, 3)
+}
+
+// TestFailedJobsOfOneSession: those of the newest known answer, once.
+func TestFailedJobsOfOneSession(t *testing.T) {
+	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
+	var last string
+	step := func(reads int, want ...string) {
+		t.Helper()
+		r.look()
+		r.reads = 0
+		failed, answer, err := r.c.FailedJobs(t.Context(), r.ref, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, j := range failed {
+			got = append(got, j.Submission+j.ID)
+		}
+		if !slices.Equal(got, want) || r.reads != reads {
+			t.Errorf("after %q: %q, want %q; %d reads, want %d", last, got, want, r.reads, reads)
+		}
+		last = answer
+	}
+	step(0)
+	r.store(0, oneFailed)
+	step(1, "train-A")
+	step(0)
+	r.store(1, `[]`)
+	r.store(2, twoFailed)
+	step(1, "b", "01000000")
+	step(0)
+	r.store(3, `{`)
+	r.look()
+	if _, answer, err := r.c.FailedJobs(t.Context(), r.ref, last); err == nil || answer != last {
+		t.Errorf("%q, %v of a damaged answer", answer, err)
+	}
+	if _, answer, err := r.c.FailedJobs(t.Context(), v16("other", r.ref.Name), last); err != nil || answer != last {
+		t.Errorf("%q, %v of a session that is not known", answer, err)
+	}
+}
+
+// TestRemovedSessionLeavesNoAnswer: what is remembered of answers goes with the session.
+func TestRemovedSessionLeavesNoAnswer(t *testing.T) {
+	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
+	r.store(0, oneFailed)
+	r.want(1, 1)
+	if err := r.Delete(t.Context(), layout.MarkerKey(root, r.ref)); err != nil {
+		t.Fatal(err)
+	}
+	r.look() // as one that was under way
+	if n := r.c.Known().Len(); n != 0 || len(r.c.jobs) != 0 {
+		t.Errorf("%d sessions, %v", n, r.c.jobs)
+	}
+}
