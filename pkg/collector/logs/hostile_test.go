@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -53,6 +54,21 @@ func TestFoldersThatAreNone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeepFolders: a log is looked for some folders deep, not so deep that all descriptors are open on the way, which would stop all else.
+func TestDeepFolders(t *testing.T) {
+	r := newRig(t)
+	const deep, tooDeep = 31, 1000
+	r.mkdir(strings.Repeat("d/", tooDeep))
+	shallow := strings.Repeat("d/", deep) + "a.log"
+	r.write(shallow, "stored\n")
+	r.write(strings.Repeat("d/", deep+1)+"b.log", "not read\n")
+	r.write("raylet.out", "hello\n")
+	r.shipAll()
+	r.want("raylet.out", "hello\n")
+	r.want(shallow, "stored\n")
+	r.want(strings.Repeat("d/", deep+1)+"b.log", "")
 }
 
 func fifo(path ...string) error {

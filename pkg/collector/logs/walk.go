@@ -33,12 +33,16 @@ type walkResult struct {
 	errs    []error
 }
 
+// maxDepth is how many folders deep logs are looked for: each has a descriptor open while those in it are read, and is opened through all those
+// above it. Ray's own logs are in the first two.
+const maxDepth = 32
+
 // walk lists the regular files below logs folders, which are below root. Symbolic links are neither followed nor listed: their target
 // is found under its own name if it is below a logs folder.
 func (w *walkResult) walk(root *os.Root, dirs []string) {
 	*w = walkResult{files: w.files[:0], dirs: w.dirs[:0]}
 	for _, dir := range dirs {
-		w.folder(root, dir, "")
+		w.folder(root, dir, "", maxDepth)
 	}
 }
 
@@ -47,7 +51,12 @@ func (w *walkResult) fail(err error) {
 	w.errs = append(w.errs, err)
 }
 
-func (w *walkResult) folder(root *os.Root, dir, below string) {
+// folder lists a folder and, if depth allows, those in it.
+func (w *walkResult) folder(root *os.Root, dir, below string, depth int) {
+	if depth == 0 {
+		w.errs = append(w.errs, fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
+		return
+	}
 	opened, err := regular.OpenFolder(root, path.Join(dir, below))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -80,7 +89,7 @@ func (w *walkResult) folder(root *os.Root, dir, below string) {
 		switch stat.Mode & unix.S_IFMT {
 		case unix.S_IFDIR:
 			if !skippedDir(name) {
-				w.folder(root, dir, p)
+				w.folder(root, dir, p, depth-1)
 			}
 		case unix.S_IFREG:
 			if !skippedFile(name) {
