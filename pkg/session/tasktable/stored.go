@@ -181,7 +181,7 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 			}
 			p, i := &pages[n>>pageBits], n&(pageRows-1)
 			next := attemptKey{p.id[i], p.attempt[i]}
-			if inOrder = inOrder && (last.ID.Nil() || compareAttempts(last, next) < 0); inOrder {
+			if inOrder = inOrder && (last.ID.Nil() || compareAttempts(&last.ID, last.Attempt, &next.ID, next.Attempt) < 0); inOrder {
 				t.adopt(p, i)
 			}
 			last = next

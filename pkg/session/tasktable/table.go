@@ -61,7 +61,7 @@ func (t *Table) find(id rayid.Task) (from, to int) {
 		for lo < hi {
 			mid := (lo + hi) / 2
 			p, i := t.row(mid)
-			if compareIDs(p.id[i][:], id[:]) < limit {
+			if compareIDs(&p.id[i], &id) < limit {
 				lo = mid + 1
 			} else {
 				hi = mid
