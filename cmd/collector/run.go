@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/programfile"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
 	"github.com/rayhistory/historyserver/pkg/collector"
@@ -33,6 +34,7 @@ func (o *options) run(ctx context.Context, log logrus.FieldLogger) error {
 	log.WithFields(logrus.Fields{
 		"version": version, "cluster": o.namespace + "/" + o.cluster, "head": o.head, "backend": o.storage.Backend, "events": c.EventsAddr().String(), "metrics": c.MetricsAddr().String(),
 	}).Info("collecting")
+	programfile.Unmap()
 	got := <-signals
 	log.Infof("%s: storing what is left, for at most %s; another signal interrupts", got, o.shutdownTimeout)
 	ctx, cancel := context.WithTimeout(ctx, o.shutdownTimeout)

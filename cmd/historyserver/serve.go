@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/garbage"
+	"github.com/rayhistory/historyserver/internal/programfile"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
@@ -200,6 +201,7 @@ func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *
 		MaxHeaderBytes:    64 << 10,
 	}
 	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(), "storage": o.describeStorage()}).Info("serving")
+	programfile.Unmap()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(listener) }()
 	select {
