@@ -243,6 +243,57 @@ func TestChartVariables(t *testing.T) {
 	}
 }
 
+// TestChartWritesWhatIsGiven: texts that YAML would read as something else stay texts, and numbers stay what they are.
+func TestChartWritesWhatIsGiven(t *testing.T) {
+	for path, given := range map[string]struct{ value, kind, field, want string }{
+		"storage.local.existingClaim": {"0123", "Deployment", "claimName", "0123"},
+		"serviceAccount.name":         {"0123", "Deployment", "serviceAccountName", "0123"},
+		"auth.token.existingSecret":   {"yes", "Deployment", "secretName", "yes"},
+		"ingress.className":           {"1e3", "Ingress", "ingressClassName", "1e3"},
+		"grafana.clusterFilter":       {`Ray: "a\b" # c`, "Deployment", "", `--grafana-cluster-filter=Ray: "a\b" # c`},
+		"storage.s3.bucket":           {`{{ .Release.Name }}'`, "ConfigMap", "S3_BUCKET", `{{ .Release.Name }}'`},
+	} {
+		backend := "s3"
+		if strings.HasPrefix(path, "storage.local") {
+			backend = "local"
+		}
+		objects, err := render(t, example(backend), "--set=auth.mode=token,auth.token.tokens=x,ingress.enabled=true,ingress.host=h,grafana.host=http://g", "--set-json="+path+"="+inJSON(t, given.value))
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		want := inJSON(t, given.want)
+		if given.field != "" {
+			want = inJSON(t, given.field) + ":" + want
+		}
+		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == given.kind && strings.Contains(o.text, want) }) {
+			t.Errorf("%s: no %s with %s", path, given.kind, want)
+		}
+	}
+	objects, err := render(t, example("s3"), "--set-json=storage.settings={\"A\":1000000,\"B\":0.25,\"C\":true,\"D\":\"1e6\"}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"A":"1000000"`, `"B":"0.25"`, `"C":"true"`, `"D":"1e6"`} {
+		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == "ConfigMap" && strings.Contains(o.text, want) }) {
+			t.Errorf("no setting %s", want)
+		}
+	}
+	for settings, want := range map[string]string{`{"A":12345678901234567890}`: "A: Helm cannot read such a large number exactly", `{"A: b\nc":1}`: "invalid propertyName"} {
+		if _, err := render(t, example("s3"), "--set-json=storage.settings="+settings); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", settings, err, want)
+		}
+	}
+}
+
+func inJSON(t *testing.T, text string) string {
+	t.Helper()
+	written, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(written)
+}
+
 // Each backend's values, with everything that can be switched on, in the API server itself: installed, upgraded, and taken away without a trace.
 func TestChartIsInstalledAndUpgraded(t *testing.T) {
 	l := lab.Start(t)

@@ -1,8 +1,8 @@
 {{- define "labels" -}}
-app: {{ .Release.Name }}
+app: {{ .Release.Name | quote }}
 app.kubernetes.io/name: historyserver
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
@@ -87,6 +87,15 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
+{{- /* A setting's value as text. Helm has all numbers as floats, and would write 1000000 as 1e+06. */}}
+{{- define "setting" -}}
+{{- $value := last . }}
+{{- if and (kindIs "float64" $value) (or (gt $value 9e15) (lt $value -9e15)) }}
+{{- fail (printf "%s: Helm cannot read such a large number exactly: write it in quotes" (first .)) }}
+{{- end }}
+{{- if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ printf "%.0f" $value | quote }}{{ else }}{{ $value | quote }}{{ end }}
+{{- end }}
+
 {{- /* The settings of the backend as environment variables. */}}
 {{- define "storageSettings" -}}
 {{- $s := .Values.storage }}
@@ -112,7 +121,7 @@ seccompProfile:
 {{- if $s.createBucket }}{{ $_ := set $all "RAYHISTORY_STORAGE_CREATE_BUCKET" "true" }}{{ end }}
 {{- range $name, $value := merge (deepCopy $s.settings) $all }}
 {{- if ne (toString $value) "" }}
-{{ $name }}: {{ $value | quote }}
+{{ $name }}: {{ include "setting" (list $name $value) }}
 {{- end }}
 {{- end }}
 {{- end }}
