@@ -72,6 +72,7 @@ func appendProfile(b []byte, before int64, e eventjson.ProfileEvent) []byte {
 
 // addProfile stores profile events, unless the same ones were stored before.
 func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
+	head := p.profile[i] // is fetched from memory while events are encoded
 	s.encoded = s.encoded[:0]
 	var before int64
 	for _, e := range told {
@@ -79,14 +80,14 @@ func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
 		before = e.Start
 	}
 	events := s.encoded
-	for at := p.profile[i]; at != 0; {
+	for at := head; at != 0; {
 		next, known := s.block(at)
 		if bytes.Equal(known, events) {
 			return
 		}
 		at = next
 	}
-	p.profile[i] = s.putProfile(p.profile[i], events)
+	p.profile[i] = s.putProfile(head, events)
 }
 
 // putProfile stores a block in front of the list that begins at next, and returns the new beginning (a reference plus one).
