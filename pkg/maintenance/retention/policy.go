@@ -73,13 +73,14 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 		rest.Why = fmt.Sprintf("it is kept %s", (*settings.Duration)(&p.Age))
 	}
 	term := p.Rules.Of(e, outcome, rest)
-	if e.Running || !e.Described || e.End.IsZero() {
-		f.Why = "it has not ended"
-		return f
-	}
+	// A session of which nothing is stored but its marker has no end: its removal was interrupted, or its collector stored nothing.
 	last := e.End
 	if e.LastWrite.After(last) {
 		last = e.LastWrite
+	}
+	if e.Running || !e.Described || last.IsZero() {
+		f.Why = "it has not ended"
+		return f
 	}
 	f.Why = fmt.Sprintf("it ended %s ago, and %s", days(now.Sub(last)), term.Why)
 	switch {

@@ -35,6 +35,26 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// TestOnlyAMarker: a session of which nothing else is stored, as after a removal that was interrupted, expires by the time of its marker.
+func TestOnlyAMarker(t *testing.T) {
+	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	p := &Policy{Age: 24 * time.Hour}
+	for name, tc := range map[string]struct {
+		entry catalog.Entry
+		want  bool
+	}{
+		"old":          {catalog.Entry{Described: true, LastWrite: now.Add(-48 * time.Hour)}, true},
+		"young":        {catalog.Entry{Described: true, LastWrite: now.Add(-time.Hour)}, false},
+		"running":      {catalog.Entry{Described: true, Running: true, LastWrite: now.Add(-48 * time.Hour)}, false},
+		"of no time":   {catalog.Entry{Described: true}, false},
+		"not read yet": {catalog.Entry{LastWrite: now.Add(-48 * time.Hour)}, false},
+	} {
+		if got := p.Of(tc.entry, now).Due(now); got != tc.want {
+			t.Errorf("%s: due %t", name, got)
+		}
+	}
+}
+
 func TestRemove(t *testing.T) {
 	store, err := local.Open(t.TempDir())
 	if err != nil {
