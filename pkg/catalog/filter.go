@@ -28,9 +28,12 @@ type Filter struct {
 	Smaller    int64         // 0: no bound
 }
 
+// maxFilterWords bounds the words of a filter: each is looked for in all names, and remembers those that have it.
+const maxFilterWords = 32
+
 // ParseFilter reads a filter from the parameters q, namespace, cluster, owner, state, kind, outcome, version, from, to, longer, shorter, larger and smaller. Moments are dates or
 // RFC 3339, and a date in "to" means its end; durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. What cannot be read narrows nothing, and
-// the error names it.
+// the error names it; of too many words the first ones count.
 func ParseFilter(v url.Values) (f Filter, err error) {
 	read := func(name string, ok func(string) bool, want string) {
 		if s := strings.TrimSpace(v.Get(name)); s != "" && !ok(s) && err == nil {
@@ -38,6 +41,9 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 		}
 	}
 	f.Words, f.RayVersion = strings.Fields(strings.ToLower(v.Get("q"))), strings.TrimSpace(v.Get("version"))
+	if len(f.Words) > maxFilterWords {
+		f.Words, err = f.Words[:maxFilterWords], fmt.Errorf("q=%.40q: want at most %d words", v.Get("q"), maxFilterWords)
+	}
 	f.Namespace, f.Cluster, f.Owner = strings.TrimSpace(v.Get("namespace")), strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
 	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
 	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")

@@ -7,6 +7,16 @@ import (
 	"time"
 )
 
+// TestManyWords: each word takes time and memory by the number of all names, so there are not many.
+func TestManyWords(t *testing.T) {
+	for n, fine := range map[int]bool{maxFilterWords: true, maxFilterWords + 1: false, 100_000: false} {
+		f, err := ParseFilter(url.Values{"q": {strings.Repeat("a ", n)}})
+		if (err == nil) != fine || len(f.Words) != maxFilterWords {
+			t.Errorf("%d words: %d are looked for, %v", n, len(f.Words), err)
+		}
+	}
+}
+
 func TestFilter(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	tab := newTable()
