@@ -2,6 +2,9 @@
 package programfile
 
 import (
+	"bufio"
+	"bytes"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -17,11 +20,12 @@ func Unmap() {
 	if err != nil {
 		return
 	}
-	smaps, err := os.ReadFile("/proc/self/smaps")
+	smaps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
 	}
-	for _, m := range unchanged(string(smaps), program) {
+	defer func() { _ = smaps.Close() }()
+	for _, m := range unchanged(smaps, program) {
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED) // addresses stay valid
 	}
 }
@@ -30,19 +34,18 @@ func Unmap() {
 type mapping struct{ from, to uintptr }
 
 // unchanged returns the read-only mappings of the program without a page that somebody wrote to, as a debugger does for breakpoints and a dynamic linker
-// for addresses: such a page is no longer the file's. smaps is as in proc_pid_smaps(5).
-func unchanged(smaps, program string) (found []mapping) {
+// for addresses: such a page is no longer the file's. smaps is as in proc_pid_smaps(5); it is read line by line, for it has hundreds of them.
+func unchanged(smaps io.Reader, program string) (found []mapping) {
 	var current mapping
-	for line := range strings.Lines(smaps) {
-		fields := strings.Fields(line)
+	for lines := bufio.NewScanner(smaps); lines.Scan(); {
+		first, rest, _ := bytes.Cut(lines.Bytes(), []byte(" "))
 		switch {
-		case len(fields) < 2:
-		case strings.Contains(fields[0], "-"):
+		case bytes.IndexByte(first, '-') >= 0:
 			current = mapping{}
-			if (fields[1] == "r--p" || fields[1] == "r-xp") && strings.HasSuffix(strings.TrimSpace(line), " "+program) {
-				current = addresses(fields[0])
+			if (bytes.HasPrefix(rest, []byte("r--p ")) || bytes.HasPrefix(rest, []byte("r-xp "))) && bytes.HasSuffix(rest, []byte(" "+program)) {
+				current = addresses(string(first))
 			}
-		case fields[0] == "Anonymous:" && fields[1] == "0" && current.to > current.from:
+		case string(first) == "Anonymous:" && string(bytes.TrimSpace(rest)) == "0 kB" && current.to > current.from:
 			found = append(found, current)
 		}
 	}
