@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -39,15 +38,11 @@ func TestChangedBytes(t *testing.T) {
 	s := generated(t, 60)
 	loaded := s.load()
 	s.write(loaded)
-	places := 400
-	if race.Enabled {
-		places = 40
-	}
 	for _, fingerprint := range []string{loaded.Fingerprint(), "of more"} {
 		sources := s.sources(fingerprint)
 		for _, table := range serverTables {
 			whole := s.read(s.key(table))
-			refused, step := 0, max(1, len(whole)/places)
+			refused, step := 0, max(1, len(whole)/400)
 			for i := 0; i < len(whole); i += step {
 				damaged := bytes.Clone(whole)
 				damaged[i] += 1 << (i % 8)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,15 +111,14 @@ func TestCompacted(t *testing.T) {
 type late struct {
 	blob.Store
 	key  string
-	done bool
+	once sync.Once
 }
 
 func (l *late) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	if !l.done {
-		l.done = true
-		if err := l.Store.Create(ctx, l.key, strings.NewReader("late\n")); err != nil {
-			return err
-		}
+	var err error
+	l.once.Do(func() { err = l.Store.Create(ctx, l.key, strings.NewReader("late\n")) })
+	if err != nil {
+		return err
 	}
 	return l.Store.Put(ctx, key, body)
 }
