@@ -120,7 +120,7 @@ func (m *bodies) wait(ctx context.Context, n int64) bool {
 
 // begin returns an empty body with its initial memory; nil if none is free within memoryWait. size is the length it announces, -1 if none.
 func (m *bodies) begin(ctx context.Context, size int64) *body {
-	// Half of the memory is never given for what a body only announces.
+	// Of the memory about half is left for what arrives: a body may announce much and send nothing.
 	if size > firstBytes && m.taken.Load()+size <= m.most/2 && m.memory.TryAcquire(size) {
 		if whole := m.buffers.kept(size); whole != nil {
 			m.taken.Add(size)
