@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -436,6 +437,27 @@ func TestFolder(t *testing.T) {
 	} {
 		if got := (&Group{Logs: true}).folder(stream); got != want {
 			t.Errorf("folder(%q) = %q", stream, got)
+		}
+	}
+}
+
+// TestTakenJob: a job that is taken from the middle, because those before it have to wait, leaves the others in their order.
+func TestTakenJob(t *testing.T) {
+	r := newRig(t, nil)
+	w := &workers{shipper: r.Shipper, all: true, suspects: r.opts.Concurrency}
+	for i := range 5 {
+		w.jobs = append(w.jobs, job{state: &state{}, n: int64(i), suspect: i < 2})
+	}
+	for _, want := range []struct{ taken, left []int64 }{{[]int64{2}, []int64{0, 1, 3, 4}}, {[]int64{3}, []int64{0, 1, 4}}, {[]int64{4}, []int64{0, 1}}, {nil, []int64{0, 1}}} {
+		var taken, left []int64
+		if j, ok := w.take(t.Context()); ok {
+			taken = append(taken, j.n)
+		}
+		for _, j := range w.jobs {
+			left = append(left, j.n)
+		}
+		if !slices.Equal(taken, want.taken) || !slices.Equal(left, want.left) {
+			t.Errorf("took %v, leaving %v, want %v and %v", taken, left, want.taken, want.left)
 		}
 	}
 }
