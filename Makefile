@@ -60,7 +60,7 @@ demo: build dashboard ## recorded Ray sessions, collected, then shown at http://
 .PHONY: screenshots
 screenshots: build dashboard ## the pictures of docs/, of the demo: needs Chromium and Node; look at them before committing them
 	cd test/browser && { [ -d node_modules ] || npm ci --no-audit --no-fund; }
-	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT) --run node --run test/browser/pictures.js --run docs/images
+	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT) --running even260 --run node --run test/browser/pictures.js --run docs/images
 
 .PHONY: dashboard
 dashboard: ## the Ray Dashboard's own build, out of the Ray wheel (RAY_VERSION=…)

@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
+
+// casesNamespace is the namespace of the clusters that addClusters adds.
+const casesNamespace = "cases"
 
 // addClusters adds, below data, what collectors stored of other recorded clusters: most of them failed, some have metrics.
 func addClusters(data string) error {
@@ -31,13 +35,32 @@ func addClusters(data string) error {
 }
 
 // settle makes what collectors stored just now old: for some minutes after the last object of a session the server does not add it up.
-func settle(data string) error {
-	long := time.Now().Add(-2 * time.Hour)
-	return filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
+func settle(data string) error { return storedAt(data, time.Now().Add(-2*time.Hour)) }
+
+// showRunning makes the sessions of a recorded cluster look like running ones: without an end marker, and stored just now.
+func showRunning(data, cluster string) error {
+	root := filepath.Join(data, layout.DefaultRoot)
+	folder := cluster + "_" + casesNamespace
+	sessions, err := os.ReadDir(filepath.Join(root, "metadir", folder))
+	if err != nil {
+		return err
+	}
+	for _, s := range sessions {
+		ref := layout.Session{Namespace: casesNamespace, Cluster: cluster, Name: s.Name()}
+		if err := os.Remove(filepath.Join(data, filepath.FromSlash(layout.MetadataKey(layout.DefaultRoot, ref, layout.End)))); err != nil {
+			return err
+		}
+	}
+	return storedAt(filepath.Join(root, folder), time.Now())
+}
+
+// storedAt sets the time at which all objects below a folder were stored.
+func storedAt(folder string, at time.Time) error {
+	return filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Chtimes(path, long, long)
+		return os.Chtimes(path, at, at)
 	})
 }
 

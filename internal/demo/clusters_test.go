@@ -19,6 +19,35 @@ func TestAddClusters(t *testing.T) {
 	if err := addClusters(data); err != nil {
 		t.Fatal(err)
 	}
+	listing := list(t, data)
+	if listing.Len() < 10 {
+		t.Fatalf("%d sessions", listing.Len())
+	}
+	for e := range listing.All() {
+		if d := e.Duration(time.Now()); e.Running || d < 10*time.Second || d > time.Hour {
+			t.Errorf("%s: running %t, %s", e.Ref, e.Running, d)
+		}
+	}
+}
+
+// The picture of the list shows a cluster that runs and has failed jobs.
+func TestShowRunning(t *testing.T) {
+	data := t.TempDir()
+	if err := addClusters(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := showRunning(data, "even260"); err != nil {
+		t.Fatal(err)
+	}
+	for e := range list(t, data).All() {
+		if shown := e.Ref.Cluster == "even260"; e.Running != shown || e.FailedJobs > 0 != shown {
+			t.Errorf("%s: running %t, %d failed jobs", e.Ref, e.Running, e.FailedJobs)
+		}
+	}
+}
+
+func list(t *testing.T, data string) catalog.Listing {
+	t.Helper()
 	store, err := local.Open(data)
 	if err != nil {
 		t.Fatal(err)
@@ -26,12 +55,8 @@ func TestAddClusters(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	listing, err := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Quiet: 10 * time.Minute, Log: log, Registerer: prometheus.NewRegistry()}).Look(t.Context())
-	if err != nil || listing.Len() < 10 {
-		t.Fatalf("%d sessions, %v", listing.Len(), err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for e := range listing.All() {
-		if d := e.Duration(time.Now()); e.Running || d < 10*time.Second || d > time.Hour {
-			t.Errorf("%s: running %t, %s", e.Ref, e.Running, d)
-		}
-	}
+	return listing
 }

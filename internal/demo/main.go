@@ -26,11 +26,12 @@ func main() {
 	dashboards := pflag.String("dashboard-dir", "build/dashboard", "folder of the Ray Dashboard's builds")
 	port := pflag.Int("port", 8080, "port of the history server on localhost")
 	names := pflag.StringSlice("recording", nil, "recordings to replay, folders of test/testdata (default: all)")
+	running := pflag.StringSlice("running", nil, "show these clusters of the namespace cases as running")
 	command := pflag.StringArray("run", nil, "run this, an argument each, with the server's address as DEMO_URL, and end")
 	pflag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *bin, *dashboards, *port, *names, *command)
+	err := run(ctx, *bin, *dashboards, *port, *names, *running, *command)
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -38,7 +39,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, bin, dashboards string, port int, names, command []string) (err error) {
+func run(ctx context.Context, bin, dashboards string, port int, names, running, command []string) (err error) {
 	listen := net.JoinHostPort("localhost", strconv.Itoa(port))
 	if err := checkFree(listen); err != nil {
 		return err
@@ -69,6 +70,11 @@ func run(ctx context.Context, bin, dashboards string, port int, names, command [
 	if err := index(ctx, filepath.Join(bin, "historyserver"), data); err != nil {
 		return err
 	}
+	for _, cluster := range running {
+		if err := showRunning(data, cluster); err != nil {
+			return err
+		}
+	}
 	say("history server over %s", data)
 	server, err := start(filepath.Join(work, "historyserver.log"), filepath.Join(bin, "historyserver"),
 		"--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", dashboards)
@@ -86,7 +92,7 @@ func run(ctx context.Context, bin, dashboards string, port int, names, command [
 		c.Env, c.Stdout, c.Stderr = append(os.Environ(), "DEMO_URL="+base), os.Stdout, os.Stderr
 		return c.Run()
 	}
-	cases := base + "/namespaces/cases/clusters"
+	cases := base + "/namespaces/" + casesNamespace + "/clusters"
 	fmt.Printf(`
   These clusters are gone; their history is not:
 
