@@ -1,12 +1,16 @@
 package logs_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
 func TestGenerations(t *testing.T) {
@@ -338,4 +342,50 @@ func TestSwappedFile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyRotateTogether: what is known of all logs is written once when many of them go on in another file, not once for each.
+func TestManyRotateTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		log, said := logtest.NewNullLogger()
+		r.log = log
+		r.restart()
+		const many = 50
+		for i := range many {
+			r.write(fmt.Sprintf("worker-%d.out", i), first("old"))
+		}
+		r.shipAll()
+		for i := range many {
+			name := fmt.Sprintf("worker-%d.out", i)
+			r.rename(name, name+".1")
+			r.write(name, first("new"))
+		}
+		r.scan()
+		time.Sleep(4 * time.Second) // rotated files settle
+		r.scan()
+		// Each save fails and says so: they can be counted.
+		if err := os.Rename(r.state, r.state+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := r.shipper.ShipOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(r.state+".away", r.state); err != nil {
+			t.Fatal(err)
+		}
+		saves := 0
+		for _, entry := range said.AllEntries() {
+			if strings.HasPrefix(entry.Message, "could not save that a log was rotated") {
+				saves++
+			}
+		}
+		if saves != 1 {
+			t.Errorf("the state was saved %d times, want once", saves)
+		}
+		r.shipAll()
+		for i := range many {
+			r.want(fmt.Sprintf("worker-%d.out", i), first("old")+first("new"))
+		}
+	})
 }

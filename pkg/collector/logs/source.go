@@ -67,18 +67,16 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		}
 		return s.pos, min(n, limit), oldest
 	}
+	now := time.Now()
+	if s.moveOn(now) {
+		s.tree.saveMoves()
+	}
 	if s.unread(s.current) == 0 {
-		next := s.next(time.Now())
-		if next == nil {
-			return s.pos, 0, time.Time{}
-		}
-		if s.state == inFlight {
-			// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known first.
+		// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known first.
+		if next := s.next(now); next != nil {
 			return s.pos, min(s.unread(next), limit), next.oldest
 		}
-		if err := s.moveTo(next); err != nil {
-			s.tree.log.WithError(err).Warn("could not save that a log was rotated: a crash right now could store a part of it twice")
-		}
+		return s.pos, 0, time.Time{}
 	}
 	return s.pos, min(s.unread(s.current), limit), s.current.oldest
 }

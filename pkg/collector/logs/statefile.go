@@ -65,6 +65,14 @@ func (t *tree) save() error {
 	return nil
 }
 
+// saveMoves writes the state before anything of a stream's next file is stored: after a crash the stored length alone does not show which file the
+// stream's last bytes came from.
+func (t *tree) saveMoves() {
+	if err := t.save(); err != nil {
+		t.log.WithError(err).Warn("could not save that a log was rotated: a crash right now could store a part of it twice")
+	}
+}
+
 // load reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the store's listing still
 // shows how much of each log is stored.
 func (t *tree) load() error {

@@ -112,9 +112,15 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 	return s.isHome(f) || now.Sub(f.grown) < settle
 }
 
-// moveTo makes next the current file. The state file is written first: after a crash the stored length alone does not show which file the
-// stream's last bytes came from.
-func (s *stream) moveTo(next *file) error {
+// moveOn makes the next file the current one if that has no more, and says whether it did. Then the state is to be saved.
+func (s *stream) moveOn(now time.Time) bool {
+	if s.state != listed || s.current.state == moved || s.unread(s.current) > 0 {
+		return false
+	}
+	next := s.next(now)
+	if next == nil {
+		return false
+	}
 	s.current.read = s.consumed(s.current)
 	if s.current.state == finished {
 		s.drop(s.current)
@@ -122,7 +128,7 @@ func (s *stream) moveTo(next *file) error {
 	s.current, s.base, s.from = next, s.pos, next.read
 	s.tree.metrics.generations.Inc()
 	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.full(), "from": s.from, "at": s.base}).Debug("a log goes on in another file")
-	return s.tree.save()
+	return true
 }
 
 // drop forgets a generation.

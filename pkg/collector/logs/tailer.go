@@ -77,10 +77,15 @@ func (t *Tailer) Sources() []ship.Source {
 	var sources []ship.Source
 	for _, tree := range t.all() {
 		tree.lock.Lock()
+		anyMoved := false
 		for _, s := range tree.streams {
+			anyMoved = s.moveOn(now) || anyMoved
 			if s.pending(now) {
 				sources = append(sources, s)
 			}
+		}
+		if anyMoved {
+			tree.saveMoves() // once for all that were rotated together: each save writes what is known of every log
 		}
 		tree.lock.Unlock()
 	}
