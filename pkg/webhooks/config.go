@@ -28,12 +28,6 @@ const (
 	Finding      = "finding"
 )
 
-// Forms of requests.
-const (
-	JSON  = "json"
-	Slack = "slack"
-)
-
 // Config says who is told what.
 type Config struct {
 	// PublicURL is how people reach the server: links begin with it. Without it events have none.
@@ -135,7 +129,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 		given []string
 		known []string
 	}{
-		{"format", []string{r.Format}, []string{JSON, Slack}},
+		{"format", []string{r.Format}, formats},
 		{"events", r.Events, []string{JobFailed, SessionEnded, Finding}},
 		{"outcomes", r.Outcomes, []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, unknown}},
 		{"kinds", r.Kinds, findings.Kinds()},

@@ -6,14 +6,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob/redact"
@@ -87,40 +85,4 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	}
 	shown := hide.Text(string(said)) // before it is cut: the beginning of a secret would not be found
 	return fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
-}
-
-// encode gives the body of the request.
-func encode(r *Receiver, e *Event) ([]byte, error) {
-	if r.Format == Slack {
-		return json.Marshal(map[string]string{"text": slackText(e)})
-	}
-	return json.Marshal(e)
-}
-
-// slack escapes what Slack takes for markup: without "<" a text is no link and calls nobody.
-var slack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-
-// slackText is an event in a few lines for people.
-func slackText(e *Event) string {
-	where := e.Namespace + "/" + e.Cluster
-	var text string
-	switch e.Type {
-	case JobFailed:
-		text = fmt.Sprintf("Job %s failed in %s", e.Job.name(), where)
-	case Finding:
-		text = fmt.Sprintf("%s in %s: %s", e.Finding.Kind, where, e.Finding.Title)
-	default:
-		text = fmt.Sprintf("Session of %s ended: %s", where, e.Outcome)
-	}
-	if e.Cause != "" && e.Type != Finding {
-		text += "\n" + e.Cause
-	}
-	if e.More > 0 {
-		text += fmt.Sprintf("\nand %d more", e.More)
-	}
-	text = slack.Replace(text)
-	if e.URL != "" {
-		text += "\n<" + strings.NewReplacer("|", "%7C", ">", "%3E").Replace(e.URL) + "|Findings>"
-	}
-	return text
 }

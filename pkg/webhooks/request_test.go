@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -64,29 +63,6 @@ func TestAnswers(t *testing.T) {
 	err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: "http://hush-hush.invalid:1/services/x"}, &Event{})
 	if err == nil || strings.Contains(err.Error(), "hush") {
 		t.Errorf("of a host that is not there: %v", err)
-	}
-}
-
-func TestSlack(t *testing.T) {
-	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
-	k, err := look(context.Background(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.Report.Findings[0].Title = "<!channel> & <https://evil.example|Findings>\x1b[31m\u202e"
-	all := events(e, k, "https://history.example.com/ray/")
-	body, err := encode(&Receiver{Format: Slack}, all[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got map[string]string
-	if err := json.Unmarshal(body, &got); err != nil {
-		t.Fatal(err)
-	}
-	want := "Job a failed in prod/lab\n&lt;!channel&gt; &amp; &lt;https://evil.example|Findings&gt;[31m\n" +
-		"<https://history.example.com/ray/namespaces/prod/clusters/lab/sessions/session_1/findings|Findings>"
-	if len(got) != 1 || got["text"] != want {
-		t.Errorf("%q, want %q", got["text"], want)
 	}
 }
 

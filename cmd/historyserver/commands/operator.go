@@ -1,4 +1,3 @@
-// Package commands are those that work on the store: ls, why, grep, copy and the like.
 package commands
 
 import (
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
@@ -30,21 +28,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
-
-// common are the flags that all commands have.
-type common struct {
-	storage backend.Config
-	logging logging.Options
-	output  string
-	quiet   time.Duration
-}
-
-func (c *common) addFlags(fs *pflag.FlagSet) {
-	c.storage.AddFlags(fs)
-	fs.StringVarP(&c.output, "output", "o", "table", "output format: table or json; of fleet also csv")
-	settings.DurationVar(fs, &c.quiet, "quiet", 10*time.Minute, "a session without an end marker counts as ended when nothing was stored of it for this long")
-	c.logging.AddFlags(fs)
-}
 
 // operator is one of the commands that work on the store.
 type operator struct {
@@ -60,29 +43,6 @@ type operator struct {
 	log   logrus.FieldLogger
 	out   io.Writer
 }
-
-// All returns the commands. server are the flags of the server: the commands accept their environment variables.
-func All(server *pflag.FlagSet) []*cobra.Command {
-	// One set of flags for all, since a process runs one command: sets of their own took a megabyte of the server's start.
-	shared, flags := new(common), pflag.NewFlagSet("", pflag.ContinueOnError)
-	flags.SortFlags = false
-	shared.addFlags(flags)
-	var commands []*cobra.Command
-	for _, add := range []func(*operator) (*cobra.Command, runFunc){
-		listCommand, showCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand, exportCommand, importCommand,
-		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
-	} {
-		o := &operator{common: shared}
-		cmd, run := add(o)
-		cmd.Flags().AddFlagSet(flags)
-		o.complete(server, cmd, run)
-		commands = append(commands, cmd)
-	}
-	return commands
-}
-
-// runFunc runs a command after its flags are read and the store is open.
-type runFunc func(ctx context.Context, args []string) error
 
 // complete makes a command read its settings and open the store before it runs.
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
