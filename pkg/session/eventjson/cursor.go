@@ -77,7 +77,7 @@ func (c *cursor) next() bool {
 		c.fail()
 		return false
 	}
-	c.key = c.rawString()
+	c.key = c.quoted()
 	if c.peek() != ':' {
 		c.fail()
 		return false
@@ -120,6 +120,11 @@ func (c *cursor) rawString() []byte {
 		c.skip()
 		return nil
 	}
+	return c.quoted()
+}
+
+// quoted reads the string whose opening quote is the next byte.
+func (c *cursor) quoted() []byte {
 	start := c.i + 1
 	end := quote(c.b, start)
 	if end < 0 {

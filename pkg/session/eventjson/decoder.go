@@ -31,6 +31,10 @@ type Decoder struct {
 
 	definitionRead Definition // that update refers to
 
+	// The last job's ID, and its base64 or hex: most events are of the same job as the one before.
+	job        rayid.Job
+	jobWritten [2 * rayid.JobSize]byte
+
 	// IDs of interned strings, by how events write them.
 	texts       textCache // strings, by the bytes between their quotes
 	binaries    textCache // identifiers, likewise; Ray's nil is 0
@@ -250,6 +254,18 @@ func internID[T rayid.ID](d *Decoder, raw []byte, bytesOf func(*T) []byte) strin
 		id = d.strings.Intern(b)
 	}
 	return d.binaries.put(raw, id)
+}
+
+// jobID reads a job's ID.
+func (d *Decoder) jobID(raw []byte) rayid.Job {
+	if string(raw) == string(d.jobWritten[:]) {
+		return d.job
+	}
+	id := idOf[rayid.Job](raw)
+	if len(raw) == len(d.jobWritten) {
+		d.job, d.jobWritten = id, [len(d.jobWritten)]byte(raw)
+	}
+	return id
 }
 
 func isNilID(b []byte) bool { return allAre(b, 0) || allAre(b, 0xff) }

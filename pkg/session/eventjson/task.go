@@ -5,6 +5,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
 func actorBytes(id *rayid.Actor) []byte          { return id[:] }
@@ -56,7 +57,7 @@ func (d *Decoder) definition(c *cursor, kind stringtable.ID) subject {
 		case "requiredResources", "required_resources":
 			def.Resources = d.json(&d.resources, c.value())
 		case "jobId", "job_id":
-			d.update.Job = idOf[rayid.Job](c.rawString())
+			d.update.Job = d.jobID(c.rawString())
 		case "actorId", "actor_id":
 			actor = c.rawString()
 		case "parentTaskId", "parent_task_id":
@@ -196,7 +197,7 @@ func (d *Decoder) taskLifecycle(c *cursor) subject {
 		case "workerPid", "worker_pid":
 			u.PID = int32(c.integer())
 		case "jobId", "job_id":
-			u.Job = idOf[rayid.Job](c.rawString())
+			u.Job = d.jobID(c.rawString())
 		case "isDebuggerPaused", "is_debugger_paused":
 			switch string(c.scalar()) {
 			case "true":
@@ -225,7 +226,7 @@ func (d *Decoder) taskTransition(c *cursor) {
 	for c.next() {
 		switch string(c.key) {
 		case "state":
-			tr.State = d.states.Parse(d.unquote(c.scalar()))
+			tr.State = d.state(c.scalar())
 		case "timestamp":
 			at = c.scalar()
 		default:
@@ -237,6 +238,14 @@ func (d *Decoder) taskTransition(c *cursor) {
 }
 
 // errorInfo reads a RayErrorInfo, of which the State API shows the type and the message without terminal colours.
+// state is that of a transition. Names of states that are known have nothing to unescape.
+func (d *Decoder) state(raw []byte) taskstate.State {
+	if s, ok := taskstate.ByName(raw); ok {
+		return s
+	}
+	return d.states.Parse(d.unquote(raw))
+}
+
 func (d *Decoder) errorInfo(c *cursor) {
 	u := &d.update
 	u.HasError = c.object()
@@ -336,7 +345,7 @@ func (d *Decoder) taskProfile(c *cursor) subject {
 		case "attemptNumber", "attempt_number":
 			attempt = c.integer()
 		case "jobId", "job_id":
-			u.Job = idOf[rayid.Job](c.rawString())
+			u.Job = d.jobID(c.rawString())
 		case "profileEvents", "profile_events":
 			// Extra data may contain the task's ID, so the events are read after it.
 			by, unread = d.profileEvents(c, d.task(id, 0) == ofTask)

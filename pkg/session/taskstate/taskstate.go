@@ -42,6 +42,12 @@ var byName = func() map[string]State {
 	return m
 }()
 
+// ByName finds a state that Ray 2.60 has.
+func ByName(name []byte) (State, bool) {
+	s, ok := byName[string(name)]
+	return s, ok
+}
+
 // Registry numbers the states that are not Ray 2.60's, in the order they are met. It is safe for concurrent use.
 type Registry struct {
 	mu   sync.RWMutex
