@@ -8,40 +8,56 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Gap is the least time between two lines of one Throttle.
+// Gap is the time within which one Throttle logs at most its burst.
 const Gap = 30 * time.Second
 
-// Throttle logs warnings of one kind: the first at once, then at most one every Gap. Log must be set. Safe for concurrent use.
+// Throttle logs warnings of one kind: the first at once, then at most Burst every Gap. Log must be set. Safe for concurrent use.
 type Throttle struct {
 	Log logrus.FieldLogger
+	// Burst is for warnings that each tell of something else, such as one of many files. 0 means 1.
+	Burst int
 
 	mu      sync.Mutex
-	last    time.Time
-	skipped int // warnings since then
+	began   time.Time // when the first line of the current gap came
+	lines   int       // since then
+	skipped int       // warnings since the last line
 }
 
 // Warn logs the text, with err if that is not nil, or only counts it. The next line says how many were skipped.
 func (t *Throttle) Warn(now time.Time, text string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.last.IsZero() && now.Sub(t.last) < Gap {
-		t.skipped++
+	log, ok := t.Next(now)
+	if !ok {
 		return
-	}
-	log := t.Log
-	if t.skipped > 0 {
-		log = log.WithField("skipped since the last line", t.skipped)
 	}
 	if err != nil {
 		log = log.WithError(err)
 	}
 	log.Warn(text)
-	t.last, t.skipped = now, 0
+}
+
+// Next is Warn for a line that the caller writes; false if it is not to be written.
+func (t *Throttle) Next(now time.Time) (logrus.FieldLogger, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.began.IsZero() || now.Sub(t.began) >= Gap {
+		t.began, t.lines = now, 0
+	}
+	if t.lines >= max(t.Burst, 1) {
+		t.skipped++
+		return nil, false
+	}
+	log := t.Log
+	if t.skipped > 0 {
+		log = log.WithField("skipped since the last line", t.skipped)
+	}
+	t.lines++
+	t.skipped = 0
+	return log, true
 }
 
 // Reset makes the next warning the first again.
 func (t *Throttle) Reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last, t.skipped = time.Time{}, 0
+	t.began, t.skipped = time.Time{}, 0
 }

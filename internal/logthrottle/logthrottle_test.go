@@ -2,6 +2,7 @@ package logthrottle
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,5 +27,21 @@ func TestThrottle(t *testing.T) {
 	throttle.Warn(now.Add(Gap+time.Second), "text", nil)
 	if n := len(hook.AllEntries()); n != 3 {
 		t.Errorf("%d lines after a reset", n)
+	}
+}
+
+func TestBurst(t *testing.T) {
+	log, hook := logtest.NewNullLogger()
+	throttle := Throttle{Log: log, Burst: 3}
+	now := time.Unix(1_800_000_000, 0)
+	for i := range 10 {
+		throttle.Warn(now.Add(time.Duration(i)*Gap/6), "text", nil)
+	}
+	var skipped []any
+	for _, line := range hook.AllEntries() {
+		skipped = append(skipped, line.Data["skipped since the last line"])
+	}
+	if want := []any{nil, nil, nil, 3, nil, nil}; !slices.Equal(skipped, want) {
+		t.Errorf("lines after %v skipped ones, want %v", skipped, want)
 	}
 }

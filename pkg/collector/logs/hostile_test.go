@@ -3,13 +3,18 @@ package logs_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -77,4 +82,43 @@ func fifo(path ...string) error {
 		return err
 	}
 	return syscall.Mkfifo(at, 0o644)
+}
+
+// TestManyLost: of many logs that are removed before they are stored, some are named, and all are counted.
+func TestManyLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		log, said := logtest.NewNullLogger()
+		r.log = log
+		r.restart()
+		const many, named = 300, 100
+		for i := range many {
+			r.write(fmt.Sprintf("worker-%d.out", i), "line\n")
+		}
+		r.shipAll()
+		for i := range many {
+			r.write(fmt.Sprintf("worker-%d.out", i), "another\n")
+		}
+		r.scan()
+		for i := range many {
+			r.remove(fmt.Sprintf("worker-%d.out", i))
+		}
+		r.scan()
+		r.scan()
+		if n := len(said.AllEntries()); n != named {
+			t.Errorf("%d lines about %d logs, want %d", n, many, named)
+		}
+		time.Sleep(logthrottle.Gap)
+		r.write("last.out", "line\n")
+		r.scan()
+		r.shipAll()
+		r.write("last.out", "another\n")
+		r.scan()
+		r.remove("last.out")
+		r.scan()
+		r.scan()
+		if last := said.LastEntry(); last.Data["skipped since the last line"] != many-named || last.Data["log"] != "last.out" {
+			t.Errorf("the line after them is %v", last.Data)
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -37,8 +38,9 @@ type Options struct {
 
 // Tailer follows logs. Call New, then Start, then Close; or only New, and Scan by hand.
 type Tailer struct {
-	opts    Options
-	metrics *metrics
+	opts     Options
+	metrics  *metrics
+	warnings *warnings
 
 	scanning sync.Mutex // one scan at a time
 
@@ -54,10 +56,21 @@ type Tailer struct {
 	nodeErrors map[string]time.Time // session → when its missing node was logged
 }
 
+// warnings are about single logs: of a hundred thousand, as many lines would fill the log.
+type warnings struct {
+	lost, unreadable logthrottle.Throttle
+}
+
+// warnedAtOnce is how many of the logs that have the same trouble together are named.
+const warnedAtOnce = 100
+
 // New creates a tailer. A session's state file is read when the session is first found.
 func New(o Options) *Tailer {
 	t := &Tailer{
-		opts:       o,
+		opts: o,
+		warnings: &warnings{
+			lost: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce}, unreadable: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce},
+		},
 		trees:      make(map[string]*tree),
 		notify:     make(chan struct{}, 1),
 		again:      make(chan struct{}, 1),
@@ -207,7 +220,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		session: session, dir: path.Join(session, "logs"), node: node,
 		state: filepath.Join(t.opts.StateDir, session+".json"),
 		keyOf: func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
-		wake:  t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics,
+		wake:  t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]time.Time), reported: make(map[string]bool),
 	}
 	if err := made.load(); err != nil {

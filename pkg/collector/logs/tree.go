@@ -36,8 +36,12 @@ type tree struct {
 	dirty   bool                 // the state file is out of date
 	// draining says that Ray has stopped writing, so no file waits for more bytes.
 	draining bool
-	reported map[string]bool // paths of which an error was logged
+	reported map[string]bool // paths of which an error was logged, at most maxReported
+	warnings *warnings
 }
+
+// maxReported bounds the names that are kept so that each is told of once.
+const maxReported = 10_000
 
 // streamID identifies a stream of a session.
 type streamID struct {
@@ -91,11 +95,13 @@ func (t *tree) report(about string, err error) {
 	if t.reported[about] {
 		return
 	}
-	if len(t.reported) < 10000 {
+	if len(t.reported) < maxReported {
 		t.reported[about] = true
 	}
 	t.metrics.unreadable.Inc()
-	t.log.WithField("log", about).WithError(err).Warn("could not read a log; it is tried again")
+	if log, ok := t.warnings.unreadable.Next(time.Now()); ok {
+		log.WithFields(logrus.Fields{"session": t.session, "log": about}).WithError(err).Warn("could not read a log; it is tried again")
+	}
 }
 
 // refresh asks the file system for a file's size.
