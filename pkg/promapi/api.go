@@ -82,7 +82,7 @@ func New(opts Options) *API {
 			return promql.NewEngine(promql.EngineOpts{
 				MaxSamples: opts.MaxSamples, Timeout: opts.Timeout, LookbackDelta: lookback, Parser: p,
 				EnableAtModifier: true, EnableNegativeOffset: true,
-				NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+				NoStepSubqueryIntervalFn: func(int64) int64 { return noStep.Milliseconds() },
 			})
 		}),
 	}
@@ -211,7 +211,7 @@ func instant(ctx context.Context, q *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.checkQuery(); err != nil {
+	if err := q.checkQuery(0); err != nil {
 		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewInstantQuery(ctx, q.queryable, nil, q.get("query"), at)
@@ -237,15 +237,15 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	case (end.UnixMilli()-start.UnixMilli())/step.Milliseconds() > maxPoints:
 		return nil, badData("step", fmt.Errorf("more than %d points of a series: make the step longer", maxPoints))
 	}
-	if err := q.checkQuery(); err != nil {
+	if err := q.checkQuery(end.UnixMilli() - start.UnixMilli()); err != nil {
 		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewRangeQuery(ctx, q.queryable, nil, q.get("query"), start, end, step)
 	return q.run(ctx, query, err)
 }
 
-// checkQuery refuses what would take memory that the engine does not bound.
-func (q *request) checkQuery() error {
+// checkQuery refuses what would take memory that the engine does not bound. The query is evaluated for moments within span milliseconds.
+func (q *request) checkQuery(span int64) error {
 	if err := checkExpressions(q.get("query")); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (q *request) checkQuery() error {
 	if err != nil {
 		return err
 	}
-	return checkWritten(expression)
+	return errors.Join(checkWritten(expression), checkSubqueries(expression, span, int64(q.api.opts.MaxSamples)))
 }
 
 func (q *request) run(ctx context.Context, query promql.Query, err error) (*result, error) {

@@ -371,3 +371,41 @@ func TestWrittenLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestSubqueries: the engine makes room for each step of a subquery before it evaluates the first, so they are counted before.
+func TestSubqueries(t *testing.T) {
+	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	api := newAPI(Options{MaxSamples: 10_000})
+	const many = "the subqueries have more than 10000 steps"
+	for _, c := range []struct{ query, refused, refusedInRange string }{
+		{"max_over_time(ray_tasks[1h:15s])", "", ""},
+		{"max_over_time(ray_tasks[6d:])", "", ""},
+		{"max_over_time(ray_tasks[7d:])", many, many},
+		{"vector(1)[100y:1ms]", many, many},
+		{"vector(1)[292y:1ms] offset 100y", many, many},
+		{"-(sum(max_over_time((vector(1))[100y:1ms])))", many, many},
+		{"absent_over_time(none[1h:1ms])", many, many},
+		{"absent_over_time(none[1h:1s])", "", many}, // an hour of a range query counts as well
+		{"absent_over_time(none[1h:1s] @ 100)", "", many},
+		{"max_over_time(max_over_time(ray_tasks[1h:1s])[1h:1s])", many, many}, // the inner one has those of two hours
+		{"max_over_time(max_over_time(none[1h:2s])[1h:1s])", "", many},
+		{"ray_tasks + on() max_over_time(ray_tasks[2h:1s]) + on() max_over_time(ray_tasks[2h:1s])", many, many},
+		{strings.Repeat("max_over_time(", 1000) + "ray_tasks" + strings.Repeat("[292y:1ms])", 1000), many, many},
+		{"max_over_time(ray_tasks[1m:0.0001])", "the step of a subquery has to be at least 1 ms", "the step of a subquery has to be at least 1 ms"},
+	} {
+		for path, form := range map[string]url.Values{"query": {}, "query_range": {"start": {"0"}, "end": {"7200"}, "step": {"60"}}} {
+			want := c.refused
+			if path == "query_range" {
+				want = c.refusedInRange
+				if strings.HasPrefix(c.query, "vector(1)[") {
+					continue // no value of a range query
+				}
+			}
+			form.Set("query", c.query)
+			status, answer := api.ask(t, one, http.MethodPost, path, form)
+			if refused := status == http.StatusBadRequest && strings.Contains(answer, want); want != "" && !refused || want == "" && status != http.StatusOK {
+				t.Errorf("%.80s, %s: %d %.300s, want %q", c.query, path, status, answer, want)
+			}
+		}
+	}
+}

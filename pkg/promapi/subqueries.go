@@ -1,0 +1,44 @@
+package promapi
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// noStep is the step of a subquery that names none.
+const noStep = time.Minute
+
+// checkSubqueries refuses an expression whose subqueries have more than most steps. The engine makes room for two numbers of each step before it
+// evaluates the first, which nothing bounds: of [100y:1ms] that is more than Go allows, and the process would end. The first and the
+// last moment that the expression is evaluated for are span milliseconds apart.
+func checkSubqueries(expression parser.Expr, span, most int64) error {
+	_, err := addSteps(expression, span, 0, most)
+	return err
+}
+
+// addSteps adds the steps of the subqueries in a node to sum.
+func addSteps(node parser.Node, span, sum, most int64) (int64, error) {
+	if q, ok := node.(*parser.SubqueryExpr); ok {
+		step := noStep.Milliseconds()
+		if q.Step != 0 {
+			step = q.Step.Milliseconds()
+		}
+		if step < 1 {
+			return 0, errors.New("the step of a subquery has to be at least 1 ms")
+		}
+		span += q.Range.Milliseconds()
+		if sum += span/step + 1; sum > most {
+			return 0, fmt.Errorf("the subqueries have more than %d steps: make the steps longer, or the ranges shorter", most)
+		}
+	}
+	for child := range parser.ChildrenIter(node) {
+		var err error
+		if sum, err = addSteps(child, span, sum, most); err != nil {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
