@@ -226,6 +226,10 @@ func TestRefusals(t *testing.T) {
 		"admin/tsdb/snapshot?": `404 not_found`,
 		"query?query=" + strings.Repeat("(", 300_000): `400 bad_data`,
 		"query?query=" + strings.Repeat("(", 60_000):  `400 bad_data`,
+		// Parsing these takes time by the square of their depth.
+		"query?query=1" + strings.Repeat("%2B1", 60_000):                            `400 bad_data invalid parameter "query": it has more than 10000`,
+		"query_range?start=1&end=2&step=1&query=1" + strings.Repeat("%2B1", 60_000): `400 bad_data invalid parameter "query": it has more than 10000`,
+		"series?match[]=up&match[]=up{" + strings.Repeat(`a="b",`, 5_000) + "}":     `400 bad_data invalid parameter "match[]": it has more than 10000`,
 	} {
 		path, form, _ := strings.Cut(query, "?")
 		path, err := url.PathUnescape(path)

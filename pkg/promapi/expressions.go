@@ -2,12 +2,19 @@ package promapi
 
 import (
 	"errors"
+	"fmt"
 	"regexp/syntax"
 	"strings"
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/strutil"
 )
+
+// maxItems bounds the names, numbers, texts and signs of a request's queries: parsing what is nested in them takes time by the square of its depth, and
+// no timeout ends that. Those of Ray's own panels have some hundred.
+const maxItems = 10_000
+
+var errItems = fmt.Errorf("it has more than %d names, numbers and signs", maxItems)
 
 // The parser compiles a query's regular expressions before anything else bounds it, and Go lets each of them take 128 MiB.
 const (
@@ -20,15 +27,18 @@ const (
 
 var errExpressions = errors.New("its regular expressions are too large: write fewer classes, or repetitions of fewer letters")
 
-// checkExpressions refuses queries whose regular expressions would take much memory. Each of their texts may be one.
+// checkExpressions refuses queries that would take long to parse, or whose regular expressions would take much memory. Each of their texts may be one.
 func checkExpressions(queries ...string) error {
-	left, classes := maxProgram, maxClasses
+	left, classes, items := maxProgram, maxClasses, maxItems
 	for _, query := range queries {
 		lexer := parser.Lex(query)
 		for item := (parser.Item{}); ; {
 			lexer.NextItem(&item)
 			if item.Typ == parser.EOF || item.Typ == parser.ERROR {
 				break
+			}
+			if items--; items < 0 {
+				return errItems
 			}
 			if item.Typ != parser.STRING {
 				continue
