@@ -207,3 +207,21 @@ func BenchmarkAppend(b *testing.B) {
 		buf = Append(buf[:0], v)
 	}
 }
+
+// TestStringsOfAnyLength writes each byte at each place of strings that are looked at in words, and compares with their bytes written alone.
+func TestStringsOfAnyLength(t *testing.T) {
+	quoted := func(s string) string {
+		b := AppendString(nil, s)
+		return string(b[1 : len(b)-1])
+	}
+	const around = "abcdefgh~ z0123456789"
+	for at := range around {
+		for c := range 256 {
+			before, odd, after := around[:at], string([]byte{byte(c)}), around[at:]
+			want := before + quoted(odd) + after
+			if got := quoted(before + odd + after); got != want {
+				t.Fatalf("byte %#x at %d: %s, want %s", c, at, got, want)
+			}
+		}
+	}
+}

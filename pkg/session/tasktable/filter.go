@@ -10,14 +10,48 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// predicates turns filters into functions of a row: source for those that Ray's own store applies before it counts (get_all_task_info in
+// predicate narrows rows of a page, by their numbers in it, to those it keeps, in place. r is any row of the page. With an error come the rows
+// before the one that caused it.
+type predicate func(r Row, rows []uint8) (kept []uint8, err error)
+
+// eachRow makes a predicate of a function of one row.
+func eachRow(keep func(Row) (bool, error)) predicate {
+	return func(r Row, rows []uint8) ([]uint8, error) {
+		kept := rows[:0]
+		for _, i := range rows {
+			r.i = int32(i)
+			ok, err := keep(r)
+			if err != nil {
+				return kept, err
+			}
+			if ok {
+				kept = append(kept, i)
+			}
+		}
+		return kept, nil
+	}
+}
+
+// narrow returns the rows that all predicates keep. The error is that of the first row with one, as if rows were looked at one by one: after an
+// error the other predicates get only the rows before.
+func narrow(predicates []predicate, r Row, rows []uint8) (kept []uint8, err error) {
+	for _, keep := range predicates {
+		var failed error
+		if rows, failed = keep(r, rows); failed != nil {
+			err = failed
+		}
+	}
+	return rows, err
+}
+
+// predicates turns filters into functions of rows: source for those that Ray's own store applies before it counts (get_all_task_info in
 // ray/util/state/state_manager.py), rest for those that its State API applies (do_filter in ray/dashboard/state_api_utils.py).
 func predicates(filters []Filter) (source, rest []predicate, err error) {
 	for _, f := range filters {
 		column, known := filterColumns[f.Key]
 		switch {
 		case !known:
-			rest = append(rest, func(Row) (bool, error) { return false, &UnknownColumnError{f.Key} })
+			rest = append(rest, eachRow(func(Row) (bool, error) { return false, &UnknownColumnError{f.Key} }))
 		case column.id != nil:
 			keep, err := idPredicate(f, column)
 			if err != nil {
@@ -125,10 +159,10 @@ func idPredicate(f Filter, column filterColumn) (predicate, error) {
 	if err != nil || len(want) != column.width {
 		want = nil
 	}
-	return func(r Row) (bool, error) {
+	return eachRow(func(r Row) (bool, error) {
 		equal := want != nil && bytes.Equal(column.id(r), want)
 		return equal != f.Not, nil
-	}, nil
+	}), nil
 }
 
 // checkID refuses a value that is no ID, with the messages of Python's binascii and of Ray's BaseID.
@@ -148,23 +182,37 @@ func checkID(value string, id []byte, err error, width int) error {
 
 func textPredicate(f Filter, column *textOf) predicate {
 	want := []byte(f.Value)
+	keeps := func(r Row) bool {
+		value := column.read(r)
+		return (value != nil || !column.optional) && bytes.EqualFold(value, want) != f.Not
+	}
 	const yes, no = 1, 2
 	var known []byte // results, by the number that column.like returns
-	return func(r Row) (bool, error) {
-		like := column.like(r)
-		if like >= 0 && like < len(known) && known[like] != 0 {
-			return known[like] == yes, nil
-		}
-		value := column.read(r)
-		keep := (value != nil || !column.optional) && bytes.EqualFold(value, want) != f.Not
-		if like >= 0 {
-			known = append(known, make([]byte, max(0, like+1-len(known)))...)
-			known[like] = no
-			if keep {
-				known[like] = yes
+	return func(r Row, rows []uint8) ([]uint8, error) {
+		kept := rows[:0]
+		for _, i := range rows {
+			r.i = int32(i)
+			like := column.like(r)
+			if like < 0 {
+				if keeps(r) {
+					kept = append(kept, i)
+				}
+				continue
+			}
+			if like >= len(known) {
+				known = append(known, make([]byte, like+1-len(known))...)
+			}
+			if known[like] == 0 {
+				known[like] = no
+				if keeps(r) {
+					known[like] = yes
+				}
+			}
+			if known[like] == yes {
+				kept = append(kept, i)
 			}
 		}
-		return keep, nil
+		return kept, nil
 	}
 }
 
@@ -175,13 +223,13 @@ func attemptPredicate(f Filter) (predicate, error) {
 		return nil, &FilterError{fmt.Sprintf("Invalid filter `--filter %s %s` for a int type column. Please provide an integer filter `--filter %s [int]`",
 			f.Key, f.Value, f.Key)}
 	}
-	return func(r Row) (bool, error) { return (int64(r.Attempt()) == want) != f.Not, nil }, nil
+	return eachRow(func(r Row) (bool, error) { return (int64(r.Attempt()) == want) != f.Not, nil }), nil
 }
 
 // pidPredicate: worker_pid may be null, so Ray converts the value when it meets a number, and for "!=" never.
 func pidPredicate(f Filter) (predicate, error) {
 	want, err := strconv.ParseInt(strings.TrimSpace(f.Value), 10, 64)
-	return func(r Row) (bool, error) {
+	return eachRow(func(r Row) (bool, error) {
 		pid := r.PID()
 		switch {
 		case f.Not:
@@ -192,12 +240,12 @@ func pidPredicate(f Filter) (predicate, error) {
 			return false, &FilterError{fmt.Sprintf("Failed to convert a value %s of type <class 'str'> to <class 'int'>", f.Value)}
 		}
 		return int64(pid) == want, nil
-	}, nil
+	}), nil
 }
 
 // pausedPredicate: is_debugger_paused may be null, like worker_pid.
 func pausedPredicate(f Filter) (predicate, error) {
-	return func(r Row) (bool, error) {
+	return eachRow(func(r Row) (bool, error) {
 		paused, told := r.Paused()
 		switch {
 		case f.Not:
@@ -212,5 +260,5 @@ func pausedPredicate(f Filter) (predicate, error) {
 			return !paused, nil
 		}
 		return false, &FilterError{fmt.Sprintf("Failed to convert a value %s of type <class 'str'> to <class 'bool'>", f.Value)}
-	}, nil
+	}), nil
 }

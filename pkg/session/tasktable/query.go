@@ -88,71 +88,80 @@ func (t *Table) Select(q Query) (*Selection, error) {
 }
 
 // each calls visit for every row that q's filters keep, ignoring its limit, and counts those that Ray's own store would have listed. Rows of an
-// index have only the columns of part, unless a filter needs others.
+// index have only the columns of part, unless a filter needs others. It goes page by page: each filter passes over the rows of a page that are
+// left, which is several times faster than all filters for one row after the other.
 func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
 	source, rest, err := predicates(q.Filters)
 	if err != nil {
 		return 0, err
 	}
-	at := q.At
-	if at == 0 {
-		at = math.MaxInt64
+	r := Row{t: t, at: q.At}
+	if r.at == 0 {
+		r.at = math.MaxInt64
 	}
 	hidden := t.hiddenDefinitions(q.ExcludeDriver)
 	from, to, one := t.candidates(q.Filters)
 	if one {
 		part = AllParts
 	}
-	row, err := t.rowsFor(q, part, from, to)
+	page, err := t.pagesFor(q, part, from, to)
 	if err != nil {
 		return 0, err
 	}
-	for k := range to - from {
-		if err := q.stopped(k); err != nil {
+	var buffer [pageRows]uint8
+	for n := range pagesOf(from, to) {
+		k := from>>pageBits + n
+		if one {
+			k = (to-1)>>pageBits - n
+		}
+		if err := q.stopped(n << pageBits); err != nil {
 			return listed, err
 		}
-		n := from + k
-		if one {
-			n = to - 1 - k // asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
-		}
-		p, i := row(n)
-		if p == failedPage {
+		if r.p = page(k); r.p == failedPage {
 			return listed, t.Err()
 		}
-		if hidden[p.def[i]] {
-			continue
+		rows := buffer[:0]
+		for i := max(0, from-k<<pageBits); i < min(pageRows, to-k<<pageBits); i++ {
+			if r.i = int32(i); !hidden[r.p.def[i]] && r.existed() {
+				rows = append(rows, uint8(i))
+			}
 		}
-		r := Row{t: t, p: p, i: int32(i), at: at}
-		if !r.existed() {
-			continue
+		if one {
+			slices.Reverse(rows) // asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
 		}
-		ok, err := all(source, r)
+		rows, err := narrow(source, r, rows)
 		if err != nil {
 			return listed, err
 		}
-		if !ok {
-			continue
-		}
-		listed++
-		if ok, err = all(rest, r); err != nil {
+		listed += len(rows)
+		if rows, err = narrow(rest, r, rows); err != nil {
 			return listed, err
 		}
-		if ok {
-			visit(n, r)
+		for _, i := range rows {
+			r.i = int32(i)
+			visit(k<<pageBits+int(i), r)
 		}
 	}
 	return listed, t.Err()
 }
 
-// rowsFor returns a function that reads the rows [from, to) in order, with no more columns than the query needs.
-func (t *Table) rowsFor(q Query, part Part, from, to int) (row func(n int) (*page, int), err error) {
+// pagesOf is how many pages the rows [from, to) lie in.
+func pagesOf(from, to int) int {
+	if from == to {
+		return 0
+	}
+	return (to-1)>>pageBits - from>>pageBits + 1
+}
+
+// pagesFor returns a function that reads the pages of rows [from, to) in order, with no more columns than the query needs.
+func (t *Table) pagesFor(q Query, part Part, from, to int) (page func(k int) *page, err error) {
 	if t.paged == nil || from == to || part == AllParts || q.At != 0 || slices.ContainsFunc(q.Filters, func(f Filter) bool { return !filterColumns[f.Key].scanned }) {
-		return t.row, nil
+		return t.page, nil
 	}
 	if part != ScanPart {
-		return t.paged.streamed(part, from, to).row, nil
+		return t.paged.streamed(part, from, to).page, nil
 	}
-	return t.scanRow, t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
+	return t.scanPage, t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
 }
 
 // candidates narrows the rows to those of one task, if the filters ask for one.
@@ -185,17 +194,6 @@ func (t *Table) hiddenDefinitions(drivers bool) []bool {
 		hidden[i] = isDriver
 	}
 	return hidden
-}
-
-type predicate func(Row) (bool, error)
-
-func all(predicates []predicate, r Row) (bool, error) {
-	for _, keep := range predicates {
-		if ok, err := keep(r); !ok || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // EachRun calls visit for every row that q's filters keep, in the table's order; the limit is not used. Only these of a row may be asked: ID,

@@ -8,7 +8,7 @@ import (
 )
 
 // streamedRows reads the rows of an index group by group, with the columns of LineagePart or RunPart only, and caches none. It reads the next
-// group in the background. Rows must be read in order.
+// group in the background. Pages must be read in order.
 type streamedRows struct {
 	paged   *pagedRows
 	part    Part
@@ -58,9 +58,9 @@ func (k *streamedRows) begin(group int) {
 	}()
 }
 
-// row returns row n. The page is valid until a row of another group is read.
-func (k *streamedRows) row(n int) (*page, int) {
-	if group := n / GroupRows; group != k.group {
+// page returns page n. It is valid until a page of another group is read.
+func (k *streamedRows) page(n int) *page {
+	if group := n / groupPages; group != k.group {
 		got := <-k.next
 		if k.group, k.pages = group, got.pages; got.err != nil {
 			k.paged.fail(got.err)
@@ -70,9 +70,9 @@ func (k *streamedRows) row(n int) (*page, int) {
 		}
 	}
 	if k.pages == nil {
-		return failedPage, n & (pageRows - 1)
+		return failedPage
 	}
-	return &k.pages[n%GroupRows>>pageBits], n & (pageRows - 1)
+	return &k.pages[n%groupPages]
 }
 
 // readPart reads the columns of LineagePart or RunPart of a group.

@@ -36,19 +36,21 @@ func (t *Table) add(q *page, i int) {
 	t.n++
 }
 
-func (t *Table) row(n int) (*page, int) {
+func (t *Table) row(n int) (*page, int) { return t.page(n >> pageBits), n & (pageRows - 1) }
+
+func (t *Table) page(k int) *page {
 	if t.paged != nil {
-		return t.paged.page(n>>pageBits, true), n & (pageRows - 1)
+		return t.paged.page(k, true)
 	}
-	return t.pages[n>>pageBits], n & (pageRows - 1)
+	return t.pages[k]
 }
 
-// scanRow is row, but reads only the scan columns if the rows are not in memory.
-func (t *Table) scanRow(n int) (*page, int) {
+// scanPage is page, but reads only the scan columns if the rows are not in memory.
+func (t *Table) scanPage(k int) *page {
 	if t.paged != nil {
-		return t.paged.page(n>>pageBits, false), n & (pageRows - 1)
+		return t.paged.page(k, false)
 	}
-	return t.pages[n>>pageBits], n & (pageRows - 1)
+	return t.pages[k]
 }
 
 // find returns the rows [from, to) of a task.
