@@ -63,7 +63,7 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 // open creates the list of running clusters, nil if they are not wanted, and the access rules.
 func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *access.Access, error) {
 	if o.access.AsksKubernetes() && len(o.live.Kubeconfigs) > 1 {
-		return nil, nil, fmt.Errorf("--auth=%s can ask one Kubernetes cluster who may see what, and a namespace of another may be somebody else's: run a history server for each of --kubeconfigs", o.access.Auth)
+		return nil, nil, fmt.Errorf("--auth=%s supports one Kubernetes cluster, because a namespace of the same name may belong to others in another cluster: run a history server for each of --kubeconfigs", o.access.Auth)
 	}
 	o.live.Anonymous = o.access.Auth == access.Off
 	live, err := kube.Open(o.live, log)
@@ -88,7 +88,7 @@ func (o *kubernetesOptions) secure(ctx context.Context, listener net.Listener, l
 	}
 	go func() {
 		if err := watch(ctx); err != nil {
-			log.WithError(err).Error("changes of the certificate cannot be followed")
+			log.WithError(err).Error("cannot watch the certificate for changes")
 		}
 	}()
 	return tls.NewListener(listener, config), nil

@@ -21,11 +21,11 @@ func mcpCommand() *cobra.Command {
 	var logs logging.Options
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Give an assistant the tools of a history server, in the Model Context Protocol over stdin and stdout",
+		Short: "Serve the tools of a history server to an AI assistant: Model Context Protocol over stdin and stdout",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&server, "server", "http://127.0.0.1:8080", "address of the history server")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the bearer token of who asks, read anew for each question; empty: no token")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with your bearer token, read again for each request; empty: no token")
 	logs.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(cmd.Flags(), os.Environ()); err != nil {

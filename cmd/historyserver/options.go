@@ -63,7 +63,7 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	})
 	settings.Group(fs, "Retention and compaction", o.addUpkeepFlags)
 	settings.Group(fs, "Webhooks", func(fs *pflag.FlagSet) {
-		fs.StringVar(&o.webhooks, "webhooks", "", "YAML file that says who is told by HTTP when a job fails, a session ends or a finding appears; needs permission to write below webhooks/")
+		fs.StringVar(&o.webhooks, "webhooks", "", "YAML file with the receivers of HTTP requests that are sent when a job fails, a session ends or a finding appears; needs permission to write below webhooks/")
 	})
 	settings.Group(fs, "Grafana and Prometheus", o.addGrafanaFlags)
 	o.kubernetes.addFlags(fs)
@@ -80,10 +80,10 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "how often new sessions are looked for")
+	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "how often the server looks for new sessions")
 	fs.IntVar(&o.listRequests, "catalog-requests", 20_000,
-		"maximum number of requests a day for listing all stored sessions, a thousand each; what lacks a time-ordered marker (sessions of KubeRay's and older collectors) is found, and what was removed is missed, no sooner")
-	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "minimum time between two reads of what a running session has added")
+		"maximum number of requests per day for listing all stored sessions; a request lists a thousand. Sessions without a time-ordered marker (from KubeRay's and older collectors), and removed sessions, are noticed only by these listings")
+	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "minimum time between two reads of a running session's new data")
 	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "maximum number of sessions that are loaded at the same time")
 	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second,
 		"how long a request waits for its session to load before it is answered 503 with Retry-After; at most 25s, because Ray's proxying dashboard gives up after 30s")
@@ -92,9 +92,9 @@ func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
 func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 	o.cacheMemory = 2 << 30
 	fs.Var(&o.cacheMemory, "session-cache-max-memory", "maximum memory for sessions, loaded or loading, such as 512MiB")
-	fs.Var(&o.answerMemory, "max-answer-memory", "maximum memory for answers in progress; a request that gets none within 5s is answered 503; 0: half of --session-cache-max-memory")
+	fs.Var(&o.answerMemory, "max-answer-memory", "maximum memory for answers in progress; a request that gets no memory within 5s is answered 503; 0: half of --session-cache-max-memory")
 	o.metricsMemory = 256 << 20
-	fs.Var(&o.metricsMemory, "max-metrics-memory", "maximum memory for metrics kept for PromQL queries, and for the samples of queries; reading sessions that do not fit takes at most as much again")
+	fs.Var(&o.metricsMemory, "max-metrics-memory", "maximum memory for metrics that are kept for PromQL queries, and for the samples of queries; reading sessions that do not fit needs at most the same amount in addition")
 	fs.DurationVar(&o.queryTimeout, "query-timeout", 30*time.Second, "maximum time of one PromQL query")
 	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000, "maximum number of rows that one State API request may ask for")
 }
@@ -102,8 +102,8 @@ func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.compact, "compact", false, "join the chunks of ended sessions and of running sessions' past hours; needs permission to write and delete")
 	settings.DurationVar(fs, &o.retention, "retention", 0, "remove sessions that ended at least this long ago, such as 30d; 0: never. Running sessions are never removed")
-	fs.StringVar(&o.retentionRules, "retention-rules", "", "YAML file that says how long sessions are kept, by namespace, cluster and outcome; --retention is for those that no rule is for")
-	fs.BoolVar(&o.notes, "notes", true, "let people who may see a session pin it, which keeps it from being removed, and write a note on it; needs permission to write below notes/")
+	fs.StringVar(&o.retentionRules, "retention-rules", "", "YAML file with rules for how long sessions are kept, by namespace, cluster and outcome; --retention applies to sessions without a rule")
+	fs.BoolVar(&o.notes, "notes", true, "allow users who may see a session to pin it, so that it is not removed, and to write a note on it; needs permission to write below notes/")
 	settings.DurationVar(fs, &o.upkeepInterval, "upkeep-interval", time.Hour, "time between two rounds of --compact, --retention and --retention-rules")
 }
 

@@ -60,13 +60,13 @@ func (c *Config) AsksKubernetes() bool {
 // AddFlags binds the configuration to flags.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	c.Auth = Off
-	fs.StringVar((*string)(&c.Auth), "auth", string(Off), "access control: off (everybody), token (whoever has a token), kubernetes (users see the namespaces in which they may get RayClusters) or oidc (the same of people who sign in with an OpenID provider)")
+	fs.StringVar((*string)(&c.Auth), "auth", string(Off), "access control: off (everybody), token (everybody with a token), kubernetes (users see the namespaces in which they may get RayClusters) or oidc (the same for users who sign in with an OpenID provider)")
 	fs.StringVar(&c.Token, "auth-token", "", "token for --auth=token; prefer the environment variable or --auth-token-file")
 	fs.StringVar(&c.TokenFile, "auth-token-file", "", "file with tokens for --auth=token, one per line; changes are picked up without a restart")
 	fs.StringVar(&c.IdentityHeader, "auth-identity-header", "", "header with the user's name, set by a trusted proxy, such as X-Forwarded-User (--auth=kubernetes)")
 	fs.StringVar(&c.GroupsHeader, "auth-groups-header", "", "header with the user's groups, separated by commas, set by a trusted proxy")
 	fs.StringSliceVar(&c.TrustedProxies, "auth-trusted-proxies", nil, "networks of the proxies whose --auth-identity-header is trusted, such as 10.1.0.0/16")
-	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second, "how long an answer of Kubernetes, or what --oidc-namespaces-file says, is cached")
+	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second, "how long answers of Kubernetes, or the content of --oidc-namespaces-file, are cached")
 	c.OIDC.addFlags(fs)
 }
 

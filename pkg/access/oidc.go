@@ -37,21 +37,21 @@ type OIDCConfig struct {
 
 func (c *OIDCConfig) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Issuer, "oidc-issuer-url", "", "URL of the OpenID provider, as its tokens name it (--auth=oidc)")
-	fs.StringVar(&c.ClientID, "oidc-client-id", "", "name by which the provider knows this server")
+	fs.StringVar(&c.ClientID, "oidc-client-id", "", "client ID of this server at the provider")
 	fs.StringVar(&c.ClientSecret, "oidc-client-secret", "", "the client's secret, if it has one; prefer the environment variable or --oidc-client-secret-file")
 	fs.StringVar(&c.ClientSecretFile, "oidc-client-secret-file", "", "file with the client's secret; changes are picked up without a restart")
-	fs.StringVar(&c.RedirectURL, "oidc-redirect-url", "", "URL by which browsers reach this server's /oidc/callback, as the provider knows it, such as https://history.example.com/oidc/callback")
-	fs.StringSliceVar(&c.Scopes, "oidc-scopes", []string{oidc.ScopeOpenID, "profile", "email"}, "what the provider is asked for; many want groups in it, too")
-	fs.StringSliceVar(&c.Audiences, "oidc-audiences", nil, "other clients of the provider whose ID tokens programs may send, such as that of kubectl")
-	fs.StringVar(&c.UsernameClaim, "oidc-username-claim", "email", "claim of ID tokens that is the user's name")
-	fs.StringVar(&c.UsernamePrefix, "oidc-username-prefix", "", "put before names of users; empty: the issuer's URL and # unless the claim is email; -: nothing")
+	fs.StringVar(&c.RedirectURL, "oidc-redirect-url", "", "URL of this server's /oidc/callback for browsers, as registered at the provider, such as https://history.example.com/oidc/callback")
+	fs.StringSliceVar(&c.Scopes, "oidc-scopes", []string{oidc.ScopeOpenID, "profile", "email"}, "scopes to request from the provider; for groups, many providers need the scope groups too")
+	fs.StringSliceVar(&c.Audiences, "oidc-audiences", nil, "IDs of other clients at the provider whose ID tokens are accepted from programs, such as the one of kubectl")
+	fs.StringVar(&c.UsernameClaim, "oidc-username-claim", "email", "claim of ID tokens that holds the user's name")
+	fs.StringVar(&c.UsernamePrefix, "oidc-username-prefix", "", "prefix of user names; empty: the issuer's URL and #, or no prefix if the claim is email; -: no prefix")
 	fs.StringVar(&c.GroupsClaim, "oidc-groups-claim", "groups", "claim of ID tokens that holds the user's groups")
-	fs.StringVar(&c.GroupsPrefix, "oidc-groups-prefix", "", "put before names of groups")
-	fs.StringVar(&c.CAFile, "oidc-ca-file", "", "certificates of the authority that signed the provider's, PEM; empty: the system's")
-	fs.StringVar(&c.NamespacesFile, "oidc-namespaces-file", "", "YAML file that says which namespaces users and groups see; empty: those in which Kubernetes lets them get RayClusters. Changes are picked up without a restart")
-	fs.StringVar(&c.CookieKey, "oidc-cookie-key", "", "secret of at least 32 characters that cookies are sealed with, the same for all replicas; prefer the environment variable or --oidc-cookie-key-file")
-	fs.StringVar(&c.CookieKeyFile, "oidc-cookie-key-file", "", "file with such secrets, one per line: the first seals, all open; empty: one is made at the start, and whoever is signed in must sign in again after a restart")
-	fs.DurationVar(&c.SessionFor, "oidc-session-lifetime", 8*time.Hour, "how long a browser stays signed in; groups that changed meanwhile count from the next sign-in on")
+	fs.StringVar(&c.GroupsPrefix, "oidc-groups-prefix", "", "prefix of group names")
+	fs.StringVar(&c.CAFile, "oidc-ca-file", "", "CA certificates for the provider, PEM; empty: the system's")
+	fs.StringVar(&c.NamespacesFile, "oidc-namespaces-file", "", "YAML file with the namespaces that users and groups may see; empty: those in which Kubernetes allows them to get RayClusters. Changes are picked up without a restart")
+	fs.StringVar(&c.CookieKey, "oidc-cookie-key", "", "secret of at least 32 characters that encrypts cookies, the same for all replicas; prefer the environment variable or --oidc-cookie-key-file")
+	fs.StringVar(&c.CookieKeyFile, "oidc-cookie-key-file", "", "file with such secrets, one per line: the first encrypts, all decrypt; empty: the server creates one at its start, and users must sign in again after a restart")
+	fs.DurationVar(&c.SessionFor, "oidc-session-lifetime", 8*time.Hour, "how long a browser stays signed in; changes of groups take effect at the next sign-in")
 }
 
 // callbackPath is where the provider sends browsers back to, and startPath where they leave for it.

@@ -87,11 +87,11 @@ func notBeforeStart(at int64, e catalog.Entry, loaded *session.Session) error {
 	const form = "2006-01-02 15:04:05 UTC"
 	p := &problem.Problem{
 		Status: http.StatusBadRequest, Title: "The session had not started yet",
-		Detail: fmt.Sprintf("Session %s started at %s, after the moment asked for: %s.", e.Ref.Name, start.UTC().Format(form), time.Unix(0, at).UTC().Format(form)),
+		Detail: fmt.Sprintf("Session %s started at %s, after the requested moment: %s.", e.Ref.Name, start.UTC().Format(form), time.Unix(0, at).UTC().Format(form)),
 		Advice: fmt.Sprintf("Ask for a moment from %s on.", start.UTC().Truncate(time.Second).Format(time.RFC3339)),
 	}
 	if !e.End.IsZero() {
-		p.Advice = fmt.Sprintf("Ask for a moment from %s to %s.", start.UTC().Truncate(time.Second).Format(time.RFC3339), e.End.UTC().Format(time.RFC3339))
+		p.Advice = fmt.Sprintf("Request a moment from %s to %s.", start.UTC().Truncate(time.Second).Format(time.RFC3339), e.End.UTC().Format(time.RFC3339))
 	}
 	return p
 }

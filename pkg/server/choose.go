@@ -32,7 +32,7 @@ type choice struct {
 var errNoChoice = &problem.Problem{
 	Status: http.StatusBadRequest,
 	Title:  "No session is chosen",
-	Detail: "This address answers for one stored session, and none is chosen.",
+	Detail: "This address needs a session, and none is chosen.",
 	Advice: "Open /homepage and enter a cluster, or put /namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 

@@ -70,7 +70,7 @@ func pathBelow(r *http.Request, c choice) string {
 func liveProblem(c kube.Cluster, err error) *problem.Problem {
 	p := &problem.Problem{
 		Status: http.StatusBadGateway, RetryAfter: 5, Title: "The running cluster does not answer", Detail: problem.Sentence(err),
-		Advice: fmt.Sprintf("Try again, or look at what is stored of it: /namespaces/%s/clusters/%s/sessions/latest/.", c.Namespace, c.Name),
+		Advice: fmt.Sprintf("Try again, or open its stored data: /namespaces/%s/clusters/%s/sessions/latest/.", c.Namespace, c.Name),
 	}
 	var write *kube.WriteError
 	var large *http.MaxBytesError

@@ -40,7 +40,7 @@ func loadingProblem(st sessioncache.Status) *problem.Problem {
 		Status: http.StatusServiceUnavailable, RetryAfter: 5,
 		Title:  "The session is being loaded",
 		Detail: fmt.Sprintf("The session is being loaded: %d of %d bytes of events are read.", st.Progress.BytesDone, st.Progress.BytesTotal),
-		Advice: "Ask again in a few seconds; the load goes on.",
+		Advice: "Try again in a few seconds; loading continues.",
 		Data:   loadStatusOf(st),
 	}
 }

@@ -24,15 +24,15 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	var q compare.Question
 	cmd := &cobra.Command{
 		Use:   "compare {session | namespace/cluster[/session]} [session | namespace/cluster/session]",
-		Short: "Put two sessions, or two runs of a job, side by side",
-		Long: "Put two sessions, or two runs of a job, side by side: times of functions, retries, failures, nodes and resource hours. " +
-			"Without a second session it is the one before of the same cluster, for a job its run before.",
+		Short: "Compare two sessions, or two runs of a job",
+		Long: "Compare two sessions, or two runs of a job: times of functions, retries, failures, nodes and resource hours. " +
+			"Without a second session, the first is compared with the previous one of the same cluster; a job with its previous run.",
 		Args: cobra.RangeArgs(1, 2),
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&q.Job, "job", "", "compare this job: its ID, its submission's, or an entrypoint or name, of which the latest run counts")
-	fs.StringVar(&q.WithJob, "with-job", "", "the job to compare with; empty: the run of the same job before")
-	fs.IntVar(&q.Top, "top", compare.DefaultTop, "functions to show, those that differ most first")
+	fs.StringVar(&q.Job, "job", "", "job to compare: its ID, its submission's ID, or an entrypoint or name for its latest run")
+	fs.StringVar(&q.WithJob, "with-job", "", "job to compare with; empty: the previous run of the same job")
+	fs.IntVar(&q.Top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
 	return cmd, func(ctx context.Context, args []string) error {
 		if q.Top < 1 || q.Top > compare.MaxTop {
 			return fmt.Errorf("--top=%d: want 1 to %d", q.Top, compare.MaxTop)

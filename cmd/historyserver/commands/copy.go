@@ -68,7 +68,7 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 // open opens the target.
 func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (blob.Store, string, error) {
 	if len(c.to) == 0 {
-		return nil, "", errors.New("say where to copy to, such as --to local-dir=./copy or --to storage-backend=s3 --to s3-bucket=history")
+		return nil, "", errors.New("the target is missing: give it as --to local-dir=./copy or --to storage-backend=s3 --to s3-bucket=history")
 	}
 	if c.layout != "" && c.layout != layoutNames[layout.V16] && c.layout != layoutNames[layout.V17] {
 		return nil, "", fmt.Errorf("--layout=%q: want 1.6 or 1.7", c.layout)

@@ -22,15 +22,15 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	var rows int
 	cmd := &cobra.Command{
 		Use:   "fleet",
-		Short: "Add up what many sessions came to: outcomes, causes and hours",
-		Long: "Add up what the sessions of the last 30 days, or of other days, came to: how they ended, what failed first, and the node, CPU, GPU and memory " +
+		Short: "Summarize many sessions: outcomes, causes and hours",
+		Long: "Summarize the sessions of the last 30 days, or of other days: how they ended, what failed first, and the node, CPU, GPU and memory " +
 			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed.",
 		Args: cobra.NoArgs,
 	}
 	o.outputs = []string{"table", "json", "csv"}
 	fs := cmd.Flags()
-	fs.StringVar(&by, "by", "", "resource to rank by: cpu, gpu, memory or node; empty: gpu if nodes had any, else cpu")
-	fs.IntVar(&rows, "top", fleet.DefaultTop, "rows of each ranked table")
+	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node; empty: gpu if nodes had any, otherwise cpu")
+	fs.IntVar(&rows, "top", fleet.DefaultTop, "rows of each sorted table")
 	fs.StringVar(&table, "table", "", "table for --output=csv: "+strings.Join(fleet.Tables, ", "))
 	filter := addFilter(fs)
 	return cmd, func(ctx context.Context, _ []string) error {

@@ -38,8 +38,8 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
-	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "find the pattern in any case")
-	fs.StringVar(&q.Node, "node", "", "search only nodes whose ID begins so")
+	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "ignore the difference of upper and lower case")
+	fs.StringVar(&q.Node, "node", "", "search only nodes whose ID begins with this")
 	fs.StringVar(&q.Files, "files", "", "search only logs whose name matches this pattern, such as 'worker-*.out' or 'old/*'")
 	fs.StringVar(&q.Job, "job", "", "search only logs of the job with this ID, such as 01000000")
 	fs.StringVar(&q.Submission, "submission", "", "search only logs of the submission with this ID, its driver's and its workers'")
@@ -47,7 +47,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringVar(&flags.from, "from", "", "only lines from this time on, such as 2026-11-20T23:20:00Z")
 	fs.StringVar(&flags.to, "to", "", "only lines before this time")
 	fs.IntVarP(&flags.context, "context", "C", 0, "lines to print before and after each match, at most 20")
-	fs.IntVar(&q.Lines, "limit", logsearch.DefaultLines, "matching lines to print; further ones are counted")
+	fs.IntVar(&q.Lines, "limit", logsearch.DefaultLines, "maximum number of matching lines to print; more are only counted")
 	settings.DurationVar(fs, &q.Timeout, "search-timeout", logsearch.MaxTimeout, "time after which the search ends with what it has found, at most 10m")
 	return cmd, func(ctx context.Context, args []string) error {
 		q.Pattern = args[0]

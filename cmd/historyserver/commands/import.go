@@ -23,7 +23,7 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 		Args:        cobra.MinimumNArgs(1),
 		Annotations: map[string]string{writesStore: "true"},
 	}
-	cmd.Flags().Var(&limit, "max-size", "refuse files that hold more bytes than this, uncompressed")
+	cmd.Flags().Var(&limit, "max-size", "refuse files with more uncompressed bytes than this")
 	return cmd, func(ctx context.Context, args []string) error {
 		bar := progress.NewBar(os.Stderr, len(args))
 		defer bar.Close()

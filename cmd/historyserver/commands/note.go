@@ -24,8 +24,8 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 		Short: "Show pins and notes on sessions, or pin a session and write a note on it; a pinned session is never removed",
 	}
 	cmd.Flags().BoolVar(&pin, "pin", false, "keep the session from being removed")
-	cmd.Flags().BoolVar(&unpin, "unpin", false, "let the session be removed again")
-	cmd.Flags().StringVar(&text, "text", "", "the note; an empty one removes the note before")
+	cmd.Flags().BoolVar(&unpin, "unpin", false, "allow removing the session again")
+	cmd.Flags().StringVar(&text, "text", "", "text of the note; empty: remove the existing note")
 	return cmd, func(ctx context.Context, args []string) error {
 		entries, err := o.entries(ctx, args)
 		if err != nil {

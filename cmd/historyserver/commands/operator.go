@@ -164,7 +164,7 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 // namedOrAll is like entries, for commands that require either names or --all.
 func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]catalog.Entry, error) {
 	if all == (len(names) > 0) {
-		return nil, errors.New("name the sessions, or use --all for every one")
+		return nil, errors.New("name the sessions, or use --all for all of them")
 	}
 	return o.entries(ctx, names)
 }

@@ -38,7 +38,7 @@ type removal struct {
 func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	switch {
 	case r.olderThan > 0 && r.rules != "":
-		return errors.New("--older-than and --rules say both when sessions expire: use one of them")
+		return errors.New("--older-than and --rules exclude each other: use one of them")
 	case len(args) == 0 && r.olderThan <= 0 && r.rules == "":
 		return errors.New("name the sessions to remove, or use --older-than=30d for all that ended at least that long ago, or --rules; --dry-run shows which")
 	}
@@ -115,7 +115,7 @@ func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate
 	if fate.Pinned {
 		result.Removed = false
 		if named := r.olderThan <= 0 && r.rules == ""; named {
-			return outcome{}, fmt.Errorf("%w: `historyserver note %s --unpin` lets go of it", retention.ErrPinned, e.Ref)
+			return outcome{}, fmt.Errorf("%w: `historyserver note %s --unpin` unpins it", retention.ErrPinned, e.Ref)
 		}
 		return outcome{line: "kept: " + fate.Why, result: result}, nil
 	}

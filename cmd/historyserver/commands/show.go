@@ -30,7 +30,7 @@ var layoutNames = map[layout.Version]string{layout.V16: "1.6", layout.V17: "1.7"
 func showCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "show {session | namespace/cluster/session | namespace/cluster/latest}",
-		Short: "Show what is stored of one session, and where",
+		Short: "Show the stored data of one session, and where it is",
 		Args:  cobra.ExactArgs(1),
 	}
 	return cmd, func(ctx context.Context, args []string) error {

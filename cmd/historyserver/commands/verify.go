@@ -18,7 +18,7 @@ func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "verify [--all] [session | namespace/cluster/session]...",
-		Short: "Read everything that is stored of sessions; reports damage and exits 1",
+		Short: "Read all stored data of sessions; reports damage and exits 1",
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "verify all stored sessions")
 	return cmd, func(ctx context.Context, args []string) error {

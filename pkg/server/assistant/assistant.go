@@ -30,7 +30,7 @@ func Handler(version string, router func(http.ResponseWriter, *http.Request), lo
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := bufio.NewReader(r.Body)
 		if isBatch(body) {
-			http.Error(w, "batches are not taken: send one message at a time", http.StatusBadRequest)
+			http.Error(w, "batches are not supported: send one message at a time", http.StatusBadRequest)
 			return
 		}
 		r.Body = struct {

@@ -24,7 +24,7 @@ type Config struct {
 
 // AddFlags binds the configuration to flags.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&c.AllowedHosts, "allowed-hosts", nil, "names by which browsers reach the server, such as history.example.com or history.example.com:8443. Requests to other names are refused, except to addresses and names within a cluster. By default only connections from 127.0.0.1 are checked, and only with --auth=off")
+	fs.StringSliceVar(&c.AllowedHosts, "allowed-hosts", nil, "host names that browsers use for the server, such as history.example.com or history.example.com:8443. Requests to other host names are refused, except to IP addresses and names within a cluster. By default only connections from 127.0.0.1 are checked, and only with --auth=off")
 }
 
 // Rules are the configuration in force.
@@ -52,9 +52,9 @@ func New(c Config, guarded bool) (*Rules, error) {
 // Reasons for refusing a request.
 var (
 	// ErrHost is a request to a name that is not known to be the server's.
-	ErrHost = errors.New("the server does not answer to this name")
+	ErrHost = errors.New("the server does not serve this host name")
 	// ErrOtherSite is a request that a page of another site made.
-	ErrOtherSite = errors.New("a page of another site asked for this")
+	ErrOtherSite = errors.New("a page of another site sent this request")
 )
 
 // Check refuses requests to names that are not the server's, and requests of other sites' pages that change something or open a connection. A

@@ -70,7 +70,7 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 		rows[i].LivePath = h.opts.Sessions.LivePath(e)
 	}
 	if l.Err != nil {
-		w.Header().Set("Warning", `110 - "the list may be old: the storage could not be listed"`)
+		w.Header().Set("Warning", `110 - "the list may be old: the store could not be listed"`)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	writer.JSON(w, http.StatusOK, rows)

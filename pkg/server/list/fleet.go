@@ -43,7 +43,7 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if l.Err != nil {
-		w.Header().Set("Warning", `110 - "the figures may be old: the storage could not be listed"`)
+		w.Header().Set("Warning", `110 - "the figures may be old: the store could not be listed"`)
 	}
 	if form.Get("format") != "csv" {
 		writer.Data(w, report)
@@ -107,8 +107,8 @@ func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visi
 	return report, l, err
 }
 
-const fewerDays = "Ask for fewer days. For all of them DuckDB or Ray Data read the packs, as docs/analysis.md shows."
+const fewerDays = "Select fewer days. For all of them, read the packs with DuckDB or Ray Data; see docs/analysis.md."
 
 var errSlowFleet = &problem.Problem{
-	Status: http.StatusServiceUnavailable, Title: "Too slow", Detail: "Reading what is known of these sessions took too long.", Advice: fewerDays,
+	Status: http.StatusServiceUnavailable, Title: "Too slow", Detail: "Reading the facts of these sessions took too long.", Advice: fewerDays,
 }

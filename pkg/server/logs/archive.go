@@ -29,7 +29,7 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 		return err
 	}
 	opts := logarchive.Options{Logs: of.Session.Logs, Selected: selected.Of(of.Session.Logs), Failed: func(log logsearch.Log, err error) {
-		h.opts.Log.WithError(err).WithField("log", log.Path).Warn("a log in an archive is not whole")
+		h.opts.Log.WithError(err).WithField("log", log.Path).Warn("a log in an archive is incomplete")
 	}}
 	if len(opts.Selected) == 0 {
 		return &problem.Problem{Status: http.StatusNotFound, Title: "No such logs", Detail: "The session has no logs of this node, job or name.", Advice: "Leave out the parameters to get all logs."}
@@ -54,7 +54,7 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	out := writer.NewDeadline(w)
 	defer out.End()
 	if err := logarchive.Write(r.Context(), out, format, opts); err != nil {
-		h.opts.Log.WithError(err).WithField("path", r.URL.Path).Debug("an archive of logs was not sent to its end")
+		h.opts.Log.WithError(err).WithField("path", r.URL.Path).Debug("an archive of logs was not sent completely")
 		panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
 	}
 	return nil

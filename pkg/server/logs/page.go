@@ -120,7 +120,7 @@ const linesBefore = 20
 // errCounting says that a line's place is not known yet.
 var errCounting = &problem.Problem{
 	Status: http.StatusServiceUnavailable, RetryAfter: 1, Title: "The log's lines are being counted",
-	Detail: "The log is large, and the lines before this one are still being counted.", Advice: "Reload the page: counting goes on where it stopped.",
+	Detail: "The log is large, and the lines before this one are still being counted.", Advice: "Reload the page: counting continues where it stopped.",
 }
 
 func noLog(node rayid.Node, file string) *problem.Problem {

@@ -137,7 +137,7 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 		h.Log.WithError(err).WithField("session", e.Ref.String()).
 			Warn("cannot store a note: the server needs the right to create and overwrite below notes/, or --notes=false")
 		return &problem.Problem{
-			Status: http.StatusBadGateway, Title: "The note is not stored", Detail: "The store did not take the note; the server's log has its words.",
+			Status: http.StatusBadGateway, Title: "The note is not stored", Detail: "The store did not accept the note; the server's log has the error.",
 			Advice: "The server needs the right to create and overwrite below notes/.",
 		}
 	case err != nil:

@@ -64,16 +64,16 @@ var problems = []struct {
 }{
 	{access.ErrForbidden, Problem{
 		Status: http.StatusForbidden, Title: "Not allowed",
-		Advice: "Ask for the right to see that namespace, or sign in at /login as somebody who has it.",
+		Advice: "Ask your administrator for access to that namespace, or sign in at /login as another user.",
 	}},
 	{access.ErrUnauthenticated, Problem{Status: http.StatusUnauthorized, Title: "Not signed in", Advice: "Sign in at /login, or send a token."}},
 	{access.ErrUnavailable, Problem{
 		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Kubernetes does not answer",
-		Advice: "Without its answer nothing is shown. Try again in a few seconds.",
+		Advice: "Nothing can be shown without its answer. Try again in a few seconds.",
 	}},
 	{access.ErrNoRules, Problem{
-		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Who may see what is not known",
-		Advice: "Nothing is shown until the file can be read: mend it. No restart is needed.",
+		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The access rules cannot be read",
+		Advice: "Nothing is shown until the file can be read. Correct the file; no restart is needed.",
 	}},
 	{browser.ErrHost, Problem{Status: http.StatusForbidden, Title: "Unknown host name", Advice: "Use a name or address of the server."}},
 	{browser.ErrOtherSite, Problem{
@@ -85,11 +85,11 @@ var problems = []struct {
 		Status: http.StatusGone, Title: "This session is not stored",
 		Advice: "It may have been deleted, or the name may be mistyped. Choose another one on /homepage; /clusters lists all of them as JSON.",
 	}},
-	{budget.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy", Advice: "Ask again in a few seconds."}},
+	{budget.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy", Advice: "Try again in a few seconds."}},
 	{budget.ErrTooLarge, Problem{Status: http.StatusServiceUnavailable, Title: "The session is too large for this", Advice: "Raise --max-answer-memory."}},
-	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Ask again in a few seconds."}},
-	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Ask again in a few seconds."}},
-	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error", Advice: "Please report what the log says."}},
+	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Try again in a few seconds."}},
+	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Try again in a few seconds."}},
+	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error", Advice: "Please report the messages of the server's log."}},
 }
 
 // Of finds the answer for an error. storage says in a few words where sessions are stored.
@@ -109,13 +109,13 @@ func Of(err error, storage string) *Problem {
 		return &Problem{
 			Status: http.StatusBadRequest, Title: "Not a session's address",
 			Detail: "This is not the address of a session: " + strings.TrimPrefix(err.Error(), layout.ErrForeign.Error()+": ") + ".",
-			Advice: "A session's address is /namespaces/{namespace}/clusters/{cluster}/sessions/{session}/, where the session is latest (the newest), live (the one that runs) or a name such as session_2026-11-20_23-19-45_581717_22125. /homepage lists all.",
+			Advice: "A session's address is /namespaces/{namespace}/clusters/{cluster}/sessions/{session}/, where the session is latest (the newest), live (the running one) or a name such as session_2026-11-20_23-19-45_581717_22125. /homepage lists all.",
 		}
 	}
 	// The store's own words may hold signatures and names: they are only in the log.
 	detail := "The store returned an error; the server's log has the details."
 	if errors.Is(err, blob.ErrPermission) {
-		detail = "The store does not let the server read; the server's log names the right to grant."
+		detail = "The server may not read the store; its log names the missing permission."
 	}
 	return &Problem{
 		Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read", Detail: detail,
