@@ -89,27 +89,27 @@ type filterColumn struct {
 	text, source *textOf
 	// other makes the predicate of a column of another type.
 	other func(Filter) (predicate, error)
-	// scanned says that the scan columns tell, see page.
-	scanned bool
+	// part is the part of a stored table that has the column.
+	part Part
 }
 
 var filterColumns = map[string]filterColumn{
-	"task_id":            {id: func(r Row) []byte { return r.p.id[r.i][:] }, width: rayid.TaskSize, sourceID: true},
-	"job_id":             {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, sourceID: true, scanned: true},
-	"actor_id":           {id: Row.Actor, width: rayid.ActorSize, sourceID: true},
-	"parent_task_id":     {id: Row.Parent, width: rayid.TaskSize},
-	"node_id":            {id: Row.Node, width: rayid.NodeSize},
-	"worker_id":          {id: Row.Worker, width: rayid.WorkerSize},
-	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize, scanned: true},
-	"name":               {text: &textOf{read: Row.Name, like: likeName}, source: &textOf{read: Row.GivenName, like: likeDefinition}, scanned: true},
-	"state":              {text: stateText, source: stateText, scanned: true},
-	"type":               {text: &textOf{read: Row.Type, like: likeDefinition}, scanned: true},
-	"func_or_class_name": {text: &textOf{read: Row.Function, like: likeDefinition}, scanned: true},
-	"language":           {text: &textOf{read: Row.Language, like: likeDefinition}, scanned: true},
-	"error_type":         {text: &textOf{read: Row.errorType, optional: true, like: func(Row) int { return -1 }}},
-	"attempt_number":     {other: attemptPredicate},
-	"worker_pid":         {other: pidPredicate},
-	"is_debugger_paused": {other: pausedPredicate},
+	"task_id":            {id: func(r Row) []byte { return r.p.id[r.i][:] }, width: rayid.TaskSize, sourceID: true, part: AllParts},
+	"job_id":             {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, sourceID: true, part: ScanPart},
+	"actor_id":           {id: Row.Actor, width: rayid.ActorSize, sourceID: true, part: LineagePart},
+	"parent_task_id":     {id: Row.Parent, width: rayid.TaskSize, part: LineagePart},
+	"node_id":            {id: Row.Node, width: rayid.NodeSize, part: AllParts},
+	"worker_id":          {id: Row.Worker, width: rayid.WorkerSize, part: AllParts},
+	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize, part: ScanPart},
+	"name":               {text: &textOf{read: Row.Name, like: likeName}, source: &textOf{read: Row.GivenName, like: likeDefinition}, part: ScanPart},
+	"state":              {text: stateText, source: stateText, part: ScanPart},
+	"type":               {text: &textOf{read: Row.Type, like: likeDefinition}, part: ScanPart},
+	"func_or_class_name": {text: &textOf{read: Row.Function, like: likeDefinition}, part: ScanPart},
+	"language":           {text: &textOf{read: Row.Language, like: likeDefinition}, part: ScanPart},
+	"error_type":         {text: &textOf{read: Row.errorType, optional: true, like: func(Row) int { return -1 }}, part: AllParts},
+	"attempt_number":     {other: attemptPredicate, part: LineagePart},
+	"worker_pid":         {other: pidPredicate, part: AllParts},
+	"is_debugger_paused": {other: pausedPredicate, part: AllParts},
 }
 
 // textOf reads a string of a row.

@@ -57,6 +57,7 @@ type pagedRows struct {
 	damaged func(reason error)
 	groups  []pagedGroup
 	reading int64 // bytes that reading a group takes at most
+	most    int64 // bytes of cells that are kept; maxPagedBytes
 
 	mu   sync.Mutex
 	held int64 // bytes of cells
@@ -75,7 +76,7 @@ type pagedGroup struct {
 }
 
 func newPagedRows(source RowSource, rows int, first []rayid.Task, l limits) *pagedRows {
-	return &pagedRows{source: source, rows: rows, first: first, limits: l, groups: make([]pagedGroup, len(first))}
+	return &pagedRows{source: source, rows: rows, first: first, limits: l, most: maxPagedBytes, groups: make([]pagedGroup, len(first))}
 }
 
 // failedPage stands for rows that cannot be read. No list shows them, because they have no definition.
@@ -140,6 +141,9 @@ func (r *pagedRows) readScans(from, to int) error {
 	}
 	return err
 }
+
+// fits reports whether the cells of all rows may be kept.
+func (r *pagedRows) fits() bool { return int64(r.rows)/pageRows*pageMemory <= r.most }
 
 // rowsOf is how many rows group n has.
 func (r *pagedRows) rowsOf(n int) int { return min(GroupRows, r.rows-n*GroupRows) }
@@ -230,7 +234,7 @@ func guarded(n int, read func() error) error {
 // keep. The caller holds r.mu.
 func (r *pagedRows) forget(keep int) {
 	for range 2 * len(r.groups) {
-		if r.held <= maxPagedBytes {
+		if r.held <= r.most {
 			return
 		}
 		n := r.hand

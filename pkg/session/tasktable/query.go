@@ -155,13 +155,19 @@ func pagesOf(from, to int) int {
 
 // pagesFor returns a function that reads the pages of rows [from, to) in order, with no more columns than the query needs.
 func (t *Table) pagesFor(q Query, part Part, from, to int) (page func(k int) *page, err error) {
-	if t.paged == nil || from == to || part == AllParts || q.At != 0 || slices.ContainsFunc(q.Filters, func(f Filter) bool { return !filterColumns[f.Key].scanned }) {
+	filtered := ScanPart
+	for _, f := range q.Filters {
+		filtered = max(filtered, filterColumns[f.Key].part)
+	}
+	switch {
+	case t.paged == nil || from == to || q.At != 0 || part == AllParts || filtered == AllParts:
 		return t.page, nil
+	case part == ScanPart && filtered == ScanPart:
+		return t.scanPage, t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
+	case part == ScanPart && t.paged.fits():
+		return t.page, nil // read once and kept, for the next query
 	}
-	if part != ScanPart {
-		return t.paged.streamed(part, from, to).page, nil
-	}
-	return t.scanPage, t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
+	return t.paged.streamed(max(part, filtered), from, to).page, nil
 }
 
 // candidates narrows the rows to those of one task, if the filters ask for one.

@@ -1,0 +1,94 @@
+package tasktable
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
+)
+
+// partsRead is a RowSource that notes which parts are asked for.
+type partsRead struct {
+	RowSource
+	parts map[Part]bool
+}
+
+func (r *partsRead) Columns(g int, part Part) (*Columns, error) {
+	r.parts[part] = true
+	return r.RowSource.Columns(g, part)
+}
+
+// Rows that are read on demand are selected as those in memory are, and filters read no more columns than they need where not all can be kept.
+func TestFiltersOfStoredRows(t *testing.T) {
+	b := NewBuilder()
+	names := [][]byte{[]byte("load"), []byte("train"), []byte("save")}
+	for n := range 2*GroupRows + 300 {
+		var u eventjson.TaskUpdate
+		binary.BigEndian.PutUint32(u.ID[:], uint32(n/2)*2654435761) // IDs are in no order
+		u.Attempt = int32(n % 2)
+		u.Definition = &eventjson.Definition{Kind: b.Strings.Intern([]byte(eventjson.TypeActor)), Name: b.Strings.Intern(names[n%7%3])}
+		u.Actor = b.Strings.Intern(slices.Repeat([]byte{byte(n%5) + 1}, rayid.ActorSize))
+		u.Parent = b.Strings.Intern(slices.Repeat([]byte{byte(n%11) + 1}, rayid.TaskSize))
+		u.Node = b.Strings.Intern(slices.Repeat([]byte{byte(n%3) + 1}, rayid.NodeSize))
+		u.Transitions = []eventjson.Transition{{State: []taskstate.State{taskstate.Finished, taskstate.Failed}[n%13/12], Time: int64(n) + 1}}
+		b.MergeTask(&u)
+	}
+	whole := b.Freeze()
+	whole.Finish(Ends{})
+	stored := whole.Stored()
+
+	id := func(b byte, size int) string { return hex.EncodeToString(slices.Repeat([]byte{b}, size)) }
+	actor := Filter{Key: "actor_id", Value: id(3, rayid.ActorSize), Source: true}
+	failed := Filter{Key: "state", Value: "failed"}
+	for _, test := range []struct {
+		name    string
+		filters []Filter
+		parts   []Part // of rows that cannot be kept
+	}{
+		{"state", []Filter{failed}, []Part{ScanPart}},
+		{"actor", []Filter{actor}, []Part{LineagePart}},
+		{"actor and state", []Filter{failed, actor}, []Part{LineagePart}},
+		{"not the parent", []Filter{{Key: "parent_task_id", Value: id(2, rayid.TaskSize), Not: true}}, []Part{LineagePart}},
+		{"attempt", []Filter{{Key: "attempt_number", Value: "1"}, {Key: "name", Value: "TRAIN"}}, []Part{LineagePart}},
+		{"node", []Filter{{Key: "node_id", Value: id(1, rayid.NodeSize)}, actor}, []Part{AllParts}},
+	} {
+		q := Query{Filters: test.filters, Limit: 100}
+		want, err := whole.Select(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.Matching == 0 || want.Matching == whole.Len() {
+			t.Fatalf("%s: the filter keeps %d of %d rows", test.name, want.Matching, whole.Len())
+		}
+		for _, kept := range []bool{true, false} {
+			read := &partsRead{stored.Source, map[Part]bool{}}
+			from := stored
+			from.Source = read
+			interners, err := from.Builder()
+			if err != nil {
+				t.Fatal(err)
+			}
+			paged := interners.FreezePaged(&from, Ends{}, func(reason error) { t.Error(reason) })
+			if !kept {
+				paged.paged.most = 0
+			}
+			got, err := paged.Select(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Listed != want.Listed || got.Matching != want.Matching || !slices.Equal(got.Rows, want.Rows) {
+				t.Errorf("%s, kept %t: %d listed, %d matching, rows %v; want %d, %d, %v",
+					test.name, kept, got.Listed, got.Matching, got.Rows, want.Listed, want.Matching, want.Rows)
+			}
+			for _, part := range test.parts {
+				if !kept && (!read.parts[part] || len(read.parts) != len(test.parts)) {
+					t.Errorf("%s: read parts %v, want %v", test.name, read.parts, test.parts)
+				}
+			}
+		}
+	}
+}
