@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -223,9 +224,7 @@ func (o *options) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLog
 	if o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled") {
 		return nil, fmt.Errorf("--ray-auth-mode=%q: want token or disabled", o.authMode)
 	}
-	if o.spoolDir == "" {
-		o.spoolDir = filepath.Join(o.rayTmpDir, ".rayhistory")
-	}
+	o.spoolDir = cmp.Or(o.spoolDir, filepath.Join(o.rayTmpDir, ".rayhistory"))
 	if err := o.checkNumbers(); err != nil {
 		return nil, err
 	}

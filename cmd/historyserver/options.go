@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
@@ -127,9 +128,7 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	if err := settings.Load(fs, environ); err != nil {
 		return nil, err
 	}
-	if o.answerMemory == 0 {
-		o.answerMemory = o.cacheMemory / 2
-	}
+	o.answerMemory = cmp.Or(o.answerMemory, o.cacheMemory/2)
 	switch {
 	case o.answerMemory < minAnswerMemory:
 		return nil, fmt.Errorf("--max-answer-memory=%s: want at least 32MiB", &o.answerMemory)

@@ -5,6 +5,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,9 +86,7 @@ type pool struct {
 // New makes an unused budget.
 func New(opts Options) *Budget {
 	b := &Budget{bytes: opts.Bytes, wait: opts.Wait}
-	if b.wait == 0 {
-		b.wait = defaultWait
-	}
+	b.wait = cmp.Or(b.wait, defaultWait)
 	b.waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "historyserver_answer_memory_wait_seconds", Help: "Time that answers waited for memory, if they had to, by the part of --max-answer-memory.",
 		Buckets: []float64{.003, .01, .03, .1, .3, 1, 3, 10},

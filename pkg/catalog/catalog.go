@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -93,15 +94,9 @@ const retry = 5 * time.Second
 
 // New creates an empty catalog. Start fills it.
 func New(opts Options) *Catalog {
-	if opts.Interval == 0 {
-		opts.Interval = 30 * time.Second
-	}
-	if opts.FullRequests == 0 {
-		opts.FullRequests = 20_000
-	}
-	if opts.Quiet == 0 {
-		opts.Quiet = 10 * time.Minute
-	}
+	opts.Interval = cmp.Or(opts.Interval, 30*time.Second)
+	opts.FullRequests = cmp.Or(opts.FullRequests, 20_000)
+	opts.Quiet = cmp.Or(opts.Quiet, 10*time.Minute)
 	c := &Catalog{
 		opts: opts, table: newTable(), again: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
 		jobs: make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
@@ -288,11 +283,7 @@ func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func(
 
 // remove takes sessions off the list that a listing of all markers did not have; c.mu must be held.
 func (c *Catalog) remove(gone []layout.Session) {
-	for ref, at := range c.recent {
-		if at.Before(c.fullAt) {
-			delete(c.recent, ref)
-		}
-	}
+	maps.DeleteFunc(c.recent, func(ref layout.Session, at time.Time) bool { return at.Before(c.fullAt) })
 	for _, ref := range gone {
 		if _, recent := c.recent[ref]; recent {
 			continue // its marker may have been stored after the listing passed its place

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,9 +159,7 @@ func readJobs(r io.Reader, f *packs.Facts) error {
 			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint, Start: int64(j.StartTime), End: int64(j.EndTime),
 			User: text(j.Metadata["user"]), Name: text(j.Metadata["job_name"]),
 		}
-		if job.Name == "" {
-			job.Name = text(j.Metadata["name"])
-		}
+		job.Name = cmp.Or(job.Name, text(j.Metadata["name"]))
 		if failed(job) {
 			job.Message = j.Message
 		}

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -97,9 +98,7 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	for name, v := range variants {
 		t.Run(name, func(t *testing.T) {
 			owner := v.ref.OwnerName
-			if owner == "" {
-				owner = v.ref.Cluster
-			}
+			owner = cmp.Or(owner, v.ref.Cluster)
 			for _, by := range []string{v.ref.Cluster, owner} {
 				e, err := c.Find(t.Context(), catalog.Selector{Namespace: "default", Kind: v.kind, Name: by, Session: catalog.Latest})
 				if err != nil || e.Ref.Cluster != v.ref.Cluster || e.OwnerKind != v.kind || e.OwnerName != owner {

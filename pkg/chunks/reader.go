@@ -1,6 +1,7 @@
 package chunks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ type source struct {
 // NewReader returns a reader of a stream. The caller closes it. The stream must not change meanwhile.
 func NewReader(ctx context.Context, store Store, stream *Stream, opts Options) *Reader {
 	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, rest: stream.from(opts.From), offset: opts.From, expect: opts.Expect}
-	if r.expect == 0 {
-		r.expect = opts.To
-	}
+	r.expect = cmp.Or(r.expect, opts.To)
 	if opts.Prefetcher != nil {
 		r.prefetch = newPrefetch(ctx, opts.Prefetcher)
 	}

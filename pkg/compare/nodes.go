@@ -107,9 +107,7 @@ func typeOf(r *request.Request, id string, raylet *pyjson.Object) (t nodeType, m
 			amount = func(name string) float64 { return state.Resources[name] }
 		}
 	}
-	if t.name == "" {
-		t.name = "worker"
-	}
+	t.name = cmp.Or(t.name, "worker")
 	if head {
 		t.name = "head"
 	}

@@ -7,6 +7,7 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -59,10 +60,7 @@ type Job struct {
 
 // Name is what people call the job.
 func (j *Job) Name() string {
-	if j.SubmissionID != "" {
-		return j.SubmissionID
-	}
-	return j.ID
+	return cmp.Or(j.SubmissionID, j.ID)
 }
 
 // Hours are amounts of resources times how long they were there, or were in use.

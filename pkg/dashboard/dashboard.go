@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -42,9 +43,7 @@ type Dashboard struct {
 
 // New makes a Dashboard.
 func New(opts Options) *Dashboard {
-	if opts.MaxLimit == 0 {
-		opts.MaxLimit = request.DefaultMaxLimit
-	}
+	opts.MaxLimit = cmp.Or(opts.MaxLimit, request.DefaultMaxLimit)
 	opts.Services = opts.Services.WithDefaults()
 	return &Dashboard{opts: opts, env: request.NewEnv(opts.Log, opts.Memory, opts.MaxLimit)}
 }

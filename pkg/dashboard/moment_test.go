@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,9 +95,7 @@ func TestMoments(t *testing.T) {
 				for _, v := range a.body("/api/jobs/").([]any) {
 					row := v.(*pyjson.Object)
 					id := row.String("submission_id")
-					if id == "" {
-						id = row.String("job_id")
-					}
+					id = cmp.Or(id, row.String("job_id"))
 					all = append(all, fmt.Sprintf("%.8s:%s", id, row.String("status")))
 				}
 				slices.Sort(all)

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -28,7 +29,7 @@ func causeOf(death []byte) (c cause) {
 	}
 	for name, v := range o.All() {
 		if context, ok := v.(*pyjson.Object); ok {
-			return cause{context: name, reason: context.String("reason"), text: orElse(context.String("errorMessage"), context.String("formattedExceptionString"))}
+			return cause{context: name, reason: context.String("reason"), text: cmp.Or(context.String("errorMessage"), context.String("formattedExceptionString"))}
 		}
 	}
 	return c
@@ -85,25 +86,21 @@ func actorName(a *entities.Actor) string {
 }
 
 func (b *builder) actorEntity(a *entities.Actor) Entity {
-	name := a.Name
-	if name == "" {
-		name = a.Class
-	}
-	return Entity{Type: "actor", ID: a.ID.String(), Name: name, Link: b.link("#/actors/%s", a.ID)}
+	return Entity{Type: "actor", ID: a.ID.String(), Name: cmp.Or(a.Name, a.Class), Link: b.link("#/actors/%s", a.ID)}
 }
 
 // actorDied adds a death to the finding of those that died of the same.
 func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment.ActorState, c cause) error {
 	name := actorName(a)
 	d, known := b.deaths[state.Worker]
-	evident := Evidence{Source: "event", NodeID: nodeHex(state.Node), Time: stamp(state.Ended), Text: c.text, Link: b.link("#/actors/%s", a.ID)}
+	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text, Link: b.link("#/actors/%s", a.ID)}
 	var f *finding
 	switch {
 	case c.context == "creationTaskFailureContext":
 		what := exceptionOf(c.text)
 		f = b.find(ActorDied, a.Class+what.Type+normalised(what.Message))
 		f.what = what
-		f.Title = fmt.Sprintf("Actor %s could not be created: its constructor raised %s", name, orElse(what.String(), firstSentence(c.text)))
+		f.Title = fmt.Sprintf("Actor %s could not be created: its constructor raised %s", name, cmp.Or(what.String(), firstSentence(c.text)))
 	case c.context == "runtimeEnvFailedContext":
 		f = b.envFailed(name, c.text)
 	case c.context == "actorUnschedulableContext":
@@ -146,13 +143,6 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 	return nil
 }
 
-func nodeHex(id rayid.Node) string {
-	if id.Nil() {
-		return ""
-	}
-	return id.String()
-}
-
 // actorRestarted adds the end of a process that the actor survived.
 func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p moment.Process) error {
 	d, known := b.deaths[p.Worker]
@@ -191,7 +181,7 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 		f.show(d.evident)
 	} else {
 		f.show(Evidence{
-			Source: "event", NodeID: nodeHex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s", a.ID, p.Worker), Link: b.link("#/actors/%s", a.ID),
+			Source: "event", NodeID: rayid.Hex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s", a.ID, p.Worker), Link: b.link("#/actors/%s", a.ID),
 		})
 	}
 	return nil

@@ -8,6 +8,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -123,9 +124,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 		actors: map[rayid.Actor]*finding{}, logs: map[logfiles.File]*logText{}, examined: map[rayid.Worker]bool{},
 		base: baseOf(r.Session.Ref), running: running,
 	}
-	if b.end == 0 {
-		b.end = math.MaxInt64
-	}
+	b.end = cmp.Or(b.end, math.MaxInt64)
 	if b.zone, err = cluster.Zone(r); err != nil {
 		return nil, err
 	}
@@ -173,10 +172,7 @@ func (b *builder) nodeEntity(id rayid.Node) Entity {
 
 // nodeName is a node's address, else the beginning of its ID.
 func (b *builder) nodeName(id rayid.Node) string {
-	if ip := b.nodes.IP(id.String()); ip != "" {
-		return ip
-	}
-	return id.String()[:12]
+	return cmp.Or(b.nodes.IP(id.String()), id.String()[:12])
 }
 
 func (b *builder) taskEntity(id rayid.Task, name string) Entity {

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -51,9 +52,7 @@ func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandon
 		until, how, lasts = now.Ended, "had been running for %s when its driver ended", false
 	case lasts:
 		least, how = runningConstructor, "has been running for %s"
-		if b.r.At != 0 {
-			until = b.r.At
-		}
+		until = cmp.Or(b.r.At, until)
 	}
 	took := time.Duration(until - c.since)
 	if took < least {

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,12 +42,7 @@ func (b *builder) readEvents(ctx context.Context) error {
 }
 
 func isEventLog(path string) bool {
-	for _, source := range []string{"GCS", "RAYLET", "AUTOSCALER"} {
-		if path == "events/event_"+source+".log" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"GCS", "RAYLET", "AUTOSCALER"}, func(source string) bool { return path == "events/event_"+source+".log" })
 }
 
 func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
@@ -122,10 +118,5 @@ func (b *builder) readRefusals(context.Context) error {
 }
 
 func (b *builder) has(kind string) bool {
-	for _, f := range b.all {
-		if f.Kind == kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.all, func(f *finding) bool { return f.Kind == kind })
 }

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -187,7 +188,7 @@ func (b *builder) loggedEnds(log *logText, known map[string]*group) {
 // group adds the finding about a placement group that waited: no node has what it asks for, or others held that.
 func (d *demands) group(ctx context.Context, g *group) error {
 	b := d.b
-	name := orElse(g.name, g.id)
+	name := cmp.Or(g.name, g.id)
 	holders := ""
 	if d.fit(g) {
 		holders = d.holders(g.demand(), g.created)

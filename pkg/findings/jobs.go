@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,10 +32,7 @@ const maxJobs = 2000 // looked at; of more, the first
 
 // name is what people call the job.
 func (j *job) name() string {
-	if j.submission != "" {
-		return j.submission
-	}
-	return j.id.String()
+	return cmp.Or(j.submission, j.id.String())
 }
 
 // readJobs takes the jobs as the dashboard shows them.
@@ -124,16 +122,8 @@ func (b *builder) jobFinding(kind string, j *job) *finding {
 	f.ended = true
 	f.happened(j.ended, false)
 	f.on(j.node, j.ended)
-	id := j.submission
-	f.about(Entity{Type: "job", ID: id, Name: j.name(), Link: b.link("#/jobs/%s", orElse(hexJob(j.id), id))})
+	f.about(Entity{Type: "job", ID: j.submission, Name: j.name(), Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.submission))})
 	return f
-}
-
-func hexJob(id rayid.Job) string {
-	if id.Nil() {
-		return ""
-	}
-	return id.String()
 }
 
 // logsInMessage is where Ray's message about a job goes on with the end of its log.
@@ -154,7 +144,7 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 	if b.jobsSaved {
 		source = "snapshot"
 	}
-	return Evidence{Source: source, NodeID: nodeHex(j.node), Time: stamp(j.ended), Text: text, Link: b.link("#/jobs/%s", orElse(hexJob(j.id), j.submission))}
+	return Evidence{Source: source, NodeID: rayid.Hex(j.node), Time: stamp(j.ended), Text: text, Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.submission))}
 }
 
 var (
@@ -225,7 +215,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), e.code)
 	default:
 		f = b.jobFinding(JobFailed, j)
-		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), orElse(firstSentence(j.message), "how it ended was not recorded"))
+		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(firstSentence(j.message), "how it ended was not recorded"))
 	}
 	b.showEnd(f, j, &e)
 	if waited {
@@ -314,7 +304,7 @@ func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
 
 // linkDriver links the finding with what caused it.
 func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
-	b.explain(f, j, orElse(e.trace, j.message))
+	b.explain(f, j, cmp.Or(e.trace, j.message))
 	if len(f.because) == 0 {
 		b.showOthers(f, j)
 		if how := deathSentence(e.trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,7 +30,7 @@ func (b *builder) readLibraries(ctx context.Context) error {
 		saved, _ := value.(*pyjson.Object)
 		for _, v := range saved.List("datasets") {
 			if d, ok := v.(*pyjson.Object); ok && badRuns[d.String("state")] {
-				b.runFailed(Data, "Dataset", orElse(d.String("name"), d.String("dataset")), d.String("state"), "", id, taken)
+				b.runFailed(Data, "Dataset", cmp.Or(d.String("name"), d.String("dataset")), d.String("state"), "", id, taken)
 			}
 		}
 	}
@@ -41,15 +42,12 @@ func (b *builder) readLibraries(ctx context.Context) error {
 		saved, _ := value.(*pyjson.Object)
 		for _, v := range saved.List("train_runs") {
 			run, ok := v.(*pyjson.Object)
-			status := run.String("status")
-			if status == "" {
-				status = run.String("run_status")
-			}
+			status := cmp.Or(run.String("status"), run.String("run_status"))
 			if !ok || !badRuns[status] {
 				continue
 			}
 			job, _ := rayid.Parse[rayid.Job](run.String("job_id")) // none: not known
-			b.runFailed(Train, "Train run", orElse(run.String("name"), run.String("id")), status, orElse(run.String("status_detail"), run.String("run_status_detail")), job, taken)
+			b.runFailed(Train, "Train run", cmp.Or(run.String("name"), run.String("id")), status, cmp.Or(run.String("status_detail"), run.String("run_status_detail")), job, taken)
 		}
 	}
 	return nil
@@ -60,7 +58,7 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	f := b.find(kind, name+job.String())
 	f.what = exceptionOf(detail)
 	f.Title = fmt.Sprintf("%s %s %s", what, name, strings.ToLower(status))
-	if reason := orElse(f.what.String(), firstSentence(detail)); reason != "" {
+	if reason := cmp.Or(f.what.String(), firstSentence(detail)); reason != "" {
 		f.Title += ": " + reason
 	}
 	f.named(name)
@@ -136,7 +134,7 @@ func (b *builder) trainRetried(log *logText, from, to int) {
 	what := exceptionOf(line.Message)
 	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+normalised(what.Message))
 	f.what = what
-	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s", clip(line.Run, maxTitleText), orElse(what.String(), firstSentence(line.Message)))
+	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s", clip(line.Run, maxTitleText), cmp.Or(what.String(), firstSentence(line.Message)))
 	f.named(line.Run)
 	f.of(job)
 	f.happened(line.Time, true)

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -29,10 +30,7 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 		f := b.nodeLost(id)
 		f.happened(raylet.Int("endTimeMs")*1e6, false)
 		f.on(id, raylet.Int("endTimeMs")*1e6)
-		message := firstSentence(info.String("reasonMessage"))
-		if message == "" {
-			message = firstSentence(raylet.String("stateMessage"))
-		}
+		message := cmp.Or(firstSentence(info.String("reasonMessage")), firstSentence(raylet.String("stateMessage")))
 		how := "died unexpectedly"
 		if info.String("reason") == "AUTOSCALER_DRAIN_PREEMPTED" {
 			how = "was preempted"
@@ -47,7 +45,7 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 			f.Title += ": " + message
 		}
 		f.show(Evidence{
-			Source: source, NodeID: hex, Time: stamp(f.first), Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), hex, orElse(text, raylet.String("stateMessage"))),
+			Source: source, NodeID: hex, Time: stamp(f.first), Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), hex, cmp.Or(text, raylet.String("stateMessage"))),
 			Link: b.link("#/cluster/nodes/%s", hex),
 		})
 	}
@@ -70,11 +68,4 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 		b.lost[id] = f
 	}
 	return f
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

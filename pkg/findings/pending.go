@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -218,7 +219,7 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 	}
 	for _, g := range d.b.groups {
 		if g.placed && g.created <= since && (g.status == "CREATED" || g.ended > since) {
-			hold("placement group "+orElse(g.name, g.id), g.demand())
+			hold("placement group "+cmp.Or(g.name, g.id), g.demand())
 		}
 	}
 	for _, r := range slices.Sorted(maps.Keys(resources)) {

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -105,7 +106,7 @@ func (b *builder) lostPods() map[string]*finding {
 	pods := map[string]*finding{}
 	for hex, node := range b.nodes.ByID {
 		if id, err := rayid.Parse[rayid.Node](hex); err == nil && b.lost[id] != nil {
-			pods[orElse(node.Object("raylet").String("nodeManagerHostname"), node.String("hostname"))] = b.lost[id]
+			pods[cmp.Or(node.Object("raylet").String("nodeManagerHostname"), node.String("hostname"))] = b.lost[id]
 		}
 	}
 	delete(pods, "")

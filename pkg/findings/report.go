@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -207,15 +208,9 @@ func (f *finding) about(e Entity) {
 
 // named adds the name of something that failed.
 func (f *finding) named(name string) {
-	if name == "" || len(f.names) >= maxEntities {
-		return
+	if name != "" && len(f.names) < maxEntities && !slices.Contains(f.names, name) {
+		f.names = append(f.names, name)
 	}
-	for _, known := range f.names {
-		if known == name {
-			return
-		}
-	}
-	f.names = append(f.names, name)
 }
 
 func (f *finding) show(e Evidence) {
@@ -239,12 +234,9 @@ func (f *finding) causedBy(cause *finding) {
 	if cause == nil || cause == f || cause.follows(f, 0) || f.before(cause) {
 		return
 	}
-	for _, known := range f.because {
-		if known == cause {
-			return
-		}
+	if !slices.Contains(f.because, cause) {
+		f.because = append(f.because, cause)
 	}
-	f.because = append(f.because, cause)
 }
 
 // before reports whether a finding was over before another one began, which then is not its cause. A node counts as lost only when the head
@@ -270,10 +262,5 @@ func (f *finding) toldBy(consequence *finding) {
 
 // follows reports whether a finding is, at some remove, caused by another.
 func (f *finding) follows(other *finding, depth int) bool {
-	for _, c := range f.because {
-		if c == other || depth < maxFindings && c.follows(other, depth+1) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.because, func(c *finding) bool { return c == other || depth < maxFindings && c.follows(other, depth+1) })
 }

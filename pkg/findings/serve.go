@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -200,7 +201,7 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 	f := b.find(Serve, app+"#")
 	f.what = exceptionOf(message)
-	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, orElse(f.what.String(), firstSentence(message)))
+	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, cmp.Or(f.what.String(), firstSentence(message)))
 	f.happened(at, false)
 	f.about(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
 	e.Time = stamp(at)
@@ -247,7 +248,7 @@ func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, br
 		}
 		told = true
 		f := b.replicaFailed(app, name, exceptionOf(message))
-		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app, status, orElse(f.what.String(), firstSentence(message)))
+		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app, status, cmp.Or(f.what.String(), firstSentence(message)))
 		f.happened(taken, false)
 		f.show(e)
 		f.Severity = Error

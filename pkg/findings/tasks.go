@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -197,8 +198,8 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	worker, _ := rayid.ParseBytes[rayid.Worker]([]byte(hex.EncodeToString(row.Worker()))) // none: not known
 	node, _ := rayid.ParseBytes[rayid.Node]([]byte(hex.EncodeToString(row.Node())))       // likewise
 	evident := Evidence{
-		Source: "event", NodeID: nodeHex(node), Time: stamp(at),
-		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(), orElse(kind, "no error was recorded"), text),
+		Source: "event", NodeID: rayid.Hex(node), Time: stamp(at),
+		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(), cmp.Or(kind, "no error was recorded"), text),
 		Link: b.link("#/tasks/%s", row.ID()),
 	}
 	death, dead := b.deaths[worker]
@@ -212,7 +213,8 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
 		f = b.taskOfLostNode(row, node, name, kind, evident)
 	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED":
-		return b.taskOfActor(row, name, kind, text, evident), nil
+		b.callsFailed(row, name, kind, text, evident)
+		return nil, nil
 	case workerGone:
 		if dead && death.wanted() {
 			return nil, nil // told to go, as on its job's end
@@ -244,7 +246,7 @@ func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worke
 	if !recorded {
 		death.detail = text
 	}
-	how := orElse(death.how(signal), "Ray did not record how")
+	how := cmp.Or(death.how(signal), "Ray did not record how")
 	f := b.find(WorkerDied, row.Job().String()+name+normalised(how))
 	f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
 	if !node.Nil() {
@@ -332,8 +334,8 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	return f
 }
 
-// taskOfActor is the finding about an actor's calls that failed because the actor was gone; nil if they belong to the actor's own.
-func (b *builder) taskOfActor(row tasktable.Row, name, kind, text string, evident Evidence) *finding {
+// callsFailed adds the finding about an actor's calls that failed because the actor was gone.
+func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, evident Evidence) {
 	id := actorOf(row)
 	if died := b.actors[id]; died != nil {
 		died.named(name)
@@ -346,12 +348,12 @@ func (b *builder) taskOfActor(row tasktable.Row, name, kind, text string, eviden
 		f.of(row.Job())
 		f.happened(failedAt(row), false)
 		f.about(b.taskEntity(row.ID(), string(row.Name())))
-		return nil
+		return
 	}
 	what := exceptionOf(text)
 	f := b.find(ActorDied, "calls "+row.Job().String()+name+kind+normalised(what.String()))
 	f.what = what
-	f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, orElse(what.String(), deathSentence(text)))
+	f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, cmp.Or(what.String(), deathSentence(text)))
 	if strings.Contains(text, "ray.kill") || strings.Contains(text, exitIntendedUser) ||
 		strings.Contains(text, exitIntended) || strings.Contains(text, "out of scope") {
 		f.wanted = true
@@ -367,7 +369,6 @@ func (b *builder) taskOfActor(row tasktable.Row, name, kind, text string, eviden
 	if !id.Nil() {
 		f.about(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})
 	}
-	return nil
 }
 
 // nodeOfActor is where an actor ran last; nil if that is not known.
@@ -400,7 +401,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	if what.Type == "" {
 		what.Message = firstSentence(strings.TrimPrefix(text, "User exception:"))
 	}
-	raiser := orElse(what.Function, name)
+	raiser := cmp.Or(what.Function, name)
 	if m := replicaCall().FindStringSubmatch(raiser); m != nil {
 		f := b.replicaFailed(m[1], m[2], what)
 		if f.Title == "" {
@@ -424,7 +425,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	f := b.find(class, row.Job().String()+function+what.Type+normalised(what.Message))
 	f.what, f.wanted = what, class == Cancelled
 	if f.Title == "" {
-		f.Title = fmt.Sprintf("%s failed: %s", raiser, orElse(what.String(), orElse(kind, "no error was recorded")))
+		f.Title = fmt.Sprintf("%s failed: %s", raiser, cmp.Or(what.String(), kind, "no error was recorded"))
 	}
 	f.named(raiser)
 	b.blame(f, text)

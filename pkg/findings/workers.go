@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -128,7 +129,7 @@ func (b *builder) readStarts(ctx context.Context) error {
 				continue
 			}
 			f := b.find(WorkerStart, printed)
-			f.Title = "Worker processes did not start: " + clip(orElse(printed, log.text[m[2]:m[3]]), maxTitleText)
+			f.Title = "Worker processes did not start: " + clip(cmp.Or(printed, log.text[m[2]:m[3]]), maxTitleText)
 			f.happened(at, false)
 			f.about(b.nodeEntity(file.Node))
 			if first := strings.Index(log.text, printed); printed != "" && first >= 0 {

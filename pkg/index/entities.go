@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -149,28 +150,17 @@ func exactJSON[T any](v T) (string, error) {
 	return string(text), nil
 }
 
-// hexID is an ID in hex, "" for none.
-func hexID[ID interface {
-	Nil() bool
-	String() string
-}](id ID) string {
-	if id.Nil() {
-		return ""
-	}
-	return id.String()
-}
-
 func micros(ns int64) int64 { return ns / 1000 }
 
 func newActorRow(e entity, a *entities.Actor) actorRow {
-	r := actorRow{entity: e, ActorID: a.ID.String(), JobID: hexID(a.Job), Name: a.Name, ClassName: a.Class}
+	r := actorRow{entity: e, ActorID: a.ID.String(), JobID: rayid.Hex(a.Job), Name: a.Name, ClassName: a.Class}
 	for i, t := range a.Transitions {
 		if i == 0 {
 			r.StartTime = micros(t.Time)
 		}
 		r.State = t.State
 		if t.PID != 0 {
-			r.NodeID, r.WorkerID, r.PID = hexID(t.Node), hexID(t.Worker), int64(t.PID)
+			r.NodeID, r.WorkerID, r.PID = rayid.Hex(t.Node), rayid.Hex(t.Worker), int64(t.PID)
 		}
 		if t.State == "DEAD" {
 			r.EndTime, r.DeathCause = micros(t.Time), hexIDs(t.DeathCause)
@@ -193,7 +183,7 @@ func newNodeRow(e entity, n *entities.Node) nodeRow {
 func newJobRow(e entity, j *entities.Job) jobRow {
 	r := jobRow{
 		entity: e, JobID: j.ID.String(), SubmissionID: j.Metadata["job_submission_id"], Entrypoint: j.Entrypoint,
-		DriverNodeID: hexID(j.DriverNode), DriverPID: j.DriverPID,
+		DriverNodeID: rayid.Hex(j.DriverNode), DriverPID: j.DriverPID,
 	}
 	for _, t := range j.Transitions {
 		r.State = t.State
@@ -223,7 +213,7 @@ func newSubmissionRow(e entity, s *entities.Submission) submissionRow {
 }
 
 func newWorkerRow(e entity, w *entities.Worker) workerRow {
-	r := workerRow{entity: e, WorkerID: w.ID.String(), NodeID: hexID(w.Node), JobID: hexID(w.Job), Type: w.Type, PID: int64(w.PID)}
+	r := workerRow{entity: e, WorkerID: w.ID.String(), NodeID: rayid.Hex(w.Node), JobID: rayid.Hex(w.Job), Type: w.Type, PID: int64(w.PID)}
 	for i, t := range w.Transitions {
 		if i == 0 {
 			r.StartTime = micros(t.Time)
@@ -237,7 +227,7 @@ func newWorkerRow(e entity, w *entities.Worker) workerRow {
 }
 
 func newGroupRow(e entity, g *entities.PlacementGroup) groupRow {
-	r := groupRow{entity: e, PlacementGroupID: g.ID.String(), Name: g.Name, Strategy: g.Strategy, CreatorJobID: hexID(g.CreatorJob)}
+	r := groupRow{entity: e, PlacementGroupID: g.ID.String(), Name: g.Name, Strategy: g.Strategy, CreatorJobID: rayid.Hex(g.CreatorJob)}
 	for i, t := range g.Transitions {
 		if i == 0 {
 			r.StartTime = micros(t.Time)

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -44,9 +45,7 @@ func (c cluster) pod(group map[string]any, role, what string, change *Change) er
 		return err
 	}
 	tmpDir := text(params, "temp-dir")
-	if tmpDir == "" {
-		tmpDir = defaultTmpDir
-	}
+	tmpDir = cmp.Or(tmpDir, defaultTmpDir)
 	rayDir, err := c.shareTmpDir(spec, ray, tmpDir)
 	if err != nil {
 		return err

@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -99,11 +101,7 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for uid, h := range s.heads { // few: those asked for in the last seconds
-		if time.Since(h.at) >= headsFor {
-			delete(s.heads, uid)
-		}
-	}
+	maps.DeleteFunc(s.heads, func(_ types.UID, h head) bool { return time.Since(h.at) >= headsFor }) // few: those asked for in the last seconds
 	s.heads[c.UID] = found
 	return found, nil
 }
@@ -122,9 +120,7 @@ func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, er
 	if name == "" && c.Spec.HeadGroupSpec.HeadService != nil {
 		name = c.Spec.HeadGroupSpec.HeadService.Metadata.Name
 	}
-	if name == "" {
-		name = c.Name + "-head-svc"
-	}
+	name = cmp.Or(name, c.Name+"-head-svc")
 	var service corev1.Service
 	if err := s.client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &service); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -159,9 +155,7 @@ func (s *site) token(ctx context.Context, c *rayv1.RayCluster) (string, error) {
 		return "", nil
 	}
 	name := c.Spec.AuthOptions.SecretName
-	if name == "" {
-		name = kuberay.AuthSecretName(c.Name)
-	}
+	name = cmp.Or(name, kuberay.AuthSecretName(c.Name))
 	var secret corev1.Secret
 	if err := s.client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &secret); err != nil {
 		if apierrors.IsForbidden(err) {

@@ -1,6 +1,7 @@
 package logsearch
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -39,12 +40,8 @@ type Query struct {
 
 // Prepare checks the query and sets defaults. The error says what to change.
 func (q *Query) Prepare() error {
-	if q.Lines == 0 {
-		q.Lines = DefaultLines
-	}
-	if q.Timeout == 0 {
-		q.Timeout = defaultTimeout
-	}
+	q.Lines = cmp.Or(q.Lines, DefaultLines)
+	q.Timeout = cmp.Or(q.Timeout, defaultTimeout)
 	switch {
 	case q.Before < 0 || q.After < 0 || q.Before > MaxContext || q.After > MaxContext:
 		return fmt.Errorf("%d lines before and %d after: want 0 to %d", q.Before, q.After, MaxContext)

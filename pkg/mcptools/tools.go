@@ -4,6 +4,7 @@
 package mcptools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -246,9 +247,7 @@ func (t *tools) listEntities(ctx context.Context, in listEntities) (string, erro
 	}
 	query := url.Values{"limit": {strconv.Itoa(bounded(in.Limit, 20, 1000))}, "detail": {strconv.FormatBool(in.Detail)}}
 	for _, f := range in.Filters {
-		if f.Predicate == "" {
-			f.Predicate = "="
-		}
+		f.Predicate = cmp.Or(f.Predicate, "=")
 		query.Add("filter_keys", f.Key)
 		query.Add("filter_predicates", f.Predicate)
 		query.Add("filter_values", f.Value)
@@ -333,9 +332,7 @@ func (t *tools) queryMetrics(ctx context.Context, in queryMetrics) (string, erro
 	if in.Start == "" && in.End == "" {
 		return t.text(ctx, in.of, "api/v1/query", url.Values{"query": {in.Query}})
 	}
-	if in.Step == "" {
-		in.Step = "1m"
-	}
+	in.Step = cmp.Or(in.Step, "1m")
 	return t.text(ctx, in.of, "api/v1/query_range", url.Values{"query": {in.Query}, "start": {in.Start}, "end": {in.End}, "step": {in.Step}})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -204,9 +205,7 @@ func (d *Database) Metrics() map[string]samples.Metric {
 	d.names.mu.RLock()
 	defer d.names.mu.RUnlock()
 	metrics := make(map[string]samples.Metric, len(d.names.metrics))
-	for name, m := range d.names.metrics {
-		metrics[name] = m
-	}
+	maps.Copy(metrics, d.names.metrics)
 	return metrics
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -59,9 +60,7 @@ func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool)
 		store: w.Store, session: ref, hours: hours, maxBytes: w.passBytes, changes: make(map[string]int64),
 		facts: indexFacts{Version: indexVersion, Fingerprint: fingerprint, Generation: rand.Text()},
 	}
-	if p.maxBytes == 0 {
-		p.maxBytes = passBytes
-	}
+	p.maxBytes = cmp.Or(p.maxBytes, passBytes)
 	file, err := os.CreateTemp("", "rayhistory-metrics-")
 	if err != nil {
 		return err

@@ -1,9 +1,11 @@
 package notes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -51,12 +53,8 @@ type page struct {
 
 // NewBook makes an empty one. Start fills it.
 func NewBook(opts BookOptions) *Book {
-	if opts.Interval == 0 {
-		opts.Interval = time.Minute
-	}
-	if opts.Most == 0 {
-		opts.Most = maxNotes
-	}
+	opts.Interval = cmp.Or(opts.Interval, time.Minute)
+	opts.Most = cmp.Or(opts.Most, maxNotes)
 	return &Book{opts: opts, pages: make(map[layout.Session]page), changing: make(chan struct{}, 1)}
 }
 
@@ -186,9 +184,7 @@ func (b *Book) Write(ctx context.Context, ref layout.Session, n Note) error {
 	defer b.mu.Unlock()
 	b.writes++
 	pages := make(map[layout.Session]page, len(b.pages)+1) // the old one may be read by Refresh
-	for known, p := range b.pages {
-		pages[known] = p
-	}
+	maps.Copy(pages, b.pages)
 	n.Damaged = false
 	pages[ref] = page{note: n}
 	b.pages = pages

@@ -5,6 +5,7 @@ package panels
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -159,9 +160,7 @@ const sessionVariable = "SessionName"
 // ofSession is the request's query with the session's name.
 func ofSession(r *request.Request) url.Values {
 	query := url.Values{}
-	for name, values := range r.Query() {
-		query[name] = values
-	}
+	maps.Copy(query, r.Query())
 	query.Set("var-"+sessionVariable, r.Session.Ref.Name)
 	return query
 }

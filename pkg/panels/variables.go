@@ -1,6 +1,7 @@
 package panels
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -122,9 +123,7 @@ var (
 // choice is the variable for the page's form. The script gets the values of a query and adds them.
 func (v *variable) choice(chosen []string, values *values) web.PanelVariable {
 	c := web.PanelVariable{Name: v.Name, Title: v.Label, Chosen: make(map[string]bool), All: v.IncludeAll, Values: v.fixed()}
-	if c.Title == "" {
-		c.Title = v.Name
-	}
+	c.Title = cmp.Or(c.Title, v.Name)
 	listed := map[string]bool{all: true}
 	for _, value := range c.Values {
 		listed[value] = true

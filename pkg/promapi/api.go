@@ -1,6 +1,7 @@
 package promapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -393,9 +394,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 		}
 		for name, m := range database.Metrics() {
 			d := described{Type: m.Type, Help: m.Help}
-			if d.Type == "" {
-				d.Type = "unknown"
-			}
+			d.Type = cmp.Or(d.Type, "unknown")
 			if (asked == "" || asked == name) && !slices.Contains(all[name], d) {
 				all[name] = append(all[name], d)
 			}

@@ -2,6 +2,7 @@ package promapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -118,12 +119,8 @@ func storeMetrics(t testing.TB, name string) *local.Store {
 }
 
 func newAPI(opts Options) *API {
-	if opts.MaxSamples == 0 {
-		opts.MaxSamples = 1_000_000
-	}
-	if opts.Timeout == 0 {
-		opts.Timeout = time.Minute
-	}
+	opts.MaxSamples = cmp.Or(opts.MaxSamples, 1_000_000)
+	opts.Timeout = cmp.Or(opts.Timeout, time.Minute)
 	if opts.Concurrent == 0 {
 		opts.Concurrent, opts.Wait = 2, time.Second
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -94,7 +95,7 @@ func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.Label
 			values[v] = struct{}{}
 		}
 	})
-	return sortedKeys(values), warningsOf(damaged), err
+	return slices.Sorted(maps.Keys(values)), warningsOf(damaged), err
 }
 
 // LabelNames implements storage.LabelQuerier.
@@ -103,7 +104,7 @@ func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matcher
 	damaged, err := q.each(ctx, matchers, func(l labels.Labels) {
 		l.Range(func(l labels.Label) { names[l.Name] = struct{}{} })
 	})
-	return sortedKeys(names), warningsOf(damaged), err
+	return slices.Sorted(maps.Keys(names)), warningsOf(damaged), err
 }
 
 func (q *querier) each(ctx context.Context, matchers []*labels.Matcher, do func(labels.Labels)) ([]error, error) {
@@ -115,15 +116,6 @@ func (q *querier) each(ctx context.Context, matchers []*labels.Matcher, do func(
 		do(q.labels(s))
 	}
 	return damaged, nil
-}
-
-func sortedKeys(set map[string]struct{}) []string {
-	keys := make([]string, 0, len(set))
-	for k := range set {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // Close implements storage.Querier.

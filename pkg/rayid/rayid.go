@@ -34,6 +34,15 @@ type (
 type ID interface {
 	Job | Actor | PlacementGroup | Task | Node | Worker
 	String() string
+	Nil() bool
+}
+
+// Hex is an ID in hex, "" for none.
+func Hex[T ID](id T) string {
+	if id.Nil() {
+		return ""
+	}
+	return id.String()
 }
 
 func (id Job) String() string            { return hex.EncodeToString(id[:]) }

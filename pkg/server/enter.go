@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -101,9 +102,7 @@ func selectorOf(params map[string]string) catalog.Selector {
 	if sel.Kind == "" && catalog.Kind(sel.Name) != "" && !isSession(sel.Session) {
 		sel.Kind, sel.Name, sel.Session = sel.Name, sel.Session, ""
 	}
-	if sel.Session == "" {
-		sel.Session = catalog.Latest
-	}
+	sel.Session = cmp.Or(sel.Session, catalog.Latest)
 	return sel
 }
 

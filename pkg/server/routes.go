@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -75,9 +76,7 @@ func (s *Server) newRouter() *restful.Container {
 	router.Router(headAsGet{})
 	router.DoNotRecover(true) // the middleware does, and does not show the stack to the client
 	router.ServiceErrorHandler(func(e restful.ServiceError, req *restful.Request, resp *restful.Response) {
-		for name, values := range e.Header {
-			resp.Header()[name] = values
-		}
+		maps.Copy(resp.Header(), e.Header)
 		if allow := resp.Header().Get("Allow"); strings.Contains(allow, http.MethodGet) {
 			resp.Header().Set("Allow", allow+", "+http.MethodHead)
 		}

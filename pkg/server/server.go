@@ -7,6 +7,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -97,9 +98,7 @@ type Server struct {
 
 // New makes a server of its parts, which it does not own.
 func New(opts Options) (*Server, error) {
-	if opts.LoadWait == 0 {
-		opts.LoadWait = 20 * time.Second
-	}
+	opts.LoadWait = cmp.Or(opts.LoadWait, 20*time.Second)
 	if opts.Fleet == nil {
 		opts.Fleet = &fleet.Fleet{}
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -53,9 +54,7 @@ func (k task) events(t testing.TB) []string {
 	if k.parent != nil {
 		parent = *k.parent
 	}
-	if kind == "" {
-		kind = "NORMAL_TASK"
-	}
+	kind = cmp.Or(kind, "NORMAL_TASK")
 	class, function, dotted := strings.Cut(k.function, ".")
 	if k.function == "" {
 		class, function, dotted = strings.Cut(k.name, ".")

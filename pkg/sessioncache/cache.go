@@ -5,6 +5,7 @@
 package sessioncache
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -119,15 +120,9 @@ type entry[S Session] struct {
 
 // New makes an empty cache.
 func New[S Session](opts Options[S]) *Cache[S] {
-	if opts.RefreshEvery == 0 {
-		opts.RefreshEvery = 3 * time.Second
-	}
-	if opts.RefreshWait == 0 {
-		opts.RefreshWait = 2 * time.Second
-	}
-	if opts.Linger == 0 {
-		opts.Linger = time.Minute
-	}
+	opts.RefreshEvery = cmp.Or(opts.RefreshEvery, 3*time.Second)
+	opts.RefreshWait = cmp.Or(opts.RefreshWait, 2*time.Second)
+	opts.Linger = cmp.Or(opts.Linger, time.Minute)
 	c := &Cache[S]{opts: opts, slots: make(chan struct{}, max(1, opts.MaxLoads)), entries: make(map[layout.Session]*entry[S])}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.metrics = newMetrics(opts.Registerer, c.usage)

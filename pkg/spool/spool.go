@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -88,12 +89,8 @@ type Spool struct {
 // Open opens the spool in dir, and creates it if it does not exist. Damaged files are set aside and cause no error. A second spool in the
 // same folder is an error.
 func Open(dir string, opts Options) (*Spool, error) {
-	if opts.MaxBytes == 0 {
-		opts.MaxBytes = defaultMaxBytes
-	}
-	if opts.segmentBytes == 0 {
-		opts.segmentBytes = segmentBytes
-	}
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultMaxBytes)
+	opts.segmentBytes = cmp.Or(opts.segmentBytes, segmentBytes)
 	if opts.MaxBytes < 0 || opts.MaxBytes >= restartGap {
 		return nil, fmt.Errorf("spool of %d bytes: want more than 0 and less than 1 TiB", opts.MaxBytes)
 	}

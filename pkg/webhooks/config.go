@@ -7,6 +7,7 @@ package webhooks
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -118,9 +119,7 @@ func Parse(text []byte, getenv func(string) string) (*Config, error) {
 var receiverName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
 func (r *Receiver) complete(getenv func(string) string) error {
-	if r.Format == "" {
-		r.Format = JSON
-	}
+	r.Format = cmp.Or(r.Format, JSON)
 	if len(r.Events) == 0 {
 		r.Events = []string{JobFailed}
 	}

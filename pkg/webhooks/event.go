@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -58,10 +59,7 @@ type JobOf struct {
 }
 
 func (j *JobOf) name() string {
-	if j.SubmissionID != "" {
-		return j.SubmissionID
-	}
-	return j.JobID
+	return cmp.Or(j.SubmissionID, j.JobID)
 }
 
 // FindingOf is one finding.

@@ -1,12 +1,15 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,9 +63,7 @@ func (t *Timing) complete() {
 		{&t.Interval, 10 * time.Second}, {&t.Settle, time.Minute}, {&t.Lease, 10 * time.Minute}, {&t.Request, 10 * time.Second},
 		{&t.MinWait, 2 * time.Second}, {&t.MaxWait, 5 * time.Minute}, {&t.GiveUp, 24 * time.Hour}, {&t.Slack, 6 * time.Hour},
 	} {
-		if *v.of == 0 {
-			*v.of = v.usual
-		}
+		*v.of = cmp.Or(*v.of, v.usual)
 	}
 }
 
@@ -249,16 +250,8 @@ func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
 			s.work[unit{session: e.Ref}] = &work{s: s, entry: e, due: now}
 		}
 	}
-	for ref, w := range s.watched {
-		if !running[w] && !w.busy {
-			delete(s.watched, ref)
-		}
-	}
-	for ref, at := range s.finished {
-		if !at.After(s.through) {
-			delete(s.finished, ref)
-		}
-	}
+	maps.DeleteFunc(s.watched, func(ref layout.Session, w *watch) bool { return !running[w] && !w.busy })
+	maps.DeleteFunc(s.finished, func(ref layout.Session, at time.Time) bool { return !at.After(s.through) })
 	return through, listed
 }
 
@@ -272,12 +265,7 @@ func before(through, of time.Time) time.Time {
 
 // concerns says whether a receiver may want to be told of a session.
 func (s *Sender) concerns(e catalog.Entry) bool {
-	for _, t := range s.targets {
-		if t.wants(e.Ref.Namespace) && e.End.After(t.since) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.targets, func(t *target) bool { return t.wants(e.Ref.Namespace) && e.End.After(t.since) })
 }
 
 func (s *Sender) failed(text string, err error) {

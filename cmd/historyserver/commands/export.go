@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,7 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		if file == "" {
-			file = e.Ref.Name + ".tar.zst"
-		}
+		file = cmp.Or(file, e.Ref.Name+".tar.zst")
 		if file == "-" {
 			return o.exportTo(ctx, e.Ref, o.out)
 		}

@@ -77,12 +77,11 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 		row(w, "without hours", human.Count(t.Unmeasured, "session"))
 	}
 	const hours = "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
-	section := func(rows int, heads ...any) bool {
+	section := func(rows int, heads ...any) {
 		if rows > 0 {
 			row(w)
 			row(w, heads...)
 		}
-		return rows > 0
 	}
 	section(1, "HOURS", hours)
 	row(w, "all", hourCells(t.Hours))

@@ -3,6 +3,7 @@ package fidelity
 import (
 	"fmt"
 	"regexp"
+	"slices"
 )
 
 // Exceptions are what is known to differ, each with its reason. They count in MeanShare and RightStatusShare like all else;
@@ -34,12 +35,7 @@ func (w WrongStatus) String() string {
 
 // Covers says whether a wrong status is one of the exceptions.
 func (e Exceptions) Covers(w WrongStatus) bool {
-	for _, s := range e.Statuses {
-		if s.Want == w.Want && s.Got == w.Got && s.URL.MatchString(w.URL) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.Statuses, func(s StatusException) bool { return s.Want == w.Want && s.Got == w.Got && s.URL.MatchString(w.URL) })
 }
 
 // beside is the family without the requests that are excepted for their status.

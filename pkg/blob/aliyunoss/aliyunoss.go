@@ -2,6 +2,7 @@
 package aliyunoss
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -91,9 +92,7 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 		return nil, fmt.Errorf("open OSS store: %w", err)
 	}
 	stall := c.Stall
-	if stall == 0 {
-		stall = remote.DefaultStall
-	}
+	stall = cmp.Or(stall, remote.DefaultStall)
 	httpClient := &http.Client{Transport: remote.Transport(stall)}
 	credentials, err := c.credentials(httpClient)
 	if err != nil {

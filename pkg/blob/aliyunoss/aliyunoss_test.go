@@ -1,6 +1,7 @@
 package aliyunoss
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,9 +50,7 @@ func TestCredentialsAreChecked(t *testing.T) {
 		"a bad bucket":  {Bucket: "B", AccessKeyID: "id", AccessKeySecret: "hush"},
 		"without a key": {AccessKeySecret: "hush"},
 	} {
-		if c.Bucket == "" {
-			c.Bucket = "bucket"
-		}
+		c.Bucket = cmp.Or(c.Bucket, "bucket")
 		c.Region = "cn-hangzhou"
 		if _, err := Open(c, logrus.New()); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", name, err)

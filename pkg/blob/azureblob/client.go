@@ -1,6 +1,7 @@
 package azureblob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,9 +116,7 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 
 func (c *Config) clientOptions() azcore.ClientOptions {
 	stall := c.Stall
-	if stall == 0 {
-		stall = remote.DefaultStall
-	}
+	stall = cmp.Or(stall, remote.DefaultStall)
 	return azcore.ClientOptions{
 		Transport: &http.Client{Transport: remote.Transport(stall)},
 		Retry: policy.RetryOptions{

@@ -2,6 +2,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -109,9 +110,7 @@ func (r *root) Set(value string) error {
 			return fmt.Errorf("want a folder of the bucket, as %q", layout.DefaultRoot)
 		}
 	}
-	if folder == "" {
-		folder = layout.DefaultRoot
-	}
+	folder = cmp.Or(folder, layout.DefaultRoot)
 	r.config.Root = folder
 	return nil
 }

@@ -3,6 +3,7 @@ package blobtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,12 +73,8 @@ func (c Contract) Run(t *testing.T) []Result {
 }
 
 func (c *Contract) setDefaults() {
-	if c.Many == 0 {
-		c.Many = 10_000
-	}
-	if c.Big == 0 {
-		c.Big = 80<<20 + 1
-	}
+	c.Many = cmp.Or(c.Many, 10_000)
+	c.Big = cmp.Or(c.Big, 80<<20+1)
 }
 
 func createAndRead(t subject, s blob.Store) {

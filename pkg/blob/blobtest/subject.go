@@ -1,6 +1,7 @@
 package blobtest
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"testing"
@@ -20,9 +21,7 @@ type complaint struct {
 func (c *complaint) add(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.text == "" {
-		c.text = text
-	}
+	c.text = cmp.Or(c.text, text)
 }
 
 // sub runs a test below this one; its complaints are this one's.

@@ -2,6 +2,7 @@
 package gcs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		return nil, errors.New("open GCS store: no bucket: set --gcs-bucket or GCS_BUCKET")
 	}
 	stall := c.Stall
-	if stall == 0 {
-		stall = remote.DefaultStall
-	}
+	stall = cmp.Or(stall, remote.DefaultStall)
 	var options []option.ClientOption
 	var base http.RoundTripper = remote.RetryAfterTransport{Base: remote.Transport(stall)}
 	endpoint, emulator, err := c.endpoint()

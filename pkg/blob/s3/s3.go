@@ -2,6 +2,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -114,9 +115,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		return nil, errors.New("open S3 store: --s3-profile contradicts --s3-access-key-id: give one of them")
 	}
 	stall := c.Stall
-	if stall == 0 {
-		stall = remote.DefaultStall
-	}
+	stall = cmp.Or(stall, remote.DefaultStall)
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { remote.Configure(t, stall) })),
 		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) { log.Debugf("AWS SDK: "+format, v...) })),

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -124,11 +126,7 @@ func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 func (t *Tailer) all() []*tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	trees := make([]*tree, 0, len(t.trees))
-	for _, tree := range t.trees {
-		trees = append(trees, tree)
-	}
-	return trees
+	return slices.Collect(maps.Values(t.trees))
 }
 
 // Drain says that Ray has stopped writing. From the next scan on, no file waits for more bytes.

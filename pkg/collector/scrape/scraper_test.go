@@ -3,6 +3,7 @@ package scrape
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +67,8 @@ func newRig(t *testing.T, o Options, endpoints ...http.HandlerFunc) *rig {
 	r.write(discoveryFile, `[{"labels": {"job": "ray"}, "targets": [`+strings.Join(targets, ",")+`, "10.9.9.9:1", "x"]}]`)
 	o.Dir, o.Head, o.Host, o.Log, o.Registerer = r.dir, true, "127.0.0.1", log, prometheus.NewPedanticRegistry()
 	o.Labels = []samples.Label{{Name: "ray_io_cluster", Value: "lab"}}
-	if o.Interval == 0 {
-		o.Interval = time.Minute
-	}
-	if o.MaxSeries == 0 {
-		o.MaxSeries = 50_000
-	}
+	o.Interval = cmp.Or(o.Interval, time.Minute)
+	o.MaxSeries = cmp.Or(o.MaxSeries, 50_000)
 	o.Running = func() (string, error) { return session, nil }
 	o.Node = func(context.Context, string) (rayid.Node, error) { return node, nil }
 	o.Append = func(ctx context.Context, _ string, _ rayid.Node, hour time.Time, lines []byte) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,11 +157,7 @@ func (l *lengthLog) prune(now time.Time) {
 		slices.Sort(times)
 		oldest = max(oldest, times[len(times)/10])
 	}
-	for stream, tries := range l.notes {
-		if newest(tries) <= oldest {
-			delete(l.notes, stream)
-		}
-	}
+	maps.DeleteFunc(l.notes, func(stream string, tries []note) bool { return newest(tries) <= oldest })
 }
 
 // length returns the length of the stream's compressed chunk at offset with a stored size; false if there is no note of it. Of several

@@ -8,6 +8,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,8 @@ const defaultMaxBody = 64 << 20
 
 // New checks the options.
 func New(o Options) (*Sink, error) {
-	if o.MaxBody == 0 {
-		o.MaxBody = defaultMaxBody
-	}
-	if o.MaxMemory == 0 {
-		o.MaxMemory = o.MaxBody
-	}
+	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
+	o.MaxMemory = cmp.Or(o.MaxMemory, o.MaxBody)
 	if o.MaxBody < 0 || o.MaxBody > math.MaxInt32 || o.MaxMemory < o.MaxBody {
 		return nil, fmt.Errorf("event bodies of %d bytes within %d bytes of memory: want at most 2 GiB, and the memory to hold one", o.MaxBody, o.MaxMemory)
 	}

@@ -9,6 +9,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -73,12 +74,8 @@ type Taker struct {
 
 // New makes a taker.
 func New(o Options) *Taker {
-	if o.Interval == 0 {
-		o.Interval = defaultInterval
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = defaultMaxBytes
-	}
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	return &Taker{
 		opts: o, metrics: newMetrics(o.Registerer), interval: firstWait,
 		next: make(map[string]time.Time), warned: make(map[string]bool), done: make(chan struct{}),

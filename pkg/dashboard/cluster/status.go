@@ -28,10 +28,7 @@ func Status(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return err
 	}
-	living, err := livingNodes(r)
-	if err != nil {
-		return err
-	}
+	living := livingNodes(r)
 	if envelope, ok := value.(*pyjson.Object); ok && (request.Believes(r, taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
 		return reply.JSON(w, http.StatusOK, envelope)
 	}
@@ -47,15 +44,14 @@ type livingNode struct {
 	resources map[string]float64
 }
 
-func livingNodes(r *request.Request) ([]livingNode, error) {
-	var living []livingNode
+func livingNodes(r *request.Request) (living []livingNode) {
 	for i := range r.Session.Nodes {
 		n := &r.Session.Nodes[i]
 		if state, existed := moment.Node(n, r.At); existed && state.State == moment.Alive {
 			living = append(living, livingNode{n.ID.String(), state.Resources})
 		}
 	}
-	return living, nil
+	return living
 }
 
 // statusCounts counts the active and idle nodes that a saved status shows.

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"cmp"
+
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -98,8 +100,6 @@ func (b *builder) driven(o *outcome, j *entities.Job) int64 {
 	}
 	state, _ := moment.Driver(j, b.r.At)
 	o.status, o.entrypoint, o.node = running, j.Entrypoint, j.DriverNode
-	if o.started == 0 {
-		o.started = state.Started
-	}
+	o.started = cmp.Or(o.started, state.Started)
 	return state.Ended
 }

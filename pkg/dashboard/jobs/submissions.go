@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"regexp"
@@ -245,9 +246,7 @@ func (b *builder) agentAddress(node string) any {
 		return nil
 	}
 	port := raylet.Int("dashboardAgentListenPort")
-	if port == 0 {
-		port = defaultAgentPort
-	}
+	port = cmp.Or(port, defaultAgentPort)
 	return "http://" + ip + ":" + strconv.FormatInt(port, 10)
 }
 

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"time"
 
@@ -88,9 +89,7 @@ func lineStart(b []byte, i int, first bool) int {
 	if first {
 		return 0
 	}
-	if i == 0 {
-		i = 1
-	}
+	i = cmp.Or(i, 1)
 	if n := bytes.IndexByte(b[min(i-1, len(b)):], '\n'); n >= 0 {
 		return i + n
 	}

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -49,9 +50,7 @@ func parseOptions(r *request.Request) (o options, refused *reply.Error) {
 		filterANSI: strings.EqualFold(q.Get("filter_ansi_code"), "true"),
 		attempt:    number("attempt_number", 0), lines: number("lines", defaultLogLines),
 	}
-	if o.lines == 0 {
-		o.lines = defaultLogLines
-	}
+	o.lines = cmp.Or(o.lines, defaultLogLines)
 	number("timeout", 0)
 	if q.Get("pid") != "" {
 		o.pid = strconv.Itoa(number("pid", 0))

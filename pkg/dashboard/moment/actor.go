@@ -1,6 +1,8 @@
 package moment
 
 import (
+	"cmp"
+
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -62,9 +64,7 @@ func (s *ActorState) place(t entities.ActorTransition) {
 	}
 	s.Placed = true
 	s.Ended, s.Death = 0, nil
-	if s.Started == 0 {
-		s.Started = t.Time
-	}
+	s.Started = cmp.Or(s.Started, t.Time)
 }
 
 func (s *ActorState) restart(reason string) {

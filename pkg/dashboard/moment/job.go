@@ -1,6 +1,8 @@
 package moment
 
 import (
+	"cmp"
+
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
@@ -18,9 +20,7 @@ func Driver(j *entities.Job, at int64) (s DriverState, existed bool) {
 		if at != 0 && t.Time > at {
 			return s, i > 0
 		}
-		if s.Started == 0 {
-			s.Started = t.Time
-		}
+		s.Started = cmp.Or(s.Started, t.Time)
 		if t.State == finished {
 			s.Ended = t.Time
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // leavesOut says whether Ray's own store would leave the row out of what it lists.
-func (set RowSet) leavesOut(columns []Column, row *pyjson.Object, filters []typedFilter) bool {
+func (set RowSet) leavesOut(row *pyjson.Object, filters []typedFilter) bool {
 	if set.Selected == nil {
 		return false
 	}

@@ -78,7 +78,7 @@ func (set RowSet) Query(columns []Column, q tasktable.Query) (Selection, *reply.
 	var matching []*pyjson.Object
 	listed := 0
 	for _, row := range set.Rows {
-		if set.leavesOut(columns, row, filters) {
+		if set.leavesOut(row, filters) {
 			continue
 		}
 		listed++

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -130,12 +131,8 @@ func internal(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
 		return true
 	}
-	for _, zone := range []string{".localhost", ".svc", ".cluster.local", ".internal"} {
-		if strings.HasSuffix(name, zone) {
-			return true
-		}
-	}
-	return false
+	zones := []string{".localhost", ".svc", ".cluster.local", ".internal"}
+	return slices.ContainsFunc(zones, func(zone string) bool { return strings.HasSuffix(name, zone) })
 }
 
 // fromThisMachine is false for the proxy of a service mesh: that uses other loopback addresses.

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -40,9 +41,7 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	if lines == 0 || lines > maxRangeLines {
 		lines = maxRangeLines
 	}
-	if most == 0 {
-		most = rangeBytes
-	}
+	most = cmp.Or(most, rangeBytes)
 	most = min(most, maxRangeBytes)
 	log, err := h.open(r.Context(), of, form)
 	if err != nil {

@@ -2,6 +2,7 @@
 package writer
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -42,9 +43,7 @@ func (w *Recorder) WriteHeader(status int) {
 }
 
 func (w *Recorder) Write(p []byte) (int, error) {
-	if w.Status == 0 {
-		w.Status = http.StatusOK
-	}
+	w.Status = cmp.Or(w.Status, http.StatusOK)
 	n, err := w.ResponseWriter.Write(p)
 	w.Bytes += int64(n)
 	return n, err

@@ -1,6 +1,7 @@
 package sessionlogs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,9 +27,7 @@ func (l *Set) NewReader(ctx context.Context, node rayid.Node, path string, opts 
 			continue
 		}
 		key := c.key
-		if key == "" {
-			key = layout.LogChunkKey(w.key, c.offset, c.compression)
-		}
+		key = cmp.Or(key, layout.LogChunkKey(w.key, c.offset, c.compression))
 		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: key, Size: c.size}, Offset: c.offset, Compression: c.compression})
 	}
 	return chunks.NewReader(ctx, l.store, in, opts), nil
