@@ -22,19 +22,14 @@ import (
 const pageSize = 1000
 
 // Get implements blob.Reader.
-func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	body, err := s.get(ctx, key, offset, length)
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", key, err)
-	}
-	return body, nil
-}
-
-func (s *Store) get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
+	defer remote.Name(&err, "get", key)
 	if length == 0 {
 		// There is no empty range in HTTP; the key may still be unknown.
-		_, err := s.head(ctx, key)
-		return http.NoBody, err
+		if _, err := s.head(ctx, key); err != nil {
+			return nil, err
+		}
+		return http.NoBody, nil
 	}
 	etag := "" // of the version that the first request finds: later ones read no other
 	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (body io.ReadCloser, n int64, err error) {
@@ -71,12 +66,9 @@ func (s *Store) get(ctx context.Context, key string, offset, length int64) (io.R
 }
 
 // Stat implements blob.Reader.
-func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
-	o, err := s.head(ctx, key)
-	if err != nil {
-		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
-	}
-	return o, nil
+func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error) {
+	defer remote.Name(&err, "stat", key)
+	return s.head(ctx, key)
 }
 
 func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
@@ -100,33 +92,14 @@ func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 
 // List implements blob.Lister.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		query := []oss.Option{oss.Prefix(prefix), oss.MaxKeys(pageSize)}
-		if opts.Delimited {
-			query = append(query, oss.Delimiter("/"))
-		}
-		if opts.StartAfter != "" {
-			query = append(query, oss.StartAfter(opts.StartAfter))
-		}
-		for token := ""; ; {
-			page, next, err := s.listPage(ctx, token, query)
-			if err != nil {
-				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
-				return
-			}
-			for _, o := range page {
-				if o.Key > opts.StartAfter || opts.StartAfter == "" {
-					if !yield(o, nil) {
-						return
-					}
-				}
-			}
-			if next == "" {
-				return
-			}
-			token = next
-		}
+	query := []oss.Option{oss.Prefix(prefix), oss.MaxKeys(pageSize)}
+	if opts.Delimited {
+		query = append(query, oss.Delimiter("/"))
 	}
+	if opts.StartAfter != "" {
+		query = append(query, oss.StartAfter(opts.StartAfter))
+	}
+	return remote.List(prefix, opts, func(token string) ([]blob.Object, string, error) { return s.listPage(ctx, token, query) })
 }
 
 // listPage gives a page of a listing in the order of keys: the service lists objects first, then folders.

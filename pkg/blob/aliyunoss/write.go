@@ -13,38 +13,34 @@ import (
 )
 
 // Create implements blob.Creator. It relies on x-oss-forbid-overwrite, as far as the bucket honours it.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
+	defer remote.Name(&err, "create", key)
 	size, err := remote.Size(body)
-	if err == nil {
-		err = s.conditions.Create(remote.Creation{
-			Find: func() error {
-				_, err := s.find(ctx, key)
-				return err
-			},
-			Write: func(absent bool) error { return s.upload(ctx, key, body, size, absent) },
-			Again: func() error {
-				_, err := s.put(ctx, key, body, size, true)
-				return err
-			},
-			Size: size,
-		})
-	}
 	if err != nil {
-		return fmt.Errorf("create %s: %w", key, err)
+		return err
 	}
-	return nil
+	return s.conditions.Create(remote.Creation{
+		Find: func() error {
+			_, err := s.find(ctx, key)
+			return err
+		},
+		Write: func(absent bool) error { return s.upload(ctx, key, body, size, absent) },
+		Again: func() error {
+			_, err := s.put(ctx, key, body, size, true)
+			return err
+		},
+		Size: size,
+	})
 }
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
+	defer remote.Name(&err, "put", key)
 	size, err := remote.Size(body)
-	if err == nil {
-		err = s.upload(ctx, key, body, size, false)
-	}
 	if err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
+		return err
 	}
-	return nil
+	return s.upload(ctx, key, body, size, false)
 }
 
 // upload stores the body, create-only if absent is set.

@@ -24,20 +24,15 @@ import (
 )
 
 // Get implements blob.Reader.
-func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	body, err := s.get(ctx, key, offset, length)
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", key, err)
-	}
-	return body, nil
-}
-
-func (s *Store) get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
+	defer remote.Name(&err, "get", key)
 	client := s.client.NewBlobClient(key)
 	if length == 0 {
 		// The SDK takes a count of 0 for all of the blob; the key may still be unknown.
-		_, err := client.GetProperties(ctx, nil)
-		return http.NoBody, s.mapError(err, permissionRead)
+		if _, err := client.GetProperties(ctx, nil); err != nil {
+			return nil, s.mapError(err, permissionRead)
+		}
+		return http.NoBody, nil
 	}
 	etag := "" // of the version that the first request finds: later ones read no other
 	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {

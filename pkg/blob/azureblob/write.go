@@ -18,19 +18,15 @@ import (
 )
 
 // Create implements blob.Creator.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	if err := s.upload(ctx, key, body, true); err != nil {
-		return fmt.Errorf("create %s: %w", key, err)
-	}
-	return nil
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
+	defer remote.Name(&err, "create", key)
+	return s.upload(ctx, key, body, true)
 }
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	if err := s.upload(ctx, key, body, false); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	return nil
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
+	defer remote.Name(&err, "put", key)
+	return s.upload(ctx, key, body, false)
 }
 
 // upload stores the body, create-only if absent is set.

@@ -25,9 +25,10 @@ import (
 const pageSize = 1000
 
 // Get implements blob.Reader.
-func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
+	defer remote.Name(&err, "get", key)
 	object := s.bucket.Object(key)
-	body, err := remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
+	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
 		var reader *storage.Reader
 		err := s.do(ctx, "storage.objects.get", func() (err error) {
 			reader, err = object.ReadCompressed(true).NewRangeReader(ctx, offset, bounded(offset, length))
@@ -47,10 +48,6 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.R
 		}
 		return reader, n, nil
 	}, offset, length)
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", key, err)
-	}
-	return body, nil
 }
 
 // bounded gives a range without an end one, so that the answer has the object's size in Content-Range. With Content-Length alone, a value that is
@@ -90,34 +87,18 @@ func object(attrs *storage.ObjectAttrs) blob.Object {
 
 // List implements blob.Lister.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		query := &storage.Query{Prefix: prefix}
-		if opts.StartAfter != "" {
-			query.StartOffset = opts.StartAfter
-		}
-		if opts.Delimited {
-			query.Delimiter = "/"
-		}
-		for token := ""; ; {
-			attrs, next, err := s.listPage(ctx, query, token)
-			if err != nil {
-				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
-				return
-			}
-			for _, a := range attrs {
-				// The service starts with the offset itself.
-				if o := object(a); o.Key > opts.StartAfter || opts.StartAfter == "" {
-					if !yield(o, nil) {
-						return
-					}
-				}
-			}
-			if next == "" {
-				return
-			}
-			token = next
-		}
+	query := &storage.Query{Prefix: prefix, StartOffset: opts.StartAfter}
+	if opts.Delimited {
+		query.Delimiter = "/"
 	}
+	return remote.List(prefix, opts, func(token string) ([]blob.Object, string, error) {
+		attrs, next, err := s.listPage(ctx, query, token)
+		page := make([]blob.Object, len(attrs))
+		for i, a := range attrs {
+			page[i] = object(a)
+		}
+		return page, next, err
+	})
 }
 
 // listPage gives a page of a listing in the order of keys: the service lists objects first, then folders.

@@ -23,7 +23,8 @@ const (
 )
 
 // Create implements blob.Creator.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
+	defer remote.Name(&err, "create", key)
 	attempts := 0
 	object := s.bucket.Object(key).If(storage.Conditions{DoesNotExist: true}).Retryer(storage.WithErrorFunc(func(err error) bool {
 		attempts++
@@ -34,10 +35,7 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	if errors.Is(err, os.ErrExist) && (sent > 1 || attempts > 1) && s.holds(ctx, key, body) {
 		return nil // stored by an attempt whose answer was lost
 	}
-	if err != nil {
-		return fmt.Errorf("create %s: %w", key, err)
-	}
-	return nil
+	return err
 }
 
 // holds says whether what is stored under key is the body.
@@ -51,11 +49,10 @@ func (s *Store) holds(ctx context.Context, key string, body io.ReadSeeker) bool 
 }
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	if _, err := s.upload(ctx, s.bucket.Object(key), body); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	return nil
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
+	defer remote.Name(&err, "put", key)
+	_, err = s.upload(ctx, s.bucket.Object(key), body)
+	return err
 }
 
 // upload stores the body. sent is how often it was sent, without the SDK's own retries.

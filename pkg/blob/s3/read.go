@@ -23,15 +23,8 @@ import (
 )
 
 // Get implements blob.Reader.
-func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	body, err := s.get(ctx, key, offset, length)
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", key, err)
-	}
-	return body, nil
-}
-
-func (s *Store) get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
+	defer remote.Name(&err, "get", key)
 	if length == 0 {
 		// There is no empty range in HTTP; the key may still be unknown.
 		if _, err := s.head(ctx, key); err != nil {
@@ -67,12 +60,9 @@ func (s *Store) get(ctx context.Context, key string, offset, length int64) (io.R
 }
 
 // Stat implements blob.Reader.
-func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
-	o, err := s.head(ctx, key)
-	if err != nil {
-		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
-	}
-	return o, nil
+func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error) {
+	defer remote.Name(&err, "stat", key)
+	return s.head(ctx, key)
 }
 
 func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
@@ -85,7 +75,7 @@ func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 
 // List implements blob.Lister.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
+	return remote.List(prefix, opts, func(token string) ([]blob.Object, string, error) {
 		// Keys may hold bytes that XML cannot.
 		input := &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &prefix, EncodingType: types.EncodingTypeUrl}
 		if opts.Delimited {
@@ -94,41 +84,21 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 		if opts.StartAfter != "" {
 			input.StartAfter = &opts.StartAfter
 		}
-		for {
-			page, err := s.listPage(ctx, input)
-			if err != nil {
-				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
-				return
-			}
-			for _, o := range page.objects {
-				// Servers differ in whether a folder around StartAfter is listed.
-				if o.Key > opts.StartAfter || opts.StartAfter == "" {
-					if !yield(o, nil) {
-						return
-					}
-				}
-			}
-			if page.next == nil {
-				return
-			}
-			input.ContinuationToken = page.next
+		if token != "" {
+			input.ContinuationToken = &token
 		}
-	}
+		return s.listPage(ctx, input)
+	})
 }
 
-type page struct {
-	objects []blob.Object
-	next    *string // nil: the last page
-}
-
-func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page, error) {
+func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page []blob.Object, next string, err error) {
 	var output *awss3.ListObjectsV2Output
-	err := s.withBucket(ctx, func() (err error) {
+	err = s.withBucket(ctx, func() (err error) {
 		output, err = s.client.ListObjectsV2(ctx, input)
 		return err
 	})
 	if err != nil {
-		return page{}, s.mapError(err, "s3:ListBucket")
+		return nil, "", s.mapError(err, "s3:ListBucket")
 	}
 	s.bucketSeen.Store(true)
 	// Some servers ignore the wish for an encoding.
@@ -136,41 +106,40 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	if output.EncodingType == types.EncodingTypeUrl {
 		decode = func(name *string) (string, error) { return url.QueryUnescape(aws.ToString(name)) }
 	}
-	p := page{objects: make([]blob.Object, 0, len(output.Contents)+len(output.CommonPrefixes))}
+	page = make([]blob.Object, 0, len(output.Contents)+len(output.CommonPrefixes))
 	for _, o := range output.Contents {
 		key, err := decode(o.Key)
 		if err != nil {
-			return page{}, fmt.Errorf("listed key %q: %w", aws.ToString(o.Key), err)
+			return nil, "", fmt.Errorf("listed key %q: %w", aws.ToString(o.Key), err)
 		}
-		p.objects = append(p.objects, blob.Object{Key: key, Size: aws.ToInt64(o.Size), ModTime: aws.ToTime(o.LastModified), ETag: unquote(o.ETag)})
+		page = append(page, blob.Object{Key: key, Size: aws.ToInt64(o.Size), ModTime: aws.ToTime(o.LastModified), ETag: unquote(o.ETag)})
 	}
 	for _, folder := range output.CommonPrefixes {
 		key, err := decode(folder.Prefix)
 		if err != nil {
-			return page{}, fmt.Errorf("listed folder %q: %w", aws.ToString(folder.Prefix), err)
+			return nil, "", fmt.Errorf("listed folder %q: %w", aws.ToString(folder.Prefix), err)
 		}
-		p.objects = append(p.objects, blob.Object{Key: key, Prefix: true})
+		page = append(page, blob.Object{Key: key, Prefix: true})
 	}
-	slices.SortFunc(p.objects, func(a, b blob.Object) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(page, func(a, b blob.Object) int { return strings.Compare(a.Key, b.Key) })
 	if aws.ToBool(output.IsTruncated) {
-		if aws.ToString(output.NextContinuationToken) == "" {
-			return page{}, errors.New("the server has more objects to list but does not say how to go on")
+		if next = aws.ToString(output.NextContinuationToken); next == "" {
+			return nil, "", errors.New("the server has more objects to list but does not say how to go on")
 		}
-		p.next = output.NextContinuationToken
 	}
-	return p, nil
+	return page, next, nil
 }
 
 // find looks a key up. It needs only the permission to list.
 func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
-	p, err := s.listPage(ctx, s.lookup(key))
+	page, _, err := s.listPage(ctx, s.lookup(key))
 	if err != nil {
 		return blob.Object{}, err
 	}
-	if len(p.objects) == 0 || p.objects[0].Key != key {
+	if len(page) == 0 || page[0].Key != key {
 		return blob.Object{}, os.ErrNotExist
 	}
-	return p.objects[0], nil
+	return page[0], nil
 }
 
 // lookup is the smallest listing that shows key if it is there.

@@ -22,44 +22,40 @@ import (
 const maxUncheckedPut = 64 << 10
 
 // Create implements blob.Creator. It relies on If-None-Match, as far as the server does.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
+	defer remote.Name(&err, "create", key)
 	size, err := remote.Size(body)
-	if err == nil {
-		err = s.conditions.Create(remote.Creation{
-			Find: func() error {
-				_, err := s.find(ctx, key)
-				return err
-			},
-			Write: func(absent bool) error {
-				err := s.upload(ctx, key, body, size, absent)
-				if statusOf(err) == http.StatusNotImplemented {
-					return remote.ErrNoConditions
-				}
-				return err
-			},
-			Again: func() error {
-				_, err := s.put(ctx, key, body, size, true)
-				return err
-			},
-			Size: size,
-		})
-	}
 	if err != nil {
-		return fmt.Errorf("create %s: %w", key, err)
+		return err
 	}
-	return nil
+	return s.conditions.Create(remote.Creation{
+		Find: func() error {
+			_, err := s.find(ctx, key)
+			return err
+		},
+		Write: func(absent bool) error {
+			err := s.upload(ctx, key, body, size, absent)
+			if statusOf(err) == http.StatusNotImplemented {
+				return remote.ErrNoConditions
+			}
+			return err
+		},
+		Again: func() error {
+			_, err := s.put(ctx, key, body, size, true)
+			return err
+		},
+		Size: size,
+	})
 }
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
+	defer remote.Name(&err, "put", key)
 	size, err := remote.Size(body)
-	if err == nil {
-		err = s.upload(ctx, key, body, size, false)
-	}
 	if err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
+		return err
 	}
-	return nil
+	return s.upload(ctx, key, body, size, false)
 }
 
 // upload stores the body, create-only if absent is set.
@@ -78,7 +74,7 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 		input.IfNoneMatch = aws.String("*")
 	}
 	if size > maxUncheckedPut && !s.bucketSeen.Load() {
-		if _, err := s.listPage(ctx, s.lookup(key)); err != nil {
+		if _, _, err := s.listPage(ctx, s.lookup(key)); err != nil {
 			return 0, err
 		}
 	}
