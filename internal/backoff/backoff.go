@@ -2,6 +2,7 @@
 package backoff
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -28,3 +29,15 @@ func (b *Backoff) Errors() int { return b.errors }
 
 // Reset says that a try succeeded.
 func (b *Backoff) Reset() { b.errors = 0 }
+
+// Sleep waits, or returns why ctx has ended.
+func Sleep(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -14,9 +14,10 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"golang.org/x/sync/errgroup"
 )
 
 // shutdown is how long a collector may take to ship what is left; Kubernetes gives a pod 30 s.
@@ -118,10 +119,7 @@ func post(ctx context.Context, url string, body []byte) error {
 		if err == nil || ctx.Err() != nil || time.Since(began) > patience {
 			return err
 		}
-		select {
-		case <-time.After(wait.Next()):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, wait.Next())
 	}
 }
 

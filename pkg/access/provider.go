@@ -107,9 +107,7 @@ func (p *provider) connect(ctx context.Context) {
 		if wait.Errors()%20 == 0 { // once in five minutes at most
 			p.log.WithError(err).Error("the OpenID provider does not answer as it should: nobody can sign in until it does; look at --oidc-issuer-url and --oidc-ca-file. It is tried again")
 		}
-		select {
-		case <-time.After(wait.Next()):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, wait.Next()) != nil {
 			return
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -125,10 +126,7 @@ func (c *Catalog) keepListing(ctx context.Context) {
 		if err := c.refresh(ctx, false); err != nil {
 			pause = min(pause, retry)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = backoff.Sleep(ctx, pause)
 	}
 }
 
@@ -232,13 +230,8 @@ func (c *Catalog) keepListingRecent(ctx context.Context, since time.Time) (stop 
 	ctx, cancel := context.WithCancel(ctx)
 	var loop sync.WaitGroup
 	loop.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(c.opts.Interval):
-				_ = c.refreshRecent(ctx, since) // logged
-			}
+		for backoff.Sleep(ctx, c.opts.Interval) == nil {
+			_ = c.refreshRecent(ctx, since) // logged
 		}
 	})
 	return func() {

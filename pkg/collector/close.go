@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 )
 
@@ -139,10 +140,8 @@ func (c *Collector) awaitRay(ctx context.Context) error {
 		if running, err := node.Running(session); !running || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, rayPoll) != nil {
 			return nil
-		case <-time.After(rayPoll):
 		}
 	}
 }

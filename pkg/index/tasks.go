@@ -142,17 +142,17 @@ func orderByJob(tasks *tasktable.Table) []int32 {
 }
 
 func (w *taskWriter) flush() error {
-	for _, flush := range []func() error{w.tasks.Flush, w.events.Flush, w.spans.Flush} {
-		if err := flush(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inTurn(w.tasks.Flush, w.events.Flush, w.spans.Flush)
 }
 
 func (w *taskWriter) close() error {
-	for _, end := range []func() error{w.tasks.Close, w.events.Close, w.spans.Close} {
-		if err := end(); err != nil {
+	return inTurn(w.tasks.Close, w.events.Close, w.spans.Close)
+}
+
+// inTurn takes steps until one fails.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
 			return err
 		}
 	}

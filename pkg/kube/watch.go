@@ -47,11 +47,7 @@ func (w *watcher) run(ctx context.Context) {
 		if err == nil {
 			retry.Reset() // API servers end watches now and then
 		}
-		pause := retry.Next()
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = backoff.Sleep(ctx, retry.Next())
 	}
 }
 

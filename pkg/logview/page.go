@@ -54,17 +54,22 @@ func Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, err
 
 // Before is where the page that ends at end begins.
 func Before(ctx context.Context, f *sessionlogs.File, end int64) (int64, error) {
-	start, err := f.TailStart(ctx, end, pageLines)
-	if err != nil || end-start <= pageBytes {
+	return LastLines(ctx, f, end, pageLines, pageBytes)
+}
+
+// LastLines is where the last lines before end begin that are at most so many bytes.
+func LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, most int64) (int64, error) {
+	start, err := f.TailStart(ctx, end, lines)
+	if err != nil || end-start <= most {
 		return start, err
 	}
-	text, err := f.ReadRange(ctx, end-pageBytes, end)
+	text, err := f.ReadRange(ctx, end-most, end)
 	if err != nil {
 		return 0, err
 	}
 	n := bytes.IndexByte(text, '\n') + 1
 	if n == len(text) {
-		n = 0 // there is one line only, which is longer than a page
+		n = 0 // there is one line only, which is longer
 	}
 	return end - int64(len(text)-n), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -72,10 +73,7 @@ func (b *Book) Start() {
 					b.opts.Log.Info("the notes on sessions can be read again")
 				}
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(b.opts.Interval):
-			}
+			_ = backoff.Sleep(ctx, b.opts.Interval)
 		}
 	})
 }

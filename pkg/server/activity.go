@@ -1,11 +1,9 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
@@ -19,9 +17,7 @@ func (s *Server) activity(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
-	defer cancel()
-	_, loaded, release, err := s.load(ctx, c)
+	_, loaded, release, err := s.load(r.Context(), c, s.opts.LoadWait)
 	if err != nil {
 		return err
 	}

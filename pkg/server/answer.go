@@ -27,9 +27,7 @@ func (s *Server) answer(route dashboard.Route) handler {
 		if answered, err := s.passOn(w, r, c); answered || err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
-		entry, loaded, release, err := s.load(ctx, c)
-		cancel()
+		entry, loaded, release, err := s.load(r.Context(), c, s.opts.LoadWait)
 		if err != nil {
 			return err
 		}
@@ -57,8 +55,10 @@ func (s *Server) answer(route dashboard.Route) handler {
 	}
 }
 
-// load finds and loads a chosen session, waiting at most as long as ctx allows.
-func (s *Server) load(ctx context.Context, c choice) (e catalog.Entry, loaded *session.Session, release func(), err error) {
+// load finds and loads a chosen session, for which it waits so long at most.
+func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e catalog.Entry, loaded *session.Session, release func(), err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, problem.ErrWaited)
+	defer cancel()
 	if e, err = s.sessions.Find(ctx, c.selector); err != nil {
 		return e, nil, nil, err
 	}

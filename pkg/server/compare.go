@@ -81,7 +81,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 		if e.Ref == q.Session.Ref {
 			of.at = chosen.at
 		}
-		found, loaded, release, err := s.load(ctx, of)
+		found, loaded, release, err := s.load(ctx, of, s.opts.LoadWait)
 		if err != nil {
 			return nil, nil, err
 		}

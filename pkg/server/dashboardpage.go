@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,9 +42,7 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 		// The page is this server's; only data is the running cluster's.
 		return s.dashboardPage(w, r, c.byPath, visible.LiveEntry(cluster), session.Unfinished{})
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), min(dashboardWait, s.opts.LoadWait), problem.ErrWaited)
-	defer cancel()
-	e, loaded, release, err := s.load(ctx, c)
+	e, loaded, release, err := s.load(r.Context(), c, min(dashboardWait, s.opts.LoadWait))
 	if err != nil {
 		if problem.Of(err, s.opts.Storage).Status != http.StatusServiceUnavailable || !browser.WantsPage(r.Request) || e.Ref.Name == "" {
 			return err

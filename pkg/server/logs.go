@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/logarchive"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
-	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
 // addLogs adds what is about a session's logs.
@@ -34,9 +32,7 @@ func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
-		entry, loaded, release, err := s.load(ctx, c)
-		cancel()
+		entry, loaded, release, err := s.load(r.Context(), c, s.opts.LoadWait)
 		if err != nil {
 			return err
 		}

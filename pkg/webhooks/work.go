@@ -246,9 +246,6 @@ func (w *work) note(ctx context.Context, key string) error {
 			w.s.failed("webhooks cannot note that an event was told; another replica may tell it again", err)
 			return nil
 		}
-		select {
-		case <-time.After(retry.Next()):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, retry.Next())
 	}
 }

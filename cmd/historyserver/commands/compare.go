@@ -67,13 +67,7 @@ func oneOf(entries []catalog.Entry, name string) (catalog.Entry, error) {
 		name += "/" + catalog.Latest
 	}
 	found, err := catalog.Select(entries, []string{name})
-	if err == nil && len(found) > 1 {
-		err = fmt.Errorf("%d clusters have a session %s: name it as namespace/cluster/session", len(found), name)
-	}
-	if err != nil {
-		return catalog.Entry{}, err
-	}
-	return found[0], nil
+	return only(found, err, name)
 }
 
 // compare compares stored sessions.

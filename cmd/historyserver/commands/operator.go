@@ -172,6 +172,11 @@ func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]
 // one returns the only session that a name selects.
 func (o *operator) one(ctx context.Context, name string) (catalog.Entry, error) {
 	found, err := o.entries(ctx, []string{name})
+	return only(found, err, name)
+}
+
+// only is the one session that a name has selected.
+func only(found []catalog.Entry, err error, name string) (catalog.Entry, error) {
 	if err == nil && len(found) > 1 {
 		err = fmt.Errorf("%d clusters have a session %s: name it as namespace/cluster/session", len(found), name)
 	}

@@ -82,27 +82,17 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 
 // List implements blob.Lister. StartAfter is applied here, to what the service lists from the prefix on.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
+	return remote.List(prefix, opts, func(token string) (objects []blob.Object, after string, err error) {
 		var marker *string
-		for {
-			page, next, err := s.listPage(ctx, prefix, opts.Delimited, marker)
-			if err != nil {
-				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
-				return
-			}
-			for _, o := range page {
-				if o.Key > opts.StartAfter || opts.StartAfter == "" {
-					if !yield(o.Object, nil) {
-						return
-					}
-				}
-			}
-			if deref(next) == "" {
-				return
-			}
-			marker = next
+		if token != "" {
+			marker = &token
 		}
-	}
+		page, next, err := s.listPage(ctx, prefix, opts.Delimited, marker)
+		for _, o := range page {
+			objects = append(objects, o.Object)
+		}
+		return objects, deref(next), err
+	})
 }
 
 // listed is an object with the MD5 sum of its content, where the service knows it.

@@ -53,60 +53,45 @@ func integers[T int32 | int64](c *Chunk, kind physicalType, data []byte, out []T
 
 // Doubles is Int32s for float64. What the bits of a NaN are is kept.
 func (c *Chunk) Doubles(data []byte, out []float64) ([]float64, error) {
-	if c.column.kind != doubles {
-		return nil, malformed("column %s: %w", c.column.Name, errType)
-	}
-	err := c.pages(data, func(p page) error {
-		switch {
-		case p.encoding != plain:
-			return errEncoding
-		case len(p.data) != 8*p.rows:
-			return errLength
-		}
+	err := c.plainPages(data, c.column.kind == doubles, 64, func(p page) {
 		for i := range p.rows {
 			out = append(out, math.Float64frombits(binary.LittleEndian.Uint64(p.data[8*i:])))
 		}
-		return nil
 	})
 	return out, err
 }
 
 // Booleans is Int32s for booleans.
 func (c *Chunk) Booleans(data []byte, out []bool) ([]bool, error) {
-	if c.column.kind != booleanType {
-		return nil, malformed("column %s: %w", c.column.Name, errType)
-	}
-	err := c.pages(data, func(p page) error {
-		switch {
-		case p.encoding != plain:
-			return errEncoding
-		case len(p.data) != (p.rows+7)/8:
-			return errLength
-		}
+	err := c.plainPages(data, c.column.kind == booleanType, 1, func(p page) {
 		for i := range p.rows {
 			out = append(out, p.data[i/8]>>(i%8)&1 == 1)
 		}
-		return nil
 	})
 	return out, err
 }
 
 // Fixed is Int32s for values of width bytes each.
 func (c *Chunk) Fixed(data []byte, width int, out []byte) ([]byte, error) {
-	if c.column.kind != fixedType || c.column.width != width {
-		return nil, malformed("column %s: %w", c.column.Name, errType)
+	err := c.plainPages(data, c.column.kind == fixedType && c.column.width == width, 8*width, func(p page) { out = append(out, p.data...) })
+	return out, err
+}
+
+// plainPages calls visit with the pages of a chunk whose values have so many bits each.
+func (c *Chunk) plainPages(data []byte, ofType bool, bits int, visit func(p page)) error {
+	if !ofType {
+		return malformed("column %s: %w", c.column.Name, errType)
 	}
-	err := c.pages(data, func(p page) error {
+	return c.pages(data, func(p page) error {
 		switch {
 		case p.encoding != plain:
 			return errEncoding
-		case len(p.data) != width*p.rows:
+		case len(p.data) != (bits*p.rows+7)/8:
 			return errLength
 		}
-		out = append(out, p.data...)
+		visit(p)
 		return nil
 	})
-	return out, err
 }
 
 // Bytes calls visit with the byte strings of a chunk, whose bytes are data, page by page. The strings are text[ends[i-1]:ends[i]], valid

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -100,12 +101,7 @@ func (l *lease) replaceExpired(ctx context.Context) error {
 
 func (l *lease) keep(ctx context.Context) {
 	defer close(l.done)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(renewEvery):
-		}
+	for backoff.Sleep(ctx, renewEvery) == nil {
 		if err := l.renew(ctx); err != nil {
 			l.stop(err)
 		}

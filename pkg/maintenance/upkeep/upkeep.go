@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
@@ -55,13 +56,8 @@ func Start(opts Options) *Upkeep {
 		return u
 	}
 	u.done.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(opts.Interval):
-				u.round(ctx, time.Now())
-			}
+		for backoff.Sleep(ctx, opts.Interval) == nil {
+			u.round(ctx, time.Now())
 		}
 	})
 	return u

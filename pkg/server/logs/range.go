@@ -3,13 +3,12 @@ package logs
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"net/http"
 	"strings"
 
+	"github.com/rayhistory/historyserver/pkg/logview"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/writer"
-	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 // Bounds of a range of a log, in bytes and lines.
@@ -49,7 +48,7 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	}
 	answer := logRange{NodeID: log.node.String(), File: log.name, Size: log.size}
 	if last {
-		answer.Offset, err = lastLines(r.Context(), log.file, log.size, lines, most)
+		answer.Offset, err = logview.LastLines(r.Context(), log.file, log.size, lines, most)
 	} else {
 		answer.Offset, err = h.pageStart(r.Context(), of.Session, log.file, log.index, form, log.size)
 	}
@@ -68,23 +67,6 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	answer.Text = strings.ToValidUTF8(string(text), "\uFFFD")
 	writer.Data(w, answer)
 	return nil
-}
-
-// lastLines is where the last lines of a log begin that are at most so many bytes.
-func lastLines(ctx context.Context, f *sessionlogs.File, size int64, lines int, most int64) (int64, error) {
-	start, err := f.TailStart(ctx, size, lines)
-	if err != nil || size-start <= most {
-		return start, err
-	}
-	text, err := f.ReadRange(ctx, size-most, size)
-	if err != nil {
-		return 0, err
-	}
-	n := bytes.IndexByte(text, '\n') + 1
-	if n == len(text) {
-		n = 0 // there is no beginning of a line
-	}
-	return size - most + int64(n), nil
 }
 
 // firstLines are the first lines of a text, without a last one that is not whole, unless the text ends with the log or there is no other.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
 )
 
 // Open asks a store for the bytes [offset, offset+length) of an object; length < 0 means to its end. It returns the body and the number of
@@ -89,7 +91,7 @@ func (r *reader) pause(cause error) error {
 	if r.failed >= MaxAttempts {
 		return fmt.Errorf("%d attempts: %w", r.failed, cause)
 	}
-	return sleep(r.ctx, Delay(r.failed-1, 0))
+	return backoff.Sleep(r.ctx, Delay(r.failed-1, 0))
 }
 
 func (r *reader) Close() error {

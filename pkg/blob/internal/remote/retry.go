@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
 )
 
 const (
@@ -38,18 +40,6 @@ func RetryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// sleep waits, or returns the context's error.
-func sleep(ctx context.Context, delay time.Duration) error {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
-
 // Outcome is the result of one attempt.
 type Outcome struct {
 	Err error
@@ -65,7 +55,7 @@ func Retry(ctx context.Context, attempt func() Outcome) error {
 		if outcome.Err == nil || !outcome.Retry || n == MaxAttempts-1 || ctx.Err() != nil {
 			return outcome.Err
 		}
-		if err := sleep(ctx, Delay(n, outcome.Asked)); err != nil {
+		if err := backoff.Sleep(ctx, Delay(n, outcome.Asked)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
 )
 
 // DefaultStall is how long a request may make no progress when nothing else is configured.
@@ -70,7 +72,7 @@ func (p RetryAfterTransport) RoundTrip(request *http.Request) (*http.Response, e
 		return response, err
 	}
 	if asked := RetryAfter(response.Header); asked > 0 {
-		if err := sleep(request.Context(), min(asked, 3*MaxDelay)); err != nil {
+		if err := backoff.Sleep(request.Context(), min(asked, 3*MaxDelay)); err != nil {
 			_ = response.Body.Close()
 			return nil, err
 		}
