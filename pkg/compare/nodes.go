@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -99,7 +98,7 @@ func (h *Hours) round() { h.CPU, h.GPU, h.Memory = round(h.CPU), round(h.GPU), r
 func typeOf(r *request.Request, id string, raylet *pyjson.Object) (t nodeType, memory float64) {
 	t = nodeType{name: raylet.String("nodeTypeName")}
 	machine, head := raylet.String("instanceTypeName"), raylet.Bool("isHeadNode")
-	amount := func(name string) float64 { return number(raylet.Object("resourcesTotal").Get(name)) }
+	amount := func(name string) float64 { return summary.Number(raylet.Object("resourcesTotal").Get(name)) }
 	if n := summary.Find(r.Session, id); n != nil {
 		t.name, machine = cmp.Or(n.Labels[groupLabel], t.name), cmp.Or(n.InstanceType, machine)
 		if state, _ := moment.Node(n, r.At); len(state.Resources) > 0 {
@@ -117,18 +116,6 @@ func typeOf(r *request.Request, id string, raylet *pyjson.Object) (t nodeType, m
 	t.name = clipped(t.name)
 	t.cpu, t.gpu = sane(amount("CPU")), sane(amount("GPU"))
 	return t, sane(amount("memory"))
-}
-
-// number reads a value of a saved answer.
-func number(v any) float64 {
-	switch v := v.(type) {
-	case float64:
-		return v
-	case pyjson.Number:
-		f, _ := strconv.ParseFloat(string(v), 64) // 0 where it is none
-		return f
-	}
-	return 0
 }
 
 // sane is an amount of a resource, 0 for what JSON could not show.

@@ -3,7 +3,6 @@ package findings
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -68,7 +67,7 @@ func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandon
 	f.happened(c.since, false)
 	f.last = max(f.last, until)
 	f.about(b.actorEntity(a))
-	worker, _ := rayid.ParseBytes[rayid.Worker]([]byte(hex.EncodeToString(c.row.Worker()))) // none: not known
+	worker := idOf[rayid.Worker](c.row.Worker())
 	f.show(Evidence{
 		Source: "event", Time: stamp(c.since), Text: fmt.Sprintf("task %s was RUNNING from %s on, and actor %s never became ALIVE", c.row.Name(), stamp(c.since), a.ID),
 		Link: b.link("#/actors/%s", a.ID),

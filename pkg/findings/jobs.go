@@ -22,8 +22,7 @@ type job struct {
 	entrypoint string
 	message    string
 	errorType  string
-	exit       any // the driver's exit code; nil if not known
-	started    int64
+	exit       any   // the driver's exit code; nil if not known
 	ended      int64 // Unix ns, 0: not yet
 	node       rayid.Node
 }
@@ -60,7 +59,7 @@ func (b *builder) readJobs(ctx context.Context) error {
 func jobOf(row *pyjson.Object) job {
 	j := job{
 		status: row.String("status"), entrypoint: row.String("entrypoint"), message: row.String("message"), errorType: row.String("error_type"),
-		exit: row.Get("driver_exit_code"), started: row.Int("start_time") * 1e6, ended: row.Int("end_time") * 1e6, submission: row.String("submission_id"),
+		exit: row.Get("driver_exit_code"), ended: row.Int("end_time") * 1e6, submission: row.String("submission_id"),
 	}
 	j.id, _ = rayid.Parse[rayid.Job](row.String("job_id"))            // none: no driver began
 	j.node, _ = rayid.Parse[rayid.Node](row.String("driver_node_id")) // none: not known

@@ -151,7 +151,7 @@ func isJobEnd(text []byte) bool {
 
 // vanished says that nothing is known of an attempt's end but that its process was gone when its driver ended.
 func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
-	worker, _ := rayid.ParseBytes[rayid.Worker]([]byte(hex.EncodeToString(row.Worker()))) // none: not known
+	worker := idOf[rayid.Worker](row.Worker())
 	j := b.jobOfID(row.Job())
 	if _, dead := b.deaths[worker]; dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.ended == 0 {
 		return false
@@ -195,8 +195,8 @@ var actorID = expression(`actor_id: ?([0-9a-f]{32})`)
 // taskFailed finds the finding that a failed attempt belongs to, a new one if it is the first; nil if it needs none.
 func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text string, at int64) (*finding, error) {
 	name := string(row.GivenName())
-	worker, _ := rayid.ParseBytes[rayid.Worker]([]byte(hex.EncodeToString(row.Worker()))) // none: not known
-	node, _ := rayid.ParseBytes[rayid.Node]([]byte(hex.EncodeToString(row.Node())))       // likewise
+	worker := idOf[rayid.Worker](row.Worker())
+	node := idOf[rayid.Node](row.Node())
 	evident := Evidence{
 		Source: "event", NodeID: rayid.Hex(node), Time: stamp(at),
 		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(), cmp.Or(kind, "no error was recorded"), text),
@@ -303,10 +303,13 @@ func (b *builder) toldToGo(id rayid.Actor) bool {
 	return existed && state.State == moment.Dead && causeOf(state.Death).wanted()
 }
 
-func actorOf(row tasktable.Row) rayid.Actor {
-	id, _ := rayid.ParseBytes[rayid.Actor]([]byte(hex.EncodeToString(row.Actor()))) // none: not an actor's
+// idOf is an ID of a row's; nil if it has none.
+func idOf[T rayid.ID](raw []byte) T {
+	id, _ := rayid.ParseBytes[T]([]byte(hex.EncodeToString(raw)))
 	return id
 }
+
+func actorOf(row tasktable.Row) rayid.Actor { return idOf[rayid.Actor](row.Actor()) }
 
 // taskOfLostNode is the finding about attempts of one function that a node's death ended.
 func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind string, evident Evidence) *finding {

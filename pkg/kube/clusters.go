@@ -69,7 +69,7 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 		if err != nil {
 			return nil, fmt.Errorf("connect to Kubernetes at %s: %w", rc.Host, err)
 		}
-		out.add(newSite(cl, transport, apiServer(rc, c.UseKubernetesProxy), log), c.Namespaces, selector)
+		out.add(newSite(cl, transport, apiServer(rc, c.UseKubernetesProxy)), c.Namespaces, selector)
 	}
 	return out, nil
 }
@@ -78,7 +78,7 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 // types of AddToScheme.
 func New(config Config, c client.WithWatch, transport http.RoundTripper, log logrus.FieldLogger) *Clusters {
 	out := newClusters(config, log)
-	out.add(newSite(c, transport, nil, log), nil, labels.Everything())
+	out.add(newSite(c, transport, nil), nil, labels.Everything())
 	return out
 }
 

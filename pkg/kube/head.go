@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +35,6 @@ type site struct {
 	client    client.WithWatch
 	transport http.RoundTripper
 	apiServer *url.URL // dashboards are reached through it; nil: directly
-	log       logrus.FieldLogger
 	watchers  []*watcher
 
 	mu    sync.Mutex
@@ -50,8 +48,8 @@ type head struct {
 	at    time.Time
 }
 
-func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL, log logrus.FieldLogger) *site {
-	return &site{client: c, transport: transport, apiServer: apiServer, log: log, heads: map[types.UID]head{}}
+func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL) *site {
+	return &site{client: c, transport: transport, apiServer: apiServer, heads: map[types.UID]head{}}
 }
 
 // Reasons why a running cluster's dashboard cannot be asked.

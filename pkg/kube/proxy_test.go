@@ -329,7 +329,7 @@ func TestHead(t *testing.T) {
 			if tt.through != "" {
 				through, _ = url.Parse(tt.through)
 			}
-			h, err := newSite(api, nil, through, quiet()).head(t.Context(), c)
+			h, err := newSite(api, nil, through).head(t.Context(), c)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q in it", err, tt.err)
@@ -345,7 +345,7 @@ func TestHead(t *testing.T) {
 
 func TestForwardUnknownCluster(t *testing.T) {
 	clusters := &Clusters{config: Config{Live: Proxy}, log: quiet()}
-	clusters.add(newSite(apiServerWith(t), nil, nil, quiet()), nil, labels.Everything())
+	clusters.add(newSite(apiServerWith(t), nil, nil), nil, labels.Everything())
 	var got error
 	clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b", "/", func(err error) { got = err })
 	if !errors.Is(got, ErrNoCluster) {

@@ -62,7 +62,7 @@ func follow(t *testing.T, c client.WithWatch, namespaces ...string) *Clusters {
 func followSelected(t *testing.T, c client.WithWatch, selector labels.Selector, namespaces ...string) *Clusters {
 	t.Helper()
 	clusters := &Clusters{config: Config{Live: Proxy}, log: quiet()}
-	clusters.add(newSite(c, nil, nil, quiet()), namespaces, selector)
+	clusters.add(newSite(c, nil, nil), namespaces, selector)
 	clusters.Start()
 	t.Cleanup(clusters.Close)
 	synctest.Wait()

@@ -117,6 +117,12 @@ func parseTime(b []byte, zone *time.Location) (ns int64, rest []byte, ok bool) {
 	return time.Date(year, time.Month(month), day, hour, minute, second, fraction, zone).UnixNano(), rest, true
 }
 
+// First is the first line of a text, as far as Parse reads it.
+func First(text []byte) []byte {
+	line, _, _ := bytes.Cut(text[:min(len(text), MaxHeader)], []byte("\n"))
+	return line
+}
+
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func number(digits []byte) (n int) {

@@ -192,7 +192,7 @@ func (f *found) setText(text []byte, from, to int) {
 // header is what the line at begin says of itself or, if it says nothing, the nearest one before it within reach that does.
 func (s *scanner) header(begin int) (logline.Header, bool) {
 	for from := begin; from >= 0; from = s.lineBefore(from, begin) {
-		if h, ok := logline.Parse(firstLine(s.buf[from:s.end]), s.zone); ok {
+		if h, ok := logline.Parse(logline.First(s.buf[from:s.end]), s.zone); ok {
 			return h, true
 		}
 	}
@@ -287,11 +287,6 @@ func (s *scanner) findIn(ctx context.Context, part []byte, hasStart, hasEnd bool
 		}
 	}
 	return s.finder.find(ctx, part, hasStart, hasEnd)
-}
-
-func firstLine(b []byte) []byte {
-	line, _, _ := bytes.Cut(b[:min(len(b), logline.MaxHeader)], []byte{'\n'})
-	return line
 }
 
 // contextLine is the first line of b, cut.

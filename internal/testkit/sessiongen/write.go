@@ -23,8 +23,7 @@ const flushBytes = 256 << 10
 type stream struct {
 	buffer []byte
 	file   string // of the current chunk
-	key    string
-	offset int64 // where the current chunk begins
+	offset int64  // where the current chunk begins
 	size   int64
 	events int // of the current chunk
 }
@@ -61,7 +60,7 @@ func (w *writer) add(job *rayid.Job, node rayid.Node, at time.Time, line []byte)
 	key := w.key(job, node, at)
 	o := w.streams[key]
 	if o == nil {
-		o = &stream{key: key, file: w.path(layout.ChunkKey(key, 0, w.compression))}
+		o = &stream{file: w.path(layout.ChunkKey(key, 0, w.compression))}
 		w.streams[key] = o
 		w.stats.Objects++
 	}

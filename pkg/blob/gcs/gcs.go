@@ -59,7 +59,6 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 
 // Store is a bucket.
 type Store struct {
-	client       *storage.Client
 	bucket       *storage.BucketHandle
 	name         string
 	project      string
@@ -109,7 +108,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	// Every write may be repeated: it stores a complete object, and is either conditional or replaces what is there.
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts), storage.WithErrorFunc(shouldRetry),
 		storage.WithBackoff(gax.Backoff{Initial: 100 * time.Millisecond, Max: remote.MaxDelay, Multiplier: 2}))
-	return &Store{client: client, bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket, log: log}, nil
+	return &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket, log: log}, nil
 }
 
 // endpoint is the URL of the JSON interface, "" for Google's own, and whether it is an emulator's.

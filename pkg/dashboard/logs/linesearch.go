@@ -70,7 +70,7 @@ func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLi
 		s.budget -= searchBlock
 		own := block[:min(len(block), searchBlock)] // a line that starts behind is the next block's
 		for start := lineStart(own, 0, pos == 0); start < len(own) && pos+int64(start) < to; start = lineStart(own, start+1, false) {
-			if header, ok := logline.Parse(firstLine(block[start:]), s.zone); ok {
+			if header, ok := logline.Parse(logline.First(block[start:]), s.zone); ok {
 				if line := (timedLine{pos + int64(start), header.Time}); wanted(line) {
 					return &line, nil
 				}
@@ -94,11 +94,6 @@ func lineStart(b []byte, i int, first bool) int {
 		return i + n
 	}
 	return len(b)
-}
-
-func firstLine(b []byte) []byte {
-	line, _, _ := bytes.Cut(b[:min(len(b), logline.MaxHeader)], []byte("\n"))
-	return line
 }
 
 // lastIsTimed says whether the last line before end carries a time, or is known to be early enough for another reason.

@@ -39,7 +39,6 @@ func (r *Refusal) Error() string {
 // Reader reads one answer token by token, or row by row. Its errors are those of encoding/json, those of the underlying reader, and *Refusal.
 type Reader struct {
 	in     *json.Decoder
-	below  *boundedReader
 	depth  int
 	tokens int
 }
@@ -49,7 +48,7 @@ func NewReader(r io.Reader) *Reader {
 	below := &boundedReader{r: r}
 	below.in = json.NewDecoder(below)
 	below.in.UseNumber()
-	return &Reader{in: below.in, below: below}
+	return &Reader{in: below.in}
 }
 
 // boundedReader ends an answer that is too long, or that has a value that is too long.

@@ -34,10 +34,11 @@ func showHardware(r *request.Request, nodes Nodes) error {
 
 // takenAfter says whether a node's figures are of a later time than at, by the clock of Ray's reporter.
 func takenAfter(node *pyjson.Object, at int64) bool {
-	return int64(floatOf(node.Get("now"))*float64(moment.MillisPerSecond)) > moment.Milliseconds(at)
+	return int64(Number(node.Get("now"))*float64(moment.MillisPerSecond)) > moment.Milliseconds(at)
 }
 
-func floatOf(v any) float64 {
+// Number reads a number of a saved answer; 0 if it is none.
+func Number(v any) float64 {
 	switch v := v.(type) {
 	case float64:
 		return v
