@@ -65,6 +65,8 @@ type Scanner struct {
 
 	event  Envelope
 	fields fields
+	nodes  rayid.Recent[rayid.Node]
+	jobs   rayid.Recent[rayid.Job]
 }
 
 // fields are the raw JSON values, quotes included, of the fields an envelope is made of.
@@ -185,13 +187,13 @@ func (s *Scanner) interpret() {
 		}
 	}
 	if t := text(f.node); len(t) > 0 {
-		node, err := rayid.ParseBytes[rayid.Node](t)
+		node, err := s.nodes.Parse(t)
 		if err != nil {
 			e.Invalid = fmt.Errorf("nodeId: %w", err)
 		}
 		e.Node = node
 	}
-	job, err := f.jobOf()
+	job, err := f.jobOf(&s.jobs)
 	if err != nil {
 		e.Invalid = fmt.Errorf("jobId: %w", err)
 	}
@@ -200,9 +202,9 @@ func (s *Scanner) interpret() {
 	}
 }
 
-func (f *fields) jobOf() (rayid.Job, error) {
+func (f *fields) jobOf(jobs *rayid.Recent[rayid.Job]) (rayid.Job, error) {
 	if t := text(f.job); len(t) > 0 {
-		job, err := rayid.ParseBytes[rayid.Job](t)
+		job, err := jobs.Parse(t)
 		if err != nil || !job.Nil() {
 			return job, err
 		}

@@ -31,9 +31,7 @@ type Decoder struct {
 
 	definitionRead Definition // that update refers to
 
-	// The last job's ID, and its base64 or hex: most events are of the same job as the one before.
-	job        rayid.Job
-	jobWritten [2 * rayid.JobSize]byte
+	jobs rayid.Recent[rayid.Job]
 
 	// IDs of interned strings, by how events write them.
 	texts       textCache // strings, by the bytes between their quotes
@@ -256,14 +254,11 @@ func internID[T rayid.ID](d *Decoder, raw []byte, bytesOf func(*T) []byte) strin
 	return d.binaries.put(raw, id)
 }
 
-// jobID reads a job's ID.
+// jobID is idOf for jobs.
 func (d *Decoder) jobID(raw []byte) rayid.Job {
-	if string(raw) == string(d.jobWritten[:]) {
-		return d.job
-	}
-	id := idOf[rayid.Job](raw)
-	if len(raw) == len(d.jobWritten) {
-		d.job, d.jobWritten = id, [len(d.jobWritten)]byte(raw)
+	id, err := d.jobs.Parse(raw)
+	if err != nil {
+		id = idOf[rayid.Job](raw)
 	}
 	return id
 }
