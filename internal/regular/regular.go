@@ -18,8 +18,8 @@ var errNotRegular = errors.New("it is not a regular file")
 // ErrTooLong is a file with more bytes than allowed.
 var ErrTooLong = errors.New("it is longer than such a file may be")
 
-// Open opens a file below root. Links within root are followed, links out of it are errors.
-func Open(root *os.Root, name string) (*os.File, error) {
+// open opens a file below root. Links within root are followed, links out of it are errors.
+func open(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -42,12 +42,12 @@ func OpenFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return Open(root, filepath.Base(path))
+	return open(root, filepath.Base(path))
 }
 
 // Read is the content of a file below root, of at most limit bytes. Errors contain the name, never the content.
 func Read(root *os.Root, name string, limit int64) ([]byte, error) {
-	f, err := Open(root, name)
+	f, err := open(root, name)
 	if err != nil {
 		return nil, err
 	}

@@ -167,7 +167,7 @@ func randomQuery(r *rand.Rand) Query {
 		return of[r.IntN(len(of))]
 	}
 	q := Query{
-		Now: now64, Sort: pick(append([]string{""}, Sorts...)...), Descending: r.IntN(2) == 0, From: r.IntN(60), Limit: 1 + r.IntN(40),
+		Now: now64, Sort: pick("", "cluster", "namespace", "kind", "state", "start", "duration", "version", "size"), Descending: r.IntN(2) == 0, From: r.IntN(60), Limit: 1 + r.IntN(40),
 		Filter: Filter{
 			Namespace: some("team-1"), Cluster: some("lab-1", "Prod-2"), Owner: some("nightly", "ETL"), State: some("running", "ended"),
 			Kind: some(RayJob, RayCluster), Outcome: some("failed", "stopped"), RayVersion: some("2.60", "2.55.1"),

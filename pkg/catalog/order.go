@@ -34,9 +34,6 @@ func compareRow(n *names, b *block, i int, k key) int {
 	)
 }
 
-// Sorts are the columns that Query.Sort may name.
-var Sorts = []string{"cluster", "namespace", "kind", "state", "start", "duration", "version", "size"}
-
 // compareBy gives the order of a column, ascending, of rows and of the blocks' numbers; nil: by start.
 func (l *list) compareBy(column string, now int64) func(a, b *row) int {
 	n := &l.names

@@ -18,7 +18,7 @@ import (
 type Query struct {
 	Filter
 	Now time.Time
-	// Sort is one of Sorts, "" for start. Equal ones are newest first.
+	// Sort is cluster, namespace, kind, state, start, duration, version or size; "" for start. Equal ones are newest first.
 	Sort       string
 	Descending bool
 	// Group is cluster or owner, for groups instead of sessions, or "".

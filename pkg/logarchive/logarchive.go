@@ -55,7 +55,7 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	names := map[string]int{strings.ToLower(notWhole): 1}
 	var failed []string
 	for _, log := range opts.Selected {
-		name := unique(names, Name(log.Node.String()+"/"+log.Path))
+		name := unique(names, nameOf(log.Node.String()+"/"+log.Path))
 		file, size, err := opts.open(ctx, log)
 		entry, writeErr := archive.next(name, size)
 		if writeErr != nil {
@@ -114,9 +114,9 @@ func (c *checked) Write(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// Name is a path that is safe to unpack on any system: relative, below the folder it is unpacked in, without characters that Windows refuses
+// nameOf is a path that is safe to unpack on any system: relative, below the folder it is unpacked in, without characters that Windows refuses
 // or terminals act on.
-func Name(path string) string {
+func nameOf(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
 		part = strings.Map(func(c rune) rune {

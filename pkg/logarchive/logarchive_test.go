@@ -184,7 +184,7 @@ func FuzzName(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		if name := Name(path); !fs.ValidPath(name) || strings.ContainsAny(name, "\\:\x00\x1b") {
+		if name := nameOf(path); !fs.ValidPath(name) || strings.ContainsAny(name, "\\:\x00\x1b") {
 			t.Errorf("%q becomes %q", path, name)
 		}
 	})

@@ -11,10 +11,10 @@ import (
 // Bounds of a query. What is 0 is set to the default.
 const (
 	DefaultLines   = 1000
-	MaxLines       = 100_000
+	maxLines       = 100_000
 	defaultTimeout = time.Minute
 	MaxTimeout     = 10 * time.Minute
-	MaxContext     = 20 // lines before or after
+	maxContext     = 20 // lines before or after
 )
 
 // Query says what to search for, and where.
@@ -43,10 +43,10 @@ func (q *Query) Prepare() error {
 	q.Lines = cmp.Or(q.Lines, DefaultLines)
 	q.Timeout = cmp.Or(q.Timeout, defaultTimeout)
 	switch {
-	case q.Before < 0 || q.After < 0 || q.Before > MaxContext || q.After > MaxContext:
-		return fmt.Errorf("%d lines before and %d after: want 0 to %d", q.Before, q.After, MaxContext)
-	case q.Lines < 0 || q.FileLines < 0 || q.Lines > MaxLines:
-		return fmt.Errorf("limit=%d: want 1 to %d lines", q.Lines, MaxLines)
+	case q.Before < 0 || q.After < 0 || q.Before > maxContext || q.After > maxContext:
+		return fmt.Errorf("%d lines before and %d after: want 0 to %d", q.Before, q.After, maxContext)
+	case q.Lines < 0 || q.FileLines < 0 || q.Lines > maxLines:
+		return fmt.Errorf("limit=%d: want 1 to %d lines", q.Lines, maxLines)
 	case q.Timeout < 0 || q.Timeout > MaxTimeout:
 		return fmt.Errorf("timeout=%v: want at most %v", q.Timeout, MaxTimeout)
 	case q.To != 0 && q.To <= q.From:

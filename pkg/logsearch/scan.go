@@ -17,8 +17,8 @@ const (
 	// reach is how many bytes before and after a line the lines beside it, and its time, are looked for.
 	reach = 64 << 10
 
-	maxText    = 4 << 10 // of a matching line in a result, in bytes
-	maxContext = 1 << 10 // of a line beside it
+	maxText   = 4 << 10 // of a matching line in a result, in bytes
+	maxBeside = 1 << 10 // of a line beside it
 )
 
 // scanner searches one log after another.
@@ -295,8 +295,8 @@ func contextLine(b []byte) string {
 	if n := bytes.IndexByte(b, '\n'); n >= 0 {
 		line = b[:n]
 	}
-	if len(line) > maxContext {
-		return string(bytes.ToValidUTF8(line[:maxContext], nil)) + "…"
+	if len(line) > maxBeside {
+		return string(bytes.ToValidUTF8(line[:maxBeside], nil)) + "…"
 	}
 	return string(bytes.TrimSuffix(line, []byte{'\r'}))
 }

@@ -226,7 +226,7 @@ func TestUndated(t *testing.T) {
 func TestPatternsAreBounded(t *testing.T) {
 	for _, q := range []Query{
 		{Pattern: strings.Repeat("a", maxPattern+1)}, {Pattern: "a\nb"}, {Pattern: "(", Regexp: true}, {Pattern: strings.Repeat(`(?:\pL{30}){30}`, 3), Regexp: true}, {Pattern: `a**`, Regexp: true},
-		{Pattern: "a", Before: MaxContext + 1}, {Pattern: "a", Lines: MaxLines + 1}, {Pattern: "a", From: 2, To: 1}, {Pattern: "a", Selection: Selection{Files: "../x"}},
+		{Pattern: "a", Before: maxContext + 1}, {Pattern: "a", Lines: maxLines + 1}, {Pattern: "a", From: 2, To: 1}, {Pattern: "a", Selection: Selection{Files: "../x"}},
 		{Pattern: `\C`, Regexp: true}, {Pattern: `(a)\1`, Regexp: true}, {Timeout: MaxTimeout + 1},
 	} {
 		if err := q.Prepare(); err == nil {

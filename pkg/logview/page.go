@@ -45,7 +45,7 @@ func Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, err
 	for len(text) > 0 && len(p.Lines) < pageLines {
 		line, rest, _ := bytes.Cut(text, []byte{'\n'})
 		shown := line[:min(len(line), maxLine)]
-		p.Lines = append(p.Lines, Line{Spans: Colours(shown), Cut: len(line) - len(shown)})
+		p.Lines = append(p.Lines, Line{Spans: colours(shown), Cut: len(line) - len(shown)})
 		text = rest
 	}
 	p.End -= int64(len(text))

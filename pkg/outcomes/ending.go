@@ -57,13 +57,13 @@ func readFindings(r io.Reader, ending *catalog.Ending) error {
 		return err
 	}
 	for _, f := range report.Findings {
-		ending.Findings = append(ending.Findings, packs.Finding{Kind: f.Kind, Severity: f.Severity, Signature: Signature(f.Kind, f.Title), Title: f.Title, Count: f.Count})
+		ending.Findings = append(ending.Findings, packs.Finding{Kind: f.Kind, Severity: f.Severity, Signature: signature(f.Kind, f.Title), Title: f.Title, Count: f.Count})
 	}
 	return nil
 }
 
-// Signature is the same for the same failure in other sessions: the kind, and the title with # for each number and hexadecimal ID.
-func Signature(kind, title string) string {
+// signature is the same for the same failure in other sessions: the kind, and the title with # for each number and hexadecimal ID.
+func signature(kind, title string) string {
 	var b strings.Builder
 	b.WriteString(kind)
 	for word := range strings.FieldsSeq(title) {

@@ -50,10 +50,10 @@ func TestDocumentedCheck(t *testing.T) {
 		what, header, body string
 		want               string
 	}{
-		{"as sent", Sign(key, body, now), string(body), "True"},
-		{"another body", Sign(key, body, now), string(body) + " ", "False"},
-		{"another secret", Sign([]byte("another secret, as long"), body, now), string(body), "False"},
-		{"an hour old", Sign(key, body, now.Add(-time.Hour)), string(body), "False"},
+		{"as sent", sign(key, body, now), string(body), "True"},
+		{"another body", sign(key, body, now), string(body) + " ", "False"},
+		{"another secret", sign([]byte("another secret, as long"), body, now), string(body), "False"},
+		{"an hour old", sign(key, body, now.Add(-time.Hour)), string(body), "False"},
 		{"no signature", "", string(body), "False"},
 	} {
 		c := exec.CommandContext(t.Context(), python, "-c", docs(t, "python")+"\nimport sys\nprint(signed(sys.argv[1], sys.argv[2].encode(), sys.argv[3].encode()))", tc.header, tc.body, secret)

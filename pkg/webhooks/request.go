@@ -27,8 +27,8 @@ const (
 // maxAnswer is how many bytes of an answer are read; an error shows fewer.
 const maxAnswer, maxShown = 4 << 10, 200
 
-// Sign gives the header with the signature of a body at a time.
-func Sign(secret, body []byte, at time.Time) string {
+// sign gives the header with the signature of a body at a time.
+func sign(secret, body []byte, at time.Time) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(stamp + "."))
@@ -64,7 +64,7 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 		req.Header.Set(headerType, e.Type)
 	}
 	if r.secret != nil {
-		req.Header.Set(headerSignature, Sign(r.secret, body, time.Now()))
+		req.Header.Set(headerSignature, sign(r.secret, body, time.Now()))
 	}
 	hide := redact.New(r.address, req.URL.Host, req.URL.Hostname(), req.URL.RequestURI(), string(r.secret))
 	resp, err := c.Do(req)

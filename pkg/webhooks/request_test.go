@@ -20,7 +20,7 @@ import (
 )
 
 func TestSignature(t *testing.T) {
-	got := Sign([]byte("correct horse battery staple"), []byte(`{"id":"x"}`), time.Unix(1795370591, 0))
+	got := sign([]byte("correct horse battery staple"), []byte(`{"id":"x"}`), time.Unix(1795370591, 0))
 	if !strings.HasPrefix(got, "t=1795370591,v1=") || !signed(got, []byte(`{"id":"x"}`)) || signed(got, []byte(`{"id":"y"}`)) {
 		t.Errorf("%s", got)
 	}

@@ -17,8 +17,8 @@ var jsonl string
 // Session is the session of the events.
 var Session = layout.Session{Namespace: "ml", Cluster: "lab", Name: "session_2026-11-22_10-00-00_000000_1"}
 
-// Nodes are its nodes; the second one died at 10:20:30.
-var Nodes = [2]rayid.Node{fill(1), fill(2)}
+// nodes are its nodes; the second one died at 10:20:30.
+var nodes = [2]rayid.Node{fill(1), fill(2)}
 
 func fill(b byte) (n rayid.Node) {
 	for i := range n {
@@ -53,5 +53,5 @@ func At(clock string) int64 {
 
 // Key is where the head's collector stores the events.
 func Key() string {
-	return layout.NodeEventsKey(layout.DefaultRoot, Session, Nodes[0], time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC))
+	return layout.NodeEventsKey(layout.DefaultRoot, Session, nodes[0], time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC))
 }

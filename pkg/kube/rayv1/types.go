@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is KubeRay's.
-var GroupVersion = schema.GroupVersion{Group: "ray.io", Version: "v1"}
+// groupVersion is KubeRay's.
+var groupVersion = schema.GroupVersion{Group: "ray.io", Version: "v1"}
 
 // AddToScheme makes the types known to clients.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &RayCluster{}, &RayClusterList{})
-	metav1.AddToGroupVersion(s, GroupVersion)
+	s.AddKnownTypes(groupVersion, &RayCluster{}, &RayClusterList{})
+	metav1.AddToGroupVersion(s, groupVersion)
 	return nil
 }
 

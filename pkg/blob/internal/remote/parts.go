@@ -3,8 +3,8 @@ package remote
 import "io"
 
 const (
-	// PartSize is how many bytes a part of an object has, unless that makes too many parts.
-	PartSize = 16 << 20
+	// leastPart is how many bytes a part of an object has, unless that makes too many parts.
+	leastPart = 16 << 20
 	// maxCreate is the size in bytes up to which an object is created by one request, which needs the fewest rights.
 	maxCreate = 64 << 20
 	// maxParts is how many parts S3 and OSS allow; Azure allows more.
@@ -18,7 +18,7 @@ func InParts(size int64, createOnly bool) bool {
 	if createOnly {
 		return size > maxCreate
 	}
-	return size > PartSize
+	return size > leastPart
 }
 
 // SendParts sends a body of the given size part by part. Each part is held in memory while it is sent: SDKs read a part more than once,
@@ -39,4 +39,4 @@ func SendParts(body io.Reader, size int64, send func(part []byte) error) error {
 }
 
 // partSize is large enough for an object of this size to have no more parts than are allowed.
-func partSize(size int64) int64 { return max(PartSize, (size+maxParts-1)/maxParts) }
+func partSize(size int64) int64 { return max(leastPart, (size+maxParts-1)/maxParts) }

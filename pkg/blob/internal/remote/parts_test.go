@@ -9,7 +9,7 @@ import (
 )
 
 func TestSendParts(t *testing.T) {
-	for _, size := range []int{0, 1, PartSize - 1, PartSize, PartSize + 1, 3*PartSize + 5} {
+	for _, size := range []int{0, 1, leastPart - 1, leastPart, leastPart + 1, 3*leastPart + 5} {
 		body := bytes.Repeat([]byte("0123456"), size/7+1)[:size]
 		var sent []byte
 		var sizes []int
@@ -21,7 +21,7 @@ func TestSendParts(t *testing.T) {
 		if err != nil || !bytes.Equal(sent, body) {
 			t.Errorf("%d bytes: %d were sent, %v", size, len(sent), err)
 		}
-		if slices.Contains(sizes, 0) || len(sizes) != (size+PartSize-1)/PartSize {
+		if slices.Contains(sizes, 0) || len(sizes) != (size+leastPart-1)/leastPart {
 			t.Errorf("%d bytes became parts of %v", size, sizes)
 		}
 	}
@@ -36,8 +36,8 @@ func TestSendParts(t *testing.T) {
 }
 
 func TestPartSizeKeepsWithinTheNumberOfParts(t *testing.T) {
-	for _, size := range []int64{0, 1, PartSize * maxParts, PartSize*maxParts + 1, 5 << 40} {
-		if n := partSize(size); n < PartSize || (size+n-1)/n > maxParts {
+	for _, size := range []int64{0, 1, leastPart * maxParts, leastPart*maxParts + 1, 5 << 40} {
+		if n := partSize(size); n < leastPart || (size+n-1)/n > maxParts {
 			t.Errorf("%d bytes: parts of %d", size, n)
 		}
 	}
