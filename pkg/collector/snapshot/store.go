@@ -30,8 +30,14 @@ func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint,
 		}
 		return false, e.hardware, nil
 	}
-	if !final && u.Stored > 0 && taken.Sub(time.UnixMilli(u.Stored)) < t.gap(s) {
-		return false, true, nil
+	if !final && u.Stored > 0 {
+		size, err := file.Seek(0, io.SeekEnd)
+		if err != nil {
+			return false, false, err
+		}
+		if !t.fits(s, size) || taken.Sub(time.UnixMilli(u.Stored)) < t.gap(s) {
+			return false, true, nil
+		}
 	}
 	if err := t.store(ctx, s, e.url, u, file, taken); err != nil {
 		return false, true, err
@@ -69,12 +75,15 @@ func (t *Taker) keep(s *sessionState, url string, file *os.File, taken time.Time
 	return nil
 }
 
-// gap returns the time between two versions of a URL: the rounds' interval at first, and longer the more of the session's bytes are used.
+// fits reports whether another version of an answer may be stored. The last 1 % of the session's bytes is reserved for its end.
+func (t *Taker) fits(s *sessionState, size int64) bool {
+	return s.Bytes+size < t.opts.MaxBytes-t.opts.MaxBytes/100
+}
+
+// gap returns the time between two versions of a URL: the rounds' interval at first, and longer the more of the session's bytes are used, of
+// which some must be left.
 func (t *Taker) gap(s *sessionState) time.Duration {
 	left := 1 - float64(s.Bytes)/float64(t.opts.MaxBytes)
-	if left <= 0.01 {
-		return 1 << 62 // the last 1 % is reserved for the end of the session
-	}
 	return time.Duration(float64(t.opts.Interval) * 0.9 / (left * left))
 }
 

@@ -331,6 +331,26 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
+// However long ago the last version was stored, the next one waits if it would not fit.
+func TestAllowanceOfLargeAnswers(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded)})
+	r.restart(t, func(o *Options) { o.Interval, o.MaxBytes = time.Microsecond, 10_000 })
+	for i := range 6 {
+		r.dashboard.set("/events", fmt.Sprintf(`{"n":%d,"pad":"%s"}`, i, strings.Repeat("x", 3000)))
+		r.Round(t.Context())
+		time.Sleep(10 * time.Millisecond)
+	}
+	if r.session.Bytes > 10_000 || r.stored(t, recorded)["/events"] != 3 {
+		t.Errorf("%d bytes stored of 10,000; versions: %v", r.session.Bytes, r.stored(t, recorded))
+	}
+	if err := r.end(t); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.last(recorded, "/events"); !strings.HasPrefix(got, `{"n":5,`) {
+		t.Errorf("the last version is %.20s", got)
+	}
+}
+
 func TestInterval(t *testing.T) {
 	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
 	r.restart(t, func(o *Options) { o.Interval = 30 * time.Second })
