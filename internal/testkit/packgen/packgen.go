@@ -11,8 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// start is the first day of the generated sessions.
-var start = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+// firstDay is that of the generated sessions.
+var firstDay = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 // Options say what is generated.
 type Options struct {
@@ -48,7 +48,7 @@ func Write(ctx context.Context, to packs.Packs, o Options) error {
 }
 
 func facts(r *rand.Rand, n, days int) packs.Facts {
-	start := start.Add(time.Duration(r.IntN(days*24*60)) * time.Minute)
+	start := firstDay.Add(time.Duration(r.IntN(days*24*60)) * time.Minute)
 	end := start.Add(time.Duration(1+r.IntN(600)) * time.Minute)
 	namespace := fmt.Sprintf("team-%d", r.IntN(5))
 	f := packs.Facts{

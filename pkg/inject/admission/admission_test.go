@@ -220,7 +220,7 @@ func TestRun(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 
 	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":%s}}`, plain)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+path, strings.NewReader(review))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+webhookPath, strings.NewReader(review))
 	if err != nil {
 		t.Fatal(err)
 	}

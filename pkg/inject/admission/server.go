@@ -23,8 +23,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/inject"
 )
 
-// path is the path of the webhook.
-const path = "/mutate"
+// webhookPath is the path of the webhook.
+const webhookPath = "/mutate"
 
 // syncEvery is how often the certificate is checked.
 const syncEvery = 10 * time.Minute
@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) error {
 		go c.keep(ctx, o.Log)
 		server = webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.GetCertificate = c.get }}})
 	}
-	server.Register(path, &webhook.Admission{Handler: &handler{options: o.Inject, log: o.Log}})
+	server.Register(webhookPath, &webhook.Admission{Handler: &handler{options: o.Inject, log: o.Log}})
 	server.Register("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }))
 	o.Log.WithField("address", o.Listen).Info("serving the admission webhook")
 	if err := server.Start(ctx); err != nil {
