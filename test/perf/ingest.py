@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""ingest.py [--seconds 15] [--connections 2] [--peer 'COMMAND']   What a collector takes of events, and what that takes of the machine.
+"""ingest.py [--seconds 15] [--connections 2] [--rate EVENTS] [--peer 'COMMAND']   What a collector takes of events, and what that takes of the machine.
 
 Posts batches of 1,000 recorded events to a collector with the local backend. Prints events per second of processor time, latency and peak memory.
+Without --rate each connection posts the next batch when the last one is answered. Two collectors' latencies are compared at one --rate, in events a second:
+a batch's latency is then taken from the moment when it was due.
 COMMAND starts another collector, for comparison: a shell command that finds the port for events in $PORT and Ray's folder in $TMP_RAY.
 """
 
 import argparse
 import gzip
 import http.client
+import itertools
 import json
 import pathlib
 import shutil
@@ -36,15 +39,23 @@ def batch():
     return json.dumps(events[:BATCH]).encode(), events[0]["sessionName"]
 
 
-def load(port, body, seconds, connections):
+def load(port, body, seconds, connections, rate=None):
     """Posts on each connection for so long; the latencies (s) of those that were taken, and how many were not."""
     latencies, refused, lock = [], [0], threading.Lock()
-    end = time.monotonic() + seconds
+    start, number = time.monotonic(), itertools.count()
+    end = start + seconds
+
+    def due():
+        """When the next batch is to be sent; waits until then."""
+        if rate is None:
+            return time.monotonic()
+        at = start + next(number) * BATCH / rate
+        time.sleep(max(0, at - time.monotonic()))
+        return at
 
     def post():
         connection = http.client.HTTPConnection("127.0.0.1", port)
-        while time.monotonic() < end:
-            began = time.monotonic()
+        while (began := due()) < end:
             try:
                 connection.request("POST", "/v1/events", body, {"Content-Type": "application/json"})
                 answer = connection.getresponse()
@@ -72,7 +83,7 @@ def measure(name, process, port, a, body):
     while load(port, body, 0.01, 1)[0] == [] and time.monotonic() < deadline:
         time.sleep(0.1)
     before = process.cpu()
-    latencies, refused = load(port, body, a.seconds, a.connections)
+    latencies, refused = load(port, body, a.seconds, a.connections, a.rate)
     cpu, taken = process.cpu() - before, BATCH * len(latencies)
     p50, p99 = (1000 * latencies[int(q * (len(latencies) - 1))] for q in (0.5, 0.99))
     print(
@@ -85,6 +96,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--connections", type=int, default=2)
+    parser.add_argument("--rate", type=float, metavar="EVENTS", help="events a second, of all connections together; as many as are answered if absent")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/perf/ingest")
     parser.add_argument("--peer", metavar="COMMAND", help="another collector, see above")
     parser.add_argument("--flag", action="append", default=[], help="more flags for ours, as --flag=--event-fsync=interval")
