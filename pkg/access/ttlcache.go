@@ -29,6 +29,9 @@ func (c *ttlCache[V]) get(ctx context.Context, key string, ask func(context.Cont
 		return answer.(V), nil
 	}
 	asked := c.asking.DoChan(key, func() (any, error) {
+		if answer, ok := c.answers.Get(key); ok { // another question for it was answered since
+			return answer, nil
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
 		answer, err := ask(ctx)
