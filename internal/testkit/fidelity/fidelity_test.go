@@ -127,10 +127,10 @@ func TestExceptions(t *testing.T) {
 		{Name: "c", Requests: 1, WrongStatus: []WrongStatus{wrong(500, 200, "/logs/file")}},
 	}}
 	if got := report.MeanShareBeside(e); got != 0.9 {
-		t.Errorf("mean share beside the exceptions %v, want that of a alone", got)
+		t.Errorf("mean share without the exceptions %v, want that of a alone", got)
 	}
 	if got := report.RightStatusShareBeside(e); got != 2.0/3 {
-		t.Errorf("right status beside the exceptions %v, want 2 of 3", got)
+		t.Errorf("right status without the exceptions %v, want 2 of 3", got)
 	}
 	if mean, status := report.MeanShare(), report.RightStatusShare(); mean != 0.3 || status != 0.4 {
 		t.Errorf("with the exceptions %v and %v, want 0.3 and 0.4", mean, status)

@@ -80,9 +80,9 @@ func table(sources []Source) string {
 		b.WriteString("\n")
 	}
 	writeTotals("mean of the routes", func(s Source) float64 { return s.Report.MeanShare() })
-	writeTotals("mean beside the exceptions", func(s Source) float64 { return s.Report.MeanShareBeside(s.Exceptions) })
+	writeTotals("mean without the exceptions", func(s Source) float64 { return s.Report.MeanShareBeside(s.Exceptions) })
 	writeTotals("right status", func(s Source) float64 { return s.Report.RightStatusShare() })
-	writeTotals("right status beside the exceptions", func(s Source) float64 { return s.Report.RightStatusShareBeside(s.Exceptions) })
+	writeTotals("right status without the exceptions", func(s Source) float64 { return s.Report.RightStatusShareBeside(s.Exceptions) })
 	return b.String()
 }
 
