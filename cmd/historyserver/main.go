@@ -1,4 +1,5 @@
-// Command historyserver opens stored Ray sessions, ended or running, in the Ray Dashboard.
+// Command historyserver shows stored Ray sessions, ended or running, in the Ray Dashboard. Its subcommands work on the store, see package
+// commands.
 package main
 
 import (

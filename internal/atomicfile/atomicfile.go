@@ -1,4 +1,4 @@
-// Package atomicfile writes small files whole or not at all.
+// Package atomicfile writes a small file either completely or not at all, so that a crash leaves the old file or the new one.
 package atomicfile
 
 import (

@@ -1,4 +1,4 @@
-// Package backoff spaces the tries of something that keeps failing.
+// Package backoff sets the pauses between attempts of something that keeps failing.
 package backoff
 
 import (

@@ -1,4 +1,4 @@
-// Package cgroup reads the limits that the kernel sets a container.
+// Package cgroup reads the memory limit that the kernel sets for a container.
 package cgroup
 
 import (

@@ -1,7 +1,9 @@
-// Demo shows the whole way on one machine, without Ray: it replays recorded Ray sessions into a collector per recorded node, ends the
-// collectors as Kubernetes ends a pod, adds what collectors stored of other recorded clusters, and leaves a history server running over all of it.
+// Demo shows the collector and the history server on one machine, without Ray. It replays recorded Ray sessions into one collector per
+// recorded node, ends the collectors as Kubernetes ends a pod, adds what collectors stored of other recorded clusters, and leaves a history
+// server running that shows all of it.
 //
-// `make demo` builds the binaries, gets the Ray Dashboard's build and runs it. `make screenshots` has it run what takes the pictures of docs/.
+// `make demo` builds the binaries, gets the Ray Dashboard's build and runs the demo. `make screenshots` also runs the program that takes
+// the pictures of docs/.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package garbage tells Go's garbage collector how much memory the process may take.
+// Package garbage sets the limits of Go's garbage collector: how much memory the process may use, and how much of it may be garbage.
 package garbage
 
 import (

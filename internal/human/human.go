@@ -1,4 +1,4 @@
-// Package human writes sizes, counts, times and durations for people: the same on the pages of the history server and in its commands.
+// Package human writes sizes, counts, times and durations for people. The pages of the history server and its commands use the same forms.
 package human
 
 import (

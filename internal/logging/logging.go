@@ -1,4 +1,4 @@
-// Package logging makes the log of a binary from its flags.
+// Package logging creates the logger of a binary from its flags.
 package logging
 
 import (

@@ -1,4 +1,4 @@
-// Package logthrottle keeps an error that repeats from filling the log.
+// Package logthrottle limits how often an error that repeats is logged, so that it does not fill the log.
 package logthrottle
 
 import (

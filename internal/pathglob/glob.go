@@ -1,4 +1,4 @@
-// Package pathglob matches paths with patterns as Python's Path.glob has them, in time that hostile patterns cannot drive up.
+// Package pathglob matches paths against patterns like those of Python's Path.glob. Its time is bounded also for hostile patterns.
 package pathglob
 
 import (

@@ -1,5 +1,5 @@
-// Package privatedir finds folders that only this process's user can have written to, on a volume that other users may write to: that of
-// a pod whose containers run as several users.
+// Package privatedir finds folders to which only this process's user can have written, on a volume where other users may write. A pod whose
+// containers run as several users has such a volume.
 package privatedir
 
 import (

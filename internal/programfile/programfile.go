@@ -1,4 +1,5 @@
-// Package programfile is about the memory that a program's own file takes.
+// Package programfile reduces the memory that a process has of its own program file: after the start, most of these pages are not used
+// again.
 package programfile
 
 import (

@@ -1,4 +1,4 @@
-// Package progress counts how much of a long piece of work is done, and draws it on a terminal.
+// Package progress counts how much of a long task is done, and draws it on a terminal.
 package progress
 
 import "sync/atomic"

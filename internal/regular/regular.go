@@ -1,5 +1,5 @@
 // Package regular opens files and folders in places where another user may have put anything. It opens only regular files and folders,
-// follows no symbolic link out of the root, never blocks as opening a FIFO would, and never reads more than allowed.
+// follows no symbolic link out of the root, never blocks (as opening a FIFO would), and never reads more than allowed.
 package regular
 
 import (

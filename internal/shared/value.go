@@ -1,4 +1,4 @@
-// Package shared loads a value once for all who ask for it at the same time.
+// Package shared loads a value once for all callers that ask for it at the same time.
 package shared
 
 import (

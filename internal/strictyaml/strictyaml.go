@@ -1,4 +1,5 @@
-// Package strictyaml reads the YAML files that operators write, where what is passed over would be a mistake nobody sees.
+// Package strictyaml reads the YAML files that operators write. It refuses names that it does not know, because nobody would notice a
+// mistake that is silently ignored.
 package strictyaml
 
 import (

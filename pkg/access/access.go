@@ -1,5 +1,5 @@
-// Package access decides who may see what: a request's caller is found out once, and what is stored or running in a namespace is shown only
-// to those whom Kubernetes lets get its RayClusters, or whom a file of namespaces names.
+// Package access decides who may see which namespaces. It identifies the caller of each request once. What is stored or running in a
+// namespace is shown only to callers who may get its RayClusters in Kubernetes, or whom a file of namespaces names.
 //
 // Every answer that is about a namespace must ask Allowed or Filter with the request's context; a context that no Handler made is refused.
 package access

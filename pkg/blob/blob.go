@@ -1,7 +1,7 @@
 // Package blob is the interface of an object store: keys, bytes and listings.
 //
-// Package layout defines the keys. Drivers are packages below this one. Every driver, and every wrapper around one, passes the contract in
-// package blobtest.
+// Package layout defines the keys. Drivers are packages below this one. Every driver, and every wrapper around a driver, passes the
+// contract in package blobtest.
 package blob
 
 import (

@@ -1,7 +1,7 @@
-// Package budget bounds the memory that answers under way take together.
+// Package budget limits the memory that all answers in progress take together.
 //
-// The memory is divided into parts, so that no kind of answer waits for another: a request for the lineage of a large session waits for other
-// such requests, not for those for its nodes, nor they for it. A request that waits too long gets an error.
+// The memory is divided into parts, so that no kind of answer waits for another: a request for the lineage of a large session waits for
+// other such requests, but not for requests for its nodes, and the reverse. A request that waits too long gets an error.
 package budget
 
 import (

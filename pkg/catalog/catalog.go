@@ -1,4 +1,4 @@
-// Package catalog lists the stored clusters and sessions.
+// Package catalog lists the stored clusters and sessions, for the homepage, commands and background work.
 //
 // Sessions are listed from their markers, in both layouts. Everything else about a session (its size, its last write, the metadata that the
 // head's collector stored) costs requests for each session: these details are read in the background and kept.

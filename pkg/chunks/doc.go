@@ -1,4 +1,5 @@
-// Package chunks reads a stream: something that grows, such as a log or an hour of events, and is stored as immutable chunks.
+// Package chunks reads a stream as one sequence of bytes. A stream is data that grows, such as a log or an hour of events, and is stored as
+// immutable chunks.
 //
 //	stored objects            the Reader gives
 //
@@ -8,7 +9,7 @@
 //	raylet.out.@…0030         a Gap error        no chunk holds bytes 20 to 29
 //	                          bytes 30 to …      if the caller reads on
 //
-// A caller that tolerates damage notes each Gap and reads on. A caller that does not treats it like any other error.
+// A caller that tolerates damage records each Gap and reads on. A caller that does not treats it like any other error.
 //
-// Chunks are outside input. A Reader holds one chunk's decompression window of at most 8 MiB, and what it prefetches.
+// Chunks are untrusted input. A Reader holds the decompression window of one chunk, at most 8 MiB, and the bytes that it prefetches.
 package chunks

@@ -1,9 +1,9 @@
-// Package compare puts two sessions, or two runs of a job, side by side: how long their functions took, what was retried and what failed, which
-// nodes they had and for how long.
+// Package compare puts two sessions, or two runs of a job, side by side: how long their functions took, what was retried, what failed,
+// which nodes they had and for how long.
 //
 //	tables, findings, metrics of each ──► a Side each ──► Report: what differs most first
 //
-// A side is measured in one pass over the columns of its tasks. What is kept of it, and what a report shows, is bounded.
+// A side is measured in one pass over the columns of its tasks. The size of a side and of a report is limited.
 package compare
 
 import (

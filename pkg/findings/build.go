@@ -1,10 +1,11 @@
-// Package findings says why a session ended as it did. It reads what Ray recorded of its own accord (types and messages of errors, causes of
-// death, exit codes), then the ends of the logs where that is written out, and the saved answers of the dashboard for what is in neither.
+// Package findings says why a session ended as it did. It first reads what Ray itself recorded (types and messages of errors, causes of
+// death, exit codes), then the ends of the logs that contain the reason, and then the dashboard's stored answers for what neither of them
+// contains.
 //
 //	tables, logs, snapshots ──► findings, grouped by cause ──► links from consequence to cause ──► outcome, severities, order
 //
-// Nothing is concluded without a stored text that shows it, and that is part of the finding. All stored texts are outside input: what is read, and
-// what is kept of it, is bounded.
+// Each conclusion needs a stored text that shows it, and the finding includes this text. All stored texts are untrusted input: the amount
+// that is read and kept is limited.
 package findings
 
 import (

@@ -1,7 +1,7 @@
-// Package fleet adds up what many sessions came to: how they ended and why, and which resources they took.
+// Package fleet adds up many sessions: how they ended and why, and which resources they used.
 //
-// What is known of ended sessions is read from packs, those of the days asked for only, a few at a time, and from what waits to be packed. Sums are kept, not sessions; a sum's
-// number of rows is bounded. All that packs tell is outside input.
+// Ended sessions are read from the packs of the requested days, a few packs at a time, and from facts that are not packed yet. The report
+// keeps sums, not sessions, and the number of a sum's rows is limited. Everything in packs is untrusted input.
 package fleet
 
 import (

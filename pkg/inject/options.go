@@ -1,8 +1,8 @@
-// Package inject adds the collector to RayClusters, RayJobs, RayServices and RayCronJobs: the sidecar in the head's and every worker
-// group's pods, the volume it shares with Ray, and the environment that makes Ray export its events.
+// Package inject adds the collector to RayClusters, RayJobs, RayServices and RayCronJobs: the sidecar in the pods of the head and of every
+// worker group, the volume that it shares with Ray, and the environment variables that make Ray export its events.
 //
-// What Ray and KubeRay expect is theirs to define: the export variables are those of ray/dashboard/modules/aggregator, the fields those of
-// KubeRay's API ray.io/v1.
+// Ray and KubeRay define the names: the export variables are those of ray/dashboard/modules/aggregator, the fields are those of KubeRay's
+// API ray.io/v1.
 package inject
 
 import (

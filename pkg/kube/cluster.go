@@ -1,7 +1,8 @@
-// Package kube knows the RayClusters that run now, and reaches their dashboards.
+// Package kube knows the RayClusters that are running, and sends requests to their dashboards.
 //
-// The clusters are followed by a watch; while the API server is away the last known ones stay listed and the listing says so. A request
-// is only ever sent to the service that belongs to a listed RayCluster's head: no name or address in it comes from the request.
+// It follows the clusters with a watch. While the API server does not answer, the last known clusters stay in the list, and the list says
+// so. A request is only ever sent to the service that belongs to a listed RayCluster's head: no name or address in it comes from the
+// request.
 package kube
 
 import (

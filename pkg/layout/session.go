@@ -1,7 +1,8 @@
-// Package layout maps what is stored to keys and back. It is pure: it builds and parses names and touches no store.
+// Package layout maps stored things (sessions, streams, chunks, snapshots) to keys and back. It is pure: it builds and parses names and
+// uses no store.
 //
-// Two layouts are read: V16, which KubeRay 1.6 documents and which our collector writes, and V17, KubeRay's newer one. docs/storage.md
-// draws both. Parsing never trusts a name: what does not parse is ErrForeign and skipped by the caller, with a count.
+// It reads two layouts: V16, which KubeRay 1.6 documents and which our collector writes, and V17, KubeRay's newer one. docs/storage.md
+// shows both. Parsing never trusts a name: a name that does not parse is ErrForeign; the caller skips and counts it.
 package layout
 
 import (

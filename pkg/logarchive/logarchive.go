@@ -1,4 +1,5 @@
-// Package logarchive writes stored logs as one archive, as a stream: nothing but a block of one log, and what the compression needs, is in memory.
+// Package logarchive writes stored logs as one archive. It streams them: only one block of one log, and the memory of the compression, are
+// held at a time.
 package logarchive
 
 import (

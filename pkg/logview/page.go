@@ -1,4 +1,5 @@
-// Package logview shows a stored log of any size part by part: pages of lines with their numbers, which a sparse index knows, and colours.
+// Package logview shows a stored log of any size in pages of lines, with colours and line numbers. A sparse index gives the number of a
+// page's first line.
 package logview
 
 import (

@@ -1,6 +1,6 @@
-// Package mcptools are the tools that an assistant has over the Model Context Protocol (https://modelcontextprotocol.io): finding sessions, why
-// they failed, what ran in them, their logs and their metrics. Each tool asks the history server's own HTTP routes, so what a person may not
-// see, an assistant may not either.
+// Package mcptools has the tools that an assistant gets over the Model Context Protocol (https://modelcontextprotocol.io): finding
+// sessions, why they failed, what ran in them, their logs and their metrics. Each tool sends requests to the history server's own HTTP
+// routes, so an assistant sees only what its user may see.
 package mcptools
 
 import (

@@ -1,4 +1,5 @@
-// Package metrics reads the metrics that a session's collectors stored.
+// Package metrics reads the metrics that a session's collectors stored: from their chunks, from the tables of an index, or from hardware
+// figures.
 package metrics
 
 import (

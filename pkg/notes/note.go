@@ -1,6 +1,6 @@
-// Package notes holds what people say about stored sessions: that one is pinned, which keeps it from being removed, and a note on it.
+// Package notes holds the pins and notes of people on stored sessions. A pinned session is not removed.
 //
-// A note is one small object, which is replaced when it changes; docs/storage.md has its key and form. Its text is untrusted.
+// A note is one small object, which is replaced when it changes; docs/storage.md describes its key and form. Its text is untrusted.
 package notes
 
 import (

@@ -1,5 +1,5 @@
-// Package outcomes knows how the listed sessions ended, and why, as far as their findings are kept with their indexes: package findings says
-// what is kept. It is read in the background, for the sessions that somebody looks at.
+// Package outcomes knows how the listed sessions ended, and why, if their findings are kept with their indexes (see package findings). It
+// reads them in the background, for the sessions that somebody looks at.
 package outcomes
 
 import (

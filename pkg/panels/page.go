@@ -1,5 +1,5 @@
-// Package panels shows a session's stored metrics: its pages draw panels of the Grafana dashboards that Ray made for the session.
-// The pages' script asks Prometheus's API below the session, so that a page has no figures itself.
+// Package panels shows a session's stored metrics: its pages draw panels of the Grafana dashboards that Ray made for the session. A page
+// contains no figures: its script asks Prometheus's API below the session's address.
 package panels
 
 import (

@@ -1,8 +1,8 @@
-// Package pyjson is JSON as Python's json module reads and writes it, because that is what Ray's dashboard answers with.
+// Package pyjson reads and writes JSON as Python's json module does, because Ray's dashboard answers with it.
 //
-// Objects keep the order of their keys, numbers their spelling (1 and 1.0 differ), strings are escaped to ASCII, separators are
-// ", " and ": ", and NaN and Infinity exist. A value is nil, bool, string, Number, []any or *Object; for writing also Go's integers,
-// float64, Raw, []string, map[string]string and map[string]float64.
+// Objects keep the order of their keys, numbers keep their spelling (1 and 1.0 differ), strings are escaped to ASCII, separators are ", "
+// and ": ", and NaN and Infinity exist. A value is nil, bool, string, Number, []any or *Object; for writing also Go's integers, float64,
+// Raw, []string, map[string]string and map[string]float64.
 package pyjson
 
 import (

@@ -1,8 +1,8 @@
 // Package rayid holds Ray's binary identifiers as fixed-width values.
 //
-// Widths are those of src/ray/common/id.h: a job is 4 bytes, an actor 16 (12 random + its job), a task 24 (8 random + its actor),
-// a placement group 18 (14 random + its job), nodes and workers 28. An ID of all 0xff bytes is Ray's nil. Events spell IDs as base64,
-// dashboards, file names and users as lower-case hex.
+// Widths are those of src/ray/common/id.h: a job is 4 bytes, an actor 16 (12 random + its job), a task 24 (8 random + its actor), a
+// placement group 18 (14 random + its job), nodes and workers 28. An ID of all 0xff bytes is Ray's nil. Events have IDs in base64;
+// dashboards, file names and users write them in lower-case hex.
 package rayid
 
 import (

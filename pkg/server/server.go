@@ -1,9 +1,9 @@
-// Package server is the history server's HTTP side: it finds out which session a request is about, loads it, and hands the request to the
+// Package server is the history server's HTTP side: it finds out which session a request is about, loads it, and passes the request to the
 // dashboard's answers, to the Ray Dashboard's own files or to its own pages.
 //
 // A session is chosen in two ways, which lead to the same handlers: by cookies, which /enter_cluster sets, and by a path prefix,
-// /namespaces/{namespace}/clusters/{name}/sessions/{session}/, which can be shared and given to Ray's own tools. A script of
-// a page below such a prefix asks for the page's session even where it leaves the prefix out.
+// /namespaces/{namespace}/clusters/{name}/sessions/{session}/, which people can share and give to Ray's own tools. A script of a page below
+// such a prefix gets the page's session even if it leaves the prefix out.
 package server
 
 import (

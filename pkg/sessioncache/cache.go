@@ -1,7 +1,7 @@
-// Package sessioncache holds loaded sessions in memory, within a bound.
+// Package sessioncache keeps loaded sessions in memory, within a limit.
 //
-// A session is loaded once however many requests wait for it, and goes on loading for a while when they give up. It is dropped when nobody
-// uses it and others need its memory: the next request loads it again. Callers see no difference but in time.
+// A session is loaded once, however many requests wait for it, and loading continues for a while after they give up. A session is dropped
+// when nobody uses it and others need its memory; the next request loads it again. Callers notice only the time that this takes.
 package sessioncache
 
 import (

@@ -1,5 +1,5 @@
-// Package sessionload opens stored sessions for the server's cache: from their index where there is one that is up to date, else from
-// their events; then it has the session indexed in the background.
+// Package sessionload opens stored sessions for the server's cache: from their index if it is up to date, otherwise from their events.
+// After that it indexes the session in the background.
 package sessionload
 
 import (

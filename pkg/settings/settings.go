@@ -1,9 +1,9 @@
-// Package settings reads the flags of a binary from the environment and a JSON file too. A flag given on the command line comes first,
-// then the environment, then the file, then the default.
+// Package settings reads the flags of a binary also from the environment and a JSON file. A flag on the command line comes first, then the
+// environment, then the file, then the default.
 //
-// Every flag has the variable RAYHISTORY_{FLAG_NAME} and is named in the file as it is on the command line; the functions here give it
-// further names, which are kept as annotations of the flag. Nothing is guessed: a name that is none of a flag's, a value that does
-// not parse, and two names of one setting with different values are errors that name the setting.
+// Every flag has the variable RAYHISTORY_{FLAG_NAME} and has the same name in the file as on the command line. The functions here give it
+// further names, which are stored as annotations of the flag. Nothing is guessed: a name that belongs to no flag, a value that does not
+// parse, and two names of one setting with different values are errors that name the setting.
 package settings
 
 import (

@@ -1,8 +1,8 @@
-// Package webhooks tells receivers by HTTP that a job failed, that a session ended, or that a finding appeared.
+// Package webhooks sends HTTP requests to receivers when a job failed, when a session ended, or when a finding appeared.
 //
-// Sessions that have ended are found in the list of sessions, jobs that failed in running ones in what was last stored of those. One replica
-// claims a session, or such a job, by a create-only object, finds out what is to be told, sends it, and notes each delivery by another such object, so that nobody is told twice, whichever replica goes on. docs/webhooks.md has
-// the keys and what is sent.
+// Ended sessions come from the list of sessions; failed jobs of running sessions come from the list of jobs that was stored last. One
+// replica claims a session, or such a job, with a create-only object, finds out what to send, sends it, and records each delivery by
+// another such object. So no receiver gets an event twice, whichever replica continues. docs/webhooks.md has the keys and what is sent.
 package webhooks
 
 import (

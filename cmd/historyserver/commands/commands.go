@@ -1,4 +1,5 @@
-// Package commands has the commands that work on the store, such as ls, why, grep and copy.
+// Package commands has the subcommands that work on the store, such as ls, why, grep and copy. They parse flags and print; the work itself
+// is in other packages, most of it below pkg/maintenance.
 package commands
 
 import (

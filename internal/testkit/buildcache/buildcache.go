@@ -1,4 +1,4 @@
-// Package buildcache keeps the programs that tests build or get once for all runs.
+// Package buildcache keeps the programs that tests build or download, so that they are built once for all test runs.
 package buildcache
 
 import (

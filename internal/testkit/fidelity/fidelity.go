@@ -1,9 +1,9 @@
-// Package fidelity measures how like the live dashboard's a history server's answers are: it asks what was asked when the session was
-// recorded, and counts the leaves of the recorded JSON that are answered equal.
+// Package fidelity measures how similar the history server's answers are to those of the live dashboard. It sends the requests that were
+// sent when the session was recorded, and counts the leaves of the recorded JSON that come back equal.
 //
-// Requests are grouped into families, one per kind of question, and each family counts alike, whatever its number of requests: the
-// figure is the mean of the families' shares. Times of day, hardware figures and counters change between two questions to the very same
-// dashboard; of those only presence and type count, and that a figure is not zero where it was not.
+// Requests are grouped into families, one for each kind of request. Each family counts the same, whatever its number of requests: the
+// figure is the mean of the families' shares. Times of day, hardware figures and counters change between two requests to the very same
+// dashboard. For them only presence and type count, and that a figure is not zero where it was not zero before.
 package fidelity
 
 import (

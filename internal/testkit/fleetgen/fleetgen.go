@@ -1,4 +1,5 @@
-// Package fleetgen generates what a store holds of many sessions, as the list sees it: markers, packs, and of the newest some objects.
+// Package fleetgen generates what a store holds of many sessions and the list of sessions reads: markers, packs, and some objects of the
+// newest sessions.
 package fleetgen
 
 import (

@@ -1,4 +1,5 @@
-// Package initalloc bounds what this module's packages allocate before main starts: it is kept as long as the process runs, needed or not.
+// Package initalloc limits what this module's packages allocate before main starts, because the process keeps this memory as long as it
+// runs, needed or not.
 package initalloc
 
 import (

@@ -1,4 +1,4 @@
-// Package layouttest makes the objects of a bucket for tests.
+// Package layouttest creates chunks and objects of events for tests, in every compression and under the keys of any layout.
 package layouttest
 
 import (

@@ -1,4 +1,4 @@
-// Package memstore is a store in memory for tests that look at what is read.
+// Package memstore is a store in memory for tests that check what is read.
 package memstore
 
 import (

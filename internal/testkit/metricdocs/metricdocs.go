@@ -1,4 +1,5 @@
-// Package metricdocs compares the metrics that a binary registers with those that the documentation, the alerts and the dashboard name, for tests.
+// Package metricdocs is for tests that compare the metrics that a binary registers with those that the documentation, the alerts and the
+// dashboard name.
 package metricdocs
 
 import (

@@ -1,4 +1,4 @@
-// Package metricsgen makes stored metrics of sessions as large as one likes, of what real exporters of Ray exposed.
+// Package metricsgen generates stored metrics of sessions of any size, from what real exporters of Ray exposed.
 package metricsgen
 
 import (

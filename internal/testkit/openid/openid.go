@@ -1,5 +1,4 @@
-// Package openid is an OpenID provider for tests. It asks nobody for a password: whoever is sent to it is signed in with the claims it was
-// told.
+// Package openid is an OpenID provider for tests. It asks for no password: it signs every caller in with the claims that the test has set.
 package openid
 
 import (

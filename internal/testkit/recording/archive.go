@@ -1,13 +1,13 @@
-// Package recording opens the recordings of real Ray clusters that the repository carries under test/testdata, for tests and for the demo.
+// Package recording opens the recordings of real Ray clusters in test/testdata, for tests and for the demo.
 //
 // A recording is a folder:
 //
-//	posts/{node}.jsonl.gz       what Ray POSTed to the node's /v1/events: a line a request, {"t": Unix seconds, "path": …, "body": [event…]}
+//	posts/{node}.jsonl.gz       what Ray POSTed to the node's /v1/events, one request per line: {"t": Unix seconds, "path": …, "body": [event…]}
 //	tmp-ray-{node}.tar.gz       the node's /tmp/ray at the end
 //	golden.tar.gz               what the real dashboard answered while the cluster still ran; golden/INDEX.json lists the answers
 //	bucket-{writer}.tar.gz      a bucket that another collector wrote from the same posts
 //
-// Nothing in an archive is trusted: entries that would leave the target folder, special files and absurd sizes are refused.
+// Nothing in an archive is trusted: entries that would leave the target folder, special files and unreasonable sizes are refused.
 package recording
 
 import (

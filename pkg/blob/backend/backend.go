@@ -1,4 +1,4 @@
-// Package backend opens the store that the settings name. It is the one place that knows all drivers.
+// Package backend opens the store that the settings name. It is the only package that knows all drivers.
 package backend
 
 import (

@@ -1,4 +1,4 @@
-// Package blobtest is the contract of package blob: every driver, and every wrapper around one, passes it.
+// Package blobtest is the contract of package blob as tests: every driver, and every wrapper around a driver, passes them.
 package blobtest
 
 import (

@@ -1,8 +1,8 @@
-// Package local keeps objects as files of a folder: the object with a key is the file {dir}/{key}. It is the embedded default, and what
-// an exported session is opened from.
+// Package local stores objects as files of a folder: the object with a key is the file {dir}/{key}. It is the default backend, and the one
+// that opens an exported session.
 //
-// Keys are stored as they are spelled, with two exceptions that names.go explains. A key cannot be both an object and a folder of
-// others ("a" and "a/b"): the second of them is refused, since both would be the same path.
+// Keys are file names as they are, with two exceptions that names.go explains. A key cannot be both an object and a folder of others ("a"
+// and "a/b"), because both would be the same path: the second one is refused.
 package local
 
 import (

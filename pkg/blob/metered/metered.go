@@ -1,4 +1,4 @@
-// Package metered counts what is asked of a store.
+// Package metered wraps a store and counts its operations, errors, bytes and seconds, as metrics.
 package metered
 
 import (

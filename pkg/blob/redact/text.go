@@ -1,4 +1,5 @@
-// Package redact takes secrets out of what a store says: errors of SDKs hold the URLs they asked, and servers repeat what they were sent.
+// Package redact removes secrets from all text that a store returns. Errors of SDKs contain the URLs that were requested, and servers
+// repeat what was sent to them.
 package redact
 
 import (

@@ -1,12 +1,12 @@
-// Package packs stores what is known of ended sessions, so that a list of a million of them is read from some thousand objects.
+// Package packs stores what is known about ended sessions, so that a list of a million sessions is read from some thousand objects.
 //
-// A pack is a Parquet file with a row for each session. It belongs to the day that the sessions' names tell, and has a number: packs are only
-// created, under the next number that is free, so of several writers one gets it and the others look what it wrote. A session may have
-// several rows, in one pack or several: Merge says what they mean together, in any order. So nothing is lost or doubled by two writers, by
-// packs that were joined but not removed, or by the same facts told twice.
+// A pack is a Parquet file with one row for each session. It belongs to the day in the sessions' names, and has a number. Packs are only
+// created, under the next free number: of several writers one gets the number, and the others read what it wrote. A session may have
+// several rows, in one pack or several. Merge says what they mean together, in any order. So nothing is lost or doubled by two writers, by
+// packs that were joined but not removed, or by facts that were written twice.
 //
-// Packs are derived. Without one, its sessions are described again from their own objects and packed anew. All that is read of a
-// pack is outside input.
+// Packs are computed from the sessions. Without a pack, its sessions are read again from their own objects and packed again. Everything
+// that is read from a pack is untrusted input.
 package packs
 
 import (

@@ -1,4 +1,5 @@
-// Package words finds words in many texts, none of which is changed: by what four bytes texts have, then in the texts.
+// Package words finds words in many texts that do not change. An index of the four-byte parts that texts contain selects the few texts in
+// which it then searches.
 package words
 
 import (

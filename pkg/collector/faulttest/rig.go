@@ -1,9 +1,9 @@
-// Package faulttest kills collectors at random instants under load, over stores that fail in every way. In the end it compares what is
+// Package faulttest kills collectors at random moments under load, with stores that fail in every way. In the end it compares what is
 // stored with what was sent and written.
 //
-// It tests any collector that runs in a process of its own: see Subject and Run. The tests here use a local store that fails on purpose;
-// FAULTTEST_KILLS sets how often each collector is killed, and runs all kinds of failures, not just some. The seed decides when a
-// collector is killed, what is written and which uploads fail; what else happens is up to the scheduler.
+// It can test any collector that runs in its own process: see Subject and Run. The tests here use a local store that fails on purpose.
+// FAULTTEST_KILLS sets how often each collector is killed, and then all kinds of failures are tested instead of some. The seed decides when
+// a collector is killed, what is written and which uploads fail; everything else depends on the scheduler.
 package faulttest
 
 import (

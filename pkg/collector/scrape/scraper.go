@@ -1,5 +1,5 @@
-// Package scrape reads the Prometheus endpoints of a node while Ray runs: its exporter, and on a head the autoscaler's and the dashboard's.
-// Values that changed since the last read become lines of package samples.
+// Package scrape reads the Prometheus endpoints of a node while Ray runs: that of its exporter and, on a head, those of the autoscaler and
+// the dashboard. Values that changed since the last read become lines in the form of package samples.
 package scrape
 
 import (

@@ -1,4 +1,4 @@
-// Package actors answers about actors: /logical/actors (ray/dashboard/modules/node) and the State API's list.
+// Package actors answers requests about actors: /logical/actors (ray/dashboard/modules/node) and the State API's list.
 package actors
 
 import (

@@ -1,4 +1,4 @@
-// Package cluster answers about the cluster as a whole: its version, ID, time zone, settings, health and the autoscaler's status.
+// Package cluster answers requests about the cluster as a whole: its version, ID, time zone, settings, health and the autoscaler's status.
 package cluster
 
 import (

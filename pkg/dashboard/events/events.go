@@ -1,5 +1,5 @@
-// Package events answers about cluster events: what Ray's processes write to logs/events/event_{SOURCE}*.log, a JSON object a line
-// (ray/dashboard/modules/event).
+// Package events answers requests about cluster events: the JSON objects, one per line, that Ray's processes write to
+// logs/events/event_{SOURCE}*.log (ray/dashboard/modules/event).
 package events
 
 import (

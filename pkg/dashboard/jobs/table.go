@@ -1,4 +1,4 @@
-// Package jobs answers about jobs (ray/dashboard/modules/job): submissions, and drivers without a submission.
+// Package jobs answers requests about jobs (ray/dashboard/modules/job): submissions, and drivers without a submission.
 package jobs
 
 import (

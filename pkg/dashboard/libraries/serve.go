@@ -1,5 +1,5 @@
-// Package libraries answers about Ray's libraries: Serve, Data and Train (their modules in ray/dashboard/modules). They are in no events,
-// only in snapshots.
+// Package libraries answers requests about Ray's libraries: Serve, Data and Train (their modules in ray/dashboard/modules). Their state is
+// in no events, only in snapshots.
 package libraries
 
 import (

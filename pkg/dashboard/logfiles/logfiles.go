@@ -1,4 +1,4 @@
-// Package logfiles finds workers, submissions and events by the names of a session's logs, and reads beginnings and ends of logs.
+// Package logfiles finds workers, submissions and events by the names of a session's logs, and reads the beginnings and ends of logs.
 package logfiles
 
 import (

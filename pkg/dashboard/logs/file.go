@@ -1,4 +1,4 @@
-// Package logs answers with log files, in whole or in part, and lists them (ray/dashboard/modules/log).
+// Package logs answers with log files, completely or in part, and lists them (ray/dashboard/modules/log).
 package logs
 
 import (

@@ -1,5 +1,5 @@
-// Package moment derives from a session's events the state of a node, actor, worker, driver or placement group at one moment: Unix
-// nanoseconds, 0 for the session's end.
+// Package moment computes, from a session's events, the state of a node, actor, worker, driver or placement group at one moment. A moment
+// is given in Unix nanoseconds; 0 is the session's end.
 package moment
 
 import (

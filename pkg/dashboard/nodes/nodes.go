@@ -1,4 +1,4 @@
-// Package nodes answers about nodes and the processes on them (ray/dashboard/modules/node).
+// Package nodes answers requests about nodes and the processes on them (ray/dashboard/modules/node).
 package nodes
 
 import (

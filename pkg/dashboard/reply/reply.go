@@ -1,4 +1,4 @@
-// Package reply writes answers as Ray's dashboard does: JSON as Python writes it, in Ray's envelope, streamed where it is large.
+// Package reply writes answers as Ray's dashboard does: JSON as Python writes it, in Ray's envelope. Large answers are streamed.
 package reply
 
 import (

@@ -1,5 +1,5 @@
-// Package request is a request of a stored session: the session and the moment it asks about, the answers that the live dashboard gave
-// (snapshots), what was found out about the session before, parameters as Python reads them, and which secrets the client may see.
+// Package request holds everything that handlers need to know about one request for a stored session: the session and the moment, the
+// snapshots, values that earlier requests computed for the session, parameters parsed as Python does, and which secrets the client may see.
 package request
 
 import (

@@ -1,7 +1,7 @@
-// Package state is Ray's State API (ray/dashboard/modules/state, ray/util/state): how a list is filtered, sorted, cut and written, and
-// the lists that no other package has: placement groups, objects and runtime environments.
+// Package state is Ray's State API (ray/dashboard/modules/state, ray/util/state): how a list is filtered, sorted, cut and written. It also
+// has the lists that no other package has: placement groups, objects and runtime environments.
 //
-// A list is its Columns and a function that gives its rows. To add a column, name it in the Columns of its entity and set it in its rows.
+// A list has Columns and a function that gives its rows. To add a column, name it in the Columns of its entity and set it in its rows.
 package state
 
 import (

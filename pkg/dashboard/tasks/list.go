@@ -1,4 +1,4 @@
-// Package tasks answers about tasks: the State API's list of attempts, its summaries, and the timeline.
+// Package tasks answers requests about tasks: the State API's list of attempts, its summaries, and the timeline.
 package tasks
 
 import (

@@ -1,4 +1,4 @@
-// Package workers answers about core workers: the State API's list, and who is alive on a node.
+// Package workers answers requests about core workers: the State API's list, and which workers are alive on a node.
 package workers
 
 import (

@@ -1,5 +1,5 @@
-// Package yamledit changes the text of a YAML document so that it holds other data, and leaves every byte that need not change as it
-// was: comments, blank lines, quoting, anchors, order.
+// Package yamledit changes the text of a YAML document so that it holds other data. Every byte that does not have to change stays as it is:
+// comments, blank lines, quoting, anchors, order.
 package yamledit
 
 import (

@@ -1,4 +1,4 @@
-// Package kuberay has the names that KubeRay gives to what it makes for a RayCluster.
+// Package kuberay has the names that KubeRay gives to the objects that it creates for a RayCluster.
 package kuberay
 
 // Labels of a RayCluster that KubeRay makes for a RayJob or RayService.

@@ -1,6 +1,6 @@
-// Package archive writes a session as one file and stores it again.
+// Package archive writes a session as one file, and stores such a file again.
 //
-// An archive is a tar file compressed with Zstandard. Its first entry is the manifest; each of the others is an object, named as package
+// An archive is a tar file compressed with Zstandard. Its first entry is the manifest. Each other entry is an object, named as package
 // local names files, under the root folder "log": so `tar --zstd -xf` makes a folder that the local driver opens. The marker, which makes a
 // session visible, comes last. Archives come from outside and are not trusted; see Import for what is checked.
 package archive

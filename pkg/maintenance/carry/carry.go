@@ -1,4 +1,4 @@
-// Package carry keeps the findings of a session valid when its objects are joined or copied: what they say is what they said before.
+// Package carry keeps the findings of a session valid when its objects are joined or copied, because the session's content stays the same.
 package carry
 
 import (

@@ -1,9 +1,9 @@
-// Package compact joins the chunks of streams into one object each.
+// Package compact joins the chunks of each stream into one object.
 //
-// A hundred nodes leave 144,000 chunks a day, and each costs a reader one request. Joining is safe while readers and other compactors work,
-// and can be interrupted at any point: The joined object replaces the first chunk in one step. Readers take each byte from one chunk, even
-// where chunks overlap. Later chunks are deleted only after the joined object was read back and holds their bytes. A reader that listed a
-// chunk which is gone finds its bytes in the joined object.
+// A hundred nodes store 144,000 chunks a day, and each costs a reader one request. Joining is safe while readers and other compactors work,
+// and can be interrupted at any point. The joined object replaces the first chunk in one step. Readers take each byte from one chunk, even
+// if chunks overlap. Later chunks are deleted only after the joined object was read back and holds their bytes. If a reader has listed a
+// chunk that is deleted since, it finds the bytes in the joined object.
 package compact
 
 import (

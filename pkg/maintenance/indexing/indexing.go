@@ -1,4 +1,4 @@
-// Package indexing writes the indexes of stored sessions.
+// Package indexing writes the indexes of stored sessions, and says where indexes are stored.
 package indexing
 
 import (

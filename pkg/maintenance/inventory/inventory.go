@@ -1,4 +1,4 @@
-// Package inventory lists the stored objects of a session, for commands that verify, compact, copy, export and remove it.
+// Package inventory lists the stored objects of a session, for the commands that verify, compact, copy, export and remove it.
 package inventory
 
 import (

@@ -1,4 +1,4 @@
-// Package lease lets only one command at a time change the stored objects of a session.
+// Package lease makes sure that only one program at a time changes the stored objects of a session.
 package lease
 
 import (

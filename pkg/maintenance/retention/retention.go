@@ -1,4 +1,4 @@
-// Package retention removes sessions that are no longer wanted.
+// Package retention removes sessions that have expired, by age or by rules.
 package retention
 
 import (

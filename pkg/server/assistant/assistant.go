@@ -1,4 +1,4 @@
-// Package assistant lets assistants ask the server, in the Model Context Protocol.
+// Package assistant answers assistants in the Model Context Protocol, at one route of the server. Package mcptools has the tools.
 package assistant
 
 import (

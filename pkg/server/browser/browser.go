@@ -1,8 +1,8 @@
-// Package browser holds all rules about browsers: which names the server answers to, which requests pages of other sites may make, where
-// redirects may lead, and which parts of a running cluster's answers reach a browser.
+// Package browser holds all rules about browsers: which host names the server answers to, which requests pages of other sites may make,
+// where redirects may lead, and which parts of a running cluster's answers reach a browser.
 //
-// A browser sends its user's cookies with requests of any site's page, and reaches what only its user's network reaches. The rules do not apply
-// to programs: they send none of the headers that the rules look at.
+// A browser sends its user's cookies with the requests of every site's pages, and it reaches servers that only its user's network reaches.
+// The rules do not apply to programs: they send none of the headers that the rules check.
 package browser
 
 import (

@@ -1,4 +1,4 @@
-// Package frontend finds builds of the Ray Dashboard's frontend, and their files.
+// Package frontend finds the builds of the Ray Dashboard's frontend, selects the nearest one for a Ray version, and opens its files.
 package frontend
 
 import (

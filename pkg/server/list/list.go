@@ -1,4 +1,4 @@
-// Package list serves what is about all sessions that the caller may see: the homepage, /clusters, and what they came to together.
+// Package list serves everything about all sessions that the caller may see: the homepage, /clusters, and the fleet's totals.
 package list
 
 import (

@@ -1,4 +1,4 @@
-// Package logs serves the logs of sessions: pages of a log, searches in all of them, archives.
+// Package logs serves the logs of sessions: pages of a log, searches in all logs of a session, and archives.
 package logs
 
 import (

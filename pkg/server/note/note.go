@@ -1,4 +1,4 @@
-// Package note serves people's pins and notes on sessions: a page with a form, and JSON.
+// Package note serves the pins and notes of people on sessions: a page with a form, and JSON.
 package note
 
 import (

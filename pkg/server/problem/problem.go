@@ -1,4 +1,4 @@
-// Package problem holds the answers to requests that failed.
+// Package problem writes the answers to requests that failed: a page for browsers, JSON for programs.
 package problem
 
 import (

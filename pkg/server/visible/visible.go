@@ -1,4 +1,4 @@
-// Package visible has the sessions that the caller of a request may see. Handlers have no other access to sessions.
+// Package visible gives handlers the sessions that the caller of a request may see. Handlers have no other access to sessions.
 package visible
 
 import (

@@ -1,4 +1,4 @@
-// Package web holds the server's own pages: templates, style sheet and scripts, embedded, and the data they show.
+// Package web holds the server's own pages: templates, style sheet and scripts, embedded, and the data that they show.
 //
 // Pages work without scripts; a script only saves reloads. All addresses in them are relative, so that they work below any prefix.
 package web

@@ -1,4 +1,5 @@
-// Package writer holds what answers are written through.
+// Package writer has the response writers through which all answers go (deadlines, ETags, a record for the log and the metrics), and writes
+// JSON.
 package writer
 
 import (

@@ -1,2 +1,2 @@
-// Package taskstate numbers the states of tasks as Ray does. States that only a newer Ray has get numbers when they are met.
+// Package taskstate numbers the states of tasks as Ray does. States that only a newer Ray has get their numbers when they first occur.
 package taskstate

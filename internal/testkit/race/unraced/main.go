@@ -1,5 +1,5 @@
-// Command unraced prints which tests do more without the race detector than under it: those that read race.Enabled, or call what does. A
-// line is a package and a regular expression for `go test -run`.
+// Command unraced prints which tests do more without the race detector than with it: those that read race.Enabled, or call a function that
+// does. Each line is a package and a regular expression for `go test -run`.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package remote is shared by the drivers of remote stores: connections that fail when they stall, the pauses between retries, a reader that
-// continues broken downloads, create-only writes, and uploads in parts.
+// Package remote has the code that the drivers of remote stores share: connections that fail when they stall, the pauses between retries, a
+// reader that continues broken downloads, create-only writes, and uploads in parts.
 package remote
 
 import (

@@ -1,5 +1,5 @@
-// Package answer reads the JSON that a Ray dashboard answers, within bounds: the dashboard runs beside users' code, and whoever has taken it
-// over can answer anything.
+// Package answer reads the JSON that a Ray dashboard answers, within limits. The dashboard runs beside users' code, and an attacker who
+// controls it can answer anything.
 package answer
 
 import (

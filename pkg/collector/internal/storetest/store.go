@@ -1,4 +1,4 @@
-// Package storetest has a store for tests of the collector: in memory, with faults.
+// Package storetest has a store in memory, with faults, for tests of the collector.
 package storetest
 
 import (

@@ -1,5 +1,5 @@
-// Package summary makes the summary of every node at one moment: its state, addresses and hardware figures. Answers about actors, workers
-// and jobs take from it where they ran.
+// Package summary computes the summary of every node at one moment: its state, addresses and hardware figures. Answers about actors,
+// workers and jobs use it to say where these ran.
 package summary
 
 import (
