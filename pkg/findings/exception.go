@@ -26,16 +26,10 @@ func (e exception) same(other exception) bool {
 	return e.Type != "" && e.Type == other.Type && normalised(e.Message) == normalised(other.Message)
 }
 
-const (
-	tracebackStart = "Traceback (most recent call last):"
-	directCause    = "The above exception was the direct cause of the following exception:"
-	whileHandling  = "During handling of the above exception, another exception occurred:"
-)
-
 var (
 	// raised is the line of a traceback that names the exception: "module.Type(Inner): message".
-	raised = expression(`^((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
-	// typical are names that an exception has by convention: the others count only right after a traceback's frames.
+	raised = expression(`^((?:[A-Za-z_]\w*\.|<locals>\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
+	// typical are names that an exception has by convention: the others count only right after a traceback's frames, with a capital or a module.
 	typical = expression(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
 	// remote is how Ray heads the traceback of a task.
 	remote = expression(`ray::([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\)`)
@@ -56,12 +50,12 @@ func exceptionOf(text string) (e exception) {
 			function, inMessage = m[1], false
 		}
 		inMessage = inMessage && line != tracebackStart && !strings.HasPrefix(line, "  File \"")
-		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' {
+		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' || boxed(line) {
 			indented = indented || line != ""
 			continue
 		}
 		m := raised().FindStringSubmatch(line)
-		if m == nil || inMessage || !typical().MatchString(m[2]) && !(indented && strings.ToUpper(m[2][:1]) == m[2][:1] && m[2] != "Traceback") {
+		if m == nil || inMessage || !typical().MatchString(m[2]) && !(indented && (m[1] != "" || strings.ToUpper(m[2][:1]) == m[2][:1]) && m[2] != "Traceback") {
 			indented = false
 			continue
 		}
@@ -82,56 +76,6 @@ func exceptionOf(text string) (e exception) {
 }
 
 func lastName(dotted string) string { return dotted[strings.LastIndexByte(dotted, '.')+1:] }
-
-// groupStart is the line that heads the traceback of several exceptions, and groupRaised the one that names them together.
-var (
-	groupStart  = expression(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
-	groupRaised = expression(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
-)
-
-// lastGroup is the exception group that a log ends with, and the offset where its traceback begins; -1 if there is none.
-func lastGroup(log string) (e exception, at int) {
-	starts := groupStart().FindAllStringIndex(log, -1)
-	for i := len(starts) - 1; i >= 0; i-- {
-		// Groups in a group have a margin: the outermost begins with the first one.
-		if from := starts[i][0]; i == 0 || !strings.HasPrefix(log[from:], "    ") {
-			if m := groupRaised().FindStringSubmatch(log[from:]); m != nil {
-				return exception{Type: m[2], Message: clip(m[3], maxMessage)}, from
-			}
-		}
-	}
-	return e, -1
-}
-
-// lastTraceback is the last traceback in a log with those that it was raised because of, and the offset where it begins; -1 if there is none.
-func lastTraceback(log string) (text string, at int) {
-	at = tracebackBefore(log, len(log))
-	if at < 0 {
-		return "", -1
-	}
-	for {
-		before := strings.TrimRight(log[:at], "\r\n ")
-		if !strings.HasSuffix(before, directCause) && !strings.HasSuffix(before, whileHandling) {
-			return log[at:], at
-		}
-		earlier := tracebackBefore(log, len(before))
-		if earlier < 0 {
-			return log[at:], at
-		}
-		at = earlier
-	}
-}
-
-// tracebackBefore is where the last traceback at a line's start before an offset begins.
-func tracebackBefore(log string, end int) int {
-	for {
-		at := strings.LastIndex(log[:end], tracebackStart)
-		if at <= 0 || log[at-1] == '\n' {
-			return at
-		}
-		end = at
-	}
-}
 
 // normalised is a message without what differs between occurrences of one failure: numbers, addresses and IDs.
 func normalised(message string) string {

@@ -148,7 +148,10 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 
 var (
 	// notFound are what shells and Python say of an entrypoint that is not there.
-	notFound = expression(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot execute|[Pp]ermission denied|is not recognized as).*$`)
+	notFound = expression(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|[Pp]ermission denied|` +
+		`is not recognized as|No module named|can't find '__main__').*$`)
+	// noScript is what Python and sh say where what they should run is not there; they end with 1 or 2, as much else does.
+	noScript = expression(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
 	killedBy = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 )
 
@@ -162,6 +165,7 @@ type driverEnd struct {
 	at    int       // where the log's last traceback begins, -1 if there is none
 	trace string    // the traceback
 	what  exception // its exception
+	by    exception // the one that only says that a process failed, where what is that process's
 	fatal []int     // where the log names what killed the driver, nil if it does not
 }
 
@@ -174,6 +178,7 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	}
 	e.trace, e.at = lastTraceback(log.text)
 	e.what = exceptionOf(e.trace)
+	e.ofProcess()
 	if group, from := lastGroup(log.text); from > e.at {
 		e.what, e.at, e.trace = group, from, log.text[from:]
 	}
@@ -181,12 +186,28 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	return e
 }
 
+// ofProcesses are exceptions that say that a process failed, which may have written why into the same log.
+var ofProcesses = map[string]bool{"CalledProcessError": true, "ChildFailedError": true, "ProcessExitedException": true, "BrokenProcessPool": true}
+
+const maxBetween = 16 << 10 // bytes from the traceback of a process to that of who started it
+
+// ofProcess puts what a process raised in place of the exception that says that the process failed.
+func (e *driverEnd) ofProcess() {
+	if !ofProcesses[e.what.Type] {
+		return
+	}
+	text, at := lastTraceback(e.log.text[:e.at])
+	if what := exceptionOf(text); at >= 0 && e.at-at <= maxBetween && what.Type != "" {
+		e.by, e.what, e.trace, e.at = e.what, what, text+e.trace, at
+	}
+}
+
 // missing says that the entrypoint could not be run.
 func (e *driverEnd) missing() bool {
 	if !e.exited {
 		return false
 	}
-	return e.code == 127 || e.code == 126 || e.code == 2 && e.at < 0 && e.log != nil && notFound().MatchString(e.log.text[e.log.lastLines(5):])
+	return e.code == 127 || e.code == 126 || e.at < 0 && e.log != nil && noScript().MatchString(e.log.text[e.log.lastLines(5):])
 }
 
 // raised says that an exception ended the driver, or is the last in its log.
@@ -224,6 +245,15 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	if waited && len(f.because) == 0 {
 		b.linkWaiting(f, j)
 	}
+}
+
+// errorLine is a line that tells of an error in other words than Python's.
+var errorLine = expression(`(?mi)^(?:\[?[\d][\d:,.TZ \-\]]*)?\[?(?:error|fatal|critical)\b`)
+
+// wentOn says that the driver told of an error after the traceback, which then is not of what ended it.
+func (e *driverEnd) wentOn() bool {
+	_, after, found := strings.Cut(e.trace, e.what.Message)
+	return found && e.what.Message != "" && errorLine().MatchString(after[strings.LastIndex(after, e.what.Message)+1:])
 }
 
 // neverStarted is the finding about a job whose driver was not started; nil if it was.
@@ -277,7 +307,10 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	f := b.jobFinding(kind, j)
 	f.what = e.what
 	f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), e.what)
-	if e.exited && e.code != uncaught {
+	if e.by.Type != "" {
+		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s; before that its log has %s", j.name(), clip(e.by.String(), maxMessage), e.what)
+	}
+	if e.exited && (e.code != uncaught || e.wentOn()) {
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), e.code, e.what)
 	}
 	return f
@@ -286,7 +319,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 // showEnd shows the end of the driver's log and what Ray says of the job.
 func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
 	switch {
-	case e.at > 0 && e.exited && e.code != uncaught: // somebody logged it: with what, is in the line before
+	case e.at > 0 && e.exited && (e.code != uncaught || e.wentOn()): // somebody logged it: with what, is in the line before
 		from, _ := e.log.line(e.at - 1)
 		f.show(b.evidence(e.log, from, len(e.log.text)))
 	case e.at >= 0:

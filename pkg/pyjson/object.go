@@ -163,8 +163,14 @@ func (o *Object) Int(key string) int64 {
 		return parseInt(v)
 	case int:
 		return int64(v)
+	case int32:
+		return int64(v)
 	case int64:
 		return v
+	case uint32:
+		return int64(v)
+	case uint64:
+		return int64(min(v, math.MaxInt64))
 	}
 	return 0
 }

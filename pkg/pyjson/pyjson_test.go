@@ -151,8 +151,9 @@ func TestObject(t *testing.T) {
 }
 
 func TestInt(t *testing.T) {
-	o := Obj("a", Number("5"), "b", "1795216792394", "c", Number("2.0"), "d", Number("2.5"), "e", "x", "f", 7, "g", int64(8), "h", Number("1e400"), "i", nil)
-	for key, want := range map[string]int64{"a": 5, "b": 1795216792394, "c": 2, "d": 0, "e": 0, "f": 7, "g": 8, "h": 0, "i": 0, "j": 0} {
+	o := Obj("a", Number("5"), "b", "1795216792394", "c", Number("2.0"), "d", Number("2.5"), "e", "x", "f", 7, "g", int64(8), "h", Number("1e400"), "i", nil,
+		"k", int32(-9), "l", uint32(9), "m", uint64(1<<63))
+	for key, want := range map[string]int64{"a": 5, "b": 1795216792394, "c": 2, "d": 0, "e": 0, "f": 7, "g": 8, "h": 0, "i": 0, "j": 0, "k": -9, "l": 9, "m": 1<<63 - 1} {
 		if got := o.Int(key); got != want {
 			t.Errorf("%s: %d, want %d", key, got, want)
 		}

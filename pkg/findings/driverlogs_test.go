@@ -1,0 +1,107 @@
+package findings_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// TestDriverLogs: what ended a driver is told by its log, whatever else it and those that it started wrote. The logs are as Python 3.11, torch 2 and rich 14
+// write them.
+func TestDriverLogs(t *testing.T) {
+	const module = "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n"
+	for name, c := range map[string]struct {
+		code             int
+		log, kind, title string
+		evidence         string // shown beside
+	}{
+		"progress bar": {1, "\r  0%|          | 0/5 [00:00<?, ?it/s]\r 40%|####      | 2/5 [00:00<00:00, 23.6it/s]" + module + "    step(batch)\nValueError: batch 2 is empty\n",
+			findings.JobFailed, "its driver raised ValueError: batch 2 is empty$", ""},
+		"what came after": {1, module + "    raise KeyError(k)\nKeyError: 'learning_rate'\n" +
+			"Exception ignored in atexit callback: <function f at 0x7efe6ed604a0>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 5, in f\nOSError: late\n" +
+			"Exception ignored in: <function A.__del__ at 0x7efe6eb78720>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in __del__\nAttributeError: 'A' object has no attribute 'nope'\n",
+			findings.JobFailed, "its driver raised KeyError: 'learning_rate'$", ""},
+		"a coroutine of nobody": {1, module + "    asyncio.run(main())\nValueError: main failed\nTask exception was never retrieved\n" +
+			"future: <Task finished name='Task-2' coro=<bg() done, defined at /app/train.py:2> exception=RuntimeError('bg failed')>\n" +
+			"Traceback (most recent call last):\n  File \"/app/train.py\", line 2, in bg\nRuntimeError: bg failed\n",
+			findings.JobFailed, "its driver raised ValueError: main failed$", ""},
+		"only what was ignored": {3, "Exception ignored in: <function A.__del__ at 0x7efe6eb78720>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in __del__\nOSError: closed\n",
+			findings.JobFailed, "exit code 3; the last exception in its log is OSError: closed$", "Exception ignored in"},
+		"a process": {1, "Traceback (most recent call last):\n  File \"/app/step.py\", line 1, in <module>\nPermissionError: cannot write /models\n" + module +
+			"    subprocess.run([sys.executable, \"step.py\"], check=True)\nsubprocess.CalledProcessError: Command '['python', 'step.py']' returned non-zero exit status 1.\n",
+			findings.JobFailed, "raised CalledProcessError: Command .* exit status 1.; before that its log has PermissionError: cannot write /models$", "step.py\", line 1"},
+		"ranks": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]:     main()\n[rank1]: Traceback (most recent call last):\n" +
+			"[rank0]: ValueError: bad shape [3, 4]\n[rank1]:   File \"/app/train.py\", line 10, in <module>\n[rank1]: ConnectionError: reset by rank 0\n" +
+			"E1122 10:00:00.000000 123 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: 1) local_rank: 0 (pid: 123) of binary: /usr/bin/python\n" +
+			"Traceback (most recent call last):\n  File \"/usr/local/bin/torchrun\", line 8, in <module>\n    sys.exit(main())\n" +
+			"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\ntrain.py FAILED\n-----\nRoot Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n=====\n",
+			findings.JobFailed, "raised ChildFailedError; before that its log has ValueError: bad shape \\[3, 4\\]$", "Root Cause"},
+		"a rank alone": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 3, in load\n[rank0]: KeyError: 'weights'\n[rank0]: \n" +
+			"[rank0]: During handling of the above exception, another exception occurred:\n[rank0]: \n" +
+			"[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]: ValueError: no weights\n",
+			findings.JobFailed, "its driver raised ValueError: no weights$", "KeyError: 'weights'"},
+		"what workers print": {1, "(f pid=12) Traceback (most recent call last):\n(f pid=12)   File \"/app/f.py\", line 3, in f\n(f pid=12) ValueError: caught\nno result\n",
+			findings.JobFailed, "its driver ended with exit code 1$", "no result"},
+		"a box": {1, "starting\n╭──────── Traceback (most recent call last) ────────╮\n│ /app/train.py:6 in <module>                       │\n│                                                   │\n" +
+			"│ ❱ 6 load(\"s3://b/x\")                               │\n╰───────────────────────────────────────────────────╯\nNoSuchShard: s3://b/x\n",
+			findings.JobFailed, "its driver raised NoSuchShard: s3://b/x$", "/app/train.py:6"},
+		"JSON": {1, `{"asctime": "2026-11-23 20:49:11,092", "levelname": "INFO", "message": "step 1"}` + "\n" +
+			`{"asctime": "2026-11-23 20:49:11,092", "levelname": "ERROR", "message": "step failed", "exc_text": "Traceback (most recent call last):\n  File \"/app/train.py\", line 9, in <module>\n    raise LookupError(\"no partition 7\")\nLookupError: no partition 7"}` + "\n",
+			findings.JobFailed, "LookupError: no partition 7$", "step failed"},
+		"not compiled": {1, "  File \"/app/train.py\", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax\n", findings.JobFailed, "its driver raised SyntaxError: invalid syntax$", "line 2"},
+		"caught":       {1, module + "    1 / 0\nZeroDivisionError: division by zero\nfalling back to the CPU\nerror: accuracy 0.3 is below 0.9\n", findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
+		"caught, logged": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n2026-11-23 20:49:11,092 INFO trying again\n2026-11-23 20:49:12,092 ERROR accuracy 0.3 is below 0.9\n",
+			findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
+		"names in lower case":   {1, module + "    socket.getaddrinfo(host, 80)\nsocket.gaierror: [Errno -2] Name or service not known\n", findings.JobFailed, `raised gaierror: \[Errno -2\] Name or service not known$`, ""},
+		"a class in a function": {1, module + "    main()\nmain.<locals>.Bad: local class\n", findings.JobFailed, "raised Bad: local class$", ""},
+		"an argument":           {2, "usage: train.py [-h] --c C\ntrain.py: error: argument --c: can't open 'nope.yaml': [Errno 2] No such file or directory: 'nope.yaml'\n", findings.JobFailed, "its driver ended with exit code 2$", "argument --c"},
+		"no script":             {2, "python3: can't open file '/app/nope.py': [Errno 2] No such file or directory\n", findings.Entrypoint, "can't open file '/app/nope.py'", ""},
+		"no script of sh":       {2, "sh: 0: cannot open nope.sh: No such file\n", findings.Entrypoint, "cannot open nope.sh", ""},
+		"no module":             {1, "/usr/bin/python3.11: No module named nope\n", findings.Entrypoint, "No module named nope", ""},
+		"no package":            {1, "/usr/bin/python: Error while finding module specification for 'nope.mod' (ModuleNotFoundError: No module named 'nope')\n", findings.Entrypoint, "No module named 'nope'", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := submissionWithLog(t, c.code, c.log)
+			r := report(t, load(t, dir, rayevents.Session, nil))
+			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.SubmissionID == "raysubmit_bad" })
+			if i < 0 {
+				t.Fatalf("%+v", r.Findings)
+			}
+			f := r.Findings[i]
+			if f.Kind != c.kind || !regexp.MustCompile(c.title).MatchString(f.Title) || !strings.Contains(text(f), c.evidence) {
+				t.Errorf("%s: %s", f.Kind, text(f))
+			}
+		})
+	}
+}
+
+// submissionWithLog stores a submission whose driver wrote a log and ended with a code, and gives the folder of the store.
+func submissionWithLog(t *testing.T, code int, log string) (dir string) {
+	t.Helper()
+	var events []string
+	for _, e := range rayevents.Of("SUBMISSION") {
+		events = append(events, strings.ReplaceAll(e, `"driverExitCode": 3`, fmt.Sprintf(`"driverExitCode": %d`, code)))
+	}
+	dir = rareEvents(t, events)
+	node, err := rayid.Parse[rayid.Node](strings.Repeat("01", rayid.NodeSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, filepath.FromSlash(layout.LogKey(layout.DefaultRoot, rayevents.Session, node, "job-driver-raysubmit_bad.log")))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(log), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
