@@ -56,7 +56,7 @@ func (o *options) limitMemory(root fs.FS, log logrus.FieldLogger) (eventBody int
 	}
 	m := divide(limit, o.uploadConcurrency, int64(o.maxChunkBytes))
 	if limit > 0 && limit < m.wanted {
-		log.Warnf("the memory limit of %d MiB is too small for what may be in memory at a time: give the container %d MiB, or lower --upload-concurrency or --max-chunk-bytes",
+		log.Warnf("the memory limit of %d MiB is too small for the data that may be in memory at the same time: give the container %d MiB, or lower --upload-concurrency or --max-chunk-bytes",
 			limit>>20, m.wanted>>20+1)
 	}
 	if !given {

@@ -26,10 +26,10 @@ func Open(path string) (string, error) {
 	}
 	own := filepath.Join(path, "collector-"+strconv.Itoa(os.Geteuid()))
 	if err := os.Mkdir(own, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("%w; make a folder in it: %w; give a folder that this user may write to", foreign, err)
+		return "", fmt.Errorf("%w; make a folder in it: %w; set a folder to which this user may write", foreign, err)
 	}
 	if err := claim(own); err != nil {
-		return "", fmt.Errorf("%w: another user of the volume could have put there what this one would store as its own; remove it, or give a folder that only this user may write to", err)
+		return "", fmt.Errorf("%w: another user of the volume could have put data there, which this process would store as its own; remove the folder, or set a folder to which only this user may write", err)
 	}
 	return own, nil
 }
@@ -40,7 +40,7 @@ func claim(path string) error {
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
-			err = fmt.Errorf("%s is no folder, but perhaps a link to one", path)
+			err = fmt.Errorf("%s is not a folder, but may be a link to one", path)
 		}
 		return err
 	}
@@ -86,7 +86,7 @@ func contents(path string) error {
 			return err
 		}
 		if mode := info.Mode(); !mode.IsDir() && !mode.IsRegular() {
-			return fmt.Errorf("%s is neither file nor folder", filepath.Join(path, name))
+			return fmt.Errorf("%s is neither a file nor a folder", filepath.Join(path, name))
 		}
 		return owned(filepath.Join(path, name), info)
 	})
@@ -95,7 +95,7 @@ func contents(path string) error {
 func owned(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(stat.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d, not to %d, which this process is", path, stat.Uid, os.Geteuid())
+		return fmt.Errorf("%s belongs to user %d, but this process runs as user %d", path, stat.Uid, os.Geteuid())
 	}
 	return nil
 }

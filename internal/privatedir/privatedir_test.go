@@ -33,7 +33,7 @@ func TestOpen(t *testing.T) {
 		}, err: "belongs to user 12345", root: true},
 		"the name is a link": {make: func(dir string) error {
 			return both(os.Symlink("/etc", filepath.Join(dir, "x")), os.Symlink("/etc", filepath.Join(dir, within)))
-		}, err: "is no folder, but perhaps a link"},
+		}, err: "is not a folder, but may be a link"},
 		"a file": {make: func(dir string) error { return both(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) }, err: "make folder"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 var errNotRegular = errors.New("it is not a regular file")
 
 // ErrTooLong is a file with more bytes than allowed.
-var ErrTooLong = errors.New("it is longer than such a file may be")
+var ErrTooLong = errors.New("the file is too long")
 
 // open opens a file below root. Links within root are followed, links out of it are errors.
 func open(root *os.Root, name string) (*os.File, error) {

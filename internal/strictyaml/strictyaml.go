@@ -26,7 +26,7 @@ func Decode(text []byte, into any, what string) error {
 			return nil
 		}
 		if err != nil || more != nil {
-			return fmt.Errorf("more follows after ---: want one document with all %s", what)
+			return fmt.Errorf("another document follows after ---: want one document with all %s", what)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	case Kubernetes, OIDC:
 		if cl == nil && c.AsksKubernetes() {
 			or := map[Mode]string{OIDC: ", or --oidc-namespaces-file"}[c.Auth]
-			return nil, fmt.Errorf("--auth=%s needs a Kubernetes to ask: run in a pod or give --kubeconfigs%s", c.Auth, or)
+			return nil, fmt.Errorf("--auth=%s needs a Kubernetes API server: run in a pod or set --kubeconfigs%s", c.Auth, or)
 		}
 	default:
 		return nil, fmt.Errorf("--auth=%s: want off, token, kubernetes or oidc", c.Auth)
@@ -121,10 +121,10 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		return nil, err
 	}
 	if (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes {
-		return nil, errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies are for --auth=kubernetes")
+		return nil, errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies need --auth=kubernetes")
 	}
 	if (c.IdentityHeader != "") != (len(c.TrustedProxies) > 0) {
-		return nil, errors.New("--auth-identity-header and --auth-trusted-proxies belong together: a header that anybody can send proves nothing")
+		return nil, errors.New("set both --auth-identity-header and --auth-trusted-proxies, or neither: a header proves nothing if every client can send it")
 	}
 	if c.GroupsHeader != "" && c.IdentityHeader == "" {
 		return nil, errors.New("--auth-groups-header needs --auth-identity-header")
@@ -132,7 +132,7 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	for _, p := range c.TrustedProxies {
 		prefix, err := netip.ParsePrefix(p)
 		if err != nil {
-			return nil, fmt.Errorf("--auth-trusted-proxies=%s: want a network as in 10.1.0.0/16", p)
+			return nil, fmt.Errorf("--auth-trusted-proxies=%s: want a network such as 10.1.0.0/16", p)
 		}
 		a.proxies = append(a.proxies, prefix)
 	}
@@ -146,7 +146,7 @@ func (a *Access) openProvider() (err error) {
 	c := a.config
 	if c.Auth != OIDC {
 		if c.OIDC.Issuer != "" {
-			return errors.New("--oidc-issuer-url is for --auth=oidc")
+			return errors.New("--oidc-issuer-url needs --auth=oidc")
 		}
 		return nil
 	}
@@ -282,7 +282,7 @@ func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
 	}
 	users := r.Header.Values(a.config.IdentityHeader)
 	if len(users) > 1 { // one is the client's own, and nothing says which
-		return Identity{}, false, fmt.Errorf("%w: the proxy names more than one user: have it replace the header %s, not add to it", ErrUnauthenticated, a.config.IdentityHeader)
+		return Identity{}, false, fmt.Errorf("%w: the proxy names more than one user: configure it to replace the header %s, not to add to it", ErrUnauthenticated, a.config.IdentityHeader)
 	}
 	if len(users) == 0 || users[0] == "" {
 		return Identity{}, false, nil

@@ -346,9 +346,9 @@ func TestNewRefusesContradictions(t *testing.T) {
 		"missing file":           {Config{Auth: Token, TokenFile: "testdata/none"}, k, "--auth-token-file"},
 		"no Kubernetes":          {Config{Auth: Kubernetes}, nil, "needs a Kubernetes"},
 		"header for all":         {Config{Auth: Kubernetes, IdentityHeader: "X"}, k, "proves nothing"},
-		"proxies without header": {Config{Auth: Kubernetes, TrustedProxies: []string{"10.0.0.0/8"}}, k, "belong together"},
+		"proxies without header": {Config{Auth: Kubernetes, TrustedProxies: []string{"10.0.0.0/8"}}, k, "set both"},
 		"groups without users":   {Config{Auth: Kubernetes, GroupsHeader: "G"}, k, "needs --auth-identity-header"},
-		"header with a token":    {Config{Auth: Token, Token: "x", IdentityHeader: "X"}, k, "are for --auth=kubernetes"},
+		"header with a token":    {Config{Auth: Token, Token: "x", IdentityHeader: "X"}, k, "need --auth=kubernetes"},
 		"no network":             {Config{Auth: Kubernetes, IdentityHeader: "X", TrustedProxies: []string{"10.0.0.1"}}, k, "want a network"},
 	}
 	for name, tt := range tests {

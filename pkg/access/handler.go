@@ -134,7 +134,7 @@ func (a *Access) show(w http.ResponseWriter, status int, page loginPage) {
 	h.Set("Content-Security-Policy", loginPolicy)
 	w.WriteHeader(status)
 	if err := loginTemplate.Execute(w, page); err != nil {
-		a.log.WithError(err).Debug("the page to sign in or out was not sent completely")
+		a.log.WithError(err).Debug("the page for signing in or out was not sent completely")
 	}
 }
 

@@ -75,7 +75,7 @@ func parseRules(data []byte) (rules, error) {
 	}
 	for i, r := range list {
 		if (r.User == "") == (r.Group == "") || len(r.Namespaces) == 0 {
-			return rules{}, fmt.Errorf("rule %d: want one of user and group, and namespaces, of which \"*\" is all", i+1)
+			return rules{}, fmt.Errorf("rule %d: want either user or group, and namespaces; \"*\" means all namespaces", i+1)
 		}
 		if r.User != "" {
 			known.users[r.User] = append(known.users[r.User], r.Namespaces...)

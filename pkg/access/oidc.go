@@ -73,14 +73,14 @@ func (c *OIDCConfig) check() error {
 	for _, u := range []struct{ flag, value string }{{"--oidc-issuer-url", c.Issuer}, {"--oidc-redirect-url", c.RedirectURL}} {
 		parsed, err := url.Parse(u.value)
 		if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" || parsed.RawQuery != "" || parsed.Fragment != "" {
-			return fmt.Errorf("%s=%s: want a URL as in https://login.example.com", u.flag, u.value)
+			return fmt.Errorf("%s=%s: want a URL such as https://login.example.com", u.flag, u.value)
 		}
 	}
 	if !strings.HasSuffix(c.RedirectURL, callbackPath) {
 		return fmt.Errorf("--oidc-redirect-url=%s: want one that ends with %s", c.RedirectURL, callbackPath)
 	}
 	if !slices.Contains(c.Scopes, oidc.ScopeOpenID) {
-		return errors.New("--oidc-scopes: want openid among them, for without it a provider sends no ID token")
+		return errors.New("--oidc-scopes: the list must contain openid: without it a provider sends no ID token")
 	}
 	if c.SessionFor < time.Minute {
 		return fmt.Errorf("--oidc-session-lifetime=%s: want at least 1m", c.SessionFor)
@@ -117,11 +117,11 @@ func (c *OIDCConfig) cookieKeys() ([]string, error) {
 		}
 		keys = append(keys, strings.Fields(string(data))...)
 		if len(keys) == 0 {
-			return nil, fmt.Errorf("--oidc-cookie-key-file=%s is empty: write 32 random bytes into it, as in openssl rand -hex 32", c.CookieKeyFile)
+			return nil, fmt.Errorf("--oidc-cookie-key-file=%s is empty: write 32 random bytes into it, for example with openssl rand -hex 32", c.CookieKeyFile)
 		}
 	}
 	if slices.ContainsFunc(keys, func(key string) bool { return len(key) < 32 }) {
-		return nil, errors.New("--oidc-cookie-key and the lines of --oidc-cookie-key-file need at least 32 characters, as from openssl rand -hex 32")
+		return nil, errors.New("--oidc-cookie-key and the lines of --oidc-cookie-key-file need at least 32 characters each, for example from openssl rand -hex 32")
 	}
 	return keys, nil
 }

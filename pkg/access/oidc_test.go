@@ -455,7 +455,7 @@ func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 		"needs --oidc-redirect-url":          func(c *Config) { c.OIDC.RedirectURL = "" },
 		"ends with /oidc/callback":           func(c *Config) { c.OIDC.RedirectURL = "https://hs.example/" },
 		"--oidc-issuer-url=login.example":    func(c *Config) { c.OIDC.Issuer = "login.example" },
-		"openid among them":                  func(c *Config) { c.OIDC.Scopes = []string{"email"} },
+		"must contain openid":                func(c *Config) { c.OIDC.Scopes = []string{"email"} },
 		"--oidc-session-lifetime":            func(c *Config) { c.OIDC.SessionFor = time.Second },
 		"at least 32 characters":             func(c *Config) { c.OIDC.CookieKey = "short" },
 		"--oidc-cookie-key-file":             func(c *Config) { c.OIDC.CookieKeyFile = "/nowhere" },
@@ -464,8 +464,8 @@ func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 		"--oidc-ca-file":                     func(c *Config) { c.OIDC.CAFile = "/nowhere" },
 		"holds no certificate":               func(c *Config) { c.OIDC.CAFile = "oidc_test.go" },
 		"--oidc-namespaces-file":             func(c *Config) { c.OIDC.NamespacesFile = "/nowhere" },
-		"is for --auth=oidc":                 func(c *Config) { c.Auth = Kubernetes },
-		"are for --auth=kubernetes":          func(c *Config) { c.IdentityHeader = "X-User" },
+		"needs --auth=oidc":                  func(c *Config) { c.Auth = Kubernetes },
+		"need --auth=kubernetes":             func(c *Config) { c.IdentityHeader = "X-User" },
 	} {
 		if _, err := New(oidcConfig(p, change), twoUsers().client(t), quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)

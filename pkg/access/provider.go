@@ -63,7 +63,7 @@ func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
 		return nil, err
 	}
 	if len(keys) == 0 {
-		log.Warn("cookies are sealed with a key that was made now: other replicas do not know it, and people sign in again after a restart; set --oidc-cookie-key-file")
+		log.Warn("cookies are encrypted with a new random key: other replicas do not know it, and users must sign in again after a restart; set --oidc-cookie-key-file")
 		keys = []string{randomText()}
 	}
 	p := &provider{config: c, log: log.WithField("issuer", c.Issuer)}
@@ -98,14 +98,14 @@ func (p *provider) connect(ctx context.Context) {
 	for {
 		err := p.discover(ctx)
 		if err == nil {
-			p.log.WithField("errors", wait.Errors()).Info("the OpenID provider has answered: people can sign in")
+			p.log.WithField("errors", wait.Errors()).Info("the OpenID provider has answered: users can sign in")
 			return
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		if wait.Errors()%20 == 0 { // once in five minutes at most
-			p.log.WithError(err).Error("the OpenID provider does not answer as it should: nobody can sign in until it does; look at --oidc-issuer-url and --oidc-ca-file. It is tried again")
+			p.log.WithError(err).Error("the OpenID provider does not answer correctly: nobody can sign in until it does; check --oidc-issuer-url and --oidc-ca-file. The server tries again")
 		}
 		if backoff.Sleep(ctx, wait.Next()) != nil {
 			return
@@ -159,7 +159,7 @@ func (p *provider) identity(token *oidc.IDToken) (Identity, error) {
 	}
 	var name string
 	if json.Unmarshal(claims[p.config.UsernameClaim], &name) != nil || name == "" {
-		return Identity{}, fmt.Errorf("%w: the ID token has no claim %q: ask the provider for it with --oidc-scopes, or choose another with --oidc-username-claim", ErrUnauthenticated, p.config.UsernameClaim)
+		return Identity{}, fmt.Errorf("%w: the ID token has no claim %q: request it from the provider with --oidc-scopes, or choose another claim with --oidc-username-claim", ErrUnauthenticated, p.config.UsernameClaim)
 	}
 	if verified, told := claims["email_verified"]; told && p.config.UsernameClaim == "email" && !isTrue(verified) {
 		return Identity{}, fmt.Errorf("%w: the provider has not verified the e-mail address %s", ErrUnauthenticated, name)
@@ -225,7 +225,7 @@ type boundedTransport struct {
 
 func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !t.limit.Allow() {
-		return nil, errors.New("the OpenID provider was asked too often; try again in a second")
+		return nil, errors.New("too many requests to the OpenID provider; try again in a second")
 	}
 	resp, err := t.next.RoundTrip(r)
 	if err == nil {

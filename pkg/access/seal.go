@@ -23,15 +23,15 @@ func newSealer(secrets []string) (*sealer, error) {
 	for _, secret := range secrets {
 		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "Ray history server, cookies", 32)
 		if err != nil {
-			return nil, fmt.Errorf("make a cookie's key: %w", err)
+			return nil, fmt.Errorf("make the key for cookies: %w", err)
 		}
 		block, err := aes.NewCipher(key)
 		if err != nil {
-			return nil, fmt.Errorf("make a cookie's key: %w", err)
+			return nil, fmt.Errorf("make the key for cookies: %w", err)
 		}
 		aead, err := cipher.NewGCMWithRandomNonce(block)
 		if err != nil {
-			return nil, fmt.Errorf("make a cookie's key: %w", err)
+			return nil, fmt.Errorf("make the key for cookies: %w", err)
 		}
 		s.keys = append(s.keys, aead)
 	}
@@ -47,7 +47,7 @@ func (s *sealer) seal(purpose string, v any) string {
 	return base64.RawURLEncoding.EncodeToString(s.keys[0].Seal(nil, nil, data, []byte(purpose)))
 }
 
-var errNotSealed = errors.New("it was not sealed by this server, or with a key that it has no more")
+var errNotSealed = errors.New("it was not encrypted by this server, or its key is no longer configured")
 
 func (s *sealer) open(purpose, sealed string, v any) error {
 	data, err := base64.RawURLEncoding.DecodeString(sealed)

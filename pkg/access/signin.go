@@ -89,7 +89,7 @@ func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Ident
 	groups := id.Groups[:len(id.Groups)-1] // without that of everybody
 	sealed := p.seal.seal(forSession, sessionState{id.User, groups, time.Now().Add(p.config.SessionFor).Unix()})
 	if len(sealed) > maxCookies*cookieBytes {
-		return fmt.Errorf("%w: the provider names %d groups, more than browsers keep: have it name only those that matter here", ErrUnauthenticated, len(groups))
+		return fmt.Errorf("%w: the provider names %d groups, which do not fit into a cookie: configure it to name only those that are needed here", ErrUnauthenticated, len(groups))
 	}
 	for i := range maxCookies {
 		part := sealed[:min(len(sealed), cookieBytes)]
@@ -180,16 +180,16 @@ func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *disco
 	query := r.URL.Query()
 	var state signInState
 	if err := p.seal.open(forState, query.Get("state"), &state); err != nil {
-		return "./", http.StatusBadRequest, fmt.Errorf("this is not the end of a sign-in that began here (%w): sign in again", err)
+		return "./", http.StatusBadRequest, fmt.Errorf("no sign-in that began here belongs to this request (%w): sign in again", err)
 	}
 	c, err := r.Cookie(named(browserCookie, p.secure()))
 	switch {
 	case err != nil || subtle.ConstantTimeCompare([]byte(c.Value), []byte(state.Browser)) != 1:
-		return "./", http.StatusBadRequest, fmt.Errorf("the sign-in began in another browser, or at another name of this server than that of --oidc-redirect-url: open %s and sign in again", strings.TrimSuffix(p.config.RedirectURL, callbackPath))
+		return "./", http.StatusBadRequest, fmt.Errorf("the sign-in began in another browser, or under another host name than that of --oidc-redirect-url: open %s and sign in again", strings.TrimSuffix(p.config.RedirectURL, callbackPath))
 	case time.Now().Unix() >= state.Expires:
 		return state.Next, http.StatusBadRequest, errors.New("the sign-in took too long: sign in again")
 	case query.Get("error") != "":
-		return state.Next, http.StatusUnauthorized, fmt.Errorf("the OpenID provider signs you in no further: %.100s %.500s", query.Get("error"), query.Get("error_description"))
+		return state.Next, http.StatusUnauthorized, fmt.Errorf("the OpenID provider refused the sign-in: %.100s %.500s", query.Get("error"), query.Get("error_description"))
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), providerTimeout)
 	defer cancel()
@@ -205,7 +205,7 @@ func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *disco
 	if err != nil {
 		return state.Next, http.StatusForbidden, err
 	}
-	p.log.WithField("user", id.User).Info("somebody signed in")
+	p.log.WithField("user", id.User).Info("a user signed in")
 	return state.Next, 0, nil
 }
 
@@ -229,7 +229,7 @@ func (p *provider) exchange(ctx context.Context, found *discovered, code string,
 		return nil, err
 	}
 	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(state.Nonce)) != 1 {
-		return nil, errors.New("the ID token's nonce is not that of the sign-in")
+		return nil, errors.New("the ID token does not have the nonce of the sign-in")
 	}
 	return token, nil
 }

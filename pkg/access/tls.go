@@ -27,7 +27,7 @@ func (t *TLS) Config() (config *tls.Config, watch func(context.Context) error, e
 		return nil, nil, nil
 	}
 	if t.CertFile == "" || t.KeyFile == "" {
-		return nil, nil, errors.New("--tls-cert-file and --tls-key-file belong together")
+		return nil, nil, errors.New("set both --tls-cert-file and --tls-key-file, or neither")
 	}
 	w, err := certwatcher.New(t.CertFile, t.KeyFile)
 	if err != nil {

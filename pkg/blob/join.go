@@ -69,7 +69,7 @@ func (j *joined) Read(p []byte) (int, error) {
 		switch {
 		case j.left < 0 || (errors.Is(err, io.EOF) && j.left > 0):
 			source := j.sources[j.at]
-			return 0, fmt.Errorf("read %s: its size is not the %d bytes it was listed with: %w", source.Key, source.Size, io.ErrUnexpectedEOF)
+			return 0, fmt.Errorf("read %s: its size is not the %d bytes of the listing: %w", source.Key, source.Size, io.ErrUnexpectedEOF)
 		case errors.Is(err, io.EOF):
 			if err := j.Close(); err != nil {
 				return n, err

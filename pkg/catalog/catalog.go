@@ -258,7 +258,7 @@ func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func(
 	}
 	c.tried, c.err = time.Now(), cmp.Or(err, c.fullErr)
 	if c.err != nil && before == nil && !c.opts.Unlogged {
-		c.opts.Log.WithError(c.err).Error("cannot list the stored sessions; what was listed before stays")
+		c.opts.Log.WithError(c.err).Error("cannot list the stored sessions; the previous list is shown")
 	} else if c.err == nil && before != nil {
 		c.opts.Log.Info("the stored sessions can be listed again")
 	}

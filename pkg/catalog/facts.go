@@ -71,7 +71,7 @@ func (c *Catalog) readAnswer(ctx context.Context, key string, decode func(io.Rea
 		}
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrNotExist) {
-		c.opts.Log.WithError(err).WithField("key", key).Debug("cannot take a session's jobs or hours from an answer of its dashboard")
+		c.opts.Log.WithError(err).WithField("key", key).Debug("cannot read a session's jobs or hours from an answer of its dashboard")
 	}
 	return err
 }

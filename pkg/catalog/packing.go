@@ -55,7 +55,7 @@ func (c *Catalog) keepPacking(ctx context.Context) {
 			return
 		}
 		if err := c.Pack(ctx); err != nil && ctx.Err() == nil {
-			c.opts.Log.WithError(err).Warn("cannot pack what is known of ended sessions; it is tried again")
+			c.opts.Log.WithError(err).Warn("cannot write packs of ended sessions; the server tries again")
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool)
 					return nil
 				})
 			case errors.Is(err, packs.ErrDamaged):
-				c.opts.Log.WithError(err).Warn("passed over a pack of sessions; they are described again")
+				c.opts.Log.WithError(err).Warn("skipped a pack of sessions; its sessions are read again")
 			case !errors.Is(err, os.ErrNotExist):
 				delete(c.packed.read, pack.Key)
 				return err
@@ -233,7 +233,7 @@ func isDenied(err error) bool {
 
 // deny ends packing.
 func (c *Catalog) deny(err error) {
-	c.opts.Log.WithError(err).Warn("what is known of ended sessions may not be packed in the store; each start of the server describes all sessions again")
+	c.opts.Log.WithError(err).Warn("the store refuses packs of ended sessions; each start of the server must read all sessions again: grant the right to write below index/")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.packed.denied = true

@@ -260,7 +260,7 @@ func readAfter(token string) (k key, err error) {
 	parts := strings.Split(ref, "/")
 	start, numberErr := strconv.ParseInt(micros, 10, 64)
 	if err != nil || numberErr != nil || !ok || len(parts) != 3 {
-		return k, fmt.Errorf("continue=%.80q: want what the answer before gave in its Link header", token)
+		return k, fmt.Errorf("continue=%.80q: want the value from the Link header of the previous answer", token)
 	}
 	return key{start, layout.Session{Namespace: parts[0], Cluster: parts[1], Name: parts[2], Version: 255}}, nil
 }

@@ -25,7 +25,7 @@ func (r *Reader) findCompacted() (bool, error) {
 		case errors.Is(err, os.ErrNotExist) || (err == nil && c == layout.Plain && o.Size <= r.offset):
 			continue
 		case err != nil:
-			return false, fmt.Errorf("look for the object that replaces %s: %w", r.current.Object.Key, err)
+			return false, fmt.Errorf("find the object that replaces %s: %w", r.current.Object.Key, err)
 		}
 		r.again = source{Chunk: Chunk{Object: o, Compression: c}, compacted: true}
 		return true, nil

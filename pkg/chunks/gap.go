@@ -10,7 +10,7 @@ var (
 	// ErrDamaged says that a chunk's content cannot be read.
 	ErrDamaged = errors.New("damaged")
 	// ErrChanged says that an object was replaced since it was listed.
-	ErrChanged = errors.New("the object's size is not what it was when it was listed")
+	ErrChanged = errors.New("the object's size has changed since it was listed")
 )
 
 // Changed says whether the cause of an error is that an object was replaced or removed since it was listed.

@@ -152,7 +152,7 @@ func (c *Collector) stopTaking(ctx context.Context) error {
 	defer cancel()
 	err := c.events.Shutdown(ctx)
 	if err != nil {
-		return fmt.Errorf("end the events' server: %w", errors.Join(err, c.events.Close()))
+		return fmt.Errorf("stop the server for events: %w", errors.Join(err, c.events.Close()))
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (c *Collector) storeRest(ctx context.Context) error {
 			return err
 		}
 		if err := c.shipper.Flush(ctx); err != nil {
-			return fmt.Errorf("store what is left: %w", err)
+			return fmt.Errorf("store the remaining data: %w", err)
 		}
 		if !c.tailer.Moved() {
 			break
@@ -193,7 +193,7 @@ func (c *Collector) endSession(ctx context.Context) error {
 		return err
 	}
 	if running {
-		c.opts.Log.WithField("session", session).Info("Ray still runs: the end of its session is not stored")
+		c.opts.Log.WithField("session", session).Info("Ray is still running: the end of its session is not stored")
 		return nil
 	}
 	return c.sessions.end(ctx, session, time.Now())

@@ -161,7 +161,7 @@ func TestHangs(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			err: "end the events' server",
+			err: "stop the server for events",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ const maxHeader = 16 << 10
 // accept serves requests until the server is shut down.
 func (c *Collector) accept(server *http.Server, l net.Listener) {
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		c.opts.Log.WithError(err).WithField("address", l.Addr().String()).Error("the server stopped and takes no more requests: restart the collector")
+		c.opts.Log.WithError(err).WithField("address", l.Addr().String()).Error("the server stopped and accepts no more requests: restart the collector")
 	}
 }
 

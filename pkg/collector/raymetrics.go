@@ -67,7 +67,7 @@ func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
 	if semver.Compare(v, metricsSince) >= 0 {
 		return nil
 	}
-	return fmt.Errorf("metrics are not read: Ray %s loses values to a second reader, so a Prometheus that reads it would miss some. If there is none, or it reads /metrics/ray of this collector instead, set --metrics=on", version)
+	return fmt.Errorf("metrics are not read: Ray %s gives each value to only one reader, so a Prometheus that also reads it would miss some. If there is no Prometheus, or if it reads /metrics/ray of this collector, set --metrics=on", version)
 }
 
 // currentCluster is the file in which `ray start` writes the address of the cluster's head (ray/_private/utils.py).

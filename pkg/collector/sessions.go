@@ -68,7 +68,7 @@ func newSessions(o Options, path string) (*sessions, error) {
 	}
 	data, err := regular.ReadFile(path, maxState)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read what is known of sessions: %w", err)
+		return nil, fmt.Errorf("read the saved list of sessions: %w", err)
 	}
 	if err == nil && json.Unmarshal(data, &s.known) != nil {
 		s.known = make(map[string]*knownSession) // storing the metadata again does no harm: the keys are taken
@@ -144,7 +144,7 @@ func (s *sessions) nameIn(stream string) (string, error) {
 	rest, ok := strings.CutPrefix(stream, s.root+"/"+s.cluster.Cluster+"_"+s.cluster.Namespace+"/")
 	name, _, found := strings.Cut(rest, "/")
 	if !ok || !found {
-		return "", fmt.Errorf("%.200q is of no session of this cluster", stream)
+		return "", fmt.Errorf("%.200q does not belong to a session of this cluster", stream)
 	}
 	return name, nil
 }
@@ -169,7 +169,7 @@ func (s *sessions) checkSpooled(stream string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%.200q is nothing that is spooled", stream)
+	return fmt.Errorf("%.200q is not a key of spooled data", stream)
 }
 
 // create stores a small object. It is no error if the key exists: the object was stored before.
@@ -215,7 +215,7 @@ func (s *sessions) update(name string, change func(*knownSession)) error {
 	change(s.get(name))
 	data, err := json.Marshal(s.known)
 	if err != nil {
-		return fmt.Errorf("encode what is known of sessions: %w", err)
+		return fmt.Errorf("encode the list of sessions: %w", err)
 	}
 	return atomicfile.Write(s.path, data)
 }

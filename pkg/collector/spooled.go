@@ -25,7 +25,7 @@ func spoolFolder(o Options) (string, error) {
 		return "", fmt.Errorf("make the spool's folder (--spool-dir): %w", err)
 	}
 	if dir != o.SpoolDir {
-		o.Log.WithField("folder", dir).Warn("others may have written to the spool's folder (--spool-dir): a folder within it is used instead, and what is already there is not shipped")
+		o.Log.WithField("folder", dir).Warn("other users may have written to the spool's folder (--spool-dir): the collector uses a folder inside it, and does not ship files that were already there")
 	}
 	for _, name := range []string{"events", "logs", "snapshots"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
@@ -46,7 +46,7 @@ func (c *Collector) spoolSeries(ctx context.Context, session string, hour time.T
 }
 
 // errGiveWay says that metrics were not kept, so that events can be.
-var errGiveWay = errors.New("these are left out, because what waits for the store takes half of --spool-max-bytes or of the disk, and the rest is for events: check that the store answers")
+var errGiveWay = errors.New("these metrics are lost, because the data that waits for the store takes half of --spool-max-bytes or of the disk, and the other half is reserved for events: check that the store answers")
 
 func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time, lines []byte) error {
 	err := c.spool.AppendMinor(ctx, []spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})

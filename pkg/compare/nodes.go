@@ -161,7 +161,7 @@ func (s *Side) readUse(r *request.Request, e catalog.Entry, end time.Time, lengt
 			return err
 		}
 		if err != nil {
-			r.Log.WithError(err).WithField("session", e.Ref.String()).Warn("cannot tell what a session's nodes used")
+			r.Log.WithError(err).WithField("session", e.Ref.String()).Warn("cannot compute the resources that a session's nodes used")
 			s.Notes = append(s.Notes, "What its nodes used could not be read from the stored metrics; the history server's log says why.")
 			return nil
 		}

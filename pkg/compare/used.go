@@ -15,7 +15,7 @@ func (c Comparer) Used(r *request.Request) (*Hours, error) {
 	began, ended := r.Life()
 	var s Side
 	if err := s.readNodes(r, catalog.Entry{Ref: r.Session.Ref}, began, ended, c.Metrics); err != nil {
-		return nil, fmt.Errorf("what the nodes of %s used: %w", r.Session.Ref, err)
+		return nil, fmt.Errorf("compute the resources that the nodes of %s used: %w", r.Session.Ref, err)
 	}
 	return s.Used, nil
 }

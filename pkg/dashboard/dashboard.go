@@ -99,7 +99,7 @@ func ParseAt(s string) (int64, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return 0, fmt.Errorf("at=%.40s: want a time as RFC 3339 (2026-11-20T23:20:00Z) or as Unix milliseconds", s)
+		return 0, fmt.Errorf("at=%.40s: want a time in RFC 3339 (2026-11-20T23:20:00Z) or in Unix milliseconds", s)
 	}
 	if y := t.Year(); y < 1971 || y > 2200 {
 		return 0, fmt.Errorf("at=%.40s: want a time between the years 1971 and 2200", s)

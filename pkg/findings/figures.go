@@ -116,7 +116,7 @@ func (b *builder) showFigures(ctx context.Context, metrics libraries.Metrics, or
 					return stop
 				}
 				if err != nil {
-					b.r.Log.WithError(err).WithField("session", b.s.Ref.String()).Warn("cannot read the metrics of when something failed")
+					b.r.Log.WithError(err).WithField("session", b.s.Ref.String()).Warn("cannot read the metrics of the time of a failure")
 					b.missing = append(b.missing, "What the nodes' stored metrics said when it failed could not be read; the history server's log says why.")
 					b.partial = true
 					return nil

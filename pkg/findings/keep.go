@@ -73,7 +73,7 @@ func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 		return nil, err
 	}
 	if len(report) > maxKept || keptMemory(report) > maxMemory {
-		return nil, fmt.Errorf("the findings of %s have %d bytes, too many to be kept", s.Ref, len(report))
+		return nil, fmt.Errorf("the findings of %s have %d bytes, which is too large to keep", s.Ref, len(report))
 	}
 	h := Head{
 		Version: KeptVersion, Session: s.Ref.String(), Of: request.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
@@ -89,7 +89,7 @@ func (h Head) before(report []byte) ([]byte, error) {
 		return nil, err
 	}
 	if len(head) >= HeadBytes {
-		return nil, fmt.Errorf("the outcome of %s has %d bytes, too many to be kept", h.Session, len(head))
+		return nil, fmt.Errorf("the outcome of %s has %d bytes, which is too large to keep", h.Session, len(head))
 	}
 	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
 }
@@ -212,7 +212,7 @@ func decode(ctx context.Context, kept io.Reader, ref layout.Session, of string, 
 		most = min(most, share)
 	}
 	if h.Bytes < 0 || h.Bytes > min(maxKept, most/2) {
-		return nil, fmt.Errorf("the findings of %s have %d bytes, too many", ref, h.Bytes)
+		return nil, fmt.Errorf("the findings of %s have %d bytes, which is too large", ref, h.Bytes)
 	}
 	release, err := memory.Reserve(ctx, budget.Work, most)
 	if err != nil {

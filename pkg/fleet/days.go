@@ -77,7 +77,7 @@ func (f *Fleet) readDay(ctx context.Context, day time.Time, of []packs.Pack) (ro
 // maxDay bounds the memory of a day's rows, in bytes.
 const maxDay = 256 << 20
 
-var errTooLarge = errors.New("they tell of more sessions than a day may have here")
+var errTooLarge = errors.New("they have more sessions than one day may have")
 
 // versionOf changes when the packs do.
 func versionOf(of []packs.Pack) string {

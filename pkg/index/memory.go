@@ -7,7 +7,7 @@ import (
 )
 
 // errTooLarge is an index that takes more memory than the server has for it. Its events are replayed, which takes less.
-var errTooLarge = errors.New("it takes more memory than there is; raise --session-cache-max-memory")
+var errTooLarge = errors.New("it needs more memory than is free; raise --session-cache-max-memory")
 
 // minBudget is what opening an index may take however little memory there is: for less, replaying events is not worth it.
 const minBudget = 32 << 20

@@ -114,7 +114,7 @@ func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Sessi
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, errStale):
-		o.Log.WithField("session", ref.String()).Debug("a session's index was not made of the events that are stored now")
+		o.Log.WithField("session", ref.String()).Debug("a session's index was not made from the events that are stored now")
 		return nil, nil
 	case !errors.Is(err, errRejected):
 		o.logUnusable(ref, err)

@@ -69,7 +69,7 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil && !isDenied(err):
-		w.Log.WithError(err).WithField("session", ref.String()).Warn("cannot index a session's metrics; they are read from their chunks")
+		w.Log.WithError(err).WithField("session", ref.String()).Warn("cannot index a session's metrics; queries read their chunks")
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	var shown []Job
 	if w.Jobs != nil {
 		if shown, err = w.Jobs(ctx, s); err != nil {
-			return fmt.Errorf("read what the dashboard shows of its jobs: %w", err)
+			return fmt.Errorf("read its jobs as the dashboard shows them: %w", err)
 		}
 	}
 	if err := b.build(ctx, shown); err != nil {

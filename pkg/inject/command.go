@@ -38,7 +38,7 @@ Everything else in the file stays as it is, comments included. A pod that has a 
 				return fmt.Errorf("%s: %w", file, err)
 			}
 			if len(changes) == 0 {
-				return fmt.Errorf("%s: no RayCluster, RayJob, RayService or RayCronJob in it", file)
+				return fmt.Errorf("%s: it contains no RayCluster, RayJob, RayService or RayCronJob", file)
 			}
 			report(cmd.ErrOrStderr(), changes)
 			return write(cmd.OutOrStdout(), output, out)
@@ -53,7 +53,7 @@ Everything else in the file stays as it is, comments included. A pod that has a 
 func read(stdin io.Reader, file string) ([]byte, error) {
 	switch file {
 	case "":
-		return nil, errors.New("-f is not given: name a manifest, or - for standard input")
+		return nil, errors.New("-f is not set: name a manifest, or - for standard input")
 	case "-":
 		return io.ReadAll(stdin)
 	}

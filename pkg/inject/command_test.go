@@ -66,9 +66,9 @@ func TestCommandErrors(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"no file":    {"", []string{"--storage-backend=s3"}, "-f is not given"},
-		"no backend": {"", []string{"-f", "-"}, "--storage-backend is not given"},
-		"no cluster": {"kind: Service\n", []string{"-f", "-", "--storage-backend=s3"}, "no RayCluster, RayJob, RayService or RayCronJob in it"},
+		"no file":    {"", []string{"--storage-backend=s3"}, "-f is not set"},
+		"no backend": {"", []string{"-f", "-"}, "--storage-backend is not set"},
+		"no cluster": {"kind: Service\n", []string{"-f", "-", "--storage-backend=s3"}, "it contains no RayCluster, RayJob, RayService or RayCronJob"},
 		"missing":    {"", []string{"-f", "testdata/none.yaml", "--storage-backend=s3"}, "no such file"},
 	}
 	for name, tt := range tests {

@@ -49,7 +49,7 @@ var manifests = []struct {
 	{file: "anchors.yaml"},
 	{file: "delegated-auth.yaml", warnings: []string{"hostNetwork is set"}},
 	{file: "secret-auth.yaml"},
-	{file: "list.yaml", warnings: []string{"described elsewhere"}},
+	{file: "list.yaml", warnings: []string{"another manifest describes"}},
 	{file: "collected.yaml"},
 	{file: "collected.yaml", as: "replaced.yaml", options: func(o *Options) { o.Replace = true }},
 	{file: "collected.yaml", as: "replaced-native.yaml", options: func(o *Options) { o.Replace, o.Native = true, true }},
@@ -182,14 +182,14 @@ func TestOptionsCheck(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no backend":  {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not given"},
+		"no backend":  {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not set"},
 		"by variable": {func(o *Options) { o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s3"} }, ""},
 		"by file":     {func(o *Options) { o.StorageBackend, o.ConfigMap = "", "c" }, ""},
 		"image":       {func(o *Options) { o.Image = "" }, "--image is empty"},
 		"pull policy": {func(o *Options) { o.PullPolicy = "Sometimes" }, "--image-pull-policy=Sometimes"},
 		"port":        {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
 		"metrics":     {func(o *Options) { o.MetricsPort = 0 }, "--metrics-port=0"},
-		"one port":    {func(o *Options) { o.MetricsPort = o.EventsPort }, "another than --events-port"},
+		"one port":    {func(o *Options) { o.MetricsPort = o.EventsPort }, "different from --events-port"},
 		"env":         {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
 		"arg":         {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
 	}

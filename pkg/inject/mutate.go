@@ -94,7 +94,7 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 		if kind == "RayCluster" {
 			return nil, fmt.Errorf("%s: it has no spec", change)
 		}
-		change.Warnings = append(change.Warnings, "it runs on a cluster that is described elsewhere: add the collector there")
+		change.Warnings = append(change.Warnings, "it runs on a cluster that another manifest describes: add the collector there")
 		return []Change{change}, nil
 	}
 	c, err := newCluster(kind, meta, spec, o)

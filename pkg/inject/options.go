@@ -106,10 +106,10 @@ func (o *Options) Check() error {
 		errs = append(errs, fmt.Errorf("--events-port=%d: want 1 to 65535", o.EventsPort))
 	}
 	if o.MetricsPort < 1 || o.MetricsPort > 65535 || o.MetricsPort == o.EventsPort {
-		errs = append(errs, fmt.Errorf("--metrics-port=%d: want 1 to 65535, and another than --events-port", o.MetricsPort))
+		errs = append(errs, fmt.Errorf("--metrics-port=%d: want 1 to 65535, and different from --events-port", o.MetricsPort))
 	}
 	if o.StorageBackend == "" && o.ConfigMap == "" && len(o.EnvSecrets) == 0 && len(o.EnvConfigMaps) == 0 && !o.hasEnv("STORAGE_BACKEND") {
-		errs = append(errs, errors.New("--storage-backend is not given: the collector would not know where to store anything"))
+		errs = append(errs, errors.New("--storage-backend is not set: the collector needs to know where to store data"))
 	}
 	for _, e := range o.Env {
 		if name, _, ok := strings.Cut(e, "="); !ok || !envName.MatchString(name) {
@@ -118,7 +118,7 @@ func (o *Options) Check() error {
 	}
 	for _, a := range o.Args {
 		if !strings.HasPrefix(a, "-") {
-			errs = append(errs, fmt.Errorf("--arg=%s: want a flag of the collector, as in --arg=--push-interval=30s", a))
+			errs = append(errs, fmt.Errorf("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s", a))
 		}
 	}
 	return errors.Join(errs...)

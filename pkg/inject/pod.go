@@ -122,7 +122,7 @@ func (c cluster) shareTmpDir(spec, ray map[string]any, tmpDir string) (mount, er
 	}
 	if best != nil {
 		if readOnly, _ := best["readOnly"].(bool); readOnly {
-			return nil, fmt.Errorf("volume %s is mounted read-only at %s: Ray cannot work there", text(best, "name"), text(best, "mountPath"))
+			return nil, fmt.Errorf("volume %s is mounted read-only at %s, where Ray must write", text(best, "name"), text(best, "mountPath"))
 		}
 		shared := mount{}
 		for _, k := range []string{"name", "mountPath", "subPath", "subPathExpr"} {

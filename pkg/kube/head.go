@@ -56,10 +56,10 @@ func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL
 var (
 	// ErrNoCluster is a cluster that is not known to run.
 	ErrNoCluster = errors.New("no such RayCluster is running")
-	errStorage   = errors.New("the history server answers for running clusters from what is stored of them: start it with --live=proxy to have requests passed on")
-	errAnonymous = errors.New("the RayCluster wants a token, which the history server would send for everybody: set --auth, or --live-anonymous-tokens if everybody may")
+	errStorage   = errors.New("the history server answers for running clusters from their stored data: start it with --live=proxy to forward requests to them")
+	errAnonymous = errors.New("the RayCluster requires a token, and the history server would send its token for every user: set --auth, or --live-anonymous-tokens if every user may see the cluster")
 	errSuspended = errors.New("the RayCluster is suspended")
-	errDelegated = errors.New("the RayCluster leaves authentication to Kubernetes (enableK8sTokenAuth): the history server has no token for it and passes on none of a user's")
+	errDelegated = errors.New("the RayCluster leaves authentication to Kubernetes (enableK8sTokenAuth): the history server has no token for it and does not forward users' tokens")
 )
 
 // unreachable says why a cluster's description keeps requests from being passed on.

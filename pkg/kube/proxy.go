@@ -128,7 +128,7 @@ func (c *Clusters) upload(w http.ResponseWriter, r *http.Request) (*http.Request
 type inert struct{ http.RoundTripper }
 
 // errRedirect is an answer that would send the client elsewhere.
-var errRedirect = errors.New("it answers with another address, to which nobody is sent from here")
+var errRedirect = errors.New("it redirects to another server, which is not followed")
 
 func (t inert) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.RoundTripper.RoundTrip(r.WithContext(onlyEnds{r.Context()}))
@@ -184,7 +184,7 @@ func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
 }
 
 // ErrPath is a path that could lead out of a dashboard.
-var ErrPath = errors.New("the path holds dots or escapes that are not passed on")
+var ErrPath = errors.New("the path contains dots or escapes that are not forwarded")
 
 // below puts an escaped path below base. A path with "." or ".." in it is refused: the API server, or whatever is in between, might take
 // it for a way out.

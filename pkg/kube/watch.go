@@ -125,7 +125,7 @@ func (w *watcher) recordError(ctx context.Context, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
-		w.log.WithError(err).Warn("running clusters cannot be followed; stored sessions are not concerned")
+		w.log.WithError(err).Warn("running clusters cannot be watched; stored sessions are not affected")
 	}
 	w.err = err
 	w.markTried()

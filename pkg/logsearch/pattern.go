@@ -41,7 +41,7 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 		return nil, fmt.Errorf("the pattern has %d bytes: want at most %d", len(text), maxPattern)
 	}
 	if strings.ContainsAny(text, "\n\x00") {
-		return nil, errors.New("the pattern contains a line end or a zero byte: want what is on one line")
+		return nil, errors.New("the pattern contains a line break or a zero byte: want text of one line")
 	}
 	if !isRegexp {
 		if text == "" {
@@ -61,18 +61,18 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 	}
 	tree, err := syntax.Parse(flags+text, syntax.Perl)
 	if err != nil {
-		return nil, fmt.Errorf("the pattern is no RE2 regular expression: %w", err)
+		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
 	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {
-		return nil, fmt.Errorf("the pattern is no RE2 regular expression: %w", err)
+		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
 	}
 	if len(program.Inst) > maxProgram {
 		return nil, fmt.Errorf("the pattern is too complex: %d steps, want at most %d; make repetitions shorter", len(program.Inst), maxProgram)
 	}
 	p := &pattern{}
 	if p.re, err = regexp.Compile(flags + text); err != nil {
-		return nil, fmt.Errorf("the pattern is no RE2 regular expression: %w", err)
+		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
 	}
 	p.literals, p.fold = required(tree.Simplify())
 	for _, inst := range program.Inst {

@@ -50,7 +50,7 @@ func (q *Query) Prepare() error {
 	case q.Timeout < 0 || q.Timeout > MaxTimeout:
 		return fmt.Errorf("timeout=%v: want at most %v", q.Timeout, MaxTimeout)
 	case q.To != 0 && q.To <= q.From:
-		return fmt.Errorf("the search ends at %s, before it begins", time.Unix(0, q.To).UTC().Format(time.RFC3339))
+		return fmt.Errorf("the time range ends at %s, before it begins", time.Unix(0, q.To).UTC().Format(time.RFC3339))
 	}
 	err := q.Selection.Prepare()
 	if err != nil {

@@ -84,12 +84,12 @@ type tools struct {
 
 // stay refuses to follow a redirect: where it leads would get the token of who asks.
 func stay(to *http.Request, _ []*http.Request) error {
-	return fmt.Errorf("the server redirects to %.*s, which is not followed: give the address that answers itself", maxShown, to.URL)
+	return fmt.Errorf("the server redirects to %.*s, which is not followed: use the address that answers directly", maxShown, to.URL)
 }
 
 // of names a session.
 type of struct {
-	Session string `json:"session" jsonschema:"namespace/cluster/session as list_sessions gives it; the last part may be latest"`
+	Session string `json:"session" jsonschema:"namespace/cluster/session as in the answer of list_sessions; the last part may be latest"`
 }
 
 // path is the path of something of the session, relative to the server's root.
@@ -97,7 +97,7 @@ func (o of) path(rest string, query url.Values) (string, error) {
 	parts := strings.Split(o.Session, "/")
 	notAName := func(part string) bool { return part == "" || part == "." || part == ".." } // in an address they would lead elsewhere
 	if len(parts) != 3 || slices.ContainsFunc(parts, notAName) {
-		return "", fmt.Errorf("session %.*q: want namespace/cluster/session, as list_sessions gives it", maxShown, o.Session)
+		return "", fmt.Errorf("session %.*q: want namespace/cluster/session, as in the answer of list_sessions", maxShown, o.Session)
 	}
 	path := "namespaces/" + url.PathEscape(parts[0]) + "/clusters/" + url.PathEscape(parts[1]) + "/sessions/" + url.PathEscape(parts[2]) + "/" + rest
 	if len(query) > 0 {

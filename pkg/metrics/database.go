@@ -133,7 +133,7 @@ func unfitIndex(reason error) error {
 	if reason == nil {
 		return nil
 	}
-	return fmt.Errorf("the index of the session's metrics cannot be used, its chunks are read: %w", reason)
+	return fmt.Errorf("the index of the session's metrics cannot be used; the server reads its chunks: %w", reason)
 }
 
 // Selection is what of a session's metrics is wanted: series that match and have samples from Mint to Maxt (Unix milliseconds).

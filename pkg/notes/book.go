@@ -68,7 +68,7 @@ func (b *Book) Start() {
 			err := guard.Do("the notes on sessions", func() error { return b.Refresh(ctx) })
 			if ctx.Err() == nil && b.changed(err != nil) {
 				if err != nil {
-					b.opts.Log.WithError(err).Warn("cannot read the notes on sessions; pages show those known before, and pins count all the same")
+					b.opts.Log.WithError(err).Warn("cannot read the notes on sessions; pages show the earlier ones, and pins still count")
 				} else {
 					b.opts.Log.Info("the notes on sessions can be read again")
 				}
@@ -109,7 +109,7 @@ func (b *Book) Refresh(ctx context.Context) error {
 			continue
 		}
 		if len(pages) == b.opts.Most {
-			failed = errors.Join(failed, fmt.Errorf("there are more than %d: the others are not shown", b.opts.Most))
+			failed = errors.Join(failed, fmt.Errorf("there are more than %d notes: the others are not shown", b.opts.Most))
 			break
 		}
 		before, seen := known[ref]

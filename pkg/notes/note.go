@@ -49,7 +49,7 @@ var (
 	// ErrNotStored: the store did not take the note.
 	ErrNotStored = errors.New("the note is not stored")
 	// ErrBusy: the session is being changed, so it is not known whether the pin came in time.
-	ErrBusy = errors.New("the session is being compacted or removed: the pin is stored, but whether it came in time shows when that is done; " +
+	ErrBusy = errors.New("the session is being compacted or removed: the pin is stored, but it may be too late; " +
 		"look again in a minute")
 )
 

@@ -93,7 +93,7 @@ func New(opts Options) *API {
 func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope Scope) {
 	answer := a.route(path)
 	if answer == nil {
-		writeError(w, &apiError{http.StatusNotFound, "not_found", fmt.Errorf("no /api/v1/%s here: query, query_range, series, labels, label/{name}/values, metadata and status/buildinfo are", path)})
+		writeError(w, &apiError{http.StatusNotFound, "not_found", fmt.Errorf("/api/v1/%s does not exist here; there are query, query_range, series, labels, label/{name}/values, metadata and status/buildinfo", path)})
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -105,7 +105,7 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 	if asked := r.Form.Get("timeout"); asked != "" {
 		d, err := parseDuration(asked)
 		if err == nil && d <= 0 {
-			err = errors.New("it has to be above 0")
+			err = errors.New("want more than 0")
 		}
 		if err != nil {
 			writeError(w, asAPIError(badData("timeout", err)))
@@ -138,7 +138,7 @@ func (a *API) start(ctx context.Context, timeout time.Duration) (context.Context
 	select {
 	case a.slots <- struct{}{}:
 	case <-wait.C:
-		return nil, nil, &apiError{http.StatusServiceUnavailable, "unavailable", errors.New("too many queries are being answered: try again in some seconds")}
+		return nil, nil, &apiError{http.StatusServiceUnavailable, "unavailable", errors.New("too many queries are running: try again in some seconds")}
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
@@ -230,7 +230,7 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	case err != nil:
 		return nil, badData("step", err)
 	case step < time.Millisecond:
-		return nil, badData("step", errors.New("it has to be at least 1 ms"))
+		return nil, badData("step", errors.New("want at least 1 ms"))
 	case q.get("start") == "" || q.get("end") == "":
 		return nil, badData("start", errors.New("a range needs start and end"))
 	case end.Before(start):
@@ -301,7 +301,7 @@ func cut[T any](q *request, list []T, warnings *annotations.Annotations) ([]T, e
 	}
 	limit, err := strconv.Atoi(text)
 	if err != nil || limit < 0 {
-		return nil, badData("limit", errors.New("it has to be a number, 0 or above"))
+		return nil, badData("limit", errors.New("want a number, 0 or more"))
 	}
 	if limit > 0 && len(list) > limit {
 		warnings.Add(errors.New("results truncated due to limit"))
@@ -312,7 +312,7 @@ func cut[T any](q *request, list []T, warnings *annotations.Annotations) ([]T, e
 
 func seriesOf(ctx context.Context, q *request) (*result, error) {
 	if len(q.form["match[]"]) == 0 {
-		return nil, badData("match[]", errors.New("name the series that are asked for"))
+		return nil, badData("match[]", errors.New("name the series"))
 	}
 	querier, matchers, err := q.selection()
 	if err != nil {
@@ -347,7 +347,7 @@ func labelValues(ctx context.Context, q *request, name string) (*result, error) 
 		name = model.UnescapeName(name, model.ValueEncodingEscaping)
 	}
 	if !model.UTF8Validation.IsValidLabelName(name) {
-		return nil, badData("name", fmt.Errorf("%q is no label name", name))
+		return nil, badData("name", fmt.Errorf("%q is not a label name", name))
 	}
 	return q.gather(func(querier storage.Querier, m []*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return querier.LabelValues(ctx, name, nil, m...)

@@ -204,9 +204,9 @@ func TestRefusals(t *testing.T) {
 		"query?":                                        `400 bad_data invalid parameter "query"`,
 		"query?query=up&time=x":                         `400 bad_data invalid parameter "time"`,
 		"query?query=up&time=NaN":                       `400 bad_data`,
-		"query?query=up&timeout=-1":                     `400 bad_data invalid parameter "timeout": it has to be above 0`,
+		"query?query=up&timeout=-1":                     `400 bad_data invalid parameter "timeout": want more than 0`,
 		"query?query=up&timeout=x":                      `400 bad_data invalid parameter "timeout": "x"`,
-		"query_range?query=up&start=0&end=1&step=.0001": `400 bad_data invalid parameter "step": it has to be at least 1 ms`,
+		"query_range?query=up&start=0&end=1&step=.0001": `400 bad_data invalid parameter "step": want at least 1 ms`,
 		// More than a duration of Go holds.
 		"query_range?query=up&start=-4503599627370496&end=4503599627370496&step=9e9":               `400 bad_data invalid parameter "step": more than 11000 points`,
 		"series?" + strings.Repeat("match[]=up&", 65):                                              `400 bad_data invalid parameter "match[]": more than 64`,

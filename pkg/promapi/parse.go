@@ -38,7 +38,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	d, err := model.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no duration: write seconds, or as in 15s or 1m30s", text)
+		return 0, fmt.Errorf("%q is not a duration: write seconds, or a duration such as 15s or 1m30s", text)
 	}
 	return time.Duration(d), nil
 }

@@ -211,7 +211,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 			continue
 		}
 		if len(queriers) == maxSessions {
-			return nil, fmt.Errorf("more than %d sessions ran in that time: ask for a shorter one", maxSessions)
+			return nil, fmt.Errorf("more than %d sessions ran in that time: select a shorter time", maxSessions)
 		}
 		of := &querier{database: s.Open(), mint: mint, maxt: maxt}
 		if len(q.sessions) > 1 {

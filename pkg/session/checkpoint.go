@@ -95,7 +95,7 @@ func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *
 	}
 	tables, err := from.Builder()
 	if err == nil && !s.entities.Restore(&from.Set, &c.Defined) {
-		err = fmt.Errorf("%w: its checkpoint is of other tables", tasktable.ErrDamaged)
+		err = fmt.Errorf("%w: its checkpoint belongs to other tables", tasktable.ErrDamaged)
 	}
 	if err != nil {
 		s.rejectIndex(ref, from.Fingerprint, err)

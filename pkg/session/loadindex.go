@@ -81,7 +81,7 @@ func (s *source) rejectIndex(ref layout.Session, fingerprint string, reason erro
 // refuseIndex adds the reason why the index was not used to the session's warnings.
 func (s *source) refuseIndex(out *Session) {
 	if s.refused != nil {
-		out.Warnings, out.refused = append(slices.Clone(out.Warnings), fmt.Sprintf("the session's index was not used, its events were replayed: %v", s.refused)), 1
+		out.Warnings, out.refused = append(slices.Clone(out.Warnings), fmt.Sprintf("the session's index was not used and its events were replayed: %v", s.refused)), 1
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *Session) Verify(ctx context.Context) error {
 		return fmt.Errorf("verify the index of session %s: %w", s.Ref, err)
 	}
 	if fingerprint != s.fingerprint {
-		s.Tasks.Invalidate(fmt.Errorf("%w: it was not made of what is stored now", tasktable.ErrDamaged))
+		s.Tasks.Invalidate(fmt.Errorf("%w: it was not made from what is stored now", tasktable.ErrDamaged))
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func (c *Cache[S]) abandon(e *entry[S]) {
 	if e.waiters > 0 || !e.ended.IsZero() {
 		return
 	}
-	c.opts.Log.WithField("session", e.ref.String()).Info("cancelled the load of a session that nobody waits for")
+	c.opts.Log.WithField("session", e.ref.String()).Info("cancelled loading a session because nobody waits for it")
 	e.cancel(fmt.Errorf("load session %s: %w for %s", e.ref, errAbandoned, c.opts.Linger))
 	// The next Get starts anew instead of getting the cancellation.
 	c.forget(e)

@@ -117,6 +117,6 @@ func (l *Loader) offer(s *session.Session, began time.Time) {
 
 func (l *Loader) verify(s *session.Session) {
 	if err := s.Verify(l.verifying); err != nil && l.verifying.Err() == nil {
-		l.opts.Log.WithError(err).Warn("cannot tell whether a session has grown since it was indexed")
+		l.opts.Log.WithError(err).Warn("cannot find out whether a session has grown since it was indexed")
 	}
 }

@@ -29,7 +29,7 @@ func (b *Bytes) Set(s string) error {
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || !(n*scale >= 1 && n*scale <= math.MaxInt64/2) { // so that NaN is refused
-		return fmt.Errorf("%q: want a number of bytes, as 512MiB or 2GiB", s)
+		return fmt.Errorf("%q: want a number of bytes, such as 512MiB or 2GiB", s)
 	}
 	*b = Bytes(n * scale)
 	return nil

@@ -33,7 +33,7 @@ func (d *Duration) Set(s string) error {
 	})
 	parsed, err := time.ParseDuration(hours)
 	if err != nil {
-		return fmt.Errorf("%q: want a time, as 30d, 2w or 12h", s)
+		return fmt.Errorf("%q: want a duration, such as 30d, 2w or 12h", s)
 	}
 	*d = Duration(parsed)
 	return nil

@@ -150,7 +150,7 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 		return nil
 	}
 	slices.Sort(unknown)
-	return fmt.Errorf("unknown environment variable %s: see --help for the settings, each is %s and its flag's name in upper case", strings.Join(unknown, ", "), envPrefix)
+	return fmt.Errorf("unknown environment variable %s: see --help for the settings; a setting's variable is %s and its flag's name in upper case", strings.Join(unknown, ", "), envPrefix)
 }
 
 // readFile reads one JSON object of strings, numbers and booleans, as `{"s3Bucket": "history", "s3ForcePathStyle": "true"}`.
@@ -169,7 +169,7 @@ func readFile(path string, settings []*setting) (map[string]string, error) {
 		return nil, fmt.Errorf("want one JSON object: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("want one JSON object: there is more after it, at byte %d", decoder.InputOffset())
+		return nil, fmt.Errorf("want one JSON object: more data follows at byte %d", decoder.InputOffset())
 	}
 	known := map[string]bool{}
 	for _, s := range settings {
@@ -180,7 +180,7 @@ func readFile(path string, settings []*setting) (map[string]string, error) {
 	values := map[string]string{}
 	for name, value := range object {
 		if !known[name] {
-			return nil, fmt.Errorf("unknown setting %q: want a flag's name, as \"s3-bucket\", or one of KubeRay's, as \"s3Bucket\"", name)
+			return nil, fmt.Errorf("unknown setting %q: want a flag's name, such as \"s3-bucket\", or KubeRay's name, such as \"s3Bucket\"", name)
 		}
 		switch value := value.(type) {
 		case string:

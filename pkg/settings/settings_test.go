@@ -67,7 +67,7 @@ func TestLoad(t *testing.T) {
 		"bad value in file":           {file: `{"push-interval":"often"}`, err: "push-interval"},
 		"structure in file":           {file: `{"s3Bucket":["c"]}`, err: "s3Bucket"},
 		"broken file":                 {file: `{"s3Bucket"`, err: "want one JSON object"},
-		"two objects in file":         {file: `{} {}`, err: "there is more after it"},
+		"two objects in file":         {file: `{} {}`, err: "more data follows"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c config

@@ -110,7 +110,7 @@ func (p *plan) split(batch []Lines) error {
 	var b *newBlock
 	for _, lines := range batch {
 		if lines.Stream == "" || len(lines.Stream) > maxKeyBytes {
-			return fmt.Errorf("lines of %d bytes have a key of %d", len(lines.Data), len(lines.Stream))
+			return fmt.Errorf("lines of %d bytes have a key of %d bytes", len(lines.Data), len(lines.Stream))
 		}
 		if len(lines.Data) == 0 || lines.Data[len(lines.Data)-1] != '\n' {
 			return fmt.Errorf("lines of %s do not end with a line break", lines.Stream)

@@ -46,7 +46,7 @@ func (s *Spool) load() error {
 	s.collect()
 	s.deleteDead()
 	if found > 0 {
-		s.log.Infof("spool: %d segments with %d bytes of events wait from before", len(s.segments), s.used)
+		s.log.Infof("spool: %d segments with %d bytes of events are left from before", len(s.segments), s.used)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (s *Spool) loadSegments() (found int, err error) {
 		if err := s.loadSegment(path, f.Size()); err != nil {
 			// One unreadable file must not keep the spool from accepting new batches.
 			s.metrics.damaged.Inc()
-			s.log.WithError(err).Errorf("spool: %s cannot be read and is set aside", path)
+			s.log.WithError(err).Errorf("spool: %s cannot be read and is moved to quarantine", path)
 			s.report("set segment aside", s.quarantine(path))
 		}
 	}
@@ -106,10 +106,10 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	}
 	if l.foreign != nil {
 		seg.damaged = true // so the file is set aside instead of deleted
-		s.log.WithError(l.foreign).Errorf("spool: %s holds what no collector of this cluster spools; that is not shipped, and the file is set aside in %s", path, quarantineDir)
+		s.log.WithError(l.foreign).Errorf("spool: %s contains data that no collector of this cluster writes; this data is not shipped, and the file is moved to %s", path, quarantineDir)
 	} else if seg.damaged {
 		s.metrics.damaged.Inc()
-		s.log.Errorf("spool: %s is damaged; what can be read is shipped, then the file is set aside in %s", path, quarantineDir)
+		s.log.Errorf("spool: %s is damaged; readable events are shipped, then the file is moved to %s", path, quarantineDir)
 	}
 	return nil
 }

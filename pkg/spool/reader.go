@@ -128,7 +128,7 @@ func (r *reader) Close() error { return r.close() }
 // lose removes n unreadable bytes from a stream.
 func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
 	s.metrics.damaged.Inc()
-	s.log.WithField("key", st.key).Errorf("spool: %d bytes of events in %s are damaged and lost; the file is set aside", n, seg.path)
+	s.log.WithField("key", st.key).Errorf("spool: %d bytes of events in %s are damaged and lost; the file is moved to quarantine", n, seg.path)
 	s.mu.Lock()
 	st.remove(start, n)
 	s.collect()

@@ -131,7 +131,7 @@ func (s *Spool) takeLock() error {
 		return fmt.Errorf("lock spool: %w; give the collector a folder that it may write to", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.Join(fmt.Errorf("lock spool %s: %w: another collector uses it; give each its own", s.dir, err), f.Close())
+		return errors.Join(fmt.Errorf("lock spool %s: %w: another collector uses it; give each collector its own folder", s.dir, err), f.Close())
 	}
 	s.lock = f
 	return nil

@@ -222,7 +222,7 @@ func (st *Stream) Resume(stored int64) error {
 		st.release(local)
 	default:
 		s.metrics.rebased.Inc()
-		s.log.WithField("key", st.key).Warnf("spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were deleted: going on at the end",
+		s.log.WithField("key", st.key).Warnf("spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were deleted; continuing at the end of what is stored",
 			stored, st.storedOffset(st.shipped))
 		st.mapping, st.tried = mapping{local: st.shipped, stored: stored}, nil
 	}
@@ -281,7 +281,7 @@ func (st *Stream) spanAt(offset int64) (span, error) {
 			return e, nil
 		}
 	}
-	return span{}, fmt.Errorf("what was to be read is no longer there: %w", errDamaged)
+	return span{}, fmt.Errorf("the bytes to read are no longer there: %w", errDamaged)
 }
 
 // Shipped says that the bytes before the stored offset end are stored.

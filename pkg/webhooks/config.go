@@ -141,7 +141,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	}
 	for _, p := range r.Namespaces {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return fmt.Errorf("namespaces: %q: want a name, in which * stands for any text", p)
+			return fmt.Errorf("namespaces: %q: want a name; * stands for any text", p)
 		}
 	}
 	if err := r.readAddress(getenv); err != nil {
@@ -151,7 +151,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 		return nil
 	}
 	if r.Format == Slack {
-		return errors.New("secret_file: Slack checks no signature; leave it out")
+		return errors.New("secret_file: Slack does not check signatures; remove it")
 	}
 	text, err := readFile(r.SecretFile)
 	if err != nil {

@@ -44,7 +44,7 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string) (st
 	prefix := layout.WebhooksPrefix(l.root, ref)
 	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			return s, fmt.Errorf("list what was told of %s: %w", ref, err)
+			return s, fmt.Errorf("list what was sent about %s: %w", ref, err)
 		}
 		of, name := cutScope(o.Key[len(prefix):])
 		if told, ok := strings.CutPrefix(name, "told."); ok {
@@ -177,7 +177,7 @@ func (l *ledger) time(ctx context.Context, key string) (time.Time, error) {
 		err = errors.New("no time")
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read %s (remove it if it is damaged: sessions before now are then not told of): %w", key, err)
+		return time.Time{}, fmt.Errorf("read %s (if it is damaged, remove it: then nothing is sent about sessions before now): %w", key, err)
 	}
 	return s.Since, nil
 }

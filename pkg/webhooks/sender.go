@@ -207,14 +207,14 @@ func endOf(e catalog.Entry) time.Time {
 func (s *Sender) scan(ctx context.Context, now time.Time) {
 	if !s.ready {
 		if err := s.prepare(ctx, now); err != nil {
-			s.failed("webhooks cannot begin: the server needs the right to list, read, create and overwrite below webhooks/ in the store", err)
+			s.failed("webhooks cannot start: the server needs the right to list, read, create and overwrite below webhooks/ in the store", err)
 			return
 		}
 	}
 	through, listed := s.choose(now)
 	if listed && through.Sub(s.through) > s.opts.Timing.Slack/4 {
 		if err := s.ledger.setThrough(ctx, through); err != nil {
-			s.failed("cannot note up to when webhooks have told of sessions; a restart looks at more of them", err)
+			s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked again", err)
 			return
 		}
 		s.through = through
@@ -363,4 +363,4 @@ func (s *Sender) tell(ctx context.Context, t *target, e *Event) error {
 // restAfter is how many errors in a row make a receiver rest.
 const restAfter = 10
 
-var errRests = fmt.Errorf("the receiver rests after %d errors", restAfter)
+var errRests = fmt.Errorf("the receiver is paused after %d errors", restAfter)

@@ -51,7 +51,7 @@ func (w *work) step(ctx context.Context) (finished bool) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.s.failed("webhooks cannot read or note what was told of a session, and try again: the server needs the right to list and create "+
+		w.s.failed("webhooks cannot read or record what was sent about a session, and try again: the server needs the right to list and create "+
 			"below webhooks/ in the store", err)
 		w.wait()
 	}
@@ -162,11 +162,11 @@ func (w *work) look(ctx context.Context) bool {
 	if w.looks++; w.looks >= maxLooks {
 		w.known = &Known{}
 		if w.job != nil {
-			log.Warn("webhooks cannot find out why a job failed: they tell that it did")
+			log.Warn("webhooks cannot find out why a job failed: they only report that it failed")
 			w.known.Jobs = []dashboard.Job{*w.job}
 			return true
 		}
-		log.Warn("webhooks cannot find out how a session ended: they tell that it ended, with the outcome unknown")
+		log.Warn("webhooks cannot find out how a session ended: they report its end with the outcome unknown")
 		return true
 	}
 	log.Debug("webhooks cannot read a session; they try again")
@@ -243,7 +243,7 @@ func (w *work) note(ctx context.Context, key string) error {
 		}
 		if ctx.Err() != nil {
 			// This process knows it, another may tell it again.
-			w.s.failed("webhooks cannot note that an event was told; another replica may tell it again", err)
+			w.s.failed("webhooks cannot record that an event was sent; another replica may send it again", err)
 			return nil
 		}
 		_ = backoff.Sleep(ctx, retry.Next())

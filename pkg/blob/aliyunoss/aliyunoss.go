@@ -111,7 +111,7 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 		return nil, fmt.Errorf("open OSS store: --oss-bucket=%q: %w", c.Bucket, err)
 	}
 	return &Store{client: client, bucket: bucket, name: c.Bucket, createBucket: c.CreateBucket, log: log, conditions: remote.Conditions{Warn: func() {
-		log.Warn("the OSS bucket does not honour x-oss-forbid-overwrite, as versioned buckets do not: keys are looked up before they are written, which costs a listing each; give no two collectors the same node")
+		log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up before it is written, which costs one listing per write; do not run two collectors on the same node")
 	}}}, nil
 }
 
@@ -133,7 +133,7 @@ func (c *Config) endpoint() (endpoint, region string, err error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", "", fmt.Errorf("--oss-endpoint=%q: want a URL as https://oss-cn-hangzhou.aliyuncs.com", c.Endpoint)
+		return "", "", fmt.Errorf("--oss-endpoint=%q: want a URL such as https://oss-cn-hangzhou.aliyuncs.com", c.Endpoint)
 	}
 	given, found := strings.CutSuffix(u.Hostname(), ".aliyuncs.com")
 	internal := strings.HasSuffix(given, "-internal")

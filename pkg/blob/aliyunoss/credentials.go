@@ -28,13 +28,13 @@ type Role struct {
 func (c *Config) credentials(client *http.Client) (oss.CredentialsProvider, error) {
 	switch {
 	case (c.AccessKeyID == "") != (c.AccessKeySecret == ""):
-		return nil, errors.New("--oss-access-key-id and --oss-access-key-secret go together")
+		return nil, errors.New("set both --oss-access-key-id and --oss-access-key-secret, or neither")
 	case c.AccessKeyID != "":
 		return keys{id: c.AccessKeyID, secret: c.AccessKeySecret, token: c.SecurityToken}, nil
 	case c.Role.ARN != "" && c.Role.Provider != "" && c.Role.TokenFile != "":
 		return &assumed{role: c.Role, client: client}, nil
 	case c.Role.ARN != "" || c.Role.Provider != "" || c.Role.TokenFile != "":
-		return nil, errors.New("--oss-role-arn, --oss-oidc-provider-arn and --oss-oidc-token-file go together")
+		return nil, errors.New("set all of --oss-role-arn, --oss-oidc-provider-arn and --oss-oidc-token-file, or none")
 	}
 	return nil, errors.New("no credentials: set --oss-access-key-id and --oss-access-key-secret, or enable RRSA for the pod's service account")
 }
@@ -84,7 +84,7 @@ func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 	if err == nil {
 		a.current, a.expires = fresh, expires
 	} else if time.Now().After(a.expires) {
-		return nil, remote.NoCredentials(fmt.Errorf("assume role %s: %w", a.role.ARN, err), "--oss-role-arn and the trust of that role right, or --oss-access-key-id and --oss-access-key-secret")
+		return nil, remote.NoCredentials(fmt.Errorf("assume role %s: %w", a.role.ARN, err), "a correct --oss-role-arn and the trust of that role, or --oss-access-key-id and --oss-access-key-secret")
 	}
 	return a.current, nil
 }

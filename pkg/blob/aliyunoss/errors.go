@@ -44,10 +44,10 @@ func (s *Store) makeBucket(ctx context.Context) error {
 	})
 	switch {
 	case err == nil:
-		s.log.WithField("bucket", s.name).Info("made the bucket")
+		s.log.WithField("bucket", s.name).Info("created the bucket")
 	case codeOf(err) == "BucketAlreadyExists": // by another process, just now
 	default:
-		return fmt.Errorf("bucket %s does not exist; making it: %w", s.name, s.mapError(err, "oss:PutBucket"))
+		return fmt.Errorf("bucket %s does not exist; create it: %w", s.name, s.mapError(err, "oss:PutBucket"))
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case status == 0:
 		return err
 	case code == "NoSuchBucket":
-		return fmt.Errorf("bucket %s does not exist: make it, allow that by --storage-create-bucket, or set --oss-bucket: %w", s.name, err)
+		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct --oss-bucket: %w", s.name, err)
 	case status == http.StatusNotFound && ofService && (code == "NoSuchKey" || code == ""):
 		return os.ErrNotExist
 	case code == "FileAlreadyExists":

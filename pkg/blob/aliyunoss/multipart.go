@@ -60,7 +60,7 @@ func (m *multipart) finish(ctx context.Context, err error, absent bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if abortErr := m.store.bucket.AbortMultipartUpload(m.upload, oss.WithContext(ctx)); abortErr != nil && codeOf(abortErr) != "NoSuchUpload" {
-		m.store.log.WithError(abortErr).WithField("key", m.upload.Key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule has to remove it")
+		m.store.log.WithError(abortErr).WithField("key", m.upload.Key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule must remove it")
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 			return http.NoBody, 0, nil // it starts at or past the end
 		}
 		if errors.As(err, &refused) && refused.StatusCode == http.StatusPreconditionFailed {
-			return nil, 0, fmt.Errorf("it was replaced while it was read: %w: %w", os.ErrNotExist, err)
+			return nil, 0, fmt.Errorf("the object was replaced while it was being read: %w: %w", os.ErrNotExist, err)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -127,7 +127,7 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 		return page, "", nil
 	}
 	if result.NextContinuationToken == "" {
-		return nil, "", errors.New("the server has more objects to list but does not say how to go on")
+		return nil, "", errors.New("the server says that the listing continues, but not where")
 	}
 	return page, result.NextContinuationToken, nil
 }

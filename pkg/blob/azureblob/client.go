@@ -49,7 +49,7 @@ func (c *Config) client() (*container.Client, error) {
 		}
 		client, err := container.NewClientFromConnectionString(c.ConnectionString, c.Container, options)
 		if err != nil {
-			return nil, errors.New("--azure-connection-string is not one: want AccountName=…;AccountKey=…;BlobEndpoint=…")
+			return nil, errors.New("--azure-connection-string is not a connection string: want AccountName=…;AccountKey=…;BlobEndpoint=…")
 		}
 		return client, nil
 	}
@@ -109,7 +109,7 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 	}
 	u, err := url.Parse(account)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", false, errors.New("--azure-account-url: want a URL as https://account.blob.core.windows.net")
+		return "", false, errors.New("--azure-account-url: want a URL such as https://account.blob.core.windows.net")
 	}
 	return u.JoinPath(c.Container).String(), u.Query().Has("sig"), nil
 }

@@ -26,7 +26,7 @@ func (s *Store) mapError(err error, permission string) error {
 	err = shortError{response}
 	switch {
 	case bloberror.HasCode(err, bloberror.ContainerNotFound):
-		return fmt.Errorf("container %s does not exist: make it, allow that by --storage-create-bucket, or set --azure-container: %w", s.name, err)
+		return fmt.Errorf("container %s does not exist: create it, let --storage-create-bucket create it, or correct --azure-container: %w", s.name, err)
 	case bloberror.HasCode(err, bloberror.BlobNotFound), response.StatusCode == http.StatusNotFound && response.ErrorCode == "":
 		return os.ErrNotExist
 	case bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet, bloberror.TargetConditionNotMet):
@@ -68,10 +68,10 @@ func (s *Store) withBucket(ctx context.Context, operation func() error) error {
 	_, createErr := s.client.Create(ctx, nil)
 	switch {
 	case createErr == nil:
-		s.log.WithField("container", s.name).Info("made the container")
+		s.log.WithField("container", s.name).Info("created the container")
 	case bloberror.HasCode(createErr, bloberror.ContainerAlreadyExists): // by another process, just now
 	default:
-		return fmt.Errorf("%w; making it: %w", err, s.mapError(createErr, permissionMake))
+		return fmt.Errorf("%w; create it: %w", err, s.mapError(createErr, permissionMake))
 	}
 	return operation()
 }

@@ -49,7 +49,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 			return http.NoBody, 0, nil // it starts at or past the end
 		}
 		if bloberror.HasCode(err, bloberror.ConditionNotMet) {
-			return nil, 0, fmt.Errorf("it was replaced while it was read: %w: %w", os.ErrNotExist, err)
+			return nil, 0, fmt.Errorf("the object was replaced while it was being read: %w: %w", os.ErrNotExist, err)
 		}
 		if err != nil {
 			return nil, 0, s.mapError(err, permissionRead)

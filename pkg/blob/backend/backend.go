@@ -107,7 +107,7 @@ func (r *root) Set(value string) error {
 	r.config.Top = value != "" && folder == ""
 	for _, segment := range strings.Split(folder, "/") {
 		if segment == "." || segment == ".." || (segment == "" && folder != "") {
-			return fmt.Errorf("want a folder of the bucket, as %q", layout.DefaultRoot)
+			return fmt.Errorf("want a folder of the bucket, such as %q", layout.DefaultRoot)
 		}
 	}
 	folder = cmp.Or(folder, layout.DefaultRoot)
@@ -176,7 +176,7 @@ func check(ctx context.Context, store blob.Store, prefix string, log logrus.Fiel
 	defer cancel()
 	for _, err := range store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			log.WithError(err).Warn("the store does not answer as it should yet; it is tried again whenever it is needed")
+			log.WithError(err).Warn("the store cannot be used yet; it is tried again with every request")
 		}
 		return
 	}

@@ -39,7 +39,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case errors.Is(err, storage.ErrObjectNotExist):
 		return os.ErrNotExist
 	case s.isNoBucket(err):
-		return fmt.Errorf("bucket %s does not exist: make it, allow that by --storage-create-bucket, or set --gcs-bucket: %w", s.name, err)
+		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct --gcs-bucket: %w", s.name, err)
 	case apiErr == nil:
 		return err
 	case apiErr.Code == http.StatusPreconditionFailed:
@@ -100,12 +100,12 @@ func (s *Store) makeBucket(ctx context.Context) error {
 	var apiErr *googleapi.Error
 	switch {
 	case err == nil:
-		s.log.WithField("bucket", s.name).Info("made the bucket")
+		s.log.WithField("bucket", s.name).Info("created the bucket")
 		return nil
 	case errors.As(err, &apiErr) && apiErr.Code == http.StatusConflict: // by another process, just now
 		return nil
 	case s.project == "":
-		return fmt.Errorf("bucket %s does not exist; making it: %w: set --gcs-project", s.name, err)
+		return fmt.Errorf("bucket %s does not exist; create it: %w: set --gcs-project", s.name, err)
 	}
-	return fmt.Errorf("bucket %s does not exist; making it: %w", s.name, s.mapError(err, "storage.buckets.create"))
+	return fmt.Errorf("bucket %s does not exist; create it: %w", s.name, s.mapError(err, "storage.buckets.create"))
 }

@@ -86,7 +86,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	}
 	if emulator {
 		if c.CredentialsFile != "" {
-			return nil, errors.New("open GCS store: --gcs-credentials-file contradicts --gcs-endpoint over HTTP: credentials are not sent in the clear")
+			return nil, errors.New("open GCS store: --gcs-credentials-file contradicts --gcs-endpoint over HTTP: credentials are not sent without encryption")
 		}
 		options = append(options, option.WithoutAuthentication())
 	} else {
@@ -122,7 +122,7 @@ func (c *Config) endpoint() (endpoint string, emulator bool, err error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", false, fmt.Errorf("--gcs-endpoint=%q: want a URL as http://localhost:4443", c.Endpoint)
+		return "", false, fmt.Errorf("--gcs-endpoint=%q: want a URL such as http://localhost:4443", c.Endpoint)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/storage/v1/"

@@ -15,12 +15,12 @@ func Key(name string) (string, error) {
 	for i, segment := range segments {
 		var ok bool
 		if segments[i], ok = keySegment(segment); !ok {
-			return "", fmt.Errorf("file name %.300q: it is no object's", name)
+			return "", fmt.Errorf("file name %.300q: it is not the name of an object", name)
 		}
 	}
 	key := strings.Join(segments, "/")
 	if again, err := fileName(key); err != nil || again != name {
-		return "", fmt.Errorf("file name %.300q: it is no object's", name)
+		return "", fmt.Errorf("file name %.300q: it is not the name of an object", name)
 	}
 	return key, nil
 }

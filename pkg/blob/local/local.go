@@ -247,9 +247,9 @@ func (s *Store) mapError(err error, name string) error {
 	info, statErr := s.root.Stat(name)
 	switch {
 	case statErr == nil && info.IsDir():
-		return fmt.Errorf("%w: %q is a folder of other objects: a local store cannot hold both, move the cluster's history to an object store", blob.ErrRefused, name)
+		return fmt.Errorf("%w: %q is a folder of other objects: a local store cannot hold both; move the cluster's history to an object store", blob.ErrRefused, name)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%w: a part of %q is an object itself: a local store cannot hold both, move the cluster's history to an object store", blob.ErrRefused, name)
+		return fmt.Errorf("%w: a parent folder of %q is an object itself: a local store cannot hold both; move the cluster's history to an object store", blob.ErrRefused, name)
 	case errors.Is(err, os.ErrExist):
 		return os.ErrExist
 	case errors.Is(err, syscall.ENAMETOOLONG):

@@ -36,7 +36,7 @@ func (s *Store) mapError(err error, permission string) error {
 	}
 	switch {
 	case code == "NoSuchBucket":
-		return fmt.Errorf("bucket %s does not exist: make it, allow that by --storage-create-bucket, or set --s3-bucket: %w", s.bucket, err)
+		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct --s3-bucket: %w", s.bucket, err)
 	case status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound"):
 		return os.ErrNotExist
 	case status == http.StatusPreconditionFailed:
@@ -82,10 +82,10 @@ func (s *Store) withBucket(ctx context.Context, operation func() error) error {
 	var owned *types.BucketAlreadyOwnedByYou
 	switch {
 	case createErr == nil:
-		s.log.WithField("bucket", s.bucket).Info("made the bucket")
+		s.log.WithField("bucket", s.bucket).Info("created the bucket")
 	case errors.As(createErr, &owned): // by another process, just now
 	default:
-		return fmt.Errorf("%w; making it: %w", err, s.mapError(createErr, "s3:CreateBucket"))
+		return fmt.Errorf("%w; create it: %w", err, s.mapError(createErr, "s3:CreateBucket"))
 	}
 	return operation()
 }

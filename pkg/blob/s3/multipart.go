@@ -72,7 +72,7 @@ func (m *multipart) finish(ctx context.Context, err error, absent bool) error {
 	defer cancel()
 	_, abortErr := m.store.client.AbortMultipartUpload(ctx, &awss3.AbortMultipartUploadInput{Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id})
 	if abortErr != nil && statusOf(abortErr) != http.StatusNotFound {
-		m.store.log.WithError(abortErr).WithField("key", m.key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule has to remove it")
+		m.store.log.WithError(abortErr).WithField("key", m.key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule must remove it")
 	}
 	return err
 }

@@ -44,7 +44,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 			return http.NoBody, 0, nil // it starts at or past the end
 		}
 		if errors.As(err, &response) && response.HTTPStatusCode() == http.StatusPreconditionFailed {
-			return nil, 0, fmt.Errorf("it was replaced while it was read: %w: %w", os.ErrNotExist, err)
+			return nil, 0, fmt.Errorf("the object was replaced while it was being read: %w: %w", os.ErrNotExist, err)
 		}
 		if err != nil {
 			return nil, 0, s.mapError(err, "s3:GetObject")
@@ -124,7 +124,7 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	slices.SortFunc(page, func(a, b blob.Object) int { return strings.Compare(a.Key, b.Key) })
 	if aws.ToBool(output.IsTruncated) {
 		if next = aws.ToString(output.NextContinuationToken); next == "" {
-			return nil, "", errors.New("the server has more objects to list but does not say how to go on")
+			return nil, "", errors.New("the server says that the listing continues, but not where")
 		}
 	}
 	return page, next, nil

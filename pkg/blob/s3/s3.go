@@ -109,10 +109,10 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		return nil, errors.New("open S3 store: no bucket: set --s3-bucket or S3_BUCKET")
 	}
 	if (c.AccessKeyID == "") != (c.SecretAccessKey == "") {
-		return nil, errors.New("open S3 store: --s3-access-key-id and --s3-secret-access-key go together")
+		return nil, errors.New("open S3 store: set both --s3-access-key-id and --s3-secret-access-key, or neither")
 	}
 	if c.AccessKeyID != "" && c.Profile != "" {
-		return nil, errors.New("open S3 store: --s3-profile contradicts --s3-access-key-id: give one of them")
+		return nil, errors.New("open S3 store: --s3-profile contradicts --s3-access-key-id: set only one of them")
 	}
 	stall := c.Stall
 	stall = cmp.Or(stall, remote.DefaultStall)
@@ -154,7 +154,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		}
 	})
 	return &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log, conditions: remote.Conditions{Warn: func() {
-		log.Warn("the S3 server ignores If-None-Match: keys are looked up before they are written, which costs a listing each; give no two collectors the same node")
+		log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which costs one listing per write; do not run two collectors on the same node")
 	}}}, nil
 }
 
@@ -181,10 +181,10 @@ func (c *Config) endpoint() (string, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", fmt.Errorf("--s3-endpoint=%q: want a URL as http://minio:9000", c.Endpoint)
+		return "", fmt.Errorf("--s3-endpoint=%q: want a URL such as http://minio:9000", c.Endpoint)
 	}
 	if u.User != nil {
-		return "", errors.New("--s3-endpoint: an account does not belong in the URL, set --s3-access-key-id and --s3-secret-access-key")
+		return "", errors.New("--s3-endpoint: the URL must not contain an account; set --s3-access-key-id and --s3-secret-access-key")
 	}
 	if c.DisableSSL && u.Scheme == "https" {
 		return "", fmt.Errorf("--s3-disable-ssl contradicts --s3-endpoint=%q", c.Endpoint)

@@ -131,7 +131,7 @@ func TestMetricsGiveWay(t *testing.T) {
 			r.waitReady()
 			e.await(t, 3)
 			e.be("wide") // stored, it would take more than half of the spool
-			waitFor(t, "metrics that are left out", func() bool { return strings.Contains(r.logged(), "the rest is for events") })
+			waitFor(t, "metrics that are left out", func() bool { return strings.Contains(r.logged(), "reserved for events") })
 			if taken, err := r.read("rayhistory_collector_spool_bytes"); err != nil || taken > limit/2 {
 				t.Errorf("the spool has %v bytes of metrics, %v", taken, err)
 			}

@@ -46,7 +46,7 @@ func readPrefix(f io.ReaderAt, n int64) (prefix, error) {
 }
 
 // errChanged says that a name no longer belongs to the file that the last scan saw.
-var errChanged = errors.New("the log was replaced since it was last looked at")
+var errChanged = errors.New("the log was replaced since the last scan")
 
 // isElsewhere says whether opening a log failed because it was moved since the last scan.
 func isElsewhere(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged) }

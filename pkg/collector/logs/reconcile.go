@@ -193,7 +193,7 @@ func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 		t.unreadable(f, now, err)
 	}
 	if len(stream.files) > 0 {
-		t.log.WithFields(logrus.Fields{"log": stream.path, "file": s.full(), "bytes": s.size}).Debug("a log has another generation")
+		t.log.WithFields(logrus.Fields{"log": stream.path, "file": s.full(), "bytes": s.size}).Debug("a log was rotated or truncated: a new generation begins")
 	}
 	stream.add(f)
 	t.files[s.id] = f

@@ -94,7 +94,7 @@ func (t *Tailer) sweep(root *os.Root, sessions []string) {
 		count := len(tree.files)
 		tree.lock.Unlock()
 		if count > 0 {
-			t.opts.Log.WithField("session", tree.session).Infof("removed %d logs of a session that is over: all of them are stored", count)
+			t.opts.Log.WithField("session", tree.session).Infof("removed %d logs of an ended session: all of them are stored", count)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (t *Tailer) dropTrees(present map[string]bool) {
 		t.mu.Unlock()
 		delete(t.nodeErrors, tree.session)
 		if err := os.Remove(tree.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.opts.Log.WithError(err).Warn("could not remove the state of a session that is gone")
+			t.opts.Log.WithError(err).Warn("could not remove the state of a session whose folder is gone")
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (t *tree) save() error {
 // stream's last bytes came from.
 func (t *tree) saveMoves() {
 	if err := t.save(); err != nil {
-		t.log.WithError(err).Warn("could not save that a log was rotated: a crash right now could store a part of it twice")
+		t.log.WithError(err).Warn("could not save that a log was rotated: after a crash now, a part of it could be stored twice")
 	}
 }
 
@@ -85,13 +85,13 @@ func (t *tree) load() error {
 	}
 	var state stateFile
 	if err := json.Unmarshal(data, &state); err != nil {
-		t.log.WithError(err).Warnf("%s is damaged: a log that was rotated meanwhile may be stored under both of its names", t.state)
+		t.log.WithError(err).Warnf("%s is damaged: a log that was rotated in the meantime may be stored under both of its names", t.state)
 		return os.Rename(t.state, t.state+".damaged")
 	}
 	for _, entry := range state.Streams {
 		node, err := rayid.Parse[rayid.Node](entry.Node)
 		if err != nil || !entry.valid() {
-			t.log.WithField("log", entry.Path).Warnf("%s has an invalid entry for this log: if it was rotated meanwhile, it may be stored under both of its names", t.state)
+			t.log.WithField("log", entry.Path).Warnf("%s has an invalid entry for this log: if it was rotated in the meantime, it may be stored under both of its names", t.state)
 			continue
 		}
 		t.restore(node, entry)

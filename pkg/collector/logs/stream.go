@@ -127,7 +127,7 @@ func (s *stream) moveOn(now time.Time) bool {
 	}
 	s.current, s.base, s.from = next, s.pos, next.read
 	s.tree.metrics.generations.Inc()
-	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.full(), "from": s.from, "at": s.base}).Debug("a log goes on in another file")
+	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.full(), "from": s.from, "at": s.base}).Debug("a log continues in another file")
 	return true
 }
 
@@ -141,7 +141,7 @@ func (s *stream) drop(f *file) {
 func (s *stream) startAgain(stored int64) error {
 	if s.shrunk != stored+1 {
 		s.shrunk = stored + 1
-		return fmt.Errorf("the store holds %d bytes, but %d were stored before; it is asked again", stored, s.base)
+		return fmt.Errorf("the store holds %d bytes, but %d were stored before; it is listed again", stored, s.base)
 	}
 	for _, f := range s.files {
 		f.read = 0

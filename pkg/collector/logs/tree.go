@@ -68,7 +68,7 @@ func (t *tree) scan(root *os.Root, now time.Time, draining bool) (dirs []string)
 	t.passToNode()
 	if t.dirty {
 		if err := t.save(); err != nil {
-			t.log.WithError(err).Warn("could not save which log is which: a log that is rotated while the collector is restarted could be stored twice")
+			t.log.WithError(err).Warn("could not save the identities of logs: a log that is rotated while the collector restarts could be stored twice")
 		}
 	}
 	return w.dirs

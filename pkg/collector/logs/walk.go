@@ -83,7 +83,7 @@ func (w *walkResult) folder(root *os.Root, dir, below string, depth int) {
 			p = below + "/" + name
 		}
 		if err != nil {
-			w.fail(fmt.Errorf("look at log %q: %w", p, err))
+			w.fail(fmt.Errorf("read log %q: %w", p, err))
 			continue
 		}
 		switch stat.Mode & unix.S_IFMT {

@@ -49,7 +49,7 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 		start := time.Now()
 		dirs, err := t.Scan(ctx)
 		if err != nil {
-			t.opts.Log.WithError(err).Warn("could not look for logs; it is tried again")
+			t.opts.Log.WithError(err).Warn("could not look for logs; the next scan tries again")
 		}
 		took := time.Since(start)
 		w.watch(dirs)
@@ -151,11 +151,11 @@ func (w *watcher) limit(err error) {
 	hint := ""
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		hint = ": the limit of watches is reached, raise it on the node with sysctl fs.inotify.max_user_watches"
+		hint = ": the limit of watches is reached; raise it on the node with sysctl fs.inotify.max_user_watches"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		hint = ": the limit of watchers is reached, raise it on the node with sysctl fs.inotify.max_user_instances"
+		hint = ": the limit of watchers is reached; raise it on the node with sysctl fs.inotify.max_user_instances"
 	}
-	w.t.opts.Log.WithError(err).Warnf("not all log folders can be watched%s. They are scanned every %s instead; nothing is lost", hint, rescan)
+	w.t.opts.Log.WithError(err).Warnf("not all log folders can be watched%s. Folders are scanned every %s instead; nothing is lost", hint, rescan)
 }
 
 // drain drops the notices that arrived so far and asks for one scan, which sees the same changes. It also serves an overflow of the

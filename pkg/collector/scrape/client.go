@@ -42,7 +42,7 @@ func newClient(o Options) *client {
 }
 
 // errTooLong says that an answer is too long for Options.MaxSeries.
-var errTooLong = errors.New("the answer is too long: the rest is left out; raise --metrics-max-series")
+var errTooLong = errors.New("the answer is too long and its end is left out; raise --metrics-max-series")
 
 // get asks a port for its metrics.
 func (c *client) get(ctx context.Context, port int) (io.ReadCloser, error) {

@@ -168,7 +168,7 @@ func (s *Scraper) scrape(ctx context.Context) error {
 }
 
 // errClockSetBack says that reads will be passed over.
-var errClockSetBack = errors.New("the node's clock was set back: what is read of Ray's metrics is not shown until the clock has passed the time of the last read before")
+var errClockSetBack = errors.New("the node's clock was set back: newly read metrics of Ray are not shown until the clock has passed the time of the last earlier read")
 
 // begin begins a new table if the present one belongs to another stream.
 func (s *Scraper) begin(now stream) {

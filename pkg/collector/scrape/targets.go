@@ -32,7 +32,7 @@ const (
 )
 
 // errNoTargets says that the port of the node's exporter is not known, or not yet.
-var errNoTargets = errors.New("no port of the node's metrics: Ray has not written it")
+var errNoTargets = errors.New("the port of the node's metrics is not known: Ray has not written it yet")
 
 // ports finds the ports of this host that serve metrics of the session, the node's exporter first. Only a head has others.
 func ports(dir, session string, node rayid.Node, head bool, host string) ([]int, error) {

@@ -90,7 +90,7 @@ func (s *Shipper) failed(now time.Time, j job, b blame, err error) {
 	st.notBefore = now.Add(st.backoff.Next())
 	if st.own >= refusedAfter && !st.refused.Swap(true) && s.named.Add(1) <= maxNamed {
 		s.opts.Log.WithField("object", j.source.Key()).WithError(err).
-			Warnf("the store keeps refusing this, though it may take others: %s. It is tried again every %s, and at the end", advice(err), refusedWait)
+			Warnf("the store keeps refusing this object, but may accept others: %s. It is tried again every %s, and at the end", advice(err), refusedWait)
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *Shipper) stored(now time.Time, j job) {
 		s.passedLimit.Store(&passedLimit{st.limit.bytes, now})
 	}
 	if st.refused.Swap(false) {
-		s.opts.Log.WithField("object", j.source.Key()).Infof("the store takes it after all, after %d errors", st.backoff.Errors())
+		s.opts.Log.WithField("object", j.source.Key()).Infof("the store has accepted it after %d errors", st.backoff.Errors())
 	}
 	st.failures = newFailures()
 }

@@ -53,7 +53,7 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, all bool) (put bool, err
 	}
 	if opened {
 		s.opts.Log.WithField("next try", s.breaker.waiting(now, time.Time{}).Sub(now).Round(time.Second)).
-			Warnf("the backend failed %d times in a row: trying one upload at a time until it answers; events wait in the spool and logs on disk", breakerErrors)
+			Warnf("the store failed %d times in a row: the collector tries one upload at a time until it answers; events wait in the spool and logs on disk", breakerErrors)
 	}
 	return false, err
 }
@@ -81,7 +81,7 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err
 			return s.putEmpty(ctx, j)
 		}
 		if offset < j.state.end {
-			return false, sourceError{fmt.Errorf("the source is at byte %d though %d are stored", offset, j.state.end)}
+			return false, sourceError{fmt.Errorf("the source is at byte %d, but %d bytes are stored", offset, j.state.end)}
 		}
 		key, err := s.put(ctx, j, offset, n, all)
 		switch {

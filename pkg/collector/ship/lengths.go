@@ -79,7 +79,7 @@ func (l *lengthLog) add(now time.Time, n note) error {
 	n.Time = now.Unix()
 	line, err := json.Marshal(n)
 	if err != nil {
-		return fmt.Errorf("note chunk of %s: %w", n.Stream, err)
+		return fmt.Errorf("record the length of a chunk of %s: %w", n.Stream, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +92,7 @@ func (l *lengthLog) add(now time.Time, n note) error {
 	}
 	if err := l.write(append(line, '\n')); err != nil {
 		l.torn = true
-		return fmt.Errorf("note chunk of %s: %w", n.Stream, err)
+		return fmt.Errorf("record the length of a chunk of %s: %w", n.Stream, err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-var errSlow = errors.New("body comes too slowly")
+var errSlow = errors.New("the body arrives too slowly")
 
 // pace reads a body, and cuts it off if it arrives too slowly.
 type pace struct {

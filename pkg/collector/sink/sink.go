@@ -181,7 +181,7 @@ func (s *Sink) append(ctx context.Context, b *batch) *refusal {
 			text: err.Error() + "; allow the spool more (--spool-max-bytes), or have Ray send smaller batches (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE)"}
 	case errors.Is(err, spool.ErrFull):
 		return &refusal{status: http.StatusServiceUnavailable, reason: "full", retryAfter: retryLater,
-			text: err.Error() + "; events are taken again once older ones are shipped: check that the backend answers"}
+			text: err.Error() + "; events are accepted again when older ones are shipped: check that the store answers"}
 	default:
 		return &refusal{status: http.StatusServiceUnavailable, reason: "disk", retryAfter: retryLater, text: err.Error()}
 	}

@@ -97,7 +97,7 @@ func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, end
 		t.metrics.refused.WithLabelValues("urls").Inc()
 		if !t.warned["urls"] {
 			t.warned["urls"] = true
-			t.opts.Log.Warnf("refused to ask about more than %d nodes and jobs of one session: no snapshots of the others are stored", maxURLs)
+			t.opts.Log.Warnf("one session has more than %d nodes and jobs: no snapshots of the others are stored", maxURLs)
 		}
 		return
 	}

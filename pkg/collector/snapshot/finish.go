@@ -15,7 +15,7 @@ import (
 // Final takes the last snapshots of the session. Finish must follow.
 func (t *Taker) Final(ctx context.Context) {
 	if _, err := t.round(ctx, true); err != nil {
-		t.opts.Log.WithError(err).Debug("the dashboard does not answer any more; its last answers are stored")
+		t.opts.Log.WithError(err).Debug("the dashboard no longer answers; its last answers are stored")
 	}
 }
 

@@ -29,7 +29,7 @@ func (t *Taker) reportFailure(ctx context.Context, url string, err error) {
 		t.next[url] = time.Now().Add(refusedPause)
 		if !t.warned[url] && len(t.warned) < maxWarned {
 			t.warned[url] = true
-			log.Warn("refused an answer of the dashboard, which is not stored: Ray does not answer like this, so check which process answers on the head")
+			log.Warn("refused an answer of the dashboard and did not store it: Ray does not answer like this, so check which process answers on the head")
 		}
 	case ctx.Err() == nil:
 		t.metrics.errors.Inc()

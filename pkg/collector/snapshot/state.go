@@ -48,7 +48,7 @@ func openState(dir, session string) (*sessionState, error) {
 	}
 	left, err := filepath.Glob(filepath.Join(s.dir, "answer-*.tmp"))
 	if err != nil {
-		return nil, fmt.Errorf("look into the folder of snapshots: %w", err)
+		return nil, fmt.Errorf("list the folder of snapshots: %w", err)
 	}
 	for _, file := range left {
 		_ = os.Remove(file)

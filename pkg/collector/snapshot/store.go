@@ -61,7 +61,7 @@ func (t *Taker) keep(s *sessionState, url string, file *os.File, taken time.Time
 		}
 	}
 	if others+size > t.opts.MaxBytes {
-		return fmt.Errorf("the answers that wait to be stored would take more than %d bytes (raise --snapshot-max-bytes)", t.opts.MaxBytes)
+		return fmt.Errorf("the answers that wait for the store would take more than %d bytes; raise --snapshot-max-bytes", t.opts.MaxBytes)
 	}
 	if err := os.Rename(file.Name(), s.keptPath(url)); err != nil {
 		return err

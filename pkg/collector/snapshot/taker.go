@@ -116,7 +116,7 @@ func (t *Taker) Round(ctx context.Context) {
 		t.metrics.errors.Inc()
 		log := t.opts.Log.WithError(err)
 		if !t.absent {
-			log.Info("the dashboard does not answer, so there are no snapshots for now; it is asked again")
+			log.Info("the dashboard does not answer, so there are no snapshots now; the collector tries again")
 		} else {
 			log.Debug("no snapshots of the dashboard")
 		}

@@ -80,7 +80,7 @@ func lineage(r *request.Request, q tasktable.Query) (state.Reply, error) {
 			maxLineageChildren, maxLineageChildren))
 	}
 	if s.Deep {
-		l.Warnings = append(l.Warnings, "Tasks are nested too deep to be shown so; some are on top that others submitted.")
+		l.Warnings = append(l.Warnings, "Tasks are nested too deep; some tasks that others submitted are shown at the top level.")
 	}
 	return l, nil
 }

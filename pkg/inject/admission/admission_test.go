@@ -66,7 +66,7 @@ func TestHandle(t *testing.T) {
 		"other kind":     {raw: `{"apiVersion":"v1","kind":"Pod"}`},
 		"damaged":        {raw: `{`, warning: "decode the object"},
 		"cannot be done": {raw: `{"apiVersion":"ray.io/v1","kind":"RayCluster","spec":{}}`, warning: "headGroupSpec is missing"},
-		"elsewhere":      {raw: `{"apiVersion":"ray.io/v1","kind":"RayJob","spec":{"clusterSelector":{"a":"b"}}}`, warning: "described elsewhere"},
+		"elsewhere":      {raw: `{"apiVersion":"ray.io/v1","kind":"RayJob","spec":{"clusterSelector":{"a":"b"}}}`, warning: "another manifest describes"},
 		"long":           {raw: `{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"` + strings.Repeat("x", 400) + `"},"spec":{}}`, warning: "…"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func splitListen(listen string) (host string, port int, err error) {
 		port, err = strconv.Atoi(p)
 	}
 	if err != nil || port < 1 || port > 65535 {
-		return "", 0, fmt.Errorf("--webhook-listen=%q: want an address and port as in :9443", listen)
+		return "", 0, fmt.Errorf("--webhook-listen=%q: want an address and port such as :9443", listen)
 	}
 	return host, port, nil
 }

@@ -26,7 +26,7 @@ func Decode(doc []byte) (any, error) {
 	return decode(n)
 }
 
-var errLayout = errors.New("edit YAML: this layout cannot be edited in place; write the lists and mappings to be changed in block style, one entry a line")
+var errLayout = errors.New("edit YAML: this layout cannot be edited in place; write the lists and mappings that change in block style, one entry per line")
 
 func parse(doc []byte) (*yaml.Node, error) {
 	var n yaml.Node

@@ -60,7 +60,7 @@ func (s session) ref() (layout.Session, error) {
 	case layout17:
 		ref.Version = layout.V17
 	default:
-		return ref, errors.New("its layout is not known: it may be of a newer version of this program")
+		return ref, errors.New("its layout is not known: a newer version of this program may have written it")
 	}
 	return ref, ref.Check()
 }

@@ -122,7 +122,7 @@ func (i *importer) manifest() error {
 		return fmt.Errorf("%w: its format is %d, this version reads %d", ErrBad, m.Format, format)
 	}
 	if m.Bytes > i.opts.MaxBytes {
-		return fmt.Errorf("%w: it holds %d bytes, more than the %d that are allowed: raise --max-size if you trust it", ErrBad, m.Bytes, i.opts.MaxBytes)
+		return fmt.Errorf("%w: it holds %d bytes, but only %d are allowed: raise --max-size if you trust it", ErrBad, m.Bytes, i.opts.MaxBytes)
 	}
 	if i.ref, err = m.Session.ref(); err != nil {
 		return fmt.Errorf("%w: the session it names: %w", ErrBad, err)
@@ -163,7 +163,7 @@ func (i *importer) object(h *tar.Header) error {
 		return nil
 	}
 	if !strings.HasPrefix(key, layout.Prefix(layout.DefaultRoot, i.ref)) {
-		return fmt.Errorf("%w: %.300q is not of its session", ErrBad, h.Name)
+		return fmt.Errorf("%w: %.300q does not belong to its session", ErrBad, h.Name)
 	}
 	body, err := i.body(h.Size)
 	if err != nil {

@@ -131,7 +131,7 @@ func (j *joining) write() error {
 	case err != nil:
 		return err
 	case !j.exists || now.Size != j.target.Object.Size || now.ETag != j.target.Object.ETag:
-		return fmt.Errorf("%w: it was changed meanwhile", errLeft)
+		return fmt.Errorf("%w: it was changed in the meantime", errLeft)
 	}
 	if sources, ok := j.sources(); ok {
 		return blob.Concatenate(j.ctx, j.store, j.target.Object.Key, sources)

@@ -17,10 +17,10 @@ import (
 )
 
 // ErrBusy says that another command holds the session's lease.
-var ErrBusy = errors.New("another compactor is at work on the session")
+var ErrBusy = errors.New("another compactor is working on the session")
 
 // ErrLost says that another command took the lease.
-var ErrLost = errors.New("another compactor took the session over: this one did not renew its lease in time")
+var ErrLost = errors.New("another compactor took over the session: this one did not renew its lease in time")
 
 const (
 	// Timeout is how long a holder counts as alive after its last renewal.

@@ -51,7 +51,7 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 			return err
 		}
 		if s.LastWrite.After(limit) {
-			return fmt.Errorf("%w, at %s: it may run again", ErrWritten, s.LastWrite.UTC().Format(time.DateTime))
+			return fmt.Errorf("%w, at %s: it may be running again", ErrWritten, s.LastWrite.UTC().Format(time.DateTime))
 		}
 		// The lease is taken: who pins the session from now on sees it.
 		note, err := notes.Read(ctx, store, root, ref)
@@ -59,7 +59,7 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		case err != nil:
 			return fmt.Errorf("it may be pinned: %w", err)
 		case note.Damaged:
-			return fmt.Errorf("%w, or may be: its note cannot be read, and another must take its place first", ErrPinned)
+			return fmt.Errorf("%w, or may be pinned: its note cannot be read; write a new note first", ErrPinned)
 		case note.Pinned:
 			return ErrPinned
 		}
@@ -94,10 +94,10 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 func checkClock(ctx context.Context, store blob.Store, key string) error {
 	stored, err := store.Stat(ctx, key)
 	if err != nil {
-		return fmt.Errorf("ask for the store's clock: %w", err)
+		return fmt.Errorf("read the store's clock: %w", err)
 	}
 	if ahead := time.Since(stored.ModTime); ahead > maxAhead {
-		return fmt.Errorf("%w, by %s: set it right; until then nothing is removed", ErrClock, ahead.Round(time.Minute))
+		return fmt.Errorf("%w, by %s: correct it; until then nothing is removed", ErrClock, ahead.Round(time.Minute))
 	}
 	return nil
 }

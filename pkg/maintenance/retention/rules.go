@@ -80,7 +80,7 @@ var outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, f
 func (r *Rule) check() error {
 	for _, p := range slices.Concat(r.Namespaces, r.Clusters) {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return fmt.Errorf("pattern %q: want a name, in which * stands for any text", p)
+			return fmt.Errorf("pattern %q: want a name; * stands for any text", p)
 		}
 	}
 	for _, o := range r.Outcomes {
@@ -92,7 +92,7 @@ func (r *Rule) check() error {
 	case "forever":
 		return nil
 	case "":
-		return errors.New("no keep: say how long, such as keep: 90d, or keep: forever")
+		return errors.New("keep is missing: set a time, such as keep: 90d, or keep: forever")
 	}
 	if err := (*settings.Duration)(&r.keep).Set(r.Keep); err != nil {
 		return fmt.Errorf("keep %q: %w, or forever", r.Keep, err)

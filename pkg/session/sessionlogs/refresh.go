@@ -26,7 +26,7 @@ func (f *File) Refresh(ctx context.Context) (*File, error) {
 	after := blob.ListOptions{StartAfter: layout.SpelledChunkKey(f.stream, f.Size()-1, layout.Plain)}
 	for object, err := range f.store.List(ctx, f.stream, after) {
 		if err != nil {
-			return nil, fmt.Errorf("look for more of log %q: %w", f.stream, err)
+			return nil, fmt.Errorf("look for new chunks of log %q: %w", f.stream, err)
 		}
 		stream, offset, compression, _ := layout.ParseChunk(object.Key)
 		if stream != f.stream || known[object.Key] || offset < f.Size() {
@@ -44,7 +44,7 @@ func (f *File) Refresh(ctx context.Context) (*File, error) {
 	slices.SortFunc(chunks, compareChunks)
 	next := &File{store: f.store, stream: f.stream}
 	if err := next.index(ctx, chunks); err != nil {
-		return nil, fmt.Errorf("look for more of log %q: %w", f.stream, err)
+		return nil, fmt.Errorf("look for new chunks of log %q: %w", f.stream, err)
 	}
 	return next, nil
 }

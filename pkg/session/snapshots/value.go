@@ -47,7 +47,7 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 	case err != nil:
 		return p, err
 	case errors.Is(p.malformed, pyjson.ErrTooLarge):
-		return s.refuse(snap, errors.New("parsed, it takes more memory than one saved answer may (three eighths of --max-answer-memory)")), nil
+		return s.refuse(snap, errors.New("it needs more memory than one stored answer may take (three eighths of --max-answer-memory)")), nil
 	case p.malformed != nil:
 		return p, nil
 	}

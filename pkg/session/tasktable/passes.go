@@ -6,10 +6,10 @@ import (
 )
 
 // ErrOverBudget says that names of objects, actors, workers and strings, which passes cannot divide, take more memory than there is.
-var ErrOverBudget = errors.New("what it has beside tasks takes more memory than there is for all sessions; raise --session-cache-max-memory and the server's memory limit")
+var ErrOverBudget = errors.New("its data without tasks needs more memory than there is for all sessions; raise --session-cache-max-memory and the server's memory limit")
 
 // errFull says that a session has more bytes of strings than 32-bit references can address.
-var errFull = errors.New("it has more than 4 GiB of different texts, or of error messages and profile events of a sixteenth of its tasks, which this version cannot hold")
+var errFull = errors.New("it has more than 4 GiB of different texts, or more than 4 GiB of error messages and profile events in one sixteenth of its tasks; this version cannot hold that")
 
 // leastBeside is how many bytes a load may always hold besides rows.
 const leastBeside = 64 << 20

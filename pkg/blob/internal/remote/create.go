@@ -7,7 +7,7 @@ import (
 )
 
 // ErrNoConditions is the error of a conditional write if the server does not know conditions.
-var ErrNoConditions = errors.New("the server does not know conditional writes")
+var ErrNoConditions = errors.New("the server does not support conditional writes")
 
 // probeSize is the size in bytes up to which an object is sent twice to learn whether the server honours conditions.
 const probeSize = 1 << 20
