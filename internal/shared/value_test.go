@@ -58,7 +58,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestLeft: when all have left the load ends, and who comes then starts anew.
+// TestLeft: when all have left the load ends, and who comes then starts again.
 func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var v Value[int]

@@ -84,7 +84,7 @@ func sessionCookieName(i int) string {
 	return sessionCookie + "_" + strconv.Itoa(i)
 }
 
-// beginSession gives a browser its cookies.
+// beginSession sends a browser its cookies.
 func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Identity) error {
 	groups := id.Groups[:len(id.Groups)-1] // without that of everybody
 	sealed := p.seal.seal(forSession, sessionState{id.User, groups, time.Now().Add(p.config.SessionFor).Unix()})

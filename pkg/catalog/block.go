@@ -56,7 +56,7 @@ type block struct {
 	grams *words.Grams // of the names and of what searches look in, made when it is searched first, or before
 }
 
-// groups gives the groups of rows in which a word may occur.
+// groups returns the groups of rows in which a word may occur.
 func (b *block) groups(word []byte) uint32 {
 	b.prepare()
 	return b.grams.May(word)
@@ -150,7 +150,7 @@ func (b *block) copy(from *block, i int) {
 	b.added()
 }
 
-// record gives a row as it came in.
+// record returns a row as it came in.
 func (b *block) record(n *names, i int) record {
 	r := &b.rows[i]
 	found := record{ref: n.ref(r.cluster, string(b.name(i))), session: session{marked: moment64(r.marked)}}
@@ -168,7 +168,7 @@ func (b *block) record(n *names, i int) record {
 	return found
 }
 
-// entry gives a row as the list shows it, without the text of searches. Callers may keep it.
+// entry returns a row as the list shows it, without the text of searches. Callers may keep it.
 func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	r := &b.rows[i]
 	e := Entry{

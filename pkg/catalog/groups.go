@@ -87,7 +87,7 @@ func (l *list) sums(q *Query, found []rowSet) (all sums) {
 	return all
 }
 
-// byCluster gives a function that tells the place of a row's group, next for a new one. Of a session in either layout the cluster is the same.
+// byCluster returns a function that tells the place of a row's group, next for a new one. Of a session in either layout the cluster is the same.
 func (l *list) byCluster() func(r *row, next int) int {
 	behind := make([]int32, len(l.names.clusters)) // 0: none
 	return func(r *row, next int) int {
@@ -113,7 +113,7 @@ func (l *list) byOwner() func(r *row, next int) int {
 	}
 }
 
-// group gives a sum as a Group.
+// group returns a sum as a Group.
 func (l *list) group(q *Query, s *sum) Group {
 	namespace, name := l.namesOf(q, s)
 	r := l.row(s.newest)
@@ -123,7 +123,7 @@ func (l *list) group(q *Query, s *sum) Group {
 	}
 }
 
-// namesOf gives a group's namespace and name.
+// namesOf returns a group's namespace and name.
 func (l *list) namesOf(q *Query, s *sum) (namespace, name string) {
 	r := l.row(s.newest)
 	c := &l.names.clusters[r.cluster]
@@ -133,7 +133,7 @@ func (l *list) namesOf(q *Query, s *sum) (namespace, name string) {
 	return l.names.texts[c.namespace], l.names.texts[c.name]
 }
 
-// compareSums gives the order of a column, ascending.
+// compareSums returns the order of a column, ascending.
 func (l *list) compareSums(q *Query) func(a, b *sum) int {
 	switch q.Sort {
 	case "cluster":

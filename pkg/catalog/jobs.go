@@ -42,7 +42,7 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 	return from.jobs
 }
 
-// FailedJobs gives the jobs of a running session that had failed when its collector last stored the dashboard's list of jobs, as far as the catalog
+// FailedJobs returns the jobs of a running session that had failed when its collector last stored the dashboard's list of jobs, as far as the catalog
 // knows, and which list that is: with it as after, a later call takes no request and gives no jobs unless there is a newer one.
 func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after string) (jobs []packs.Job, last string, err error) {
 	c.mu.Lock()

@@ -58,7 +58,7 @@ func running(t *testing.T, ref layout.Session) *runs {
 	return r
 }
 
-// restart makes the catalog anew.
+// restart makes the catalog again.
 func (r *runs) restart() {
 	r.c = New(Options{Store: r.answers, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
 }

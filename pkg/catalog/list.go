@@ -92,7 +92,7 @@ func (l *list) same(a *block, i int, b *block, j int) bool {
 	return x.start == y.start && l.names.clusters[x.cluster].same == l.names.clusters[y.cluster].same && bytes.Equal(a.name(i), b.name(j))
 }
 
-// all gives the places of all rows but the second ones of sessions that are stored in both layouts.
+// all returns the places of all rows but the second ones of sessions that are stored in both layouts.
 func (l *list) all() iter.Seq[place] {
 	return func(yield func(place) bool) {
 		twice := l.summary().twice
@@ -128,7 +128,7 @@ func (l *list) parallel(work func(at int)) {
 	}
 }
 
-// running gives the rows of sessions that run. Few others are looked at.
+// running returns the rows of sessions that run. Few others are looked at.
 func (l *list) running(now int64) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		twice := l.summary().twice
@@ -150,14 +150,14 @@ func (l *list) ref(p place) layout.Session {
 	return l.names.ref(l.row(p).cluster, string(l.blocks[p.block].name(int(p.row))))
 }
 
-// entry gives a row as an Entry, which callers may keep.
+// entry returns a row as an Entry, which callers may keep.
 func (l *list) entry(p place, now int64) Entry {
 	e := l.blocks[p.block].entry(&l.names, int(p.row), now, l.quiet)
 	e.HasEarlier = l.summary().first[l.names.clusters[l.row(p).cluster].same] < l.row(p).start
 	return e
 }
 
-// behind gives the place of the first row after a key.
+// behind returns the place of the first row after a key.
 func (l *list) behind(k key) place {
 	for at, b := range l.blocks {
 		if compareRow(&l.names, b, len(b.rows)-1, k) > 0 {

@@ -61,7 +61,7 @@ func (c *Catalog) rows() int {
 	return c.table.rows
 }
 
-// listMarkers gives the sessions whose markers' keys start with prefix, and when each was written. n counts the listed objects.
+// listMarkers returns the sessions whose markers' keys start with prefix, and when each was written. n counts the listed objects.
 func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(layout.Session, time.Time)) (n int, err error) {
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {

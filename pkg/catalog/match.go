@@ -214,7 +214,7 @@ func (b *block) search(word *words.Finder, some, has *rowSet) {
 	}
 }
 
-// searchGroup gives the rows of a group in which a word occurs.
+// searchGroup returns the rows of a group in which a word occurs.
 func (b *block) searchGroup(word *words.Finder, first int) (has uint64) {
 	text := b.text[:b.rows[min(first+groupRows, len(b.rows))-1].textEnd]
 	from := b.nameFrom(first)

@@ -28,7 +28,7 @@ type cluster struct {
 	same uint32
 }
 
-// text gives the number of a text.
+// text returns the number of a text.
 func (n *names) text(s string) uint32 {
 	if number, ok := n.numbers[s]; ok {
 		return number
@@ -58,7 +58,7 @@ func (n *names) keep(s string) string {
 // roomSize is the memory for texts that is taken at a time, in bytes.
 const roomSize = 64 << 10
 
-// cluster gives the number of a session's cluster.
+// cluster returns the number of a session's cluster.
 func (n *names) cluster(ref layout.Session) uint32 {
 	c := cluster{
 		namespace: n.text(ref.Namespace), name: n.text(ref.Cluster), ownerKind: n.text(ref.OwnerKind), ownerName: n.text(ref.OwnerName), version: ref.Version,

@@ -34,7 +34,7 @@ func compareRow(n *names, b *block, i int, k key) int {
 	)
 }
 
-// compareBy gives the order of a column, ascending, of rows and of the blocks' numbers; nil: by start.
+// compareBy returns the order of a column, ascending, of rows and of the blocks' numbers; nil: by start.
 func (l *list) compareBy(column string, now int64) func(a, b *row) int {
 	n := &l.names
 	switch column {

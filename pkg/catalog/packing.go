@@ -74,7 +74,7 @@ func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, erro
 // allDays are asked for by whoever wants all packs.
 func allDays(time.Time) bool { return true }
 
-// readPacks takes what packs of the days asked for tell that were not read before, the newest day first. A pack that cannot be used is logged and passed over: its sessions
+// readPacks takes what packs of the requested days tell that were not read before, the newest day first. A pack that cannot be used is logged and skipped: its sessions
 // are found by their markers.
 func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool) ([]packs.Pack, error) {
 	all, err := c.opts.Packs.List(ctx)
@@ -196,7 +196,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 	return nil
 }
 
-// waiting gives the facts that wait, by day.
+// waiting returns the facts that wait, by day.
 func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
 	return days
 }
 
-// Waiting gives the facts that wait to be packed. They do not change.
+// Waiting returns the facts that wait to be packed. They do not change.
 func (c *Catalog) Waiting() map[layout.Session]*packs.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()

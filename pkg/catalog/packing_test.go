@@ -166,7 +166,7 @@ func (e endless) List(ctx context.Context, prefix string, o blob.ListOptions) it
 	}
 }
 
-// TestLongListingAfterRestart: while a server that began with packs lists all markers, it knows what runs, lists what begins, and finds what is asked for.
+// TestLongListingAfterRestart: while a server that began with packs lists all markers, it knows what runs, lists what begins, and finds what is requested.
 func TestLongListingAfterRestart(t *testing.T) {
 	store, dir, _ := bucket(t)
 	ended(t, store, "lab")

@@ -97,10 +97,10 @@ func (l Listing) prepare() {
 	}
 }
 
-// All gives all sessions, newest first.
+// All returns all sessions, newest first.
 func (l Listing) All() iter.Seq[Entry] { return l.Matching(Filter{}, time.Now()) }
 
-// Oldest gives all sessions, oldest first.
+// Oldest returns all sessions, oldest first.
 func (l Listing) Oldest() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		now := time.Now()
@@ -115,7 +115,7 @@ func (l Listing) Oldest() iter.Seq[Entry] {
 	}
 }
 
-// Matching gives the sessions that a filter passes, newest first.
+// Matching returns the sessions that a filter passes, newest first.
 func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for p := range places(l.match(&f, now)) {
@@ -126,7 +126,7 @@ func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 	}
 }
 
-// match gives the rows that a filter passes, by block.
+// match returns the rows that a filter passes, by block.
 func (l Listing) match(f *Filter, now time.Time) []rowSet {
 	if l.list == nil {
 		return nil
@@ -134,7 +134,7 @@ func (l Listing) match(f *Filter, now time.Time) []rowSet {
 	return l.list.matcher(f, l.allowed, now).match()
 }
 
-// places gives the rows in order.
+// places returns the rows in order.
 func places(found []rowSet) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for at := range found {
@@ -189,7 +189,7 @@ func (q *Query) from(found int) int {
 	return max(0, found-1) / q.Limit * q.Limit
 }
 
-// ordered gives the found rows in the order of the query, without so many at first, at least one more than its Limit.
+// ordered returns the found rows in the order of the query, without so many at first, at least one more than its Limit.
 func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[place] {
 	compare := l.compareBy(q.Sort, q.Now.UnixMicro())
 	if compare == nil {
@@ -272,7 +272,7 @@ type Picked struct {
 	now    int64
 }
 
-// ByPackDay gives the sessions that a filter passes, by layout.PackDay.
+// ByPackDay returns the sessions that a filter passes, by layout.PackDay.
 func (l Listing) ByPackDay(f Filter, now time.Time) map[time.Time]Picked {
 	days := make(map[time.Time]Picked)
 	for p := range places(l.match(&f, now)) {
@@ -286,7 +286,7 @@ func (l Listing) ByPackDay(f Filter, now time.Time) map[time.Time]Picked {
 // Len is their number.
 func (p Picked) Len() int { return len(p.places) }
 
-// All gives them, newest first.
+// All returns them, newest first.
 func (p Picked) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for _, at := range p.places {

@@ -127,7 +127,7 @@ func (c *Catalog) plan() {
 	again = append(again, chosen...)
 	slices.SortStableFunc(again, oldest)
 	for _, p := range again {
-		s.again = append(s.again, l.ref(p)) // those that are not due, or are being read, are passed over
+		s.again = append(s.again, l.ref(p)) // those that are not due, or are being read, are skipped
 	}
 	for ref := range c.again {
 		if s.quiet > 0 {

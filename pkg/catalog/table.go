@@ -40,7 +40,7 @@ func (t *table) memory() int64 {
 	return int64(n)
 }
 
-// minChanges is how many changes may wait at least before blocks are made anew, changeShare the part of all rows that may.
+// minChanges is how many changes may wait at least before blocks are made again, changeShare the part of all rows that may.
 const (
 	minChanges  = 1024
 	changeShare = 8
@@ -50,7 +50,7 @@ func newTable() table {
 	return table{starts: make(map[uint64]int64), seed: maphash.MakeSeed(), changes: make(map[layout.Session]*session)}
 }
 
-// get gives what is known of a session; false if it is not in the list.
+// get returns what is known of a session; false if it is not in the list.
 func (t *table) get(ref layout.Session) (session, bool) {
 	if s, ok := t.changes[ref]; ok {
 		if s == nil {
@@ -108,7 +108,7 @@ type change struct {
 	record *record // nil: the session leaves this place
 }
 
-// settle brings the changes into the blocks. Blocks are made anew where something changes.
+// settle brings the changes into the blocks. Blocks are made again where something changes.
 func (t *table) settle() {
 	if len(t.changes) == 0 {
 		return
@@ -227,7 +227,7 @@ func (b *block) parts(size int) []*block {
 	return out
 }
 
-// find gives the place of a session.
+// find returns the place of a session.
 func (t *table) find(k key) (at, i int, ok bool) {
 	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block, k key) int { return compareRow(&t.names, b, len(b.rows)-1, k) })
 	if at == len(t.blocks) {
@@ -238,7 +238,7 @@ func (t *table) find(k key) (at, i int, ok bool) {
 	return at, i, ok
 }
 
-// searchRows gives the place of the first row that is not before a key.
+// searchRows returns the place of the first row that is not before a key.
 func searchRows(n *names, b *block, k key) (i int, found bool) {
 	from, to := 0, len(b.rows)
 	for from < to {

@@ -117,7 +117,7 @@ func newPrefetch(ctx context.Context, f *Prefetcher) *prefetch {
 // fill starts to fetch the first chunks, as long as they are small. The first one is needed now.
 func (a *prefetch) fill(chunks []Chunk) {
 	for len(a.queue) > 0 && a.queue[0].object.Key != chunks[0].Object.Key {
-		a.drop() // it was passed over
+		a.drop() // it was skipped
 	}
 	if len(chunks) == 1 {
 		return // nothing comes after it

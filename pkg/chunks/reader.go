@@ -92,7 +92,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 			if err := r.open(); err != nil {
 				return 0, err
 			}
-			continue // the chunk may have been passed over
+			continue // the chunk may have been skipped
 		}
 		n, err := r.body.Read(p)
 		r.offset += int64(n)

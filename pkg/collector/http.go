@@ -23,7 +23,7 @@ func (c *Collector) serve(events http.Handler) {
 // maxScrapes bounds the concurrent requests for metrics.
 const maxScrapes = 4
 
-// maxHeader bounds a request's header. Ray's and Prometheus's have some 500 bytes.
+// maxHeader bounds a request's header. Ray's and Prometheus's have about 500 bytes.
 const maxHeader = 16 << 10
 
 // accept serves requests until the server is shut down.

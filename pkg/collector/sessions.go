@@ -172,7 +172,7 @@ func (s *sessions) checkSpooled(stream string) error {
 	return fmt.Errorf("%.200q is not a key of spooled data", stream)
 }
 
-// create stores a small object. It is no error if the key exists: the object was stored before.
+// create stores a small object. It is not an error if the key exists: the object was stored before.
 func (s *sessions) create(ctx context.Context, key string, data []byte) error {
 	err := s.store.Create(ctx, key, bytes.NewReader(data))
 	if errors.Is(err, os.ErrExist) {

@@ -25,7 +25,7 @@ func BenchmarkRun(b *testing.B) {
 			store := bench{dir: dir, indexes: indexes}
 			for b.Loop() {
 				b.StopTimer()
-				first, _, err := store.open(b.Context(), session) // anew: findings are kept
+				first, _, err := store.open(b.Context(), session) // again: findings are kept
 				if err != nil {
 					b.Fatal(err)
 				}

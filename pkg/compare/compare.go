@@ -175,7 +175,7 @@ func noEarlierRun(j *Job) error {
 	}
 }
 
-// jobsOf gives the jobs of a request's session, in the order they started.
+// jobsOf returns the jobs of a request's session, in the order they started.
 func jobsOf(r *request.Request) ([]Job, error) {
 	table, err := jobs.Read(r)
 	if err != nil {
@@ -192,7 +192,7 @@ func jobsOf(r *request.Request) ([]Job, error) {
 	return all, nil
 }
 
-// find gives the job of an ID, else the latest run of the job that has a name or entrypoint; nil if there is none. jobs are in order.
+// find returns the job of an ID, else the latest run of the job that has a name or entrypoint; nil if there is none. jobs are in order.
 func find(jobs []Job, name string) *Job {
 	var found *Job
 	for i := range jobs {
@@ -207,7 +207,7 @@ func find(jobs []Job, name string) *Job {
 	return found
 }
 
-// latestRun gives the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in order.
+// latestRun returns the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in order.
 func latestRun(jobs []Job, of *Job, before int64) *Job {
 	var found *Job
 	for i := range jobs {

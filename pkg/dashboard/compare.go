@@ -8,7 +8,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// UsedBy gives what the nodes of a session that is over used, by its stored metrics; nil: not known.
+// UsedBy returns what the nodes of a session that is over used, by its stored metrics; nil: not known.
 func (d *Dashboard) UsedBy(ctx context.Context, s *session.Session) (*compare.Hours, error) {
 	r, err := d.about(ctx, s)
 	if err != nil {

@@ -39,7 +39,7 @@ func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]Job, erro
 	return jobs, nil
 }
 
-// DriverOf gives the ID (hex) of the driver of a submission, which is in the names of its workers' logs; "" if it is not known. Of a session
+// DriverOf returns the ID (hex) of the driver of a submission, which is in the names of its workers' logs; "" if it is not known. Of a session
 // that was only listed it asks the saved list of jobs.
 func (d *Dashboard) DriverOf(ctx context.Context, s *session.Session, submission string) (id string, err error) {
 	driver := logsearch.Selection{Submission: submission}

@@ -57,7 +57,7 @@ func (f Reader) Answer(w http.ResponseWriter, r *request.Request) error {
 // cache keeps the reports on a session's end, and on the moment of its life that was asked for last.
 type cache struct{ end, moment shared.Value[*Report] }
 
-// Read gives the findings at the moment asked for. They are computed once for each state of the session, and must not be changed.
+// Read gives the findings at the requested moment. They are computed once for each state of the session, and must not be changed.
 func (f Reader) Read(r *request.Request) (*Report, error) {
 	running := r.Running != nil && r.Running(r.Context())
 	version := fmt.Sprintf("%s %t %d", request.Version(r.Session), running, r.At)
@@ -82,7 +82,7 @@ type builder struct {
 	r    *request.Request
 	s    *session.Session
 	base string         // of links
-	end  int64          // the moment asked for, Unix ns
+	end  int64          // the requested moment, Unix ns
 	zone *time.Location // the cluster's
 
 	byKey map[string]*finding
@@ -149,7 +149,7 @@ func baseOf(ref layout.Session) string {
 	return "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" + url.PathEscape(ref.Name) + "/"
 }
 
-// find gives the finding of a kind and key, a new one if there is none yet. Beyond maxFindings, all of one kind are one.
+// find returns the finding of a kind and key, a new one if there is none yet. Beyond maxFindings, all of one kind are one.
 func (b *builder) find(kind, key string) *finding {
 	key = kind + "\x00" + key
 	if len(b.all) >= maxFindings {

@@ -63,7 +63,7 @@ type Used struct {
 // errNotKept says that what is kept cannot be used.
 var errNotKept = errors.New("not the findings of what is stored now")
 
-// Encode gives what is to be kept of the report of an ended session, with what its nodes used or nil.
+// Encode returns what is to be kept of the report of an ended session, with what its nodes used or nil.
 func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 	if err := r.check(s.Ref); err != nil {
 		return nil, fmt.Errorf("the findings of %s: %w", s.Ref, err) // they would be refused when they are read
@@ -82,7 +82,7 @@ func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 	return h.before(report)
 }
 
-// before gives what is kept, of its two lines.
+// before returns what is kept, of its two lines.
 func (h Head) before(report []byte) ([]byte, error) {
 	head, err := json.Marshal(h)
 	if err != nil {
@@ -94,7 +94,7 @@ func (h Head) before(report []byte) ([]byte, error) {
 	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
 }
 
-// Carry gives what is to be kept of a session, of what is kept of another that says the same: of the same one before its objects were joined,
+// Carry returns what is to be kept of a session, of what is kept of another that says the same: of the same one before its objects were joined,
 // or of the one that it is a copy of. Of sessions that were only listed, as of loaded ones.
 func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	line, report, _ := bytes.Cut(kept, []byte("\n"))
@@ -110,7 +110,7 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	return h.before(report)
 }
 
-// Cause is the title of the first error in one short line; "" if there is no error.
+// Cause is the title of the first error in one short line; "" if there is not an error.
 func (r *Report) Cause() string {
 	for _, f := range r.Findings {
 		if f.Severity == Error {
@@ -170,7 +170,7 @@ func IsKept(kept io.Reader, s *session.Session) (bool, error) {
 	return err == nil && h.Of == request.Version(s) && h.Holds(s.LastStored()), err
 }
 
-// readKept gives the kept report of a session; nil if there is none that can be used.
+// readKept returns the kept report of a session; nil if there is none that can be used.
 func (f Reader) readKept(r *request.Request) (report *Report) {
 	if f.Kept == nil {
 		return nil

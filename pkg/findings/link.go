@@ -116,7 +116,7 @@ func (b *builder) judge() {
 			b.raise(f, 0)
 		}
 	}
-	// A node that died is no error if nothing failed because of it.
+	// A node that died is not an error if nothing failed because of it.
 	for _, f := range b.all {
 		if f.Kind == NodeDied && len(f.names) == 0 && !b.blamed(f) {
 			f.Severity = Warning

@@ -30,7 +30,7 @@ type logText struct {
 	whole bool
 }
 
-// read gives a log; one that is not stored is empty.
+// read returns a log; one that is not stored is empty.
 func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error) {
 	if known := b.logs[file]; known != nil {
 		return known, nil
@@ -148,7 +148,7 @@ func (b *builder) nodeFiles(most int, is func(path string) bool) (files []logfil
 	return files
 }
 
-// expression gives a regular expression that is compiled when it is first used: all of a report's take 700 KB, and most processes make none.
+// expression returns a regular expression that is compiled when it is first used: all of a report's take 700 KB, and most processes make none.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

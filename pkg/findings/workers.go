@@ -182,7 +182,7 @@ func (b *builder) logsOf(worker rayid.Worker) []logfiles.File {
 	return b.files[worker]
 }
 
-// readOf gives a log of a worker; empty if the logs of too many were read.
+// readOf returns a log of a worker; empty if the logs of too many were read.
 func (b *builder) readOf(ctx context.Context, worker rayid.Worker, file logfiles.File) (*logText, error) {
 	if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
 		b.unread++

@@ -26,7 +26,7 @@ const (
 // dayRows are what packs tell of the sessions of a day.
 type dayRows map[layout.Session]packs.Facts
 
-// readDay gives what the packs of a day tell together, in memory that is charged until release is called. A pack that was removed or is damaged is passed over: another
+// readDay returns what the packs of a day tell together, in memory that is charged until release is called. A pack that was removed or is damaged is skipped: another
 // tells the same, or the sessions are described again.
 func (f *Fleet) readDay(ctx context.Context, day time.Time, of []packs.Pack) (rows dayRows, release func(), err error) {
 	if len(of) == 0 {
@@ -91,7 +91,7 @@ func versionOf(of []packs.Pack) string {
 // texts are those of a day's rows, each once: most sessions of a day have owners, errors and jobs that others have, too.
 type texts map[string]string
 
-// of gives a text that is kept without the memory it was in. Packs that the server wrote have none longer than maxText bytes.
+// of returns a text that is kept without the memory it was in. Packs that the server wrote have none longer than maxText bytes.
 func (t texts) of(text string) string {
 	text = text[:min(len(text), maxText)]
 	if kept, ok := t[text]; ok {

@@ -42,7 +42,7 @@ func (e *TooManyError) Error() string {
 	return fmt.Sprintf("%d sessions began on these days and pass the filters, more than %d", e.Sessions, e.Most)
 }
 
-// MaxSessions is a bound for whoever makes reports for others: its packs are some 10 s of work.
+// MaxSessions is a bound for whoever makes reports for others: its packs are about 10 s of work.
 const MaxSessions = 1_000_000
 
 // reads is the number of days whose packs are read at a time.
@@ -103,7 +103,7 @@ type waiting struct {
 	texts texts
 }
 
-// with gives what packs and facts tell of a session together; nil: nothing.
+// with returns what packs and facts tell of a session together; nil: nothing.
 func (w *waiting) with(rows dayRows, ref layout.Session) *packs.Facts {
 	packed, isPacked := rows[ref]
 	facts := w.facts[ref]
@@ -120,7 +120,7 @@ func (w *waiting) with(rows dayRows, ref layout.Session) *packs.Facts {
 	return &all
 }
 
-// packsOf gives the packs of days.
+// packsOf returns the packs of days.
 func (f *Fleet) packsOf(ctx context.Context, days map[time.Time]catalog.Picked) (map[time.Time][]packs.Pack, error) {
 	of := make(map[time.Time][]packs.Pack)
 	if f.Packs == nil || len(days) == 0 {

@@ -224,7 +224,7 @@ func TestOnlyListedSessionsCount(t *testing.T) {
 	}
 }
 
-// A session that several packs tell of counts once, as Merge says; damaged packs are passed over.
+// A session that several packs tell of counts once, as Merge says; damaged packs are skipped.
 func TestRowsOfASessionAreOne(t *testing.T) {
 	f := open(t)
 	early := facts("prod", "a", 10)

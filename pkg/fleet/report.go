@@ -6,7 +6,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Report says what sessions of some days came to. Ranked tables are cut to what was asked for.
+// Report says what sessions of some days came to. Ranked tables are cut to what was requested.
 type Report struct {
 	From string `json:"from"` // the first day, UTC
 	To   string `json:"to"`   // the last one

@@ -104,7 +104,7 @@ func (c *Counts) add(running bool, outcome string) {
 	}
 }
 
-// hoursOf gives the hours that packs tell of; false if they tell none, or none that can be.
+// hoursOf returns the hours that packs tell of; false if they tell none, or none that can be.
 func hoursOf(f *packs.Facts) (sum Hours, known bool) {
 	if f == nil || f.Hours == nil {
 		return sum, false

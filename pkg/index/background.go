@@ -111,7 +111,7 @@ func (b *Background) hasKept(s *session.Session) bool {
 	return b.kept[s.Ref] == stateOf(s)
 }
 
-// keep is best effort: findings that are not kept are computed when they are asked for.
+// keep is best effort: findings that are not kept are computed when they are requested.
 func (b *Background) keep(ctx context.Context, s *session.Session) {
 	if err := b.writer.KeepFindings(ctx, b.opener, s, false); err != nil && ctx.Err() == nil {
 		b.log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")

@@ -55,7 +55,7 @@ func (o *Opener) logUnusable(ref layout.Session, reason error) {
 	log.Warn("cannot use a session's index; its events are replayed")
 }
 
-// Accept undoes Reject: the session's index was made anew.
+// Accept undoes Reject: the session's index was made again.
 func (o *Opener) Accept(ref layout.Session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -33,7 +33,7 @@ func (r *reader) table(name string, size int64) *storedTable {
 	return &storedTable{store: r.store, key: layout.IndexKey(r.root, r.ref, name), size: size}
 }
 
-// readTables reads all tables, in goroutines of the group. Of the rows it reads only the footer: rows are read when they are asked for.
+// readTables reads all tables, in goroutines of the group. Of the rows it reads only the footer: rows are read when they are requested.
 func (r *reader) readTables() *session.Tables {
 	m := r.metadata
 	out := &session.Tables{Fingerprint: m.Fingerprint, Start: m.Start, End: m.End, Warnings: m.Warnings, Damage: m.Damage}

@@ -29,7 +29,7 @@ func hasSettled(s *session.Session) bool {
 func mayMarkSettled(s *session.Session) bool { return s.Indexed() && s.Listed() && hasSettled(s) }
 
 // MarkSettled changes the index that a session was loaded from to say that the session has settled. store is where indexes are read. It says
-// whether the index was changed; a store that refuses is no error.
+// whether the index was changed; a store that refuses is not an error.
 func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.Session) (marked bool, err error) {
 	if !mayMarkSettled(s) {
 		return false, nil

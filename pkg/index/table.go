@@ -32,7 +32,7 @@ func (t *table) readAll(ctx context.Context, memory *memoryBudget) error {
 	return err
 }
 
-// part gives the bytes [from, to) of the file, which must have been read.
+// part returns the bytes [from, to) of the file, which must have been read.
 func (t *table) part(from, to int64) []byte { return t.data[from-t.from : to-t.from] }
 
 // columns finds columns by name, and takes the memory that their values need, and rowBytes for each row.

@@ -37,7 +37,7 @@ type Options struct {
 	PullPolicy string // Always, IfNotPresent, Never or empty: Kubernetes' default
 	// Native makes the collector an init container that restarts always: it starts before Ray and ends after it (Kubernetes 1.29 or later).
 	Native bool
-	// Replace writes a collector that a pod already has anew.
+	// Replace writes a collector that a pod already has again.
 	Replace bool
 
 	StorageBackend string

@@ -97,7 +97,7 @@ func (w *watcher) apply(change watch.Event) error {
 	if change.Type == watch.Error {
 		err := apierrors.FromObject(change.Object)
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return nil // the listing begins anew
+			return nil // the listing begins again
 		}
 		return fmt.Errorf("watch RayClusters: %w", err)
 	}

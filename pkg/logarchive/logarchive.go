@@ -134,7 +134,7 @@ func nameOf(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// unique gives a name that was not given before: what made two names equal is the characters that Name replaces, or their case.
+// unique returns a name that was not given before: what made two names equal is the characters that Name replaces, or their case.
 func unique(names map[string]int, name string) string {
 	for {
 		folded := strings.ToLower(name)

@@ -16,7 +16,7 @@ const (
 	// maxProgram bounds the instructions of a regular expression: each byte of a log may cost a step for each of them.
 	maxProgram = 500
 	// maxPiece is how much of a line a regular expression gets at once, in bytes, so that a search can be cancelled: the most complex one
-	// takes some 50 ms for it. The pieces of longer lines overlap by pieceOverlap.
+	// takes about 50 ms for it. The pieces of longer lines overlap by pieceOverlap.
 	maxPiece     = 8 << 10
 	pieceOverlap = 4 << 10
 	// maxLiterals bounds the alternatives of which each is looked for by itself.
@@ -144,7 +144,7 @@ func shortest(literals [][]byte) int {
 	return n
 }
 
-// find gives the first match in a line of which the first bytes, the last ones or both may be missing.
+// find returns the first match in a line of which the first bytes, the last ones or both may be missing.
 func (p *pattern) find(ctx context.Context, line []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
 	for start := 0; ctx.Err() == nil; start += maxPiece - pieceOverlap {
 		part := line[start:min(len(line), start+maxPiece)]

@@ -15,7 +15,7 @@ type Indexes struct {
 	order []string // the longest unused first
 }
 
-// Of gives the index of a log.
+// Of returns the index of a log.
 func (k *Indexes) Of(name string) *Index {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -43,7 +43,7 @@ func (b *block) target(id uint32) *blockTarget {
 	return nil
 }
 
-// changes gives the changes of a series: which reads had a new value, and these. There are none if the block has no such series.
+// changes returns the changes of a series: which reads had a new value, and these. There are none if the block has no such series.
 func (b *block) changes(series uint32) (at []uint16, values []float64) {
 	i, found := slices.BinarySearch(b.series, series)
 	if !found {
@@ -265,7 +265,7 @@ func (b *builder) change(place int, at uint16, v float64) {
 	s.value = v
 }
 
-// block gives what was built.
+// block returns what was built.
 func (b *builder) block() (*block, error) {
 	if b.err != nil {
 		return nil, b.err

@@ -99,7 +99,7 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	return hours, nil
 }
 
-// indexed gives the index if there is one that counts, else what is wrong with the one that there is.
+// indexed returns the index if there is one that counts, else what is wrong with the one that there is.
 func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
 	hours, err := d.Hours(ctx)
 	if err != nil || d.openIndex == nil {
@@ -142,7 +142,7 @@ type Selection struct {
 	Matchers   []*labels.Matcher
 }
 
-// Select gives the series of each selection, in no order, and what of them could not be read. An error is ErrTooMuch, the store's or the
+// Select returns the series of each selection, in no order, and what of them could not be read. An error is ErrTooMuch, the store's or the
 // context's.
 func (d *Database) Select(ctx context.Context, selections ...Selection) (found [][]*Series, damaged []error, err error) {
 	index, unfit, err := d.indexed(ctx)
@@ -190,7 +190,7 @@ func (d *Database) selectOfHours(ctx context.Context, selections []Selection) (f
 	return found, damaged, nil
 }
 
-// Metrics gives what targets say of their metrics, by name, as far as hours were read.
+// Metrics returns what targets say of their metrics, by name, as far as hours were read.
 func (d *Database) Metrics() map[string]samples.Metric {
 	d.listing.Lock()
 	index := d.index
@@ -247,7 +247,7 @@ func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *
 	return s
 }
 
-// load gives the blocks of the hours that may have samples in a time, in order of node and time: all of each if that fits, else only
+// load returns the blocks of the hours that may have samples in a time, in order of node and time: all of each if that fits, else only
 // the series whose names are wanted.
 func (d *Database) load(ctx context.Context, mint, maxt int64, wants func(string) bool) (blocks []hourBlock, damaged []error, err error) {
 	all, err := d.Hours(ctx)
@@ -304,7 +304,7 @@ const blockBytes = 6
 // changeBytes is what a change takes while its block is built.
 const changeBytes = 40
 
-// hour gives one hour, from memory if it is there.
+// hour returns one hour, from memory if it is there.
 func (d *Database) hour(ctx context.Context, h Hour, wants func(string) bool, left *changeLimit) loaded {
 	key := hourKey{h.Node, h.Start.Unix()}
 	d.mu.Lock()

@@ -249,7 +249,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestDatabases: those used longest ago are forgotten when the others do not fit; a session that ended is read anew.
+// TestDatabases: those used longest ago are forgotten when the others do not fit; a session that ended is read again.
 func TestDatabases(t *testing.T) {
 	b := newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 1)))

@@ -49,7 +49,7 @@ func NewDatabases(store blob.Reader, root string, maxBytes int64, registerer pro
 	return d
 }
 
-// Of gives the database of a session, and forgets those used longest ago.
+// Of returns the database of a session, and forgets those used longest ago.
 func (d *Databases) Of(ref layout.Session, running bool) *Database {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -105,7 +105,7 @@ func (d *dictionary) describe(m samples.Metric) {
 	}
 }
 
-// find gives the numbers of the series that match, in no order. A large expression takes long for each series, so it ends with ctx.
+// find returns the numbers of the series that match, in no order. A large expression takes long for each series, so it ends with ctx.
 func (d *dictionary) find(ctx context.Context, matchers []*labels.Matcher) (found []uint32, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

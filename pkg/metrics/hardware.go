@@ -182,7 +182,7 @@ var figureHelp = map[string]string{
 	"ray_resources":           "Logical Ray resources broken per state",
 }
 
-// figures gives the values of a sample. What was not known when it was taken is left out.
+// figures returns the values of a sample. What was not known when it was taken is left out.
 func figures(s layout.Sample, m machine) []figure {
 	list := make([]figure, 0, 24)
 	add := func(name string, value float64) {
@@ -238,7 +238,7 @@ func figures(s layout.Sample, m machine) []figure {
 	return list
 }
 
-// target gives the labels that a Prometheus would set of a node's exporter.
+// target returns the labels that a Prometheus would set of a node's exporter.
 func (m machine) target(node rayid.Node, ref layout.Session) []samples.Label {
 	instance := cmp.Or(m.ip, node.String())
 	if m.ip != "" && m.port != 0 {
@@ -250,7 +250,7 @@ func (m machine) target(node rayid.Node, ref layout.Session) []samples.Label {
 	}
 }
 
-// labels gives those of all series of a node.
+// labels returns those of all series of a node.
 func (m machine) labels(ref layout.Session) []samples.Label {
 	labels := []samples.Label{{Name: "SessionName", Value: ref.Name}}
 	if m.ip == "" {

@@ -229,7 +229,7 @@ func (x *metricsIndex) checkSamples(facts indexFacts) error {
 	return nil
 }
 
-// find gives the series that match. It ends with ctx, as that of a dictionary.
+// find returns the series that match. It ends with ctx, as that of a dictionary.
 func (x *metricsIndex) find(ctx context.Context, matchers []*labels.Matcher) (found []foundSeries, err error) {
 	for from := 0; from < len(x.names); {
 		if ctx.Err() != nil {
@@ -271,7 +271,7 @@ func parseLabels(name string, text []byte) (labels.Labels, error) {
 	return labels.FromMap(of), nil
 }
 
-// selectAll gives the series of each selection.
+// selectAll returns the series of each selection.
 func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection) (found [][]*Series, err error) {
 	found = make([][]*Series, len(selections))
 	err = guard.Do(x.key, func() error {
@@ -339,7 +339,7 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 	return series, nil
 }
 
-// groupsOf gives the row groups that have rows of series.
+// groupsOf returns the row groups that have rows of series.
 func (x *metricsIndex) groupsOf(found []foundSeries) (groups []int) {
 	for _, s := range found {
 		if s.from == s.to {

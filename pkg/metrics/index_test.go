@@ -178,7 +178,7 @@ func TestLongSeries(t *testing.T) {
 	}
 }
 
-// TestStaleIndex: an index of other chunks does not count, and is written anew; one that is right is left as it is.
+// TestStaleIndex: an index of other chunks does not count, and is written again; one that is right is left as it is.
 func TestStaleIndex(t *testing.T) {
 	b := newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 1)))

@@ -53,7 +53,7 @@ type machines struct {
 	known map[rayid.Node]machine
 }
 
-// listNodes gives the keys of the stored lists of nodes that are read: the last one first, and others from all of the session.
+// listNodes returns the keys of the stored lists of nodes that are read: the last one first, and others from all of the session.
 func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.Session) (keys []string, err error) {
 	var found []layout.Object
 	of := make(map[int64]string)
@@ -73,7 +73,7 @@ func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.S
 	return keys, nil
 }
 
-// read gives what is known of nodes. What is damaged is reported and left out.
+// read returns what is known of nodes. What is damaged is reported and left out.
 func (m *machines) read(ctx context.Context, store chunks.Store, damaged func(key string, err error)) (map[rayid.Node]machine, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -94,7 +94,7 @@ func (o *openMetrics) Read(r *samples.Read) {
 	}
 }
 
-// merge gives a target's labels with those of a series of it. Where both have a name the series' is renamed exported_{name}, as
+// merge returns a target's labels with those of a series of it. Where both have a name the series' is renamed exported_{name}, as
 // Prometheus does unless honor_labels is set. Labels without a value are none.
 func merge(target, labels []samples.Label) []samples.Label {
 	merged := make([]samples.Label, 0, len(target)+len(labels))

@@ -24,10 +24,10 @@ type part struct {
 	ended bool
 }
 
-// Labels gives its labels.
+// Labels returns its labels.
 func (s *Series) Labels() labels.Labels { return s.labels }
 
-// Iterator gives its samples from mint to maxt (Unix milliseconds, inclusive). Where it ends there is a stale marker.
+// Iterator returns its samples from mint to maxt (Unix milliseconds, inclusive). Where it ends there is a stale marker.
 func (s *Series) Iterator(mint, maxt int64) chunkenc.Iterator {
 	return &iterator[int64]{parts: s.parts, last: mint - 1, maxt: maxt}
 }

@@ -138,7 +138,7 @@ func (b *Book) Refresh(ctx context.Context) error {
 	return failed
 }
 
-// Of gives the note on a session, the zero Note if none is known.
+// Of returns the note on a session, the zero Note if none is known.
 func (b *Book) Of(ref layout.Session) Note {
 	if b == nil {
 		return Note{}

@@ -53,7 +53,7 @@ var (
 		"look again in a minute")
 )
 
-// Read gives the note on a session, the zero Note if there is none. What is no note is a pinned one with Damaged set.
+// Read returns the note on a session, the zero Note if there is none. What is no note is a pinned one with Damaged set.
 func Read(ctx context.Context, store blob.Reader, root string, ref layout.Session) (Note, error) {
 	note, err := read(ctx, store, layout.NoteKey(root, ref))
 	if errors.Is(err, os.ErrNotExist) {

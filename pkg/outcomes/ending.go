@@ -16,7 +16,7 @@ import (
 // maxReport bounds the bytes that are read of a kept report.
 const maxReport = 4 << 20
 
-// Ending gives what is kept of how a session ended, for catalog.Options.
+// Ending returns what is kept of how a session ended, for catalog.Options.
 func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, bool) {
 	return func(ctx context.Context, e catalog.Entry) (catalog.Ending, bool) {
 		ending := catalog.Ending{Findings: []packs.Finding{}}

@@ -74,7 +74,7 @@ func (o *Outcomes) Read(ctx context.Context, entries []catalog.Entry) {
 	}
 }
 
-// Of gives the outcome of a session as it is stored now, if it is known. Otherwise reading says whether it is being read.
+// Of returns the outcome of a session as it is stored now, if it is known. Otherwise reading says whether it is being read.
 func (o *Outcomes) Of(e catalog.Entry) (head findings.Head, known, reading bool) {
 	if e.Outcome != "" {
 		return findings.Head{Outcome: e.Outcome, Cause: e.Cause, Stored: e.LastWrite}, true, false
@@ -97,7 +97,7 @@ func (o *Outcomes) Of(e catalog.Entry) (head findings.Head, known, reading bool)
 // has says whether an outcome of a session may be kept.
 func has(e catalog.Entry) bool { return e.Described && !e.Running && e.Objects > 0 }
 
-// look gives the attempt to read a session's outcome, and begins it if it is due; nil if there is none.
+// look returns the attempt to read a session's outcome, and begins it if it is due; nil if there is none.
 func (o *Outcomes) look(e catalog.Entry) *look {
 	if !has(e) || e.Outcome != "" {
 		return nil
@@ -124,7 +124,7 @@ func (l *look) isDone() bool {
 	}
 }
 
-// find gives the last look at a session; o.mu must be held.
+// find returns the last look at a session; o.mu must be held.
 func (o *Outcomes) find(ref layout.Session) *look {
 	if l := o.current[ref]; l != nil {
 		return l

@@ -127,7 +127,7 @@ type row struct {
 	panels    []*panel
 }
 
-// rows gives the panels that draw something, by row.
+// rows returns the panels that draw something, by row.
 func (d *dashboard) rows() []row {
 	rows := []row{{}}
 	for _, p := range d.Panels {

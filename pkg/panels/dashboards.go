@@ -39,7 +39,7 @@ type dashboards struct {
 	bytes int64
 }
 
-// of gives a session's dashboard by Ray's name for it, such as "default". It is errNone if there is none or if it is damaged.
+// of returns a session's dashboard by Ray's name for it, such as "default". It is errNone if there is none or if it is damaged.
 func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*dashboard, error) {
 	key := layout.GrafanaDashboardKey(d.root, ref, name+"_grafana_dashboard.json")
 	if kept := d.known(key); kept != nil {
@@ -93,7 +93,7 @@ func (d *dashboards) any(ctx context.Context, ref layout.Session) (bool, error) 
 	return false, nil
 }
 
-// read gives a stored dashboard's text. What cannot be decompressed is errNone.
+// read returns a stored dashboard's text. What cannot be decompressed is errNone.
 func (d *dashboards) read(ctx context.Context, key string) ([]byte, error) {
 	object, err := d.store.Get(ctx, key, 0, -1)
 	if err != nil {

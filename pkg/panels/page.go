@@ -100,7 +100,7 @@ func write(w http.ResponseWriter, page web.Panels, values *values) error {
 	return nil
 }
 
-// dashboard gives the dashboard of a page, or the sentence that says why there is none.
+// dashboard returns the dashboard of a page, or the sentence that says why there is none.
 func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sentence string, err error) {
 	ref := r.Session.Ref
 	stored, err := p.metrics.Stored(r.Context(), ref, r.Running != nil && r.Running(r.Context()))
@@ -127,7 +127,7 @@ func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sente
 	return hardwareOnly, "", nil
 }
 
-// statusOf is the status of a page that has a sentence only. That figures are not stored is no error: the frontend shows panels of every
+// statusOf is the status of a page that has a sentence only. That figures are not stored is not an error: the frontend shows panels of every
 // session.
 func statusOf(sentence string) int {
 	switch sentence {

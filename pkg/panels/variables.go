@@ -60,7 +60,7 @@ func (v *variable) fixed() (values []string) {
 	return values
 }
 
-// texts gives a text, or the texts of a list.
+// texts returns a text, or the texts of a list.
 func texts(v any) []string {
 	switch v := v.(type) {
 	case string:
@@ -174,7 +174,7 @@ func (v *values) replace(expr string) string {
 // scrapeInterval is that of Grafana's data source, and how often collectors read metrics by default.
 const scrapeInterval = 15 * time.Second
 
-// valuesOf gives the values of all variables, and of those that Grafana itself has for a range of time and its step.
+// valuesOf returns the values of all variables, and of those that Grafana itself has for a range of time and its step.
 func (d *dashboard) valuesOf(asked url.Values, span, step time.Duration) *values {
 	rate := max(step+scrapeInterval, 4*scrapeInterval)
 	v := map[string]string{

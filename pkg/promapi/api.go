@@ -24,7 +24,7 @@ import (
 
 // Options of an API. Each has a limit of its own because each kind of query runs into another one.
 type Options struct {
-	// MaxSamples is how many samples one query may have in memory, at some 16 bytes each.
+	// MaxSamples is how many samples one query may have in memory, at about 16 bytes each.
 	MaxSamples int
 	// Timeout is how long one query may take.
 	Timeout time.Duration

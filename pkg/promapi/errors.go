@@ -22,7 +22,7 @@ type apiError struct {
 // Error implements error.
 func (e *apiError) Error() string { return e.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *apiError) Unwrap() error { return e.err }
 
 func badData(parameter string, err error) error {

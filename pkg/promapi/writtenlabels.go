@@ -24,7 +24,7 @@ func checkWritten(expression parser.Expr) error {
 	return err
 }
 
-// written gives the labels that an expression writes, in bytes.
+// written returns the labels that an expression writes, in bytes.
 func written(node parser.Node) (all map[string]int, err error) {
 	for child := range parser.ChildrenIter(node) {
 		of, err := written(child)

@@ -58,7 +58,7 @@ func (o *Object) find(key string) int {
 	return slices.Index(o.keys, key)
 }
 
-// Lookup gives the value of key and whether there is one.
+// Lookup returns the value of key and whether there is one.
 func (o *Object) Lookup(key string) (any, bool) {
 	if i := o.find(key); i >= 0 {
 		return o.values[i], true
@@ -66,7 +66,7 @@ func (o *Object) Lookup(key string) (any, bool) {
 	return nil, false
 }
 
-// Get gives the value of key, nil where there is none.
+// Get returns the value of key, nil where there is none.
 func (o *Object) Get(key string) any {
 	v, _ := o.Lookup(key)
 	return v
@@ -78,13 +78,13 @@ func (o *Object) Object(key string) *Object {
 	return v
 }
 
-// List gives the value of key if it is a list, else nil.
+// List returns the value of key if it is a list, else nil.
 func (o *Object) List(key string) []any {
 	v, _ := o.Get(key).([]any)
 	return v
 }
 
-// String gives the value of key if it is a string, else "".
+// String returns the value of key if it is a string, else "".
 func (o *Object) String(key string) string {
 	v, _ := o.Get(key).(string)
 	return v
@@ -154,7 +154,7 @@ func (o *Object) Delete(key string) {
 	}
 }
 
-// Int gives the value of key if it is a whole number, or a string that spells one (protobuf's JSON does that to 64-bit numbers), else 0.
+// Int returns the value of key if it is a whole number, or a string that spells one (protobuf's JSON does that to 64-bit numbers), else 0.
 func (o *Object) Int(key string) int64 {
 	switch v := o.Get(key).(type) {
 	case Number:
@@ -187,7 +187,7 @@ func parseInt(s string) int64 {
 	return int64(f)
 }
 
-// Bool gives the value of key if it is true, else false.
+// Bool returns the value of key if it is true, else false.
 func (o *Object) Bool(key string) bool {
 	v, _ := o.Get(key).(bool)
 	return v

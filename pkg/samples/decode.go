@@ -77,7 +77,7 @@ type wanted struct {
 // found is a changed value that is wanted: its place among the values, and the place of its series among the wanted ones.
 type found struct{ place, wanted int }
 
-// NewDecoder gives a decoder of one stream.
+// NewDecoder returns a decoder of one stream.
 func NewDecoder(v Visitor) *Decoder { return &Decoder{visitor: v} }
 
 // Lost says that bytes before the next line are missing.

@@ -24,7 +24,7 @@ func (s *scanner) fail(what string) {
 	s.at = len(s.data)
 }
 
-// peek gives the next byte, 0 at the end.
+// peek returns the next byte, 0 at the end.
 func (s *scanner) peek() byte {
 	if s.at < len(s.data) {
 		return s.data[s.at]
@@ -95,7 +95,7 @@ func (s *scanner) end() {
 	}
 }
 
-// integer reads a number from 0 to some 9e15.
+// integer reads a number from 0 to about 9e15.
 func (s *scanner) integer() int {
 	n, from := 0, s.at
 	for ; s.at < len(s.data); s.at++ {

@@ -98,7 +98,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	return report, err
 }
 
-// comparedWith gives the session that a request names, or else those before its own: of the same cluster, and of other clusters that the same
+// comparedWith returns the session that a request names, or else those before its own: of the same cluster, and of other clusters that the same
 // RayJob or RayService made.
 func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string) (named *catalog.Entry, earlier []catalog.Entry, err error) {
 	if with == "" {

@@ -191,7 +191,7 @@ func TestRefreshReadsOnlyWhatIsNew(t *testing.T) {
 		t.Errorf("%d events read, want each of %d once", read, want)
 	}
 
-	// An object that changed is read anew.
+	// An object that changed is read again.
 	b.objects[testWhole] = []byte(lines(20, 25))
 	if next, err = next.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

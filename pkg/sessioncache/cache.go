@@ -135,7 +135,7 @@ func (c *Cache[S]) Close() {
 	c.loads.Wait()
 }
 
-// Get gives a session, loading or refreshing it first if need be. The caller calls release when it no longer uses the session. After an
+// Get returns a session, loading or refreshing it first if need be. The caller calls release when it no longer uses the session. After an
 // error of ctx the load continues; Status returns its progress.
 func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, release func(), err error) {
 	e := c.join(ref)
@@ -206,7 +206,7 @@ func (c *Cache[S]) abandon(e *entry[S]) {
 	}
 	c.opts.Log.WithField("session", e.ref.String()).Info("cancelled loading a session because nobody waits for it")
 	e.cancel(fmt.Errorf("load session %s: %w for %s", e.ref, errAbandoned, c.opts.Linger))
-	// The next Get starts anew instead of getting the cancellation.
+	// The next Get starts again instead of getting the cancellation.
 	c.forget(e)
 }
 

@@ -103,7 +103,7 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	c.evict()
 }
 
-// refresh gives an entry's session. A growing one is refreshed at most every RefreshEvery, once at a time. The caller that starts a refresh
+// refresh returns an entry's session. A growing one is refreshed at most every RefreshEvery, once at a time. The caller that starts a refresh
 // waits for it, at most RefreshWait; all others get the session as it is.
 func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	c.mu.Lock()

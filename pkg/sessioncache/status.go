@@ -45,7 +45,7 @@ func (c *Cache[S]) Status(ref layout.Session) Status {
 	return c.status(c.entries[ref])
 }
 
-// Loads gives the status of all sessions that are being loaded or wait for it.
+// Loads returns the status of all sessions that are being loaded or wait for it.
 func (c *Cache[S]) Loads() map[layout.Session]Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()

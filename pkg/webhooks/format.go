@@ -14,7 +14,7 @@ const (
 
 var formats = []string{JSON, Slack}
 
-// encode gives the body of the request in the receiver's format.
+// encode returns the body of the request in the receiver's format.
 func encode(r *Receiver, e *Event) ([]byte, error) {
 	if r.Format == Slack {
 		return json.Marshal(map[string]string{"text": slackText(e)})

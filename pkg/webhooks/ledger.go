@@ -125,7 +125,7 @@ type sinceJSON struct {
 	Since time.Time `json:"since"`
 }
 
-// since gives the time from which a receiver is told of: that of the first server that knew it.
+// since returns the time from which a receiver is told of: that of the first server that knew it.
 func (l *ledger) since(ctx context.Context, receiver string, now time.Time) (time.Time, error) {
 	key := layout.WebhooksRoot(l.root) + "since/" + receiver
 	t, err := l.time(ctx, key)
@@ -142,7 +142,7 @@ func (l *ledger) since(ctx context.Context, receiver string, now time.Time) (tim
 	return now, err
 }
 
-// through gives the time up to which all sessions that ended are told of; zero if none is noted.
+// through returns the time up to which all sessions that ended are told of; zero if none is noted.
 func (l *ledger) through(ctx context.Context) (time.Time, error) {
 	t, err := l.time(ctx, l.throughKey())
 	if errors.Is(err, os.ErrNotExist) {

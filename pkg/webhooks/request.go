@@ -27,7 +27,7 @@ const (
 // maxAnswer is how many bytes of an answer are read; an error shows fewer.
 const maxAnswer, maxShown = 4 << 10, 200
 
-// sign gives the header with the signature of a body at a time.
+// sign returns the header with the signature of a body at a time.
 func sign(secret, body []byte, at time.Time) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)

@@ -255,7 +255,7 @@ func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
 	return through, listed
 }
 
-// before gives the earlier of a time and the last moment before another.
+// before returns the earlier of a time and the last moment before another.
 func before(through, of time.Time) time.Time {
 	if of = of.Add(-1); of.Before(through) {
 		return of

@@ -73,7 +73,7 @@ func (w *work) try(ctx context.Context) (finished bool, err error) {
 		return false, nil
 	}
 	if !w.left() {
-		return false, nil // the next step claims it anew
+		return false, nil // the next step claims it again
 	}
 	progress, whole := w.tellAll(ctx)
 	switch {

@@ -29,7 +29,7 @@ const (
 const UpdateDocs = "UPDATE_DOCS"
 
 // CheckTable holds a Markdown document's table of routes and sources against what was measured: every route must be in it, and no
-// figure may be above what is so. Better than what the document says is no error.
+// figure may be above what is so. Better than what the document says is not an error.
 func CheckTable(t *testing.T, document string, sources []Source) {
 	t.Helper()
 	text, err := os.ReadFile(document)

@@ -40,7 +40,7 @@ func Pack(t testing.TB, text string, c layout.Compression) []byte {
 	return b.Bytes()
 }
 
-// WriteEvents gives a store's folder that holds events, each a line of the object that key names for the i-th of them, compressed as the
+// WriteEvents returns a store's folder that holds events, each a line of the object that key names for the i-th of them, compressed as the
 // key ends.
 func WriteEvents(t testing.TB, events []string, key func(i int) string) string {
 	t.Helper()

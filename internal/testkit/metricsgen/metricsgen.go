@@ -29,7 +29,7 @@ var testdata embed.FS
 
 var names = []string{"ray-2.60-1.txt.zst", "ray-2.60-2.txt.zst", "ray-2.60-3.txt.zst"}
 
-// Recorded gives one of the recorded texts.
+// Recorded returns one of the recorded texts.
 func Recorded(name string) ([]byte, error) {
 	data, err := testdata.ReadFile("testdata/" + name)
 	if err != nil {
@@ -117,7 +117,7 @@ func (g Session) Store(ctx context.Context, store blob.Creator, root string) (co
 	return count, nil
 }
 
-// series gives g.Series series: those recorded, again and again with another label.
+// series returns g.Series series: those recorded, again and again with another label.
 func (g Session) series() ([]*series, error) {
 	known := make(map[string]*series)
 	var recorded []*series

@@ -1,5 +1,5 @@
 // Package sessiongen writes stored sessions of any size for benchmarks and load tests, without a cluster. Forms, sizes and shares of the
-// events are those that Ray 2.60 sends (5.25 events and some 4.2 KB a task). The same options give the same bytes.
+// events are those that Ray 2.60 sends (5.25 events and about 4.2 KB a task). The same options give the same bytes.
 //
 // Of the tasks, 1 in 10 is an actor's, 1 in 20 needs a second attempt, and 1 in 50 fails in all attempts. There is one actor for every 500
 // tasks.

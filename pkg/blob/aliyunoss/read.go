@@ -102,7 +102,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	return remote.List(prefix, opts, func(token string) ([]blob.Object, string, error) { return s.listPage(ctx, token, query) })
 }
 
-// listPage gives a page of a listing in the order of keys: the service lists objects first, then folders.
+// listPage returns a page of a listing in the order of keys: the service lists objects first, then folders.
 func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []blob.Object, next string, err error) {
 	var result oss.ListObjectsResultV2
 	err = s.do(ctx, "oss:ListObjects", func(options ...oss.Option) (err error) {

@@ -101,7 +101,7 @@ type listed struct {
 	md5 []byte
 }
 
-// listPage gives a page of a listing in the order of keys: the service lists folders apart from blobs.
+// listPage returns a page of a listing in the order of keys: the service lists folders apart from blobs.
 func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed, next *string, err error) {
 	err = s.withBucket(ctx, func() error {
 		// The SDK repeats requests, but not those whose answer it cannot read.

@@ -50,7 +50,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	}, offset, length)
 }
 
-// bounded gives a range without an end one, so that the answer has the object's size in Content-Range. With Content-Length alone, a value that is
+// bounded adds an end to a range without one, so that the answer has the object's size in Content-Range. With Content-Length alone, a value that is
 // too small would be noticed only when the download is closed, after its bytes were used. The price is the SDK's checksum, which it compares
 // for complete objects only; TLS has one too.
 func bounded(offset, length int64) int64 {
@@ -101,7 +101,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
-// listPage gives a page of a listing in the order of keys: the service lists objects first, then folders.
+// listPage returns a page of a listing in the order of keys: the service lists objects first, then folders.
 func (s *Store) listPage(ctx context.Context, query *storage.Query, token string) (attrs []*storage.ObjectAttrs, next string, err error) {
 	if err := query.SetAttrSelection([]string{"Name", "Size", "Updated", "Generation", "MD5"}); err != nil {
 		return nil, "", err

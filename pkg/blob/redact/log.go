@@ -6,7 +6,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Logger gives a log for a driver and its SDK: what they write there comes to log without secrets.
+// Logger returns a log for a driver and its SDK: what they write there comes to log without secrets.
 func (r *Redactor) Logger(log logrus.FieldLogger) logrus.FieldLogger {
 	to := log.WithFields(nil)
 	from := logrus.New()

@@ -32,7 +32,7 @@ var patterns = sync.OnceValue(func() []*regexp.Regexp {
 // Redactor takes out secrets that are known, and whatever has a secret's form.
 type Redactor struct{ known *strings.Replacer }
 
-// New gives a Redactor for a store with these secrets; empty ones are passed over.
+// New returns a Redactor for a store with these secrets; empty ones are skipped.
 func New(secrets ...string) *Redactor {
 	var pairs []string
 	// A longer one first: a shorter may be a part of it.
@@ -48,7 +48,7 @@ func New(secrets ...string) *Redactor {
 	return &Redactor{known: strings.NewReplacer(pairs...)}
 }
 
-// Text gives s without secrets.
+// Text returns s without secrets.
 func (r *Redactor) Text(s string) string {
 	s = r.known.Replace(s)
 	for _, pattern := range patterns() {
@@ -57,7 +57,7 @@ func (r *Redactor) Text(s string) string {
 	return s
 }
 
-// Error gives err with a text without secrets; it wraps err, for callers that branch on it.
+// Error returns err with a text without secrets; it wraps err, for callers that branch on it.
 func (r *Redactor) Error(err error) error {
 	if err == nil {
 		return nil

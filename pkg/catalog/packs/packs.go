@@ -32,7 +32,7 @@ type Pack struct {
 // ErrDamaged is a pack that cannot be used: it is damaged, or larger than packs are.
 var ErrDamaged = errors.New("the pack cannot be used")
 
-// List lists the packs, the newest day first. Other objects below their prefix are passed over.
+// List lists the packs, the newest day first. Other objects below their prefix are skipped.
 func (p Packs) List(ctx context.Context) ([]Pack, error) {
 	return p.list(ctx, layout.PacksPrefix(p.Root))
 }

@@ -61,7 +61,7 @@ func (p Packs) mustList(t testing.TB) []Pack {
 	return all
 }
 
-// read merges what all packs tell; packs that cannot be used are passed over.
+// read merges what all packs tell; packs that cannot be used are skipped.
 func (p Packs) read(t testing.TB, details bool) map[layout.Session]Facts {
 	t.Helper()
 	rows := make(map[layout.Session]Facts)

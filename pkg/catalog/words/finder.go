@@ -38,7 +38,7 @@ func NewFinder(word string) Finder {
 // pair is a number for two bytes, of which several may have the same.
 func pair(a, b byte) int { return (int(a)<<5 ^ int(b)) & (1<<pairBits - 1) }
 
-// Index gives the place of the word in a text; -1 if it has none.
+// Index returns the place of the word in a text; -1 if it has none.
 func (f *Finder) Index(text []byte) int {
 	if f.skip == nil {
 		return bytes.Index(text, f.Word)
@@ -56,7 +56,7 @@ func (f *Finder) Index(text []byte) int {
 	return -1
 }
 
-// Occurrences gives the places of the word in a text. Words have no newline, and parts of the text that end in one are told apart by that.
+// Occurrences returns the places of the word in a text. Words have no newline, and parts of the text that end in one are told apart by that.
 func (f *Finder) Occurrences(text []byte) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for from := 0; ; {

@@ -7,7 +7,7 @@ import "encoding/binary"
 type Grams [1 << gramBits]uint32
 
 const (
-	gramBits = 13 // 32 KiB, for some 10 KiB of each text
+	gramBits = 13 // 32 KiB, for about 10 KiB of each text
 	gramLen  = 4
 )
 
@@ -23,7 +23,7 @@ func gramHash(text []byte) uint32 {
 	return binary.LittleEndian.Uint32(text) * 0x9e3779b1 >> (32 - gramBits)
 }
 
-// May gives those in which a word may occur. Of words of less than four bytes it tells nothing: all.
+// May returns those in which a word may occur. Of words of less than four bytes it tells nothing: all.
 func (g *Grams) May(word []byte) (all uint32) {
 	all = ^uint32(0)
 	for i := 0; i+gramLen <= len(word) && all != 0; i++ {

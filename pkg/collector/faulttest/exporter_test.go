@@ -83,7 +83,7 @@ func (e *exporter) be(mood string) {
 	e.mood = mood
 }
 
-// restart makes its counters begin anew.
+// restart makes its counters begin again.
 func (e *exporter) restart() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

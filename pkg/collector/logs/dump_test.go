@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 )
 
-// A dump that is written anew in place is stored once and whole: when it was left alone, or when nothing more will be written.
+// A dump that is written again in place is stored once and whole: when it was left alone, or when nothing more will be written.
 func TestDumps(t *testing.T) {
 	for _, tc := range []struct {
 		name string

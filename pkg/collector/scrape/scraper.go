@@ -167,7 +167,7 @@ func (s *Scraper) scrape(ctx context.Context) error {
 	return nil
 }
 
-// errClockSetBack says that reads will be passed over.
+// errClockSetBack says that reads will be skipped.
 var errClockSetBack = errors.New("the node's clock was set back: newly read metrics of Ray are not shown until the clock has passed the time of the last earlier read")
 
 // begin begins a new table if the present one belongs to another stream.

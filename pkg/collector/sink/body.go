@@ -138,7 +138,7 @@ func (m *bodies) begin(ctx context.Context, size int64) *body {
 	return &body{bytes: m.buffers.get(first), taken: first}
 }
 
-// grow gives a body growth times its memory, up to limit. It does not wait for memory: requests that hold some could deadlock.
+// grow allows a body growth times its memory, up to limit. It does not wait for memory: requests that hold some could deadlock.
 func (m *bodies) grow(b *body, limit int64) error {
 	size := min(growth*max(int64(len(b.bytes)), leastBuffer), limit)
 	more := min(size, m.max) - b.taken

@@ -62,7 +62,7 @@ func Logical(r *request.Request) ([]*pyjson.Object, error) {
 	return rows, nil
 }
 
-// Row returns the row of one actor, nil if there is none at the moment asked for.
+// Row returns the row of one actor, nil if there is none at the requested moment.
 func Row(r *request.Request, id string) (*pyjson.Object, error) {
 	t, err := read(r)
 	if err != nil {
@@ -86,7 +86,7 @@ func find(s *session.Session, id string) *entities.Actor {
 	return s.Actor(parsed)
 }
 
-// fromEvents makes the row of an actor that has events; nil if it did not exist yet at the moment asked for.
+// fromEvents makes the row of an actor that has events; nil if it did not exist yet at the requested moment.
 func (t *table) fromEvents(a *entities.Actor) *pyjson.Object {
 	state, existed := moment.Actor(a, t.r.At)
 	if !existed {
@@ -113,7 +113,7 @@ func (t *table) fromSnapshot(id string) *pyjson.Object {
 	return t.asOfThen(withOwnID(row, id))
 }
 
-// asOfThen removes from a row the figures of a snapshot that is later than the moment asked for.
+// asOfThen removes from a row the figures of a snapshot that is later than the requested moment.
 func (t *table) asOfThen(row *pyjson.Object) *pyjson.Object {
 	if t.believed {
 		return row

@@ -17,7 +17,7 @@ import (
 // states are the states the State API takes a filter for.
 var states = map[string]bool{moment.Unready: true, "PENDING_CREATION": true, moment.Alive: true, moment.Restarting: true, moment.Dead: true}
 
-// Rows gives the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py).
+// Rows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py).
 func Rows(r *request.Request) (state.RowSet, error) {
 	list, taken, err := request.SavedList(r, "/api/v0/actors")
 	if err != nil {

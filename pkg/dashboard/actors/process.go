@@ -26,7 +26,7 @@ func setLivingProcess(row *pyjson.Object, s *moment.ActorState) {
 	row.Set("processStats", summary.ProcessStats(s.PID, moment.Seconds(s.Started), Cmdline(row.String("actorClass"))))
 }
 
-// Living returns the actors that are alive at the moment asked for, by their worker in hex.
+// Living returns the actors that are alive at the requested moment, by their worker in hex.
 func Living(r *request.Request) map[string]*entities.Actor {
 	living := map[string]*entities.Actor{}
 	for i := range r.Session.Actors {

@@ -171,7 +171,7 @@ func eventTime(event *pyjson.Object, zone *time.Location) string {
 	return time.Unix(event.Int("timestamp"), 0).In(zone).Format("2006-01-02 15:04:05")
 }
 
-// Rows gives the rows of the State API's cluster events (_list_cluster_events_impl in ray/dashboard/modules/event/event_head.py).
+// Rows returns the rows of the State API's cluster events (_list_cluster_events_impl in ray/dashboard/modules/event/event_head.py).
 //
 // Ray's C++ processes write a time as a number and its Python ones as a string, and a live Ray fails to sort the two: a cluster that ran a job
 // has no such list. Here they are sorted by what they mean.

@@ -35,7 +35,7 @@ type platformEvent struct {
 	told  *entities.PlatformEvent
 }
 
-// PlatformRows gives the events of the platform as Ray's dashboard shows them, each once, the newest first: from events and the saved answer.
+// PlatformRows returns the events of the platform as Ray's dashboard shows them, each once, the newest first: from events and the saved answer.
 // Of an event that both tell of, the later delivery counts, and the saved one where they are the same.
 func PlatformRows(r *request.Request) ([]*pyjson.Object, error) {
 	saved, err := savedPlatformEvents(r)
@@ -72,7 +72,7 @@ func PlatformRows(r *request.Request) ([]*pyjson.Object, error) {
 	return rows, nil
 }
 
-// savedPlatformEvents gives the events of the last saved answer that has any.
+// savedPlatformEvents returns the events of the last saved answer that has any.
 func savedPlatformEvents(r *request.Request) (rows []*pyjson.Object, err error) {
 	for _, url := range r.Session.Snapshots.URLs("/api/v0/platform_events") {
 		data, _, err := request.SavedData(r, url)
@@ -117,7 +117,7 @@ func platformRow(p *entities.PlatformEvent) *pyjson.Object {
 	return row
 }
 
-// styled gives a map as Ray's dashboard answers it, keys in camelCase.
+// styled returns a map as Ray's dashboard answers it, keys in camelCase.
 func styled(m map[string]string) any { return reply.GoogleStyleValue(reply.StringMap(m)) }
 
 // protobufTime is a time (Unix ns) in protobuf's JSON: with 0, 3, 6 or 9 digits of a second.

@@ -75,7 +75,7 @@ func withLogNodes(r *request.Request, rows []*pyjson.Object) []*pyjson.Object {
 	return shown
 }
 
-// Rows gives the rows of the State API's jobs (list_jobs in ray/dashboard/state_aggregator.py).
+// Rows returns the rows of the State API's jobs (list_jobs in ray/dashboard/state_aggregator.py).
 func Rows(r *request.Request) (state.RowSet, error) {
 	table, err := Read(r)
 	if err != nil {

@@ -71,7 +71,7 @@ func (o *outcome) exit(facts logFacts) {
 	o.status, o.errorType, o.message = failed, "JOB_ENTRYPOINT_COMMAND_ERROR", facts.failure()
 }
 
-// past says whether t is not after the moment asked for.
+// past says whether t is not after the requested moment.
 func (b *builder) past(t int64) bool { return b.r.At == 0 || t <= b.r.At }
 
 // supervised takes the state of the supervisor actor: pending until it is alive, over when it is dead.

@@ -121,7 +121,7 @@ const (
 	logReaders = 16
 )
 
-// newSubmissions makes rows of submissions from their evidence. Submissions that did not exist at the moment asked for have no row.
+// newSubmissions makes rows of submissions from their evidence. Submissions that did not exist at the requested moment have no row.
 func (b *builder) newSubmissions(ctx context.Context, ids []string) (map[string]*pyjson.Object, error) {
 	rows := make([]*pyjson.Object, len(ids))
 	g, ctx := errgroup.WithContext(ctx)
@@ -152,7 +152,7 @@ func (b *builder) newSubmissions(ctx context.Context, ids []string) (map[string]
 	return byID, nil
 }
 
-// newSubmission makes one row; nil if the submission did not exist at the moment asked for.
+// newSubmission makes one row; nil if the submission did not exist at the requested moment.
 func (b *builder) newSubmission(id string, facts logFacts) *pyjson.Object {
 	e := b.evidence[id]
 	if e == nil {
@@ -193,7 +193,7 @@ func (e *evidence) toldEnd() bool {
 	return Terminal(e.own.Transitions[len(e.own.Transitions)-1].State)
 }
 
-// fromOthers makes a row without the submission's own events; nil if it was not there at the moment asked for.
+// fromOthers makes a row without the submission's own events; nil if it was not there at the requested moment.
 func (b *builder) fromOthers(id string, e *evidence, facts logFacts) *pyjson.Object {
 	out := b.outcome(id, e, facts)
 	if b.r.At != 0 && out.started > b.r.At {
@@ -250,7 +250,7 @@ func (b *builder) agentAddress(node string) any {
 	return "http://" + ip + ":" + strconv.FormatInt(port, 10)
 }
 
-// fromOwnEvents makes a row from a submission's own events; nil if it was not there at the moment asked for.
+// fromOwnEvents makes a row from a submission's own events; nil if it was not there at the requested moment.
 func (b *builder) fromOwnEvents(s *entities.Submission) *pyjson.Object {
 	row := newRow()
 	row.Set("type", TypeSubmission)
@@ -296,8 +296,8 @@ func setTold(row *pyjson.Object, t entities.SubmissionTransition) {
 	}
 }
 
-// overlaySubmission gives a submission's snapshot the state that events and logs tell, if the snapshot does not show its end; row is nil
-// if it was not there at the moment asked for.
+// overlaySubmission sets in a submission's snapshot the state that events and logs show, if the snapshot does not show its end; row is nil
+// if it was not there at the requested moment.
 func (b *builder) overlaySubmission(snapshot, row *pyjson.Object) *pyjson.Object {
 	switch {
 	case b.isFinal(snapshot) || row != nil && row.String("status") == snapshot.String("status"):

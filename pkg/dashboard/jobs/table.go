@@ -155,7 +155,7 @@ func (b *builder) plainDrivers(jobs []*entities.Job, snapshot []*pyjson.Object) 
 	return rows
 }
 
-// savedJobs gives the rows of the last snapshot of jobs: /api/jobs/, or the State API's list, which has the same columns.
+// savedJobs returns the rows of the last snapshot of jobs: /api/jobs/, or the State API's list, which has the same columns.
 func savedJobs(r *request.Request) ([]*pyjson.Object, int64, error) {
 	value, taken, err := request.Saved(r, "/api/jobs/")
 	if err != nil {
@@ -231,7 +231,7 @@ func (b *builder) driverInfo(j *entities.Job) *pyjson.Object {
 	return pyjson.Obj("id", j.ID.String(), "node_ip_address", b.nodes.IP(j.DriverNode.String()), "pid", reply.NumberString(j.DriverPID))
 }
 
-// parseRuntimeEnv gives a serialized runtime environment as an object, empty if there is none.
+// parseRuntimeEnv returns a serialized runtime environment as an object, empty if there is none.
 func parseRuntimeEnv(serialized string) *pyjson.Object {
 	if o, err := pyjson.ParseObject([]byte(serialized)); err == nil {
 		return o

@@ -64,7 +64,7 @@ var metricColumn = regexp.MustCompile(`^ray_data_[a-z_]{1,60}$`)
 // figure names a figure: "value" or "max" in a column of a dataset's row, or of one of its operators'.
 type figure struct{ dataset, operator, column, name string }
 
-// rows gives the rows of datasets and operators, which carry the same columns.
+// rows returns the rows of datasets and operators, which carry the same columns.
 func rows(saved *pyjson.Object) iter.Seq[*pyjson.Object] {
 	return func(yield func(*pyjson.Object) bool) {
 		for _, v := range saved.List("datasets") {
@@ -81,7 +81,7 @@ func rows(saved *pyjson.Object) iter.Seq[*pyjson.Object] {
 	}
 }
 
-// emptyColumns gives the columns of metrics; none if a Prometheus filled any of them while the cluster ran.
+// emptyColumns returns the columns of metrics; none if a Prometheus filled any of them while the cluster ran.
 func emptyColumns(saved *pyjson.Object) map[string]bool {
 	columns := make(map[string]bool)
 	for row := range rows(saved) {
@@ -126,7 +126,7 @@ func (d Data) figures(r *request.Request, columns map[string]bool) (map[figure]s
 	return found, nil
 }
 
-// withFigures gives a copy that has the figures found.
+// withFigures returns a copy that has the figures found.
 func withFigures(saved *pyjson.Object, found map[figure]string) *pyjson.Object {
 	if len(found) == 0 {
 		return saved
@@ -140,7 +140,7 @@ func withFigures(saved *pyjson.Object, found map[figure]string) *pyjson.Object {
 	})
 }
 
-// withRows gives a copy of an object with each row of a list replaced.
+// withRows returns a copy of an object with each row of a list replaced.
 func withRows(of *pyjson.Object, key string, replace func(*pyjson.Object) *pyjson.Object) *pyjson.Object {
 	list := slices.Clone(of.List(key))
 	for i, v := range list {

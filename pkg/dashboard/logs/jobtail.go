@@ -72,7 +72,7 @@ func JobTail(w http.ResponseWriter, r *request.Request) error {
 			return nil // without a close frame clients know that it is not whole
 		}
 	}
-	_ = ws.Close(websocket.StatusNormalClosure, "") // says that this is the end; the client going away is no error of ours
+	_ = ws.Close(websocket.StatusNormalClosure, "") // says that this is the end; the client going away is not an error of ours
 	return nil
 }
 

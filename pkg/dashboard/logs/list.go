@@ -59,7 +59,7 @@ func List(w http.ResponseWriter, r *request.Request) error {
 	return state.WriteResult(w, categorise(files))
 }
 
-// globLogs gives the files and folders that a glob matches as Python's Path.glob does: ** is any number of folders, folders end in "/".
+// globLogs returns the files and folders that a glob matches as Python's Path.glob does: ** is any number of folders, folders end in "/".
 func globLogs(ctx context.Context, paths []string, glob string) ([]string, error) {
 	match, err := pathglob.Parse(glob)
 	if err != nil {

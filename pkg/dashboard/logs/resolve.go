@@ -69,7 +69,7 @@ type part struct {
 	start, end int64
 	// open says that the part ends where the log does, wherever that will be.
 	open bool
-	// unsure says that lines of it may be later than the moment asked for.
+	// unsure says that lines of it may be later than the requested moment.
 	unsure bool
 }
 
@@ -153,7 +153,7 @@ func actorLog(r *request.Request, o *options) (part, error) {
 	return part{}, o.noLog(processes[0].Node.String())
 }
 
-// actorProcesses gives the processes an actor ran in, the last first, and whether the actor is known.
+// actorProcesses returns the processes an actor ran in, the last first, and whether the actor is known.
 func actorProcesses(r *request.Request, id string) (processes []moment.Process, known bool, err error) {
 	if parsed, err := rayid.Parse[rayid.Actor](id); err == nil {
 		if a := r.Session.Actor(parsed); a != nil {

@@ -41,7 +41,7 @@ type Services struct {
 	Panels Panels
 }
 
-// WithDefaults gives empty settings their defaults.
+// WithDefaults replaces empty settings by their defaults.
 func (s Services) WithDefaults() Services {
 	s.GrafanaOrgID = cmp.Or(s.GrafanaOrgID, "1")
 	s.PrometheusName = cmp.Or(s.PrometheusName, "Prometheus")

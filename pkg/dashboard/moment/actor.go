@@ -28,7 +28,7 @@ type Process struct {
 	Worker rayid.Worker
 }
 
-// Actor gives an actor's state at a moment (0: the end) and whether it was there at all. Restarts are counted, and times kept, as
+// Actor returns an actor's state at a moment (0: the end) and whether it was there at all. Restarts are counted, and times kept, as
 // GcsActorManager does: the start is the first time the actor was alive, the process stays known after death but not while restarting.
 func Actor(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	s.State = Unready

@@ -24,8 +24,8 @@ const Pending = "PENDING"
 // MillisPerSecond is the milliseconds in a second.
 const MillisPerSecond = int64(time.Second / time.Millisecond)
 
-// Milliseconds gives Unix nanoseconds in whole milliseconds.
+// Milliseconds returns Unix nanoseconds in whole milliseconds.
 func Milliseconds(ns int64) int64 { return ns / int64(time.Millisecond) }
 
-// Seconds gives Unix nanoseconds in seconds.
+// Seconds returns Unix nanoseconds in seconds.
 func Seconds(ns int64) float64 { return float64(ns) / 1e9 }

@@ -12,7 +12,7 @@ type NodeState struct {
 	Ended           int64              // Unix ns, 0: alive
 }
 
-// Node gives a node's state at a moment (0: the end) and whether it was there at all.
+// Node returns a node's state at a moment (0: the end) and whether it was there at all.
 func Node(n *entities.Node, at int64) (s NodeState, existed bool) {
 	s.State = Alive
 	if at != 0 && n.Start > at {

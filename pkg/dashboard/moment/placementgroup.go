@@ -13,8 +13,8 @@ type Group struct {
 	Created, Started, Placed int64
 }
 
-// PlacementGroup gives a placement group's state at a moment (0: the end), and whether it was there at all; bundles stay placed until placed
-// anew.
+// PlacementGroup returns a placement group's state at a moment (0: the end), and whether it was there at all; bundles stay placed until placed
+// again.
 func PlacementGroup(g *entities.PlacementGroup, at int64) (s Group, existed bool) {
 	s.State, s.Created = Pending, g.Created
 	for i, t := range g.Transitions {

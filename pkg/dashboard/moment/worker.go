@@ -22,7 +22,7 @@ type WorkerState struct {
 	ExitType, ExitDetail             string
 }
 
-// Worker gives a worker's state at a moment and whether it was there at all.
+// Worker returns a worker's state at a moment and whether it was there at all.
 func Worker(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	s = WorkerState{Alive: true, Launch: NoTime, Launched: NoTime}
 	for i, t := range w.Transitions {

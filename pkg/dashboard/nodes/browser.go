@@ -8,7 +8,7 @@ import (
 // ray/dashboard/client/src/util/converter.ts), of what is missing it shows nothing. Ray's reporter sends nulls where it could not ask a
 // process, as of one that has just ended, and for figures that Linux does not have. Browsers get those left out; tools get what Ray said.
 
-// withoutNulls gives a node's summary or details without the nulls that empty the page.
+// withoutNulls returns a node's summary or details without the nulls that empty the page.
 func withoutNulls(node *pyjson.Object) *pyjson.Object {
 	node = node.Clone()
 	dropNulls(node, "mem", "disk", "diskIo", "loadAvg", "gpus", "tpus", "cmdline")
@@ -39,7 +39,7 @@ func withoutNulls(node *pyjson.Object) *pyjson.Object {
 	return node
 }
 
-// processWithoutNulls gives one process of a node's details; actor is the one that runs in it, or nil.
+// processWithoutNulls returns one process of a node's details; actor is the one that runs in it, or nil.
 func processWithoutNulls(process, actor *pyjson.Object) *pyjson.Object {
 	process = process.Clone()
 	memory := pyjson.Obj()

@@ -44,7 +44,7 @@ type cache struct {
 	nodes shared.Value[map[rayid.Node]facts]
 }
 
-// factsOf gives the facts of every node that has logs.
+// factsOf returns the facts of every node that has logs.
 func factsOf(r *request.Request) (map[rayid.Node]facts, error) {
 	paths := make([]string, len(factLines))
 	for i, known := range factLines {
@@ -92,7 +92,7 @@ func (f *facts) read(ctx context.Context, logs *sessionlogs.Set, node rayid.Node
 	return nil
 }
 
-// complete gives the summary of a node of which there is no snapshot what logs and the list of workers tell of its processes.
+// complete adds to the summary of a node without a snapshot what logs and the list of workers say about its processes.
 func complete(row *pyjson.Object, f facts, workers []*pyjson.Object) *pyjson.Object {
 	row, raylet := row.Clone(), row.Object("raylet").Clone()
 	raylet.Set("nodeManagerPort", f.nodeManagerPort)

@@ -22,7 +22,7 @@ var Columns = []state.Column{
 	state.Detail("start_time_ms"), state.Detail("end_time_ms"),
 }
 
-// Rows gives the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
+// Rows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
 func Rows(r *request.Request) (state.RowSet, error) {
 	list, taken, err := request.SavedList(r, "/api/v0/nodes")
 	if err != nil {

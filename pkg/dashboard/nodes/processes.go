@@ -53,7 +53,7 @@ func agentProcess(pid int64, of string) *pyjson.Object {
 	return row
 }
 
-// nodeProcesses are the rows of a node's processes in a snapshot, without the core workers that are gone at the moment asked for and with
+// nodeProcesses are the rows of a node's processes in a snapshot, without the core workers that are gone at the requested moment and with
 // those that have come since it was taken, where events tell of them.
 func nodeProcesses(r *request.Request, node string, saved []any) ([]any, error) {
 	living, err := workers.Living(r)

@@ -15,7 +15,7 @@ const (
 )
 
 // Bytes sends an answer that is complete in memory. Like all that sends an answer here it gives nil, so that a handler can end with it: that
-// the client has gone is no error.
+// the client has gone is not an error.
 func Bytes(w http.ResponseWriter, status int, contentType string, body []byte) error {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

@@ -41,7 +41,7 @@ func (s *Stream) flush() {
 	}
 	if !s.Gone {
 		_, err := s.w.Write(s.Buf)
-		s.Gone = err != nil // which is no error of ours
+		s.Gone = err != nil // which is not an error of ours
 	}
 	s.Buf = s.Buf[:0]
 }

@@ -46,7 +46,7 @@ func (d *derivations) forget(key weak.Pointer[session.Origin]) {
 	delete(d.of, key)
 }
 
-// Kept gives the T of the request's session: one T for all requests, zero at first. Its fields are shared.Values, which are computed again
+// Kept returns the T of the request's session: one T for all requests, zero at first. Its fields are shared.Values, which are computed again
 // when their source has changed: a running session is refreshed every few seconds.
 func Kept[T any](r *Request) *T {
 	d := r.derived.get(r.Session)

@@ -40,7 +40,7 @@ func Redacts(r *Request) (bool, error) {
 	return enabled || !told, nil
 }
 
-// RedactRows gives copies of rows in which secrets are masked, if the client is not to see them.
+// RedactRows returns copies of rows in which secrets are masked, if the client is not to see them.
 func RedactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
 	redact, err := Redacts(r)
 	if err != nil || !redact {
@@ -53,7 +53,7 @@ func RedactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
 	return redacted, nil
 }
 
-// RedactRow gives a copy of a row in which secrets are masked.
+// RedactRow returns a copy of a row in which secrets are masked.
 func RedactRow(row *pyjson.Object) *pyjson.Object {
 	c := row.Clone()
 	for _, key := range []string{"runtime_env", "serialized_runtime_env", "runtime_env_info"} {
@@ -107,7 +107,7 @@ func redactSerialized(env string) string {
 	return string(pyjson.Append(nil, sortedKeys(redactRuntimeEnv(o))))
 }
 
-// sortedKeys gives a value whose objects have their keys in order, as json.dumps(sort_keys=True) writes them.
+// sortedKeys returns a value whose objects have their keys in order, as json.dumps(sort_keys=True) writes them.
 func sortedKeys(v any) any {
 	switch v := v.(type) {
 	case *pyjson.Object:

@@ -59,7 +59,7 @@ func (r *Request) With(ctx context.Context) *Request {
 // Stop returns why the request's work should end: no client waits for it any more.
 func (r *Request) Stop() error { return context.Cause(r.Context()) }
 
-// Query gives the request's decoded query parameters.
+// Query returns the request's decoded query parameters.
 func (r *Request) Query() url.Values {
 	if r.query == nil {
 		r.query = r.URL.Query()

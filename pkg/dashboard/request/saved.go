@@ -11,7 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
 
-// Saved gives the last saved answer to url before the moment asked for, and when it was given (0: not known); nil where there is none.
+// Saved returns the last saved answer to url before the requested moment, and when it was given (0: not known); nil where there is none.
 // An answer that cannot be parsed counts as none: events still tell the rest.
 func Saved(r *Request, url string) (value any, taken int64, err error) {
 	snap, err := r.Session.Snapshots.Last(url, r.At)
@@ -28,14 +28,14 @@ func Saved(r *Request, url string) (value any, taken int64, err error) {
 	return value, snap.Taken, err
 }
 
-// SavedData gives the "data" of the last saved answer to url in Ray's envelope; nil where there is none.
+// SavedData returns the "data" of the last saved answer to url in Ray's envelope; nil where there is none.
 func SavedData(r *Request, url string) (*pyjson.Object, int64, error) {
 	value, taken, err := Saved(r, url)
 	envelope, _ := value.(*pyjson.Object)
 	return envelope.Object("data"), taken, err
 }
 
-// SavedList gives the result of a saved State API list: of all that were saved of path, the one with the most columns and rows.
+// SavedList returns the result of a saved State API list: of all that were saved of path, the one with the most columns and rows.
 // Nil where there is none.
 func SavedList(r *Request, path string) (*pyjson.Object, int64, error) {
 	best, bestScore := "", -1
@@ -75,7 +75,7 @@ func RowsByKey(rows []any, key string) map[string]*pyjson.Object {
 }
 
 // Believes says whether a snapshot's row that shows its end is to be believed over events that do not: it must not have been taken after
-// the moment asked for.
+// the requested moment.
 func Believes(r *Request, taken int64) bool {
 	return r.At == 0 || taken != 0 && taken <= r.At
 }

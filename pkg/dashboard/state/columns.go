@@ -41,7 +41,7 @@ func FilterableDetail(name string) Column {
 	return Column{Name: name, filterable: true, OnlyDetail: true}
 }
 
-// Of gives the column a kind.
+// Of sets the column's kind.
 func (c Column) Of(k kind) Column { c.kind = k; return c }
 
 func (c Column) notIn255() Column { c.newer = true; return c }

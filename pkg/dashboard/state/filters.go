@@ -32,7 +32,7 @@ type typedFilter struct {
 	value any
 }
 
-// convertFilters gives filter values the type of their column, where Ray does (convert_filters_type).
+// convertFilters converts filter values to the type of their column, where Ray does (convert_filters_type).
 func convertFilters(columns []Column, filters []tasktable.Filter) ([]typedFilter, *reply.Error) {
 	typed := make([]typedFilter, len(filters))
 	for i, f := range filters {
@@ -128,7 +128,7 @@ func (f typedFilter) match(row *pyjson.Object) (bool, *reply.Error) {
 	return equal != f.Not, nil
 }
 
-// asInt gives a value's number if Python would hold it as an int.
+// asInt returns a value's number if Python would hold it as an int.
 func asInt(v any) (int64, bool) {
 	switch v := v.(type) {
 	case pyjson.Number:

@@ -16,7 +16,7 @@ var ObjectColumns = []Column{
 	Filterable("pid").Of(IntKind), Filterable("ip"),
 }
 
-// ObjectRows gives the rows of the State API's objects (list_objects in ray/dashboard/state_aggregator.py).
+// ObjectRows returns the rows of the State API's objects (list_objects in ray/dashboard/state_aggregator.py).
 func ObjectRows(r *request.Request) (RowSet, error) {
 	set, found, err := snapshotRows(r, "/api/v0/objects", ObjectColumns)
 	if !found {

@@ -23,7 +23,7 @@ var PlacementGroupColumns = []Column{
 
 const removed = "REMOVED"
 
-// PlacementGroupRows gives the rows of the State API's placement groups (list_placement_groups in ray/dashboard/state_aggregator.py).
+// PlacementGroupRows returns the rows of the State API's placement groups (list_placement_groups in ray/dashboard/state_aggregator.py).
 func PlacementGroupRows(r *request.Request) (RowSet, error) {
 	list, taken, err := request.SavedList(r, "/api/v0/placement_groups")
 	if err != nil {
@@ -66,7 +66,7 @@ func placementGroupOf(s *session.Session, id string) *entities.PlacementGroup {
 	return s.PlacementGroup(parsed)
 }
 
-// overlayGroup gives a group's snapshot the state that events tell where it is another one, and the columns that the snapshot lacks. Bundles
+// overlayGroup sets in a group's snapshot the state of its events if that is another one, and the columns that the snapshot lacks. Bundles
 // and the time of the request are the snapshot's where no event defined the group.
 func overlayGroup(snapshot, told *pyjson.Object, believed bool) *pyjson.Object {
 	was, now := snapshot.String("state"), told.String("state")

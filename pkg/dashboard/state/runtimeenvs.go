@@ -29,7 +29,7 @@ var RuntimeEnvColumns = []Column{
 	Detail("ref_cnt"), FilterableDetail("error"),
 }
 
-// RuntimeEnvRows gives the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py), those
+// RuntimeEnvRows returns the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py), those
 // that took longest to make first and those that were not made before them. Without a snapshot they come from the logs of the agents
 // that made them.
 func RuntimeEnvRows(r *request.Request) (RowSet, error) {
@@ -83,7 +83,7 @@ type nodeEnvs struct {
 	changes []envChange
 }
 
-// loggedRuntimeEnvs gives the runtime environments that the agents had at the moment asked for.
+// loggedRuntimeEnvs returns the runtime environments that the agents had at the requested moment.
 func loggedRuntimeEnvs(r *request.Request) ([]*pyjson.Object, error) {
 	version := logfiles.HeadVersions(r.Session, maxEnvLogBytes, logfiles.RuntimeEnvAgent)
 	nodes, err := request.Kept[envCache](r).envs.GetFor(r.Context(), version, func(ctx context.Context) ([]nodeEnvs, error) {
@@ -183,7 +183,7 @@ type envState struct {
 	failure     string
 }
 
-// at gives the environments that an agent had at a moment (0: the end), as rows of the State API.
+// at returns the environments that an agent had at a moment (0: the end), as rows of the State API.
 func (n nodeEnvs) at(at int64) []*pyjson.Object {
 	states := map[string]*envState{}
 	var order []string

@@ -21,7 +21,7 @@ var Columns = []state.Column{
 	state.Detail("end_time_ms"), state.FilterableDetail("debugger_port"), state.FilterableDetail("num_paused_threads"),
 }
 
-// Rows gives the rows of the State API's workers (list_workers in ray/dashboard/state_aggregator.py): the snapshot's, overlaid with
+// Rows returns the rows of the State API's workers (list_workers in ray/dashboard/state_aggregator.py): the snapshot's, overlaid with
 // worker events, and those that only drivers' and actors' events and the names of log files tell of (Ray sends worker events from 2.58).
 func Rows(r *request.Request) (state.RowSet, error) {
 	list, taken, err := request.SavedList(r, "/api/v0/workers")
@@ -87,7 +87,7 @@ func (t *table) addSnapshot(row *pyjson.Object) {
 	t.add(id, row)
 }
 
-// notYetEnded is a saved row as it was before its end, if that was after the moment asked for.
+// notYetEnded is a saved row as it was before its end, if that was after the requested moment.
 func (t *table) notYetEnded(row *pyjson.Object) *pyjson.Object {
 	if t.r.At == 0 || row.Int("end_time_ms") <= moment.Milliseconds(t.r.At) {
 		return row

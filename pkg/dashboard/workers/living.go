@@ -14,7 +14,7 @@ import (
 // NoJob is Ray's ID for the job of a process that has none.
 const NoJob = "ffff"
 
-// Living gives the core workers that are alive at the moment asked for, by their node in hex, each as the summary of a node has
+// Living returns the core workers that are alive at the requested moment, by their node in hex, each as the summary of a node has
 // it (CoreWorkerStats in common.proto), without what it counts.
 func Living(r *request.Request) (map[string][]*pyjson.Object, error) {
 	set, err := Rows(r)

@@ -135,13 +135,13 @@ func Parse(footer []byte, size int64, take func(n int64) error) (*File, error) {
 	return f, nil
 }
 
-// Lookup gives the value of a key in the file's metadata.
+// Lookup returns the value of a key in the file's metadata.
 func (f *File) Lookup(key string) (value string, ok bool) {
 	value, ok = f.metadata[key]
 	return value, ok
 }
 
-// ColumnIndex gives the index of a column in Columns, -1 if there is none of the name.
+// ColumnIndex returns the index of a column in Columns, -1 if there is none of the name.
 func (f *File) ColumnIndex(name string) int {
 	return slices.IndexFunc(f.Columns, func(c Column) bool { return c.Name == name })
 }

@@ -76,7 +76,7 @@ func (c *thriftReader) varint() int64 {
 	return v
 }
 
-// bytes gives the next n bytes, a part of the input.
+// bytes returns the next n bytes, a part of the input.
 func (c *thriftReader) bytes(n uint64) []byte {
 	if n > uint64(len(c.b)) {
 		c.fail()

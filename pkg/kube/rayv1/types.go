@@ -26,7 +26,7 @@ type RayCluster struct {
 	Status            RayClusterStatus `json:"status,omitempty"`
 }
 
-// RayClusterSpec is what was asked for.
+// RayClusterSpec is what was requested.
 type RayClusterSpec struct {
 	RayVersion    string        `json:"rayVersion,omitempty"`
 	Suspend       bool          `json:"suspend,omitempty"`

@@ -211,7 +211,7 @@ func (i *importer) body(size int64) (waiting, error) {
 	return w, nil
 }
 
-// store creates an object. It is no error if the object exists with the same content.
+// store creates an object. It is not an error if the object exists with the same content.
 func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
 	err := i.opts.Store.Create(i.ctx, key, body)
 	if err == nil {

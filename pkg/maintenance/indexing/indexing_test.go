@@ -28,7 +28,7 @@ type readOnly struct{ blob.Store }
 func (readOnly) Put(context.Context, string, io.ReadSeeker) error { return blob.ErrPermission }
 
 // TestMetrics: a session that is over gets tables of its metrics too, again if they are lost or if that is forced; a store that does not
-// allow them is no error.
+// allow them is not an error.
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
 	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 10, Ended: true})

@@ -131,7 +131,7 @@ func (l *lease) check(ctx context.Context) error {
 	return err
 }
 
-// release gives the lease back, also after the command was interrupted.
+// release gives up the lease, also after the command was interrupted.
 func (l *lease) release() error {
 	l.stop(nil)
 	<-l.done

@@ -59,7 +59,7 @@ func ParseRules(text []byte) (Rules, error) {
 	var file struct {
 		Rules Rules `yaml:"rules"`
 	}
-	// A rule that is passed over may be one that keeps sessions.
+	// A rule that is skipped may be one that keeps sessions.
 	if err := strictyaml.Decode(text, &file, "rules"); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ type Term struct {
 	Why  string        // such as "rule 2 keeps 90d"
 }
 
-// Of gives the term of a session. Where its outcome is not known, which is "", the longest of the rules that may hold counts. Where none holds,
+// Of returns the term of a session. Where its outcome is not known, which is "", the longest of the rules that may hold counts. Where none holds,
 // a session is kept for rest.
 func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
 	var longest *Rule

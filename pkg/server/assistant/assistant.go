@@ -72,7 +72,7 @@ type asker struct {
 // errPanicked is the end of an answer whose handler panicked.
 var errPanicked = errors.New("the history server failed to answer; its log has the details")
 
-// RoundTrip gives an answer while it is being written. The work ends with the tool's request, with the assistant's, and when the body is closed.
+// RoundTrip returns an answer while it is being written. The work ends with the tool's request, with the assistant's, and when the body is closed.
 func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(a.caller)
 	stopped := context.AfterFunc(r.Context(), cancel)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// reportWait is how long a report may take; one of a million sessions takes some 10 s of 2 processors.
+	// reportWait is how long a report may take; one of a million sessions takes about 10 s of 2 processors.
 	reportWait = 50 * time.Second
 	// maxReports is how many reports are made at a time.
 	maxReports = 2

@@ -15,7 +15,7 @@ import (
 // maxArchives is how many archives of logs are sent at once: each compresses as fast as its client reads.
 const maxArchives = 4
 
-// Archive gives the handler that sends the logs of a session, a node or a job as one archive, as they were at the moment shown.
+// Archive returns the handler that sends the logs of a session, a node or a job as one archive, as they were at the moment shown.
 func (h *Handlers) Archive(format logarchive.Format) func(http.ResponseWriter, *http.Request, Session) error {
 	return func(w http.ResponseWriter, r *http.Request, of Session) error { return h.archive(w, r, of, format) }
 }

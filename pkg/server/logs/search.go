@@ -49,7 +49,7 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 	return h.search(w, r, q, func(yield func(logsearch.Source, error) bool) { yield(source, nil) })
 }
 
-// SearchSessions searches the logs of all of the sessions that may have lines of the time asked for, in their order.
+// SearchSessions searches the logs of all of the sessions that may have lines of the requested time, in their order.
 func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entries []catalog.Entry) error {
 	q, err := searchQuery(r.URL.Query())
 	if err != nil {
@@ -96,7 +96,7 @@ func (h *Handlers) withDriver(ctx context.Context, of *session.Session, selected
 	return err
 }
 
-// lineLink gives addresses of lines in the log viewer, relative to the server's root. path is the session's.
+// lineLink returns addresses of lines in the log viewer, relative to the server's root. path is the session's.
 func lineLink(path string) func(rayid.Node, string, int64) string {
 	return func(node rayid.Node, file string, line int64) string {
 		return fmt.Sprintf("%slog?node_id=%s&file=%s&line=%d#L%d", path, node, url.QueryEscape(file), line, line)

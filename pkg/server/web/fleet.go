@@ -19,7 +19,7 @@ import (
 // Fleet is the page that tells of many sessions together.
 type Fleet struct {
 	Base    string     // relative address of the server's root
-	Form    url.Values // what was asked for
+	Form    url.Values // what was requested
 	Trouble string     // why the figures may be old
 	*fleet.Report
 }

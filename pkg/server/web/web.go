@@ -60,7 +60,7 @@ func Write(w http.ResponseWriter, status int, p Page) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// page gives the template of one page, within the frame of all pages. It is made when it is first shown: most processes show few pages.
+// page returns the template of one page, within the frame of all pages. It is made when it is first shown: most processes show few pages.
 func page(name string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
 		funcs := template.FuncMap{
@@ -72,7 +72,7 @@ func page(name string) func() *template.Template {
 	})
 }
 
-// snippet gives a template that has no frame.
+// snippet returns a template that has no frame.
 func snippet(name, text string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).Parse(text)) })
 }

@@ -20,13 +20,13 @@ type Recorder struct {
 
 type recorderKey struct{}
 
-// Record gives a request's context the recorder of its answer.
+// Record adds to a request's context the recorder of its answer.
 func Record(ctx context.Context, w http.ResponseWriter, body io.ReadCloser) (context.Context, *Recorder) {
 	r := &Recorder{ResponseWriter: w, Route: "none", Body: body}
 	return context.WithValue(ctx, recorderKey{}, r), r
 }
 
-// RecorderOf gives the recorder of a request whose context Record made.
+// RecorderOf returns the recorder of a request whose context Record made.
 func RecorderOf(r *http.Request) *Recorder { return r.Context().Value(recorderKey{}).(*Recorder) }
 
 func (w *Recorder) Code() int {

@@ -246,7 +246,7 @@ func (c *cursor) value() []byte {
 
 const maxDepth = 256 // of values that skip accepts; events nest less than ten deep
 
-// skip passes over a value of any kind.
+// skip skips a value of any kind.
 func (c *cursor) skip() {
 	if c.bad {
 		return

@@ -61,7 +61,7 @@ func entityReader(key string) (read func(*Decoder, *cursor) subject, kind entiti
 	return nil, 0, false
 }
 
-// identified gives the subject of an event that told this ID of it.
+// identified returns the subject of an event that told this ID of it.
 func identified[T comparable](id T) subject {
 	if id == *new(T) {
 		return unidentified

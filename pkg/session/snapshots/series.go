@@ -46,7 +46,7 @@ type hourSamples struct {
 const (
 	// maxHoursHeld is how many hours are held: a moment shows the hour it is in and the one before, and people look at several.
 	maxHoursHeld = 6
-	// maxSeriesBytes bounds the memory of one hour's samples, the first that are stored: they take some 250 bytes a node and half minute.
+	// maxSeriesBytes bounds the memory of one hour's samples, the first that are stored: they take about 250 bytes a node and half minute.
 	maxSeriesBytes = 32 << 20
 	maxSeriesLine  = 64 << 10
 )
@@ -58,7 +58,7 @@ func (s *seriesSet) add(o layout.Object, b blob.Object) {
 	s.hours.Add(o, b)
 }
 
-// SamplesAt gives the last hardware figures of every node before a moment (Unix nanoseconds), by the node's ID in hex, none that are
+// SamplesAt returns the last hardware figures of every node before a moment (Unix nanoseconds), by the node's ID in hex, none that are
 // older than an hour and what the hour before it has. Nothing stored is an empty map.
 func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample, error) {
 	last := make(map[string]layout.Sample)
@@ -97,7 +97,7 @@ func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, err
 	return got.samples, nil
 }
 
-// hold gives the entry of an hour and drops the one that was unused for longest if there are too many.
+// hold returns the entry of an hour and drops the one that was unused for longest if there are too many.
 func (s *seriesSet) hold(path string) *seriesHour {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@
 //	└ arenas ─┘ └─────────┘   └─────────┘ ◄───────── └ arenas: other transitions, errors, profile events
 //	                                       Builder
 //
-// Memory. A row takes some 210 bytes. Columns hold no pointers: what repeats is a number in a string table, what varies in length lies in
+// Memory. A row takes about 210 bytes. Columns hold no pointers: what repeats is a number in a string table, what varies in length lies in
 // an arena. What tasks of one kind have in common is a Definition that they share.
 //
 // Merging does not depend on order. Events come in any order, concurrently, and may repeat. So every rule of merge.go is commutative and

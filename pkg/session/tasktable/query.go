@@ -88,7 +88,7 @@ func (t *Table) Select(q Query) (*Selection, error) {
 }
 
 // each calls visit for every row that q's filters keep, ignoring its limit, and counts those that Ray's own store would have listed. Rows of an
-// index have only the columns of part, unless a filter needs others. It goes page by page: each filter passes over the rows of a page that are
+// index have only the columns of part, unless a filter needs others. It goes page by page: each filter goes through the rows of a page that are
 // left, which is several times faster than all filters for one row after the other.
 func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
 	source, rest, err := predicates(q.Filters)

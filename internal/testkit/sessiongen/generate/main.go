@@ -67,7 +67,7 @@ func run(ctx context.Context, dir string, o sessiongen.Options, series int) erro
 	return json.NewEncoder(os.Stdout).Encode(said)
 }
 
-// storeMetrics gives a session metrics, and says how many samples they are.
+// storeMetrics adds metrics to a session, and says how many samples they are.
 func storeMetrics(ctx context.Context, dir string, ref layout.Session, o sessiongen.Options, series int) (int64, error) {
 	store, err := local.Open(dir)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// MaxBytes bounds one answer. 10,000 actors in detail, the most rows that Ray gives, are some 20 MB.
+	// MaxBytes bounds one answer. 10,000 actors in detail, the most rows that Ray gives, are about 20 MB.
 	MaxBytes = 64 << 20
 	// maxDepth bounds how deep values are nested: Ray's answers have about 15 levels.
 	maxDepth = 100

@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// showHardware gives the nodes the hardware figures of the moment asked for. At a session's end the snapshot's own are the last there are;
+// showHardware sets for the nodes the hardware figures of the requested moment. At a session's end the snapshot's own are the last there are;
 // of a moment, none that were taken after it are shown.
 func showHardware(r *request.Request, nodes Nodes) error {
 	if r.At == 0 {
@@ -78,7 +78,7 @@ func withoutHardware(row *pyjson.Object) *pyjson.Object {
 	return row
 }
 
-// withHardware gives one node's row the figures of a sample, in the shapes of Ray's reporter
+// withHardware sets in one node's row the figures of a sample, in the shapes of Ray's reporter
 // (ray/dashboard/modules/reporter/reporter_agent.py).
 func withHardware(row *pyjson.Object, s layout.Sample) *pyjson.Object {
 	row = row.Clone()
@@ -109,7 +109,7 @@ func percent(usage [2]int64) float64 {
 	return float64(1000*usage[0]/usage[1]) / 10
 }
 
-// gpusWith gives the snapshot's GPUs a sample's figures; processes are of the snapshot's time and are left out.
+// gpusWith sets for the snapshot's GPUs a sample's figures; processes are of the snapshot's time and are left out.
 func gpusWith(gpus []any, samples []layout.GPUSample) []any {
 	shown := make([]any, len(samples))
 	for i, s := range samples {
@@ -128,7 +128,7 @@ func gpusWith(gpus []any, samples []layout.GPUSample) []any {
 	return shown
 }
 
-// HardwareOf gives a node's details the figures of its summary, which are of the moment asked for; those that it lacks are not known. What
+// HardwareOf sets in a node's details the figures of its summary, which are of the requested moment; those that it lacks are not known. What
 // its processes used is nowhere but in the details.
 func HardwareOf(detail, summary *pyjson.Object, at int64) *pyjson.Object {
 	if at == 0 {

@@ -37,7 +37,7 @@ func (n Nodes) IP(id string) string {
 	return ip
 }
 
-// Read gives all nodes (get_all_node_summary in ray/dashboard/modules/node/datacenter.py).
+// Read returns all nodes (get_all_node_summary in ray/dashboard/modules/node/datacenter.py).
 func Read(r *request.Request) (Nodes, error) {
 	data, taken, err := request.SavedData(r, "/nodes?view=summary")
 	if err != nil {
