@@ -32,10 +32,10 @@ var (
 	outcomes = []string{"", "failed", "stopped", "succeeded", "unfinished"}
 )
 
-// failedOutcome is the place of that outcome.
+// failedOutcome is the index of that outcome.
 var failedOutcome = codeOf(outcomes, "failed")
 
-// codeOf is the place of a text in one of these, 0 for others.
+// codeOf returns the index of a text in one of these lists, 0 if it is in none.
 func codeOf(all []string, text string) uint8 {
 	for i, s := range all {
 		if s == text {
@@ -45,15 +45,15 @@ func codeOf(all []string, text string) uint8 {
 	return 0
 }
 
-// block is a part of the list: sessions that are next to each other in it. It does not change.
+// block is a part of the list: sessions that follow each other in it. It does not change.
 type block struct {
 	rows []row
 	open []uint16 // rows without an end
-	// text holds, for each row, its cause, its name and what searches look in, each with a newline behind it.
+	// text holds, for each row, its cause, its name and the text for searches, each followed by a newline.
 	text []byte
 
 	once  sync.Once
-	grams *words.Grams // of the names and of what searches look in, made when it is searched first, or before
+	grams *words.Grams // of the names and texts for searches; made by the first search, or before
 }
 
 // groups returns the groups of rows in which a word may occur.
@@ -62,7 +62,7 @@ func (b *block) groups(word []byte) uint32 {
 	return b.grams.May(word)
 }
 
-// prepare makes what searches need.
+// prepare makes the data that searches need.
 func (b *block) prepare() {
 	b.once.Do(func() {
 		b.grams = new(words.Grams)
@@ -72,28 +72,28 @@ func (b *block) prepare() {
 	})
 }
 
-// Bounds of what is kept of a session.
+// Limits of what is kept of a session.
 const (
 	blockRows = 2048
-	groupRows = 64      // those of one number in a rowSet
+	groupRows = 64      // the rows of one number of a rowSet
 	maxCause  = 1 << 10 // bytes
-	maxWords  = 8 << 10 // bytes that searches look in
+	maxWords  = 8 << 10 // bytes of the text for searches
 	maxOwner  = 300     // bytes
 )
 
-// record is a session as it comes into the list.
+// record is a session with all its values, before it becomes a row.
 type record struct {
 	ref layout.Session
 	session
 }
 
-// session is what is known of a stored session.
+// session is what is known about a stored session.
 type session struct {
 	marked  time.Time // when its marker was written
-	details *details  // nil until they were read
+	details *details  // nil until they are read
 }
 
-// textFrom is where a row's text begins.
+// textFrom returns where a row's text begins.
 func (b *block) textFrom(i int) int {
 	if i == 0 {
 		return 0
@@ -101,10 +101,10 @@ func (b *block) textFrom(i int) int {
 	return int(b.rows[i-1].textEnd)
 }
 
-// nameFrom is where the name of a row's session begins, and so what searches look in.
+// nameFrom returns where the name of a row's session begins; the text for searches follows it.
 func (b *block) nameFrom(i int) int { return b.textFrom(i) + int(b.rows[i].causeLen) + 1 }
 
-// name is the name of a row's session. It is of the block's memory.
+// name returns the name of a row's session. It shares the block's memory.
 func (b *block) name(i int) []byte {
 	from := b.nameFrom(i)
 	return b.text[from : from+int(b.rows[i].nameLen)]
@@ -134,7 +134,7 @@ func (b *block) add(n *names, r *record) {
 	b.added()
 }
 
-// added notes that the last row was added.
+// added records that the last row was added.
 func (b *block) added() {
 	if last := len(b.rows) - 1; b.rows[last].end == 0 && last < blockRows {
 		b.open = append(b.open, uint16(last))
@@ -150,7 +150,7 @@ func (b *block) copy(from *block, i int) {
 	b.added()
 }
 
-// record returns a row as it came in.
+// record returns a row as the record from which it was made.
 func (b *block) record(n *names, i int) record {
 	r := &b.rows[i]
 	found := record{ref: n.ref(r.cluster, string(b.name(i))), session: session{marked: moment64(r.marked)}}
@@ -168,7 +168,7 @@ func (b *block) record(n *names, i int) record {
 	return found
 }
 
-// entry returns a row as the list shows it, without the text of searches. Callers may keep it.
+// entry returns a row as the list shows it, without the text for searches. Callers may keep it.
 func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	r := &b.rows[i]
 	e := Entry{
@@ -188,10 +188,10 @@ func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	return e
 }
 
-// written is when the last object was stored, as far as known.
+// written returns when the last object was stored, as far as is known.
 func (r *row) written() int64 { return cmp.Or(r.lastWrite, r.marked) }
 
-// running says whether the session runs.
+// running says whether the session is running.
 func (r *row) running(now int64, quiet time.Duration) bool {
 	return r.end == 0 && now-r.written() < quiet.Microseconds()
 }

@@ -27,16 +27,17 @@ type Options struct {
 	Root  string
 	// Interval is the time between two listings of the markers; 30 s if 0.
 	Interval time.Duration
-	// FullRequests bounds the requests a day for listing the markers of all sessions; 20,000 if 0. Sessions with a time-ordered marker are found
-	// every Interval, however rarely all are listed.
+	// FullRequests limits the requests a day for listing the markers of all sessions; 20,000 if 0. Sessions with a time-ordered marker are found
+	// every Interval, however rarely all markers are listed.
 	FullRequests int
 	// Quiet is the time without writes after which a session without an end marker counts as ended; 10 min if 0.
 	Quiet time.Duration
-	// Facts says that of ended sessions jobs, hours and endings are read too, for searches and Packs.
+	// Facts says that jobs, hours and outcomes of ended sessions are read too, for searches and Packs.
 	Facts bool
-	// Packs, if set, hold what is known of ended sessions: they are read at the start instead of each session's objects, and written by Start if Facts is set.
+	// Packs, if set, hold the facts of ended sessions. They are read at the start instead of each session's objects. Start writes them if Facts is
+	// set.
 	Packs *packs.Packs
-	// Ending, if set, tells how an ended session ended; false if that is not known.
+	// Ending, if set, returns how an ended session ended; false if that is not known.
 	Ending func(context.Context, Entry) (Ending, bool)
 	// Unlogged says that the callers of Refresh log failed listings.
 	Unlogged   bool
@@ -50,23 +51,23 @@ type Catalog struct {
 	metrics metrics
 
 	refreshing chan struct{} // holds a token while all markers are listed
-	lately     chan struct{} // while time-ordered ones are
+	lately     chan struct{} // holds a token while time-ordered markers are listed
 
 	mu       sync.Mutex
 	table    table
-	again    map[layout.Session]bool      // sessions of which more is known now
+	again    map[layout.Session]bool      // sessions about which more is known now
 	failed   map[layout.Session]time.Time // when reading a session's details failed, if the last attempt did
-	jobs     map[layout.Session]answer    // that tell what is known of running sessions' jobs
+	jobs     map[layout.Session]answer    // the answers from which the jobs of running sessions are known
 	schedule schedule
 	packed   packing
 	recent   map[layout.Session]time.Time // when sessions were found between two listings of all markers
 	fullAt   time.Time                    // when the last successful listing of all markers began
 	fullDue  time.Time                    // when the next one may begin
 	fullErr  error                        // why the last one failed
-	pages    int                          // the requests that it took
+	pages    int                          // how many requests it took
 	listed   time.Time                    // when the last successful listing ended
-	tried    time.Time                    // the last listing that ended
-	triedAll time.Time                    // the last one of all markers
+	tried    time.Time                    // when the last listing ended
+	triedAll time.Time                    // when the last listing of all markers ended
 	err      error                        // why the last one failed
 	live     withRunning
 	// beginning says that packs are read for the first time.
@@ -77,13 +78,13 @@ type Catalog struct {
 	loops sync.WaitGroup
 }
 
-// Listing is the state of the list at one moment. It stays as it is.
+// Listing is the state of the list at one moment. It does not change.
 type Listing struct {
 	// At is the time of the last successful listing, zero if there was none.
 	At time.Time
 	// Err is why the last listing failed. Then the sessions are those of the last successful one.
 	Err error
-	// Beginning says that older sessions are still read.
+	// Beginning says that older sessions are still being read.
 	Beginning bool
 
 	list    *list           // nil: empty
@@ -130,7 +131,8 @@ func (c *Catalog) keepListing(ctx context.Context) {
 	}
 }
 
-// begin fills the list from packs, and with sessions that began lately. Whatever is not among them is found by listing all, which may take minutes.
+// begin fills the list from packs, and with sessions that began lately. All other sessions are found by listing all markers, which may take
+// minutes.
 func (c *Catalog) begin(ctx context.Context) {
 	if c.opts.Packs == nil {
 		return
@@ -155,7 +157,7 @@ func (c *Catalog) begin(ctx context.Context) {
 	}
 }
 
-// open lets those who wait for a list have it; c.mu must be held.
+// open ends the wait of callers for the first list; c.mu must be held.
 func (c *Catalog) open() {
 	if c.tried.IsZero() {
 		c.tried, c.listed = time.Now(), time.Now()
@@ -172,7 +174,7 @@ func (c *Catalog) Close() {
 // Refresh lists all markers now. New sessions have no details at first.
 func (c *Catalog) Refresh(ctx context.Context) error { return c.refresh(ctx, true) }
 
-// refresh lists the markers of sessions that began lately or, if that is due or all is set, all markers.
+// refresh lists all markers if that is due or if all is set, otherwise the markers of sessions that began lately.
 func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	began := time.Now()
 	c.mu.Lock()
@@ -225,7 +227,8 @@ func (c *Catalog) refreshRecent(ctx context.Context, since time.Time) error {
 	return c.listedNow(ctx, err, false, func() { c.add(found) }) // after an error, none
 }
 
-// keepListingRecent does that each Interval until stop returns, while all markers are listed, which takes minutes if they are many.
+// keepListingRecent lists recent markers every Interval until stop returns. Meanwhile all markers are listed, which takes minutes if there are
+// many.
 func (c *Catalog) keepListingRecent(ctx context.Context, since time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var loop sync.WaitGroup
@@ -274,7 +277,7 @@ func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func(
 	return c.err
 }
 
-// remove takes sessions off the list that a listing of all markers did not have; c.mu must be held.
+// remove removes the sessions from the list whose marker a listing of all markers did not have; c.mu must be held.
 func (c *Catalog) remove(gone []layout.Session) {
 	maps.DeleteFunc(c.recent, func(ref layout.Session, at time.Time) bool { return at.Before(c.fullAt) })
 	for _, ref := range gone {
@@ -291,7 +294,7 @@ func (c *Catalog) remove(gone []layout.Session) {
 	}
 }
 
-// forget takes a session out of the packs, too; c.mu must be held.
+// forget also removes a session from the packs; c.mu must be held.
 func (c *Catalog) forget(ref layout.Session, d *details) {
 	_, waits := c.packed.unpacked[ref]
 	delete(c.packed.unpacked, ref)
@@ -334,7 +337,7 @@ func (c *Catalog) Known() Listing {
 	return Listing{At: c.listed, Err: c.err, Beginning: c.beginning, list: c.table.list(c.opts.Quiet)}
 }
 
-// Memory is about what the list takes, in bytes.
+// Memory returns about how much memory the list takes, in bytes.
 func (c *Catalog) Memory() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

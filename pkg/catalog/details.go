@@ -25,8 +25,8 @@ type details struct {
 	objects, nodes                   int
 	ownerKind, ownerName, rayVersion string
 	outcome, cause                   string
-	text                             string // what searches look in, in lower case
-	failedJobs                       int    // while it runs
+	text                             string // the text for searches, in lower case
+	failedJobs                       int    // while the session runs
 }
 
 const (
@@ -57,7 +57,7 @@ func (c *Catalog) due(ref layout.Session, d *details) bool {
 // isQuiet says whether nothing was stored of a session for some time before its details were read.
 func (c *Catalog) isQuiet(d *details) bool { return d.readAt.Sub(d.lastWrite) > c.opts.Quiet }
 
-// Again says that more may be known of an ended session now, such as how it ended.
+// Again says that more may be known about an ended session now, such as how it ended.
 func (c *Catalog) Again(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,12 +67,13 @@ func (c *Catalog) Again(ref layout.Session) {
 	}
 }
 
-// describe reads and keeps a session's details and, if it has ended, its facts. After an error the old ones stay, and reading is tried again after an interval.
+// describe reads and keeps a session's details and, if the session has ended, its facts. After an error the old details stay, and reading is tried
+// again after an interval.
 func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	began := time.Now()
 	d, from, err := c.readDetails(ctx, ref, began)
 	var facts *packs.Facts
-	var jobs answer // that was read while the session runs
+	var jobs answer // that was read; only while the session runs
 	switch {
 	case err != nil:
 	case d.end.IsZero() && !c.isQuiet(d):
@@ -114,7 +115,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	c.table.put(ref, session{s.marked, d})
 }
 
-// readDetails lists all objects of a session and reads its metadata, and gives what more can be taken from.
+// readDetails lists all objects of a session and reads its metadata. It also returns the objects from which facts can be read.
 func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began time.Time) (d *details, from sources, err error) {
 	d = &details{readAt: began}
 	prefix := layout.Prefix(c.opts.Root, ref)
@@ -158,7 +159,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 	return d, from, failed
 }
 
-// told is a time that metadata tells, zero if no session can have it: JSON cannot even hold some, in UTC.
+// told checks a time from metadata: it returns zero for a time that no session can have. JSON cannot even represent some of them in UTC.
 func told(t time.Time) time.Time {
 	if year := t.UTC().Year(); year < 1970 || year > 9998 {
 		return time.Time{}
@@ -200,7 +201,7 @@ func (c *Catalog) entry(ref layout.Session, s session) Entry {
 	return e
 }
 
-// entry is what details, which may be nil, say of a session. It does not say whether the session runs.
+// entry returns the entry of a session with these details, which may be nil. It does not say whether the session is running.
 func (d *details) entry(ref layout.Session, marked time.Time) Entry {
 	e := Entry{Ref: ref, Described: d != nil}
 	if d == nil {

@@ -10,7 +10,8 @@ import (
 // Entry is one stored session in the list of sessions.
 type Entry struct {
 	Ref layout.Session
-	// OwnerKind is RayCluster, RayJob or RayService; OwnerName is the name of the object that the user created, for a RayCluster its own.
+	// OwnerKind is RayCluster, RayJob or RayService. OwnerName is the name of the object that the user created; for a RayCluster it is the
+	// cluster's own name.
 	OwnerKind, OwnerName string
 	RayVersion           string // "2.60.0"; "" if not known
 	Start                time.Time
@@ -21,11 +22,12 @@ type Entry struct {
 	Bytes     int64 // of all stored objects
 	Objects   int
 	Nodes     int // 0 if not known
-	// Outcome is failed, succeeded, stopped or unfinished, and Cause the first error in one line, where that was known when the session was described.
+	// Outcome is failed, succeeded, stopped or unfinished. Cause is the first error in one line, if it was known when the session's details were
+	// read.
 	Outcome, Cause string
-	// FailedJobs is how many jobs of a running session have failed; 0 of one that has ended, of which Outcome tells.
+	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
 	FailedJobs int
-	// HasEarlier says that the cluster has a session that began before.
+	// HasEarlier says that the cluster has an earlier session.
 	HasEarlier bool
 	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.
 	Described bool

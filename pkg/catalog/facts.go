@@ -17,30 +17,30 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Ending is how a session ended, where its findings are kept.
+// Ending is how a session ended. It comes from the session's kept findings.
 type Ending struct {
 	Outcome, Cause string
 	Findings       []packs.Finding
-	Used           *packs.Used // of the nodes' resources; nil: not known
+	Used           *packs.Used // the nodes' resources that were used; nil: not known
 }
 
-// The dashboard's last answers that facts are taken from.
+// The dashboard's last answers from which facts are read.
 const (
 	jobsURL  = "/api/jobs/"
 	nodesURL = "/api/v0/nodes?detail=1&limit=10000"
 )
 
-// Bounds of what is read of such an answer.
+// Limits for reading such an answer.
 const (
 	maxAnswer = 8 << 20 // bytes
 	maxListed = 10_000  // jobs, nodes
 )
 
-// answer is a stored answer of the dashboard. KubeRay's collectors overwrite an answer, which then has another ETag.
+// answer is a stored answer of the dashboard. KubeRay's collectors overwrite answers; then the ETag changes.
 type answer struct{ key, etag string }
 
-// sources are what facts are taken from: a session's labels, and its newest stored answers, zero for none. A listing is in the order of keys, so the last
-// answer is the newest.
+// sources are the objects from which facts are read: the session's labels, and its newest stored answers; zero means none. A listing is in the
+// order of keys, so the last answer is the newest.
 type sources struct {
 	jobs, nodes answer
 	labels      map[string]string
@@ -57,10 +57,10 @@ func (s *sources) add(root string, ref layout.Session, o blob.Object) {
 	}
 }
 
-// errDamaged says that an answer is not what Ray answers, or longer than what is read of one.
+// errDamaged says that an answer is not one of Ray's, or is longer than maxAnswer.
 var errDamaged = errors.New("damaged")
 
-// readAnswer takes facts from a stored answer. An error that is not errDamaged is the store's, so the next try may succeed.
+// readAnswer reads facts from a stored answer. An error that is not errDamaged comes from the store, so the next attempt may succeed.
 func (c *Catalog) readAnswer(ctx context.Context, key string, decode func(io.Reader, *packs.Facts) error, into *packs.Facts) error {
 	stored, err := c.opts.Store.Get(ctx, key, 0, maxAnswer)
 	if err == nil {
@@ -76,7 +76,7 @@ func (c *Catalog) readAnswer(ctx context.Context, key string, decode func(io.Rea
 	return err
 }
 
-// body keeps the error with which a store ended what it gave.
+// body keeps the error with which the store ended the body.
 type body struct {
 	io.Reader
 
@@ -90,8 +90,8 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// learn reads what is known of an ended session beside its size and times. What cannot be read or is damaged stays unknown. The result is what is to
-// be packed; nil: nothing.
+// learn reads the facts of an ended session besides its size and times. What cannot be read or is damaged stays unknown. It returns the facts to
+// pack; nil: none.
 func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
@@ -126,7 +126,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	return nil
 }
 
-// take keeps of facts what the list needs.
+// take keeps the facts that the list needs.
 func (d *details) take(f *packs.Facts) {
 	d.readAt, d.lastWrite, d.start, d.end = f.Seen, f.LastWrite, f.Start, f.End
 	d.bytes, d.objects, d.nodes = f.Bytes, f.Objects, f.Nodes
@@ -175,7 +175,7 @@ func text(raw json.RawMessage) (s string) {
 	return s
 }
 
-// readHours sums what nodes offered to Ray, by the State API's list of nodes.
+// readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes.
 func readHours(r io.Reader, f *packs.Facts) error {
 	var answer struct {
 		Data struct {
@@ -207,7 +207,7 @@ func readHours(r io.Reader, f *packs.Facts) error {
 		}
 		hours := max(0, end-n.StartTime) / float64(time.Hour.Milliseconds())
 		if n.StartTime <= 0 {
-			return nil // not known of all
+			return nil // not known for all nodes
 		}
 		sum.Node += hours
 		sum.CPU += hours * n.Resources.CPU

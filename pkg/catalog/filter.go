@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Filter narrows the list of sessions. Its zero value passes all.
+// Filter selects sessions of the list. Its zero value selects all.
 type Filter struct {
-	// Words must each occur, in any case, in what is known of a session: its names, owner and Ray version, its jobs' IDs, submissions, entrypoints, users
-	// and messages, its labels and, if it has ended, its findings.
+	// Words must each occur, in upper or lower case, in what is known about a session: its names, owner and Ray version, its jobs' IDs,
+	// submissions, entrypoints, users and messages, its labels and, if it has ended, its findings.
 	Words []string
 	// Namespace, Cluster and Owner are names; "" for all.
 	Namespace, Cluster, Owner string
@@ -21,19 +21,19 @@ type Filter struct {
 	Kind       string    // RayCluster, RayJob, RayService or ""
 	Outcome    string    // failed, succeeded, stopped, unfinished or ""; a running session has none, whatever its jobs did
 	RayVersion string    // "2.60" passes "2.60.0"
-	From, To   time.Time // it began at or after From and before To; zero: no bound
+	From, To   time.Time // it began at or after From and before To; zero: no limit
 	Longer     time.Duration
 	Shorter    time.Duration // 0: no bound
 	Larger     int64         // bytes
 	Smaller    int64         // 0: no bound
 }
 
-// maxFilterWords bounds the words of a filter: each is looked for in all names, and remembers those that have it.
+// maxFilterWords limits the words of a filter: each is searched in all names, and a set of the names that contain it is kept.
 const maxFilterWords = 32
 
-// ParseFilter reads a filter from the parameters q, namespace, cluster, owner, state, kind, outcome, version, from, to, longer, shorter, larger and smaller. Moments are dates or
-// RFC 3339, and a date in "to" means its end; durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. What cannot be read narrows nothing, and
-// the error names it; of too many words the first ones count.
+// ParseFilter reads a filter from the parameters q, namespace, cluster, owner, state, kind, outcome, version, from, to, longer, shorter, larger and
+// smaller. Times are dates or RFC 3339, and a date in "to" means its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A
+// parameter that cannot be read is ignored, and the error names it. If there are too many words, the first ones count.
 func ParseFilter(v url.Values) (f Filter, err error) {
 	read := func(name string, ok func(string) bool, want string) {
 		if s := strings.TrimSpace(v.Get(name)); s != "" && !ok(s) && err == nil {
@@ -69,7 +69,7 @@ func oneOf(into *string, names ...string) func(string) bool {
 	}
 }
 
-// moment reads a time; a date stands for its beginning and so much more.
+// moment reads a time. A date means its beginning plus more.
 func moment(into *time.Time, more time.Duration) func(string) bool {
 	return func(s string) bool {
 		t, err := time.Parse(time.DateOnly, s)
@@ -117,7 +117,7 @@ func size(into *int64) func(string) bool {
 	}
 }
 
-// Narrows says whether the filter does anything.
+// Narrows says whether the filter excludes anything.
 func (f *Filter) Narrows() bool {
 	return len(f.Words) > 0 || f.Namespace+f.Cluster+f.Owner != "" || f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
 		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0

@@ -28,20 +28,20 @@ type Selector struct {
 	// cluster's.
 	Kind    string
 	Name    string
-	Session string // its name, or Latest or Live: the cluster's newest
+	Session string // its name; Latest and Live mean the cluster's newest
 }
 
 func (s Selector) String() string { return s.Namespace + "/" + s.Name + "/" + s.Session }
 
-// missAge is the maximum age of a listing that lacks the requested session. If it is older, the store is listed again.
+// missAge is the maximum age of a listing that does not contain the requested session. If the listing is older, the store is listed again.
 const missAge = 2 * time.Second
 
 // lateWrites is how long after its last known write an ended session may still be written to: workers store their last seconds after the
 // end, and the list is up to an interval old. It also covers differences between clocks, and stores whose times are whole seconds.
 const lateWrites = time.Minute
 
-// Find finds a session. The store is listed again if the list lacks it. The error is ErrNoSession if the session is not stored, and
-// layout.ErrForeign if the selector contains an invalid name. Otherwise it says why the store could not be listed.
+// Find finds a session. The store is listed again if the list does not contain it. The error is ErrNoSession if the session is not stored, and
+// layout.ErrForeign if the selector contains an invalid name. Any other error says why the store could not be listed.
 func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 	if err := s.check(); err != nil {
 		return Entry{}, err
@@ -66,12 +66,12 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 func (s Selector) check() error {
 	name := s.Session
 	if name == Latest || name == Live {
-		name = "session_" // the shortest name that passes
+		name = "session_" // the shortest name that is valid
 	}
 	return layout.Session{Namespace: s.Namespace, Cluster: s.Name, Name: name}.Check()
 }
 
-// named looks up a session of our layout by its name, which is what most requests ask for, without a search.
+// named looks up a session of our layout by its name, without a search. Most requests name one.
 func (c *Catalog) named(s Selector) (Entry, bool) {
 	if kind := Kind(s.Kind); kind == RayJob || kind == RayService {
 		return Entry{}, false
@@ -148,8 +148,8 @@ func Select(entries []Entry, names []string) ([]Entry, error) {
 	return slices.CompactFunc(found, func(a, b Entry) bool { return a.Ref == b.Ref }), nil
 }
 
-// Earlier returns the sessions that began before another one, of its cluster and of clusters that the same RayJob or RayService made. entries
-// and the result are sorted, newest first.
+// Earlier returns the sessions that began before another one, of the same cluster and of clusters that the same RayJob or RayService created.
+// entries and the result are sorted, newest first.
 func Earlier(entries iter.Seq[Entry], than Entry) []Entry {
 	var found []Entry
 	for e := range entries {

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Group is what a query found of one cluster, or of one owner of clusters.
+// Group is the result of a query for one cluster, or for one owner of clusters.
 type Group struct {
 	Namespace, Kind, Name     string    // Kind is the owner's
 	Sessions, Running, Failed int       //
-	Last                      time.Time // when the newest began
+	Last                      time.Time // when the newest session began
 	Duration                  time.Duration
 	Bytes                     int64
 }
 
-// sum is a group without its names, which the newest of its rows has.
+// sum is a group without its names; these come from its newest row.
 type sum struct {
 	newest                    place
 	sessions, running, failed int32
 	duration, bytes           int64 // duration in microseconds
 }
 
-// sums are in pages, so that many groups do not leave as much garbage when they grow.
+// sums are stored in pages, so that they leave less garbage when many groups are added.
 type sums struct {
 	pages []*[sumsPage]sum
 	len   int
@@ -39,11 +39,11 @@ func (s *sums) add(newest place) {
 	s.at(s.len - 1).newest = newest
 }
 
-// maxSummed is how long a session counts at most, in microseconds.
+// maxSummed is the maximum time that counts for one session, in microseconds.
 const maxSummed = int64(366 * 24 * time.Hour / time.Microsecond)
 
-// groups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the failed ones), start (the newest), duration (of
-// all together), sessions and size.
+// groups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the number of failed sessions), start (of
+// the newest session), duration (the total), sessions and size.
 func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	all := l.sums(q, found)
 	p.Found, p.From = all.len, q.from(all.len)
@@ -64,7 +64,7 @@ func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	return p
 }
 
-// sums adds up what was found, in the order of the groups' newest sessions.
+// sums adds up the found rows, in the order of the groups' newest sessions.
 func (l *list) sums(q *Query, found []rowSet) (all sums) {
 	of := l.byCluster()
 	if q.Group == "owner" {
@@ -87,7 +87,8 @@ func (l *list) sums(q *Query, found []rowSet) (all sums) {
 	return all
 }
 
-// byCluster returns a function that tells the place of a row's group, next for a new one. Of a session in either layout the cluster is the same.
+// byCluster returns a function that returns the number of a row's group; next is the number for a new group. Sessions of a cluster in both layouts
+// have the same group.
 func (l *list) byCluster() func(r *row, next int) int {
 	behind := make([]int32, len(l.names.clusters)) // 0: none
 	return func(r *row, next int) int {
@@ -113,7 +114,7 @@ func (l *list) byOwner() func(r *row, next int) int {
 	}
 }
 
-// group returns a sum as a Group.
+// group converts a sum to a Group.
 func (l *list) group(q *Query, s *sum) Group {
 	namespace, name := l.namesOf(q, s)
 	r := l.row(s.newest)
@@ -133,7 +134,7 @@ func (l *list) namesOf(q *Query, s *sum) (namespace, name string) {
 	return l.names.texts[c.namespace], l.names.texts[c.name]
 }
 
-// compareSums returns the order of a column, ascending.
+// compareSums returns the ascending order by a column.
 func (l *list) compareSums(q *Query) func(a, b *sum) int {
 	switch q.Sort {
 	case "cluster":

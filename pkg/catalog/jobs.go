@@ -11,8 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// learnJobs takes what is known of a running session's jobs from the newest answer about them, which is read once, and gives the one that was read last.
-// An answer that is damaged changes nothing.
+// learnJobs reads the newest answer about a running session's jobs, once, and keeps what it says. It returns the answer that was read last. A
+// damaged answer changes nothing.
 func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details, from sources) (read answer) {
 	c.mu.Lock()
 	known, _ := c.table.get(ref)
@@ -42,8 +42,9 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 	return from.jobs
 }
 
-// FailedJobs returns the jobs of a running session that had failed when its collector last stored the dashboard's list of jobs, as far as the catalog
-// knows, and which list that is: with it as after, a later call takes no request and gives no jobs unless there is a newer one.
+// FailedJobs returns the jobs of a running session that had failed when its collector last stored the dashboard's list of jobs, as far as the
+// catalog knows, and an identifier of that list. A later call with this identifier as after sends no request and returns no jobs unless there is a
+// newer list.
 func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after string) (jobs []packs.Job, last string, err error) {
 	c.mu.Lock()
 	newest := c.jobs[ref]

@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// list is the list of sessions at one moment, in its order. It does not change.
+// list is the sorted list of sessions at one moment. It does not change.
 type list struct {
 	names  names
 	blocks []*block
@@ -24,23 +24,23 @@ type list struct {
 	counted summary
 }
 
-// summary is what a list counts once.
+// summary holds the counts that a list computes once.
 type summary struct {
-	first      []int64 // by the number of the cluster: when its first session began, Unix microseconds
+	first      []int64 // by the cluster's number: when its first session began, Unix microseconds
 	namespaces []namespaceCounts
 	twice      map[place]bool
 }
 
-// namespaceCounts are those of a namespace with sessions. A session that is stored in both layouts counts once.
+// namespaceCounts are the counts for a namespace with sessions. A session that is stored in both layouts counts once.
 type namespaceCounts struct {
 	name               uint32
 	clusters, sessions int
 }
 
-// place is that of a row in a list.
+// place is the position of a row in a list.
 type place struct{ block, row int32 }
 
-// summary counts sessions, and finds those that are stored in both layouts, of which only the first row is shown.
+// summary counts sessions, and finds those that are stored in both layouts: only the first row of these is shown.
 func (l *list) summary() *summary {
 	l.once.Do(func() {
 		s := summary{first: make([]int64, len(l.names.clusters)), twice: make(map[place]bool)}
@@ -66,7 +66,7 @@ func (l *list) summary() *summary {
 	return &l.counted
 }
 
-// countNamespaces counts by namespace what is given by the number of the cluster.
+// countNamespaces adds up, for each namespace, numbers that are given for each cluster.
 func (l *list) countNamespaces(sessions []int) (counts []namespaceCounts) {
 	places := make(map[uint32]int)
 	for number, n := range sessions {
@@ -86,13 +86,13 @@ func (l *list) countNamespaces(sessions []int) (counts []namespaceCounts) {
 	return counts
 }
 
-// same says whether two rows are of one session, stored in both layouts.
+// same says whether two rows are the same session, stored in both layouts.
 func (l *list) same(a *block, i int, b *block, j int) bool {
 	x, y := &a.rows[i], &b.rows[j]
 	return x.start == y.start && l.names.clusters[x.cluster].same == l.names.clusters[y.cluster].same && bytes.Equal(a.name(i), b.name(j))
 }
 
-// all returns the places of all rows but the second ones of sessions that are stored in both layouts.
+// all returns the positions of all rows, without the second rows of sessions that are stored in both layouts.
 func (l *list) all() iter.Seq[place] {
 	return func(yield func(place) bool) {
 		twice := l.summary().twice
@@ -107,7 +107,8 @@ func (l *list) all() iter.Seq[place] {
 	}
 }
 
-// parallel does work with all blocks, as many at a time as there are processors. Who is done takes the next, for other processes may slow one processor down.
+// parallel calls work for all blocks, with as many calls at a time as there are processors. A goroutine that is done takes the next block, because
+// other processes may slow one processor down.
 func (l *list) parallel(work func(at int)) {
 	var workers sync.WaitGroup
 	var next atomic.Int64
@@ -124,11 +125,11 @@ func (l *list) parallel(work func(at int)) {
 	}
 	workers.Wait()
 	if err := errors.Join(failed...); err != nil {
-		panic(err) // in the caller's goroutine, which ends one request
+		panic(err) // in the caller's goroutine, where it ends only one request
 	}
 }
 
-// running returns the rows of sessions that run. Few others are looked at.
+// running returns the rows of running sessions. It looks at few other rows.
 func (l *list) running(now int64) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		twice := l.summary().twice
@@ -145,7 +146,7 @@ func (l *list) running(now int64) iter.Seq[place] {
 
 func (l *list) row(p place) *row { return &l.blocks[p.block].rows[p.row] }
 
-// ref names a row's session.
+// ref returns the name of a row's session.
 func (l *list) ref(p place) layout.Session {
 	return l.names.ref(l.row(p).cluster, string(l.blocks[p.block].name(int(p.row))))
 }
@@ -157,7 +158,7 @@ func (l *list) entry(p place, now int64) Entry {
 	return e
 }
 
-// behind returns the place of the first row after a key.
+// behind returns the position of the first row after a key.
 func (l *list) behind(k key) place {
 	for at, b := range l.blocks {
 		if compareRow(&l.names, b, len(b.rows)-1, k) > 0 {

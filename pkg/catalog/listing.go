@@ -10,25 +10,26 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// All markers are listed as often as FullRequests allows. In between, only the time-ordered markers of sessions that began since are.
+// All markers are listed as often as FullRequests allows. In between, only the time-ordered markers of sessions that have begun since are listed.
 
 const (
-	// pageKeys is how many keys a store lists by one request.
+	// pageKeys is how many keys a store lists in one request.
 	pageKeys = 1000
-	// recentMargin is how long before the last listing of all markers a session may have begun to be looked for by its time-ordered one.
+	// recentMargin is added to the time since the last listing of all markers: time-ordered markers of sessions that began within both are listed.
 	recentMargin = time.Hour
-	// beginMargin is the same for a server that starts with packs, which have no sessions that run: what began earlier and runs is found by listing all.
+	// beginMargin is the same for a server that starts with packs. Packs have no running sessions: those that began before the margin are found by
+	// listing all markers.
 	beginMargin = 7 * 24 * time.Hour
-	// maxRecent bounds the time-ordered markers that are read at a time; sessions beyond are found by listing all.
+	// maxRecent limits the time-ordered markers that are read at a time; further sessions are found by listing all markers.
 	maxRecent = 50_000
-	// cheapPages is how many requests listing all markers may take to be done because somebody looks for a session that is not known.
+	// cheapPages limits listing all markers when somebody looks for an unknown session: it is done only if it takes at most so many requests.
 	cheapPages = 10
 )
 
-// listAll lists the markers of both layouts, adds the sessions that are not known, and gives those known that have none. Other objects are
-// skipped. pages is about how many requests it took, after an error too.
+// listAll lists the markers of both layouts and adds the sessions that are not known. It returns the known sessions that have no marker. Other
+// objects are skipped. pages is about how many requests it took, also after an error.
 func (c *Catalog) listAll(ctx context.Context) (gone []layout.Session, pages int, err error) {
-	hashes := make([]uint64, 0, c.rows()) // of the sessions that have one
+	hashes := make([]uint64, 0, c.rows()) // of the sessions that have a marker
 	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
 		n, err := c.listMarkers(ctx, prefix, func(ref layout.Session, at time.Time) {
 			hashes = append(hashes, c.table.hash(ref))
@@ -96,7 +97,7 @@ func (c *Catalog) listRecent(ctx context.Context, since time.Time) (map[layout.S
 	return found, nil
 }
 
-// pause is the time from one listing of all markers to the next.
+// pause returns the time from one listing of all markers to the next.
 func (c *Catalog) pause(pages int, least time.Duration) time.Duration {
 	return max(least, time.Duration(pages)*(24*time.Hour/time.Duration(c.opts.FullRequests)))
 }
@@ -124,7 +125,7 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	return c.refreshRecent(ctx, since.Add(-recentMargin))
 }
 
-// add takes markers that were found between two listings of all; c.mu must be held.
+// add adds markers that were found between two listings of all markers; c.mu must be held.
 func (c *Catalog) add(found map[layout.Session]time.Time) {
 	for ref, at := range found {
 		if !c.table.has(ref) {

@@ -32,14 +32,14 @@ func (s *rowSet) count() (n int) {
 	return n
 }
 
-// matcher finds the rows that a filter passes. What it asks about clusters and names is answered once for each of these, not for each row.
+// matcher finds the rows that a filter selects. Conditions on clusters and names are evaluated once for each cluster and name, not for each row.
 type matcher struct {
 	*list
 	f        *Filter
-	every    bool   // all rows pass but for words
+	every    bool   // without words, all rows pass
 	now      int64  // Unix microseconds
-	clusters []bool // that may pass, by number, nil: all
-	owners   []bool // texts, nil: all
+	clusters []bool // the clusters that may pass, by number; nil: all
+	owners   []bool // the same for texts; nil: all
 	versions []bool
 	kind     uint8
 	outcome  uint8
@@ -47,14 +47,14 @@ type matcher struct {
 	words    []wordMatch
 }
 
-// wordMatch says what a word occurs in.
+// wordMatch says where a word occurs.
 type wordMatch struct {
 	words.Finder
-	clusters, texts []bool // by number, nil: none
-	kinds, outcomes []bool // by place in these, nil: none
+	clusters, texts []bool // by number; nil: none
+	kinds, outcomes []bool // by index in kinds and outcomes; nil: none
 }
 
-// matcher makes one for the sessions of some namespaces; nil: of all.
+// matcher makes a matcher for the sessions of some namespaces; nil: of all.
 func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
 	n := &l.names
 	columns := *f
@@ -82,7 +82,7 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	for _, word := range f.Words {
 		m.words = append(m.words, n.match(word))
 	}
-	// The rows of later words are fewer.
+	// Long words first: they select fewer rows, in which later words are searched.
 	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.Word) - len(a.Word) })
 	return m
 }
@@ -99,7 +99,7 @@ func (n *names) match(word string) wordMatch {
 	return w
 }
 
-// with says of each of some texts whether a word in lower case occurs in it, nil: in none.
+// with says for each text whether a word in lower case occurs in it; nil: in none.
 func with(all []string, word string) (has []bool) {
 	for i, text := range all {
 		if strings.Contains(strings.ToLower(text), word) {
@@ -125,7 +125,7 @@ func (w *wordMatch) addNamed(b *block, has *rowSet) {
 	}
 }
 
-// are says of each text whether it is one of those wanted.
+// are says for each text whether it is a wanted one.
 func (n *names) are(wanted func(string) bool) []bool {
 	is := make([]bool, len(n.texts))
 	for i, text := range n.texts {
@@ -134,7 +134,7 @@ func (n *names) are(wanted func(string) bool) []bool {
 	return is
 }
 
-// match gives the rows that pass, by block. Of a session stored in both layouts that is the first row.
+// match returns the selected rows, by block. For a session stored in both layouts this is the first row.
 func (m *matcher) match() []rowSet {
 	found := make([]rowSet, len(m.blocks))
 	twice := m.summary().twice
@@ -145,7 +145,7 @@ func (m *matcher) match() []rowSet {
 	return found
 }
 
-// block adds the rows of a block that pass.
+// block adds the selected rows of a block.
 func (m *matcher) block(b *block, found *rowSet) {
 	left := 0
 	if m.every {
@@ -175,7 +175,7 @@ func (m *matcher) block(b *block, found *rowSet) {
 	}
 }
 
-// columns says whether a row passes but for words.
+// columns says whether a row matches all conditions except words.
 func (m *matcher) columns(r *row) bool {
 	f := m.f
 	switch {
@@ -196,7 +196,7 @@ func (m *matcher) columns(r *row) bool {
 	return true
 }
 
-// fewRows is the number of a group's rows up to which it takes less to search in each.
+// fewRows is the number of a group's rows up to which it is faster to search in each row.
 const fewRows = 16
 
 // search adds those of some rows in whose name or text a word occurs.
@@ -227,7 +227,7 @@ func (b *block) searchGroup(word *words.Finder, first int) (has uint64) {
 		for int(b.rows[i].textEnd) <= at {
 			i++
 		}
-		if begin := b.nameFrom(i); at < begin { // the cause is in the text too
+		if begin := b.nameFrom(i); at < begin { // the text contains the cause too
 			from = begin
 			continue
 		}

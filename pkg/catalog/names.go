@@ -8,19 +8,19 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// names holds what many sessions share, each once and by number: texts and clusters. It only grows, so a copy of the struct stays as it was.
-// Names of what was removed are kept until the server's next start.
+// names holds what many sessions share, each once and with a number: texts and clusters. It only grows, so a copy of the struct stays valid. Names
+// of removed sessions are kept until the server's next start.
 type names struct {
 	texts    []string
 	room     *strings.Builder // holds the newest texts
-	lower    []byte           // all texts in lower case, each with a newline behind it
-	ends     []uint32         // of each text in lower, behind its newline
+	lower    []byte           // all texts in lower case, each followed by a newline
+	ends     []uint32         // end of each text in lower, after its newline
 	numbers  map[string]uint32
 	clusters []cluster
 	known    map[cluster]uint32
 }
 
-// cluster is what the sessions of a cluster have in common, its names by number.
+// cluster holds what the sessions of a cluster have in common; names are numbers.
 type cluster struct {
 	namespace, name, ownerKind, ownerName uint32
 	version                               layout.Version
@@ -44,7 +44,8 @@ func (n *names) text(s string) uint32 {
 	return number
 }
 
-// keep copies a text to where many are next to each other: as things of their own they would cost each garbage collection as much as all else.
+// keep copies a text to memory where many texts are next to each other. As separate objects they would cost each garbage collection as much as
+// everything else together.
 func (n *names) keep(s string) string {
 	if n.room == nil || n.room.Cap()-n.room.Len() < len(s) {
 		n.room = new(strings.Builder)
@@ -55,7 +56,7 @@ func (n *names) keep(s string) string {
 	return n.room.String()[from:]
 }
 
-// roomSize is the memory for texts that is taken at a time, in bytes.
+// roomSize is the size of the memory that is allocated for texts at a time, in bytes.
 const roomSize = 64 << 10
 
 // cluster returns the number of a session's cluster.
@@ -80,7 +81,7 @@ func (n *names) cluster(ref layout.Session) uint32 {
 	return number
 }
 
-// ref names a session of a cluster.
+// ref returns the name of a cluster's session.
 func (n *names) ref(number uint32, session string) layout.Session {
 	c := n.clusters[number]
 	return layout.Session{
@@ -88,7 +89,7 @@ func (n *names) ref(number uint32, session string) layout.Session {
 	}
 }
 
-// with says of each text whether a word in lower case occurs in it, nil: in none.
+// with says for each text whether a word in lower case occurs in it; nil: in none.
 func (n *names) with(word *words.Finder) (has []bool) {
 	for at := range word.Occurrences(n.lower) {
 		i, found := slices.BinarySearch(n.ends, uint32(at))

@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// compareKeys is the order of the list: newest first. Of a session that is stored in both layouts, ours comes first.
+// compareKeys is the order of the list: newest first. If a session is stored in both layouts, ours comes first.
 func compareKeys(a, b key) int {
 	return cmp.Or(
 		cmp.Compare(b.start, a.start), cmp.Compare(a.ref.Namespace, b.ref.Namespace), cmp.Compare(a.ref.Cluster, b.ref.Cluster),
@@ -21,7 +21,7 @@ func compareLayouts(a, b *layout.Session) int {
 	return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.OwnerKind, b.OwnerKind), cmp.Compare(a.OwnerName, b.OwnerName))
 }
 
-// compareRow compares a row with a place in the list.
+// compareRow compares a row with a position in the list.
 func compareRow(n *names, b *block, i int, k key) int {
 	r := &b.rows[i]
 	if r.start != k.start {
@@ -34,7 +34,7 @@ func compareRow(n *names, b *block, i int, k key) int {
 	)
 }
 
-// compareBy returns the order of a column, ascending, of rows and of the blocks' numbers; nil: by start.
+// compareBy returns the ascending order by a column, for rows with the numbers of their blocks; nil: by start.
 func (l *list) compareBy(column string, now int64) func(a, b *row) int {
 	n := &l.names
 	switch column {

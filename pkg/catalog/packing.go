@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// packInterval is the time between two looks for packs of other writers, each followed by packing what ended meanwhile.
+	// packInterval is the time between two searches for packs of other writers. After each search the sessions that have ended since are packed.
 	packInterval = 5 * time.Minute
-	// maxUnpacked is how many sessions wait at most until they are packed before that.
+	// maxUnpacked is how many sessions may wait to be packed before the interval is over.
 	maxUnpacked = 2000
-	// maxPacks is the number of packs of a day from which on they are joined.
+	// maxPacks is the number of packs of one day from which on they are joined.
 	maxPacks = 8
 	// firstRows is how many of the newest sessions are shown before all packs are read.
 	firstRows = 10_000
@@ -29,13 +29,13 @@ const (
 	packReads = 8
 )
 
-// packing is what the catalog knows of packs; c.mu guards it.
+// packing is what the catalog knows about packs; c.mu guards it.
 type packing struct {
-	read     map[string]bool                 // keys of packs that were read, or cannot be
+	read     map[string]bool                 // keys of packs that were read, or that cannot be read
 	denied   bool                            // packs must not be written
-	unpacked map[layout.Session]*packs.Facts // that wait
+	unpacked map[layout.Session]*packs.Facts // the facts that wait to be packed
 	gone     map[time.Time]map[layout.Session]bool
-	wake     chan struct{} // has a token when many wait
+	wake     chan struct{} // has a token when many facts wait
 }
 
 // packing says whether facts are kept until they are packed.
@@ -60,22 +60,22 @@ func (c *Catalog) keepPacking(ctx context.Context) {
 	}
 }
 
-// Packed is the list of the ended sessions that packs tell of and that began from one moment to before another, and of some more. It asks neither for
-// markers nor for the sessions' own objects.
+// Packed returns a list of ended sessions from packs: those that began from one moment to before another, and some more. It reads neither markers
+// nor the sessions' own objects.
 func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, error) {
 	const day = 24 * time.Hour
 	_, err := c.readPacks(ctx, func(packed time.Time) bool {
-		// A session's name tells the day in its head's local time, and names without a day are under the first.
+		// The day in a session's name is in its head's local time. Names without a day are under the first day.
 		return packed.Unix() == 0 || packed.After(from.Add(-2*day)) && packed.Before(to.Add(day))
 	})
 	return c.Known(), err
 }
 
-// allDays are asked for by whoever wants all packs.
+// allDays selects all packs.
 func allDays(time.Time) bool { return true }
 
-// readPacks takes what packs of the requested days tell that were not read before, the newest day first. A pack that cannot be used is logged and skipped: its sessions
-// are found by their markers.
+// readPacks reads those packs of the requested days that were not read before, the newest day first. A pack that cannot be used is logged and
+// skipped: its sessions are found by their markers.
 func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool) ([]packs.Pack, error) {
 	all, err := c.opts.Packs.List(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool)
 	return all, g.Wait()
 }
 
-// adopt takes a row of a pack, unless more is known; c.mu must be held.
+// adopt adds a row of a pack to the list, unless more is known; c.mu must be held.
 func (c *Catalog) adopt(f *packs.Facts) {
 	s, ok := c.table.get(f.Ref)
 	if s.details != nil && !f.Seen.After(s.details.readAt) {
@@ -145,8 +145,8 @@ func (c *Catalog) adopt(f *packs.Facts) {
 	c.table.put(f.Ref, s)
 }
 
-// Pack reads the packs that others wrote since, packs the facts that wait, and joins the packs of days that have many or tell of sessions that
-// were removed. Where packs must not be written it does nothing more, which is logged once.
+// Pack reads the packs that others have written since, packs the facts that wait, and joins the packs of a day if there are many or if they have
+// removed sessions. If packs must not be written, it does nothing more and logs this once.
 func (c *Catalog) Pack(ctx context.Context) error {
 	known, err := c.readPacks(ctx, allDays)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 	return nil
 }
 
-// waiting returns the facts that wait, by day.
+// waiting returns the facts that wait to be packed, by day.
 func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +215,7 @@ func (c *Catalog) Waiting() map[layout.Session]*packs.Facts {
 	return maps.Clone(c.packed.unpacked)
 }
 
-// settle notes that facts are packed.
+// settle records that facts are packed.
 func (c *Catalog) settle(all []*packs.Facts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

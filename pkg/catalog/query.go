@@ -23,9 +23,9 @@ type Query struct {
 	Descending bool
 	// Group is cluster or owner, for groups instead of sessions, or "".
 	Group string
-	// From is how many are left out, Limit how many there are at most.
+	// From is how many results are skipped, Limit the maximum number of results.
 	From, Limit int
-	// After is the Next of the part before, of a query without Sort and Group.
+	// After is the Next of the previous part, of a query without Sort and Group.
 	After string
 }
 
@@ -33,27 +33,27 @@ type Query struct {
 type Part struct {
 	Entries []Entry
 	Groups  []Group // if the query has Group
-	// From is that of the query, or where the last part begins if it was behind the end.
+	// From is the query's From, or where the last part begins if the query's From was after the end.
 	From int
-	// Found is how many sessions the filter passes, or how many groups they are of.
+	// Found is how many sessions the filter selects, or how many groups these form.
 	Found int
 	// Next is the After of the next part, "" if there is none.
 	Next string
 }
 
-// Totals count all of a list, however it is filtered.
+// Totals count the complete list, without any filter.
 type Totals struct{ Clusters, Sessions, Running int }
 
 // Len is the number of sessions.
 func (l Listing) Len() int { return l.Totals(time.Now()).Sessions }
 
-// Within is the list without the sessions of other namespaces.
+// Within returns the list without the sessions of other namespaces.
 func (l Listing) Within(namespaces map[string]bool) Listing {
 	l.allowed = namespaces
 	return l
 }
 
-// Namespaces are those of all sessions.
+// Namespaces returns the namespaces of all sessions.
 func (l Listing) Namespaces() []string {
 	if l.list == nil {
 		return nil
@@ -89,7 +89,7 @@ func (l Listing) Totals(now time.Time) (t Totals) {
 	return t
 }
 
-// prepare makes what searches and counts need, which the first of them would make otherwise.
+// prepare makes the data that searches and counts need, so that the first of them does not have to.
 func (l Listing) prepare() {
 	l.list.summary()
 	for _, b := range l.list.blocks {
@@ -115,7 +115,7 @@ func (l Listing) Oldest() iter.Seq[Entry] {
 	}
 }
 
-// Matching returns the sessions that a filter passes, newest first.
+// Matching returns the sessions that a filter selects, newest first.
 func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for p := range places(l.match(&f, now)) {
@@ -126,7 +126,7 @@ func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 	}
 }
 
-// match returns the rows that a filter passes, by block.
+// match returns the rows that a filter selects, by block.
 func (l Listing) match(f *Filter, now time.Time) []rowSet {
 	if l.list == nil {
 		return nil
@@ -149,7 +149,7 @@ func places(found []rowSet) iter.Seq[place] {
 	}
 }
 
-// Part answers a query. The error is that After is not one of a part.
+// Part answers a query. It fails only if After is not the Next of a part.
 func (l Listing) Part(q Query) (p Part, err error) {
 	if l.list == nil {
 		return p, nil
@@ -181,7 +181,7 @@ func (l Listing) Part(q Query) (p Part, err error) {
 	return p, nil
 }
 
-// from is where the part begins: the last one if the query's is behind the end.
+// from returns where the part begins; if the query's From is after the end, this is the last part.
 func (q *Query) from(found int) int {
 	if q.From < found || q.Limit == 0 {
 		return q.From
@@ -189,7 +189,8 @@ func (q *Query) from(found int) int {
 	return max(0, found-1) / q.Limit * q.Limit
 }
 
-// ordered returns the found rows in the order of the query, without so many at first, at least one more than its Limit.
+// ordered returns the found rows in the order of the query. It skips the first from rows, and returns at least one row more than the query's Limit
+// if there are so many.
 func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[place] {
 	compare := l.compareBy(q.Sort, q.Now.UnixMicro())
 	if compare == nil {
@@ -248,12 +249,12 @@ func (t *top[T]) sorted() []T {
 	return t.kept
 }
 
-// after names an entry's place in the list, which stays when sessions come and go.
+// after returns a token for an entry's position in the list. It stays valid when sessions come and go.
 func after(e *Entry) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(micros(e.Start), 10) + " " + e.Ref.String()))
 }
 
-// readAfter reads what after wrote: a place behind both rows of a session that is stored in both layouts.
+// readAfter reads such a token. The position is after both rows of a session that is stored in both layouts.
 func readAfter(token string) (k key, err error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	micros, ref, ok := strings.Cut(string(text), " ")
@@ -265,14 +266,14 @@ func readAfter(token string) (k key, err error) {
 	return key{start, layout.Session{Namespace: parts[0], Cluster: parts[1], Name: parts[2], Version: 255}}, nil
 }
 
-// Picked are some sessions of a listing. It takes eight bytes for each.
+// Picked is a selection of sessions of a listing. It takes eight bytes for each session.
 type Picked struct {
 	list   *list
 	places []place
 	now    int64
 }
 
-// ByPackDay returns the sessions that a filter passes, by layout.PackDay.
+// ByPackDay returns the sessions that a filter selects, by layout.PackDay.
 func (l Listing) ByPackDay(f Filter, now time.Time) map[time.Time]Picked {
 	days := make(map[time.Time]Picked)
 	for p := range places(l.match(&f, now)) {
@@ -283,10 +284,10 @@ func (l Listing) ByPackDay(f Filter, now time.Time) map[time.Time]Picked {
 	return days
 }
 
-// Len is their number.
+// Len returns the number of sessions.
 func (p Picked) Len() int { return len(p.places) }
 
-// All returns them, newest first.
+// All returns the sessions, newest first.
 func (p Picked) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for _, at := range p.places {

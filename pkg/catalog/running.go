@@ -7,7 +7,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// withRunning is the last list with running clusters, for the next request is likely to want the same.
+// withRunning keeps the last list with running clusters, because the next request is likely to need the same.
 type withRunning struct {
 	of      *list
 	running []Entry
@@ -15,7 +15,7 @@ type withRunning struct {
 	list    *list
 }
 
-// WithRunning is a listing of this catalog with an entry for each cluster that runs and has no running session in it.
+// WithRunning returns a listing of this catalog that also has an entry for each running cluster that has no running session in it.
 func (c *Catalog) WithRunning(l Listing, running []Entry) Listing {
 	if len(running) == 0 {
 		return l
@@ -33,7 +33,7 @@ func (c *Catalog) WithRunning(l Listing, running []Entry) Listing {
 	return l
 }
 
-// withRunning makes a list of another one and clusters that run at the moment.
+// withRunning makes a list from another one and the clusters that are running now.
 func (n *names) withRunning(l *list, running []Entry, now time.Time) *list {
 	stored := make(map[layout.Session]bool) // clusters
 	for p := range l.running(now.UnixMicro()) {

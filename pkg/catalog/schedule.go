@@ -15,8 +15,8 @@ import (
 // maxReads is the number of sessions whose details are read at a time.
 const maxReads = 8
 
-// quietLooks is how many ended sessions are described again after each listing, because compaction may have changed their sizes. However
-// many there are, that is at most 5,760 a day.
+// quietLooks is how many ended sessions are read again after each listing, because compaction may have changed their sizes. This limits it to 5,760
+// a day, however many sessions there are.
 const quietLooks = 2
 
 // maxPlanned is how many sessions of each kind are planned at a time.
@@ -27,11 +27,11 @@ const maxRequested = 64
 
 // schedule decides which sessions' details are read next. The catalog's mutex guards all fields except the channel.
 type schedule struct {
-	requested []layout.Session        // in use, and not described
-	fresh     []layout.Session        // never described, the newest first
-	again     []layout.Session        // due again, the one described longest ago first
-	quiet     int                     // ended sessions that may be described again until the next reset
-	takeAgain bool                    // the next one comes from again, if there is any
+	requested []layout.Session        // in use, and their details are not read yet
+	fresh     []layout.Session        // their details were never read; the newest first
+	again     []layout.Session        // due again; the one that was read longest ago first
+	quiet     int                     // ended sessions whose details may be read again until the next reset
+	takeAgain bool                    // the next session comes from again, if there is any
 	reading   map[layout.Session]bool // details are being read
 	listed    bool                    // the markers were listed, so the newest sessions are known
 	wake      chan struct{}           // has a token when more may be due
@@ -167,8 +167,8 @@ func (c *Catalog) keepDescribing(ctx context.Context) {
 	}
 }
 
-// Look lists the markers and reads the details of every session once; of those that Packs tell of, what they tell. It is for commands; servers use
-// Start. A session whose details cannot be read is not Described. The error says why the store could not be listed.
+// Look lists the markers and reads the details of every session once; for sessions in Packs it takes the details from there. It is for commands;
+// servers use Start. A session whose details cannot be read is not Described. The error says why the store could not be listed.
 func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 	c.mu.Lock()
 	c.packed.denied = true // nothing is packed
@@ -181,7 +181,7 @@ func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 	return c.Known(), ctx.Err()
 }
 
-// describeAll reads the details of all sessions that are not known, grow, or of which more is known, the newest first.
+// describeAll reads the details of all sessions that are not known, that grow, or about which more is known, the newest first.
 func (c *Catalog) describeAll(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(maxReads)

@@ -15,23 +15,23 @@ type table struct {
 	names  names
 	blocks []*block // in the order of the list
 	rows   int      // in all blocks
-	// starts tells when a session starts, and so its place in the blocks, by the hash of its name: of two sessions with one hash, of which there
-	// are none among millions, one would be lost.
+	// starts has the start of each session, and so its position in the blocks, by the hash of the session's name. If two sessions had the same
+	// hash, one would be lost; this does not happen even among millions.
 	starts map[uint64]int64
 	seed   maphash.Seed
-	// changes are those not in the blocks yet; nil: removed.
+	// changes are the changes that are not in the blocks yet; nil: removed.
 	changes map[layout.Session]*session
-	current *list // of the blocks; nil: not made yet
+	current *list // the list of the blocks; nil: not made yet
 }
 
-// Memory beside the blocks, about, in bytes.
+// Approximate memory besides the blocks, in bytes.
 const (
 	startMemory   = 36 // of a row in starts
 	textMemory    = 64 // of a text and its number
 	clusterMemory = 80
 )
 
-// memory is about what the table takes, in bytes.
+// memory returns about how much memory the table takes, in bytes.
 func (t *table) memory() int64 {
 	n := len(t.starts)*startMemory + len(t.names.texts)*textMemory + 2*len(t.names.lower) + len(t.names.clusters)*clusterMemory
 	for _, b := range t.blocks {
@@ -40,7 +40,7 @@ func (t *table) memory() int64 {
 	return int64(n)
 }
 
-// minChanges is how many changes may wait at least before blocks are made again, changeShare the part of all rows that may.
+// minChanges is how many changes may always wait before blocks are made again; changeShare is the share of all rows that may wait.
 const (
 	minChanges  = 1024
 	changeShare = 8
@@ -50,7 +50,7 @@ func newTable() table {
 	return table{starts: make(map[uint64]int64), seed: maphash.MakeSeed(), changes: make(map[layout.Session]*session)}
 }
 
-// get returns what is known of a session; false if it is not in the list.
+// get returns what is known about a session; false if it is not in the list.
 func (t *table) get(ref layout.Session) (session, bool) {
 	if s, ok := t.changes[ref]; ok {
 		if s == nil {
@@ -96,19 +96,19 @@ func (t *table) changed() {
 
 func (t *table) hash(ref layout.Session) uint64 { return maphash.Comparable(t.seed, ref) }
 
-// key is a session's place in the list.
+// key is a session's position in the list.
 type key struct {
 	start int64
 	ref   layout.Session
 }
 
-// change is one in the order of the list.
+// change is a change at a position of the list.
 type change struct {
 	key
-	record *record // nil: the session leaves this place
+	record *record // nil: the session is removed from this position
 }
 
-// settle brings the changes into the blocks. Blocks are made again where something changes.
+// settle applies the changes to the blocks. Blocks that change are made again.
 func (t *table) settle() {
 	if len(t.changes) == 0 {
 		return
@@ -135,7 +135,7 @@ func (t *table) settle() {
 	}
 }
 
-// merge makes the blocks of a list with changes.
+// merge makes the blocks of a list with changes applied.
 func merge(n *names, blocks []*block, all []change) []*block {
 	slices.SortFunc(all, func(a, b change) int {
 		if c := compareKeys(a.key, b.key); c != 0 {
@@ -151,7 +151,7 @@ func merge(n *names, blocks []*block, all []change) []*block {
 		blocks = []*block{{}}
 	}
 	for at, b := range blocks {
-		// What belongs before the next block.
+		// The changes that belong before the next block.
 		end := len(all)
 		if at+1 < len(blocks) {
 			next := blocks[at+1]
@@ -185,7 +185,7 @@ func join(a, b *block) *block {
 	return both
 }
 
-// with makes blocks of a block and changes in the order of the list.
+// with makes blocks from a block and changes, which are in the order of the list.
 func (b *block) with(n *names, changes []change) []*block {
 	all := &block{rows: make([]row, 0, len(b.rows)+len(changes)), text: make([]byte, 0, len(b.text)+100*len(changes))}
 	i := 0
@@ -212,8 +212,8 @@ func (b *block) with(n *names, changes []change) []*block {
 	return all.parts(size)
 }
 
-// parts cuts a block into ones of so many rows and the rest. Rows that come one behind the other, as from packs, fill blocks; a full block that gets rows
-// within it is cut into ones of the same size, because it may get more.
+// parts cuts a block into blocks of so many rows and a rest. Rows that come in order, as from packs, fill blocks. A full block that gets rows in
+// its middle is cut into blocks of equal size, because it may get more.
 func (b *block) parts(size int) []*block {
 	var out []*block
 	for from := 0; from < len(b.rows); from += size {
@@ -227,7 +227,7 @@ func (b *block) parts(size int) []*block {
 	return out
 }
 
-// find returns the place of a session.
+// find returns the position of a session.
 func (t *table) find(k key) (at, i int, ok bool) {
 	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block, k key) int { return compareRow(&t.names, b, len(b.rows)-1, k) })
 	if at == len(t.blocks) {
@@ -238,7 +238,7 @@ func (t *table) find(k key) (at, i int, ok bool) {
 	return at, i, ok
 }
 
-// searchRows returns the place of the first row that is not before a key.
+// searchRows returns the index of the first row that is not before a key.
 func searchRows(n *names, b *block, k key) (i int, found bool) {
 	from, to := 0, len(b.rows)
 	for from < to {
@@ -252,7 +252,7 @@ func searchRows(n *names, b *block, k key) (i int, found bool) {
 	return from, from < len(b.rows) && compareRow(n, b, from, k) == 0
 }
 
-// list is the state of a table, without changes that wait. It stays as it is.
+// list returns the state of a table, without changes that wait. The list does not change.
 func (t *table) list(quiet time.Duration) *list {
 	t.settle()
 	if t.current == nil {

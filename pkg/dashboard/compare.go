@@ -8,7 +8,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// UsedBy returns what the nodes of a session that is over used, by its stored metrics; nil: not known.
+// UsedBy returns the resources that the nodes of an ended session used, from its stored metrics; nil: not known.
 func (d *Dashboard) UsedBy(ctx context.Context, s *session.Session) (*compare.Hours, error) {
 	r, err := d.about(ctx, s)
 	if err != nil {
@@ -17,7 +17,7 @@ func (d *Dashboard) UsedBy(ctx context.Context, s *session.Session) (*compare.Ho
 	return compare.Comparer{Metrics: d.opts.Metrics}.Used(r)
 }
 
-// Compare puts two sessions, or two runs of a job, side by side. The requests that open gives need no Env. Errors are those of compare.Comparer.
+// Compare puts two sessions, or two runs of a job, side by side. The requests that open returns need no Env. Errors are those of compare.Comparer.
 func (d *Dashboard) Compare(ctx context.Context, open compare.Open, q compare.Question) (*compare.Report, error) {
 	c := compare.Comparer{Findings: d.findings(), Metrics: d.opts.Metrics}
 	c.Open = func(ctx context.Context, e catalog.Entry) (*Request, func(), error) {

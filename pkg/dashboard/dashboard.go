@@ -27,9 +27,9 @@ type Options struct {
 	metrics.Services
 	// MaxLimit is the maximum limit of a State API list, RAY_MAX_LIMIT_FROM_API_SERVER; 0 means 10,000.
 	MaxLimit int
-	// Metrics are the sessions' stored metrics; nil: none are.
+	// Metrics are the sessions' stored metrics; nil: there are none.
 	Metrics libraries.Metrics
-	// KeptFindings opens what is kept of a session's findings, see findings.Reader; nil: nothing is.
+	// KeptFindings opens a session's kept findings, see findings.Reader; nil: none are kept.
 	KeptFindings func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
 	// Memory bounds the memory of answers that are built in memory; nil means no bounds.
 	Memory *budget.Budget
@@ -67,7 +67,7 @@ func (d *Dashboard) findings() findings.Reader {
 	return findings.Reader{Kept: d.opts.KeptFindings, Metrics: d.opts.Metrics}
 }
 
-// FindingsOf says why a session that does not run ended as it did.
+// FindingsOf says why an ended session ended as it did.
 func (d *Dashboard) FindingsOf(ctx context.Context, s *session.Session) (*findings.Report, error) {
 	r, err := d.about(ctx, s)
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *Dashboard) FindingsOf(ctx context.Context, s *session.Session) (*findin
 // Request is a request with the session and the moment that it asks about.
 type Request = request.Request
 
-// Route is one request a dashboard answers. Path is a template: {name} is one segment, {name:*} the rest of the path.
+// Route is a request that a dashboard answers. Path is a template: {name} is one segment, {name:*} the rest of the path.
 type Route struct {
 	Method string
 	Path   string

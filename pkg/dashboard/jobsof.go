@@ -39,8 +39,8 @@ func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]Job, erro
 	return jobs, nil
 }
 
-// DriverOf returns the ID (hex) of the driver of a submission, which is in the names of its workers' logs; "" if it is not known. Of a session
-// that was only listed it asks the saved list of jobs.
+// DriverOf returns the ID (hex) of the driver of a submission; the names of its workers' logs contain this ID. "" means not known. For a session
+// that was only listed it reads the saved list of jobs.
 func (d *Dashboard) DriverOf(ctx context.Context, s *session.Session, submission string) (id string, err error) {
 	driver := logsearch.Selection{Submission: submission}
 	if len(driver.Of(s.Logs)) == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// LogEnd is how many bytes of a log there were at a moment (Unix nanoseconds), as its routes show it then. 0 is the session's end.
+// LogEnd returns how many bytes of a log existed at a moment (Unix nanoseconds), as the log's routes show it then. 0 is the session's end.
 func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, path string) (int64, error) {
 	r, err := d.about(ctx, s)
 	if err != nil {
@@ -23,7 +23,7 @@ func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, no
 	return logs.End(r, node, path)
 }
 
-// Zone is the time zone of the times in a session's logs that name none. It asks only the session's snapshots.
+// Zone returns the time zone of those times in a session's logs that contain none. It reads only the session's snapshots.
 func (d *Dashboard) Zone(ctx context.Context, s *session.Session) (*time.Location, error) {
 	r, err := d.about(ctx, s)
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *Dashboard) about(ctx context.Context, s *session.Session) (*request.Req
 	return &request.Request{Request: asked, Session: s, Env: d.env}, nil
 }
 
-// LogOffset is where the first line of a log begins that is not before a moment (Unix nanoseconds).
+// LogOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds).
 func (d *Dashboard) LogOffset(ctx context.Context, s *session.Session, f *sessionlogs.File, moment int64) (int64, error) {
 	r, err := d.about(ctx, s)
 	if err != nil {

@@ -83,7 +83,7 @@ func (d *Dashboard) routes() []route {
 		{"/grafana/d/{dashboard:*}", m.GrafanaView("d")},
 		{"/grafana/d-solo/{dashboard:*}", m.GrafanaView("d-solo")},
 
-		// What a Ray dashboard does not have.
+		// Routes that a Ray dashboard does not have.
 		{"/api/history/findings", d.findings().Answer},
 	}
 }

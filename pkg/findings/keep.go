@@ -110,7 +110,7 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	return h.before(report)
 }
 
-// Cause is the title of the first error in one short line; "" if there is not an error.
+// Cause is the title of the first error in one short line; "" if there is no error.
 func (r *Report) Cause() string {
 	for _, f := range r.Findings {
 		if f.Severity == Error {

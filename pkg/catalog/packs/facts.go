@@ -20,34 +20,34 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Facts are what is known of one session that has ended: a row of a pack. What is not known is distinct from what there is none of: unknown
-// are a zero time, an empty text, and nil.
+// Facts are what is known about one ended session: a row of a pack. "Not known" and "none" differ: a zero time, an empty text and nil mean not
+// known.
 type Facts struct {
 	Ref layout.Session
-	// Seen is when this was found out, which decides between two rows of a session.
+	// Seen is when these facts were read. It decides between two rows of a session.
 	Seen time.Time
 
 	OwnerKind  string // RayCluster, RayJob or RayService
-	OwnerName  string // of what the user created, for a RayCluster its own name
+	OwnerName  string // the name of the object that the user created; for a RayCluster its own name
 	RayVersion string // "2.60.0"
 	Start      time.Time
 	End        time.Time
 	LastWrite  time.Time // when the newest object was stored
 	Bytes      int64     // of all stored objects
 	Objects    int
-	Nodes      int // in the session's life, dead ones included; 0: not known
+	Nodes      int // during the session, including dead ones; 0: not known
 
-	// Outcome is failed, succeeded, stopped or unfinished; Cause is the first error in one line. Known where findings are kept.
+	// Outcome is failed, succeeded, stopped or unfinished; Cause is the first error in one line. Both are known if findings are kept.
 	Outcome, Cause string
-	// Findings are those kept, the first cause first; empty but not nil if there are none.
+	// Findings are the kept findings, the first cause first; empty but not nil if there are none.
 	Findings []Finding
-	// Jobs are drivers and submissions as Ray's last answer told of them; empty but not nil if there were none.
+	// Jobs are the drivers and submissions in Ray's last answer; empty but not nil if there were none.
 	Jobs  []Job
 	Hours *Hours
 	// Labels are those of the RayCluster; empty but not nil if there are none.
 	Labels map[string]string
 
-	// Text is what searches look in: names, jobs, causes and labels in lower case, separated by newlines. Append makes it of the other fields.
+	// Text is the text for searches: names, jobs, causes and labels in lower case, separated by newlines. Append makes it from the other fields.
 	Text string
 }
 
@@ -64,11 +64,12 @@ type Job struct {
 	End        int64  `json:"end,omitempty"`
 }
 
-// Finding is one that was kept of a session.
+// Finding is one kept finding of a session.
 type Finding struct {
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"` // error, warning or info
-	// Signature is the same for the same failure in other sessions: the title without what is of this one, such as IDs and numbers.
+	// Signature is the same for the same failure in other sessions: the title without the parts that differ between sessions, such as IDs and
+	// numbers.
 	Signature string `json:"signature"`
 	Title     string `json:"title"`
 	Count     int    `json:"count"`
@@ -77,10 +78,10 @@ type Finding struct {
 // Hours are sums over the session's nodes, of the time that each was alive.
 type Hours struct {
 	Node   float64 `json:"node"`
-	CPU    float64 `json:"cpu"`    // CPUs that the nodes offered to Ray, times hours; so are the next two
+	CPU    float64 `json:"cpu"`    // CPUs that the nodes offered to Ray, times hours; GPU and Memory likewise
 	GPU    float64 `json:"gpu"`    //
 	Memory float64 `json:"memory"` // GiB
-	// Used is what of these was in use, by metrics or hardware figures; nil: not known.
+	// Used is the part of these that was in use, from metrics or hardware figures; nil: not known.
 	Used *Used `json:"used,omitempty"`
 }
 
@@ -91,7 +92,7 @@ type Used struct {
 	Memory float64 `json:"memory"` // GiB
 }
 
-// Bounds of what is written of one session. What is beyond is cut off.
+// Limits of what is written for one session. What exceeds them is cut off.
 const (
 	maxJobs     = 200
 	maxFindings = 50
@@ -100,8 +101,8 @@ const (
 	maxSearch   = 4 << 10 // bytes of Text
 )
 
-// Merge tells what two rows of the same session mean together: what was seen later counts, and where that knows nothing and nothing
-// was stored in between, the earlier one.
+// Merge combines two rows of the same session. The row that was seen later counts. For what it does not know the earlier one counts, if nothing was
+// stored in between.
 func Merge(a, b Facts) Facts {
 	if a.Seen.Before(b.Seen) || a.Seen.Equal(b.Seen) && a.known() < b.known() {
 		a, b = b, a
@@ -138,7 +139,7 @@ func (f *Facts) known() (n int) {
 	return n
 }
 
-// Bounded cuts facts to what is written of them, and makes Text. Slices are not changed in place.
+// Bounded cuts facts to the limits, and makes Text. Slices are not changed in place.
 func (f Facts) Bounded() Facts {
 	f.Seen, f.Start, f.End, f.LastWrite = millis(f.Seen), millis(f.Start), millis(f.End), millis(f.LastWrite)
 	f.OwnerKind, f.OwnerName, f.RayVersion = short(f.OwnerKind), short(f.OwnerName), short(f.RayVersion)
@@ -177,7 +178,7 @@ func (f Facts) Bounded() Facts {
 	return f
 }
 
-// search makes Text. What people look for first comes first, in case it is cut off.
+// search makes Text. What people search for most comes first, in case the end is cut off.
 func (f *Facts) search() string {
 	var b strings.Builder
 	add := func(texts ...string) {
@@ -204,7 +205,7 @@ func (f *Facts) search() string {
 	return cut(b.String(), maxSearch)
 }
 
-// size is about how many bytes of memory the facts take.
+// size returns about how many bytes of memory the facts take.
 func (f *Facts) size() int {
 	n := 512 + len(f.Text) + len(f.Cause)
 	for i := range f.Jobs {
@@ -220,7 +221,7 @@ func (f *Facts) size() int {
 	return n
 }
 
-// amount is a number as packs have it: metadata may tell any.
+// amount limits a number to the range that packs allow: metadata may contain any number.
 func amount[T int | int64](n T) T { return min(max(0, n), maxNumber) }
 
 // finite says whether all are amounts that JSON can hold.
@@ -233,7 +234,7 @@ func finite(amounts ...float64) bool {
 	return true
 }
 
-// millis is a time as packs have it: one that they cannot hold is not known.
+// millis converts a time to one that packs can hold; any other becomes unknown.
 func millis(t time.Time) time.Time {
 	if ms := t.UnixMilli(); ms <= 0 || ms >= latest {
 		return time.Time{}
@@ -241,7 +242,7 @@ func millis(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// short cuts a text to one line of valid UTF-8, without characters that JSON writes six times as long.
+// short cuts a text to one line of valid UTF-8, without characters that take six times as many bytes in JSON.
 func short(text string) string {
 	text = cut(text, maxShort)
 	if strings.ContainsFunc(text, unicode.IsControl) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Packs are those of one root of a store.
+// Packs are the packs below one root of a store.
 type Packs struct {
 	Store blob.Store
 	Root  string
@@ -29,7 +29,7 @@ type Pack struct {
 	blob.Object
 }
 
-// ErrDamaged is a pack that cannot be used: it is damaged, or larger than packs are.
+// ErrDamaged says that a pack cannot be used: it is damaged, or too large.
 var ErrDamaged = errors.New("the pack cannot be used")
 
 // List lists the packs, the newest day first. Other objects below their prefix are skipped.
@@ -51,8 +51,9 @@ func (p Packs) list(ctx context.Context, prefix string) ([]Pack, error) {
 	return all, nil
 }
 
-// Read calls visit with each row of a pack; without details, Findings, Jobs, Hours and Labels are nil. Texts of a row share memory with those of
-// others. The error is os.ErrNotExist if the pack was removed, ErrDamaged if it cannot be used: then visit may have been called all the same.
+// Read calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. Texts of a row share memory with those of
+// other rows. The error is os.ErrNotExist if the pack was removed, and ErrDamaged if it cannot be used; visit may have been called before either
+// error.
 func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Facts) error) error {
 	if pack.Size > maxPackBytes {
 		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, errTooLarge)
@@ -79,13 +80,14 @@ func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Fa
 	return err
 }
 
-// maxTries bounds how often Append looks for the next free number that others took.
+// maxTries limits how often Append looks for the next free number after another writer has taken one.
 const maxTries = 10
 
-// maxRows is the number of rows of one pack, maxFacts the bytes of its facts: with fewer than maxPackBytes it is read again.
+// maxRows is the maximum number of rows of one pack, maxFacts the maximum bytes of its facts, so that the pack stays below maxPackBytes and can be
+// read again.
 const maxRows, maxFacts = 50_000, 3 * maxPackBytes / 4
 
-// fitting is how many of the first facts, at least one, fit into a pack.
+// fitting returns how many of the first facts, at least one, fit into a pack.
 func fitting(all []Facts) (n int) {
 	for size := 0; n < min(len(all), maxRows); n++ {
 		if size += all[n].size(); size > maxFacts && n > 0 {
@@ -95,8 +97,8 @@ func fitting(all []Facts) (n int) {
 	return n
 }
 
-// Append stores facts of sessions of one day, as far as the packs that other writers stored meanwhile do not hold the same. known are
-// the packs of the day that the caller has read. The error is blob.ErrPermission where packs must not be written.
+// Append stores facts of sessions of one day, except those that the packs of other writers already hold. known are the packs of the day that the
+// caller has read. The error is blob.ErrPermission if packs must not be written.
 func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Facts) error {
 	read := make(map[string]bool)
 	last := 0
@@ -145,7 +147,7 @@ func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Fa
 	return fmt.Errorf("store a pack of sessions of %s: other writers took every number", day.Format(time.DateOnly))
 }
 
-// without leaves out facts that a pack tells too.
+// without leaves out facts that a pack already has.
 func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, error) {
 	told := make(map[layout.Session]Facts)
 	for i := range all {
@@ -166,11 +168,11 @@ func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, er
 	}), nil
 }
 
-// maxJoined bounds the memory of the facts of a day, in bytes; packs of more are left as they are.
+// maxJoined limits the memory for the facts of one day, in bytes; a day with more is not joined.
 const maxJoined = 256 << 20
 
-// Join makes one pack of all those of a day, and removes these. Sessions that are gone are left out. Of packs that are not of this version or
-// damaged, the damaged ones are removed. If another writer is at work on the day nothing is done, nor if there is nothing to do.
+// Join makes one pack from all packs of a day, and removes these. Removed sessions are left out. Damaged packs are removed; packs of other versions
+// stay. It does nothing if another writer is working on the day, or if there is nothing to do.
 func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session) bool) error {
 	packs, err := p.list(ctx, layout.PackDayPrefix(p.Root, day))
 	if err != nil {
@@ -196,7 +198,7 @@ func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session
 		})
 		switch {
 		case errors.Is(err, os.ErrNotExist) || errors.Is(err, errTooLarge):
-			return nil // another writer joins them, or they are many
+			return nil // another writer is joining them, or they are too many
 		case errors.Is(err, errVersion):
 			continue
 		case err != nil && !errors.Is(err, ErrDamaged):
@@ -220,7 +222,7 @@ func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session
 			return err
 		}
 		if len(data) > maxPackBytes {
-			return nil // nobody would read it
+			return nil // it would be too large to be read
 		}
 		key := layout.PackKey(p.Root, day, packs[len(packs)-1].N+1)
 		if err := p.Store.Create(ctx, key, bytes.NewReader(data)); errors.Is(err, os.ErrExist) {

@@ -10,7 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Bounds of what is read.
+// Limits for reading.
 const (
 	maxPackBytes  = 64 << 20 // of a pack as it is stored
 	maxGroupBytes = 64 << 20 // of the columns of a row group, uncompressed
@@ -21,7 +21,7 @@ const (
 	maxNumber     = 1 << 53
 )
 
-// latest is the last moment that a pack may name: Go's times beyond cannot be written as JSON.
+// latest is the last moment that a pack may contain: Go cannot write later times as JSON.
 var latest = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 var (
@@ -29,8 +29,8 @@ var (
 	errVersion  = errors.New("it is of another version")
 )
 
-// decode calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. What the Facts hold is of memory that
-// all rows of a row group share: callers clone what they keep of few of them.
+// decode calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. All rows of a row group share the memory
+// of their texts: callers that keep few of them clone these.
 func decode(data []byte, details bool, visit func(*Facts) error) error {
 	size := int64(len(data))
 	n, err := tablefile.FooterSize(data[max(0, len(data)-tablefile.TailBytes):], size)
@@ -136,7 +136,7 @@ func (t *textColumn) at(row int) string {
 	return t.all[from:t.ends[row]]
 }
 
-// set takes a row. It has the columns of textColumns, with or without details, and numberColumns.
+// set fills the facts from a row. The columns are textColumns, with or without details, and numberColumns.
 func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 	if f.Ref, err = layout.ParseMarker(markerRoot, text[0].at(row)); err != nil {
 		return err

@@ -12,17 +12,17 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// formatVersion changes when rows mean something else. New columns do not need another.
+// formatVersion changes when the meaning of rows changes. New columns do not need a new version.
 const (
 	formatVersion = "1"
 	versionKey    = "rayhistory.packs"
 )
 
-// Bounds of a row group, which is decoded at a time: rows, and bytes of their texts, with which decode takes it.
+// Limits of a row group, which is decoded at once: rows, and bytes of their texts, within what decode accepts.
 const groupRows, groupBytes = 20_000, maxGroupBytes / 4
 
-// row is Facts as Parquet has them. Parts that are lists are JSON, null where they are not known. Columns have neither NULLs nor dictionaries,
-// for package tablefile reads them.
+// row is Facts as Parquet stores them. Lists are JSON, null if they are not known. Columns have neither NULLs nor dictionaries, because package
+// tablefile does not read these.
 type row struct {
 	Namespace  string `parquet:"namespace,zstd"`
 	Cluster    string `parquet:"cluster,zstd"`
@@ -47,10 +47,10 @@ type row struct {
 	Layout     string `parquet:"layout,zstd"` // the marker's key below the root, from which the session's objects are found
 }
 
-// The columns, in the order in which a reader asks for them. Those of details are read only for whole rows.
+// The columns, in the order in which a reader requests them. Those of details are read only for complete rows.
 var (
 	textColumns = []string{
-		"layout", "owner_kind", "owner_name", "ray_version", "outcome", "cause", "search", // of every row
+		"layout", "owner_kind", "owner_name", "ray_version", "outcome", "cause", "search", // for every row
 		"findings", "jobs", "hours", "labels", // details
 	}
 	numberColumns = []string{"start_time", "end_time", "last_write", "seen", "bytes", "objects", "nodes"}
@@ -58,12 +58,12 @@ var (
 
 const briefTexts = 7 // of textColumns
 
-// encode makes a pack of facts, which are bounded.
+// encode makes a pack of facts, which must be within the limits.
 func encode(all []Facts) ([]byte, error) {
 	var buf bytes.Buffer
 	options := []parquet.WriterOption{
 		parquet.CreatedBy("rayhistory", "", ""), parquet.KeyValueMetadata(versionKey, formatVersion), parquet.MaxRowsPerRowGroup(groupRows),
-		parquet.DataPageStatistics(false), // the least and the greatest text of each page as they are: with long ones most of a pack
+		parquet.DataPageStatistics(false), // they contain the complete least and greatest text of each page: with long texts, most of a pack
 	}
 	for _, long := range []string{"findings", "jobs", "hours", "labels", "search"} {
 		options = append(options, parquet.SkipPageBounds(long)) // likewise, of each row group
@@ -109,12 +109,12 @@ func rowOf(f *Facts) (r row, err error) {
 	return r, nil
 }
 
-// texts is how many bytes the row's long texts have.
+// texts returns how many bytes the row's long texts have.
 func (r *row) texts() int {
 	return len(r.Findings) + len(r.Jobs) + len(r.Hours) + len(r.Labels) + len(r.Search) + len(r.Layout) + len(r.Cause)
 }
 
-// markerRoot stands for the root in the column "layout": packs may be copied below another.
+// markerRoot replaces the root in the column "layout", because packs may be copied below another root.
 const markerRoot = "log"
 
 func jsonText(v any) (string, error) {

@@ -7,19 +7,19 @@ import (
 	"iter"
 )
 
-// Finder finds a word in texts. Of a long one it looks at the pair of bytes where the word would end, and skips as far as no place of that pair in the
-// word allows it (Horspool's algorithm, with pairs): most of a text is not looked at.
+// Finder finds a word in texts. For a long word it reads the pair of bytes where the word would end, and skips as far as the positions of this pair
+// in the word allow (Horspool's algorithm, with pairs). So it does not read most of a text.
 type Finder struct {
 	Word []byte
-	skip *[1 << pairBits]uint8 // by pair; nil: the word is short
+	skip *[1 << pairBits]uint8 // how far to skip, by pair; nil: the word is short
 }
 
 const (
 	pairBits = 12
-	minSkips = 12 // bytes of a long word: bytes.Index finds shorter ones sooner
+	minSkips = 12 // bytes of a long word: bytes.Index is faster for shorter ones
 )
 
-// NewFinder makes one for a word.
+// NewFinder makes a Finder for a word.
 func NewFinder(word string) Finder {
 	f := Finder{Word: []byte(word)}
 	if len(word) < minSkips {
@@ -35,10 +35,10 @@ func NewFinder(word string) Finder {
 	return f
 }
 
-// pair is a number for two bytes, of which several may have the same.
+// pair returns a number for two bytes; several pairs may have the same number.
 func pair(a, b byte) int { return (int(a)<<5 ^ int(b)) & (1<<pairBits - 1) }
 
-// Index returns the place of the word in a text; -1 if it has none.
+// Index returns the position of the word in a text; -1 if it does not occur.
 func (f *Finder) Index(text []byte) int {
 	if f.skip == nil {
 		return bytes.Index(text, f.Word)
@@ -56,7 +56,8 @@ func (f *Finder) Index(text []byte) int {
 	return -1
 }
 
-// Occurrences returns the places of the word in a text. Words have no newline, and parts of the text that end in one are told apart by that.
+// Occurrences returns the positions of the word in a text. Words contain no newline, so a match never spans two parts of the text that are
+// separated by one.
 func (f *Finder) Occurrences(text []byte) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for from := 0; ; {

@@ -27,7 +27,7 @@ type table struct {
 	r        *request.Request
 	nodes    summary.Nodes
 	snapshot *pyjson.Object // the saved rows, by ID
-	believed bool           // a saved row that shows an end counts
+	believed bool           // a saved row that shows an end is trusted
 }
 
 func read(r *request.Request) (*table, error) {
@@ -86,7 +86,7 @@ func find(s *session.Session, id string) *entities.Actor {
 	return s.Actor(parsed)
 }
 
-// fromEvents makes the row of an actor that has events; nil if it did not exist yet at the requested moment.
+// fromEvents makes the row of an actor that has events; nil if the actor did not exist yet at the requested moment.
 func (t *table) fromEvents(a *entities.Actor) *pyjson.Object {
 	state, existed := moment.Actor(a, t.r.At)
 	if !existed {
@@ -121,8 +121,8 @@ func (t *table) asOfThen(row *pyjson.Object) *pyjson.Object {
 	return withoutLaterUsage(row, t.nodes)
 }
 
-// withOwnID sets the ID of a saved row to the one that it is saved under. For a moment, until an actor's process has reported its actor to
-// Ray, the fields that the dashboard adds from the process (ray/dashboard/modules/node/node_head.py) have nil IDs.
+// withOwnID sets the ID of a saved row to the ID under which it is saved. Until an actor's process has reported its actor to Ray, the fields that
+// the dashboard adds from the process (ray/dashboard/modules/node/node_head.py) have nil IDs for a moment.
 func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
 	if row == nil || row.String("actorId") == id {
 		return row
@@ -203,7 +203,7 @@ func newLogical(a *entities.Actor, s *moment.ActorState, nodes summary.Nodes) *p
 	return row
 }
 
-// liveActorFields are what Ray adds to an actor's row from its living process (the fields of CoreWorkerStats in common.proto).
+// liveActorFields are the fields that Ray adds to an actor's row from its living process (the fields of CoreWorkerStats in common.proto).
 var liveActorFields = []string{
 	"ipAddress", "port", "usedResources", "numExecutedTasks", "workerId", "numPendingTasks", "numObjectRefsInScope", "numInPlasma",
 	"numLocalObjects", "usedObjectStoreMemory", "taskQueueLength", "objectRefs", "language", "workerType", "objectsTotal",
@@ -261,8 +261,8 @@ var (
 	groupResource  = regexp.MustCompile(`^(.+)_group_([0-9a-zA-Z]+)`)
 )
 
-// originalResources gives resources that were reserved by a placement group their own names again
-// (parse_pg_formatted_resources_to_original in ray/_private/utils.py).
+// originalResources gives resources that a placement group reserved their original names again (parse_pg_formatted_resources_to_original in
+// ray/_private/utils.py).
 func originalResources(resources map[string]float64) map[string]float64 {
 	original := make(map[string]float64, len(resources))
 	for name, amount := range resources {
@@ -320,8 +320,8 @@ func One(w http.ResponseWriter, r *request.Request) error {
 	return reply.OK(w, "Actor details fetched.", "detail", Fuller(row, node.Object("detail").Object("actors").Object(row.String("actorId"))))
 }
 
-// Fuller returns an actor's row, or the one in its node's snapshot if that has the same state and more fields of the living process: Ray
-// learns of a process some seconds after its actor.
+// Fuller returns an actor's row, or the row in its node's snapshot if that has the same state and more fields of the living process: Ray learns
+// about a process some seconds after its actor.
 func Fuller(row, inNode *pyjson.Object) *pyjson.Object {
 	if row.String("state") != moment.Alive || inNode.String("state") != moment.Alive || inNode.String("numRestarts") != row.String("numRestarts") {
 		return row

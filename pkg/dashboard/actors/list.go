@@ -14,7 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// states are the states the State API takes a filter for.
+// states are the states that the State API accepts in a filter.
 var states = map[string]bool{moment.Unready: true, "PENDING_CREATION": true, moment.Alive: true, moment.Restarting: true, moment.Dead: true}
 
 // Rows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py).
@@ -88,7 +88,7 @@ func setRowState(row *pyjson.Object, s *moment.ActorState) {
 	row.Set("death_cause", deathCause(s.Death))
 }
 
-// deathCause spells a cause of death as the State API does: names in snake_case, IDs in hex.
+// deathCause writes a cause of death as the State API does: names in snake_case, IDs in hex.
 func deathCause(death []byte) any {
 	if len(death) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func deathCause(death []byte) any {
 	return reply.SnakeStyle(cause)
 }
 
-// rowOf makes a row from that of /logical/actors, for an actor without events.
+// rowOf makes a row from the row of /logical/actors, for an actor without events.
 func rowOf(shown *pyjson.Object) *pyjson.Object {
 	row := pyjson.Obj(
 		"actor_id", shown.Get("actorId"), "class_name", shown.Get("className"), "state", shown.Get("state"), "job_id", shown.Get("jobId"),

@@ -19,7 +19,7 @@ type cache struct {
 	clusterID shared.Value[string]
 }
 
-// build is the Ray that the session ran; empty fields are not known.
+// build is the Ray version that the session ran; empty fields are not known.
 type build struct {
 	version, commit, python string
 }
@@ -27,11 +27,11 @@ type build struct {
 var (
 	// buildLine is what gcs_server.out begins with (src/ray/gcs/gcs_server_main.cc).
 	buildLine = regexp.MustCompile(`Ray cluster metadata ray_version=(\S+) ray_commit=(\S+)`)
-	// clusterIDLine is in what the dashboard's modules log of their start (ray/dashboard/subprocesses/module.py).
+	// clusterIDLine is a part of the line that the dashboard's modules log at their start (ray/dashboard/subprocesses/module.py).
 	clusterIDLine = regexp.MustCompile(`cluster_id_hex='([0-9a-f]+)'`)
 )
 
-// rayBuild finds which Ray the session ran: in the snapshots, or in the GCS's log.
+// readBuild finds the Ray version that the session ran: in the snapshots, or in the GCS's log.
 func readBuild(r *request.Request) (build, error) {
 	known := &request.Kept[cache](r).build
 	if b, ok := known.Loaded(); ok && b.version != "" {
@@ -93,7 +93,7 @@ func loggedClusterID(r *request.Request) (string, error) {
 	})
 }
 
-// findInLogs looks for a line at the head of logs, until it is found.
+// findInLogs searches for a line at the beginnings of logs, until it is found.
 func findInLogs(r *request.Request, line *regexp.Regexp, in func(path string) bool) ([]string, error) {
 	for _, node := range r.Session.Logs.Nodes() {
 		for _, path := range r.Session.Logs.Paths(node) {

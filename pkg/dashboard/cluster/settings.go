@@ -28,7 +28,7 @@ var (
 	ProfilingEnabled    = since(56, "/api/profiling_enabled", profilingOff())
 )
 
-// since is request.SavedOr for a route that Ray has since 2.minor.
+// since is request.SavedOr for a route that Ray has from 2.minor on.
 func since(minor int, url string, otherwise any) request.Handler {
 	return func(w http.ResponseWriter, r *request.Request) error {
 		old, err := OlderThan(r, minor)

@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// Status is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. A snapshot that
-// may be of a later time than the one asked for stands only if it counts the nodes that events say were alive then.
+// Status is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. A snapshot that may be later than the
+// requested moment is used only if it counts the nodes that were alive then according to events.
 func Status(w http.ResponseWriter, r *request.Request) error {
 	asText := r.Query().Get("format") == "1"
 	url := "/api/cluster_status"
@@ -38,7 +38,7 @@ func Status(w http.ResponseWriter, r *request.Request) error {
 	return reply.OK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus", newStatus(cmp.Or(r.At, r.Session.End), living))
 }
 
-// livingNode is a node that is alive, with what it has.
+// livingNode is a node that is alive, with its resources.
 type livingNode struct {
 	id        string
 	resources map[string]float64

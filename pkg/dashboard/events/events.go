@@ -28,7 +28,7 @@ const (
 	maxEventFileBytes = 16 << 20 // read of one file, from its end
 	maxEventLine      = 2 << 20  // longer lines are left out, as Ray does
 	maxJobEvents      = 10_000   // kept of one job, the last
-	globalEvents      = "global" // of events that are of no job
+	globalEvents      = "global" // the group of events without a job
 )
 
 // cache keeps the events of the logs.
@@ -166,7 +166,7 @@ func All(w http.ResponseWriter, r *request.Request) error {
 	return reply.OK(w, "Job events fetched.", "jobId", job, "events", events)
 }
 
-// eventTime is the time of an event as people in the cluster's zone read it.
+// eventTime returns the time of an event in the time zone of the cluster.
 func eventTime(event *pyjson.Object, zone *time.Location) string {
 	return time.Unix(event.Int("timestamp"), 0).In(zone).Format("2006-01-02 15:04:05")
 }

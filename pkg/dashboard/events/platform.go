@@ -12,11 +12,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// maxPlatformEvents are shown, the last ones. Ray's dashboard keeps 1,000.
+// maxPlatformEvents is how many events are shown, the last ones. Ray's dashboard keeps 1,000.
 const maxPlatformEvents = 10_000
 
-// Platform is /api/v0/platform_events (ray/dashboard/modules/platform_events/platform_event_head.py). Ray's frontend hides their page where
-// that is not found, as Ray answers unless it was told to watch its platform; a session without any has nothing to show there either.
+// Platform is /api/v0/platform_events (ray/dashboard/modules/platform_events/platform_event_head.py). Without such events it answers 404, as Ray
+// does unless it was told to watch its platform. Ray's frontend then hides the page of events, which would be empty.
 func Platform(w http.ResponseWriter, r *request.Request) error {
 	rows, err := PlatformRows(r)
 	if err != nil {
@@ -35,8 +35,8 @@ type platformEvent struct {
 	told  *entities.PlatformEvent
 }
 
-// PlatformRows returns the events of the platform as Ray's dashboard shows them, each once, the newest first: from events and the saved answer.
-// Of an event that both tell of, the later delivery counts, and the saved one where they are the same.
+// PlatformRows returns the events of the platform as Ray's dashboard shows them, each once, the newest first: from events and the saved answer. If
+// both have an event, the later delivery counts; if the deliveries are the same, the saved one counts.
 func PlatformRows(r *request.Request) ([]*pyjson.Object, error) {
 	saved, err := savedPlatformEvents(r)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// logFacts is what the logs of a submission and of its supervisor tell; what is not known is empty.
+// logFacts is what the logs of a submission and of its supervisor say; fields that are not known are empty.
 type logFacts struct {
-	node       rayid.Node // that has the submission's log
+	node       rayid.Node // the node that has the submission's log
 	started    int64      // Unix ns
 	entrypoint string
 	exited     bool
@@ -26,10 +26,10 @@ type logFacts struct {
 }
 
 const (
-	jobHeadBytes    = 4 << 10 // of a submission's log that tell its start and entrypoint
-	supervisorLines = 50      // at the end of a supervisor's log among which the exit is
-	failureLines    = 10      // of a submission's log that Ray quotes when it failed
-	failureLength   = 20_000  // characters of them
+	jobHeadBytes    = 4 << 10 // the bytes of a submission's log that contain its start and entrypoint
+	supervisorLines = 50      // the lines at the end of a supervisor's log that contain the exit
+	failureLines    = 10      // the lines of a submission's log that Ray quotes when it failed
+	failureLength   = 20_000  // the characters of these lines
 )
 
 var (
@@ -71,7 +71,7 @@ func factsOf(ctx context.Context, r *request.Request, id string, zone *time.Loca
 	})
 }
 
-// readHead takes start and entrypoint from the head of the submission's log, which the job manager writes.
+// readHead reads start and entrypoint from the beginning of the submission's log, which the job manager writes.
 func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log logfiles.File, zone *time.Location) error {
 	head, err := logfiles.ReadHead(ctx, logs, log, jobHeadBytes)
 	if err != nil {
@@ -105,13 +105,13 @@ func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log logf
 		}
 		f.exited, f.exitCode = true, code
 		if t := timestampNs.FindStringSubmatch(line); t != nil {
-			f.ended, _ = strconv.ParseInt(t[1], 10, 64) // digits that are no time are none
+			f.ended, _ = strconv.ParseInt(t[1], 10, 64) // digits that are not a time count as none
 		}
 	}
 	return nil
 }
 
-// failure is what Ray says of a job that failed.
+// failure returns what Ray says about a job that failed.
 func (f logFacts) failure() string {
 	message := "Job entrypoint command failed with exit code " + strconv.Itoa(f.exitCode)
 	if f.tail == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// Columns is in the order of the short list; the full one has an order of its own, see detailColumns.
+// Columns has the order of the short list; the full list has another order, see detailColumns.
 var Columns = []state.Column{
 	state.Filterable("job_id"), state.Filterable("submission_id"), state.Shown("entrypoint"), state.Filterable("type"), state.Filterable("status"),
 	state.Shown("message"), state.Shown("error_type"), state.Shown("driver_info"),

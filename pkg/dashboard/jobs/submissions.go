@@ -24,9 +24,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// Ray up to 2.60 sends no events of submissions. Their outcome is derived from other sources: the events of the supervisor actor and the
-// driver, the lines in events/event_JOBS.log, the supervisor's log and the submission's own log. Where there are events of a submission,
-// these tell what the events leave out: its definition, or its end.
+// Ray up to 2.60 sends no events about submissions. Their outcome is derived from other sources: the events of the supervisor actor and the driver,
+// the lines in events/event_JOBS.log, the supervisor's log and the submission's own log. If there are events about a submission, these sources give
+// what the events leave out: its definition, or its end.
 
 const (
 	supervisorClass = "JobSupervisor"
@@ -47,7 +47,7 @@ type evidence struct {
 	supervisor *entities.Actor
 	started    int64 // Unix ns, from event_JOBS.log, which has whole seconds
 	completed  int64
-	status     string // that it completed with
+	status     string // the status with which it completed
 }
 
 // evidenceOf collects the evidence about submissions, by their IDs.
@@ -90,7 +90,7 @@ func evidenceOf(r *request.Request) (map[string]*evidence, error) {
 
 var completedLine = regexp.MustCompile(`^Completed a ray job .* with a status ([A-Z]+)`)
 
-// learn takes what a line of event_JOBS.log says (JobManager in ray/dashboard/modules/job/job_manager.py).
+// learn reads what a line of event_JOBS.log says (JobManager in ray/dashboard/modules/job/job_manager.py).
 func (e *evidence) learn(event *pyjson.Object) {
 	at := event.Int("timestamp") * int64(time.Second)
 	message := event.String("message")
@@ -114,8 +114,8 @@ func (b *builder) submissionIDs() []string {
 }
 
 const (
-	// maxLogsRead bounds for how many submissions one request reads logs: it costs some requests to the store each. The others are
-	// shown by their events alone, the exit code and the fractions of seconds are missing.
+	// maxLogsRead limits for how many submissions one request reads logs, because each costs some requests to the store. The others are shown by
+	// their events alone, without the exit code and fractions of seconds.
 	maxLogsRead = 500
 	// logReaders is how many submissions' logs are read at a time.
 	logReaders = 16
@@ -166,7 +166,7 @@ func (b *builder) newSubmission(id string, facts logFacts) *pyjson.Object {
 	if own == nil || row == nil {
 		return own
 	}
-	if own.String("entrypoint") == "" { // what defined it was lost
+	if own.String("entrypoint") == "" { // its definition was lost
 		take(own, row, "entrypoint", "metadata", "runtime_env")
 	}
 	if !e.toldEnd() && Terminal(row.String("status")) {
@@ -175,7 +175,7 @@ func (b *builder) newSubmission(id string, facts logFacts) *pyjson.Object {
 	return own
 }
 
-// outcomeColumns tell how a submission ended.
+// outcomeColumns say how a submission ended.
 var outcomeColumns = []string{"status", "message", "error_type", "end_time", "driver_exit_code"}
 
 // take sets columns of one row to those of another.
@@ -185,7 +185,7 @@ func take(to, from *pyjson.Object, columns ...string) {
 	}
 }
 
-// toldEnd says whether the submission's own events tell its end.
+// toldEnd says whether the submission's own events contain its end.
 func (e *evidence) toldEnd() bool {
 	if e == nil || e.own == nil || len(e.own.Transitions) == 0 {
 		return false
@@ -193,7 +193,7 @@ func (e *evidence) toldEnd() bool {
 	return Terminal(e.own.Transitions[len(e.own.Transitions)-1].State)
 }
 
-// fromOthers makes a row without the submission's own events; nil if it was not there at the requested moment.
+// fromOthers makes a row without the submission's own events; nil if the submission did not exist at the requested moment.
 func (b *builder) fromOthers(id string, e *evidence, facts logFacts) *pyjson.Object {
 	out := b.outcome(id, e, facts)
 	if b.r.At != 0 && out.started > b.r.At {
@@ -250,7 +250,7 @@ func (b *builder) agentAddress(node string) any {
 	return "http://" + ip + ":" + strconv.FormatInt(port, 10)
 }
 
-// fromOwnEvents makes a row from a submission's own events; nil if it was not there at the requested moment.
+// fromOwnEvents makes a row from a submission's own events; nil if the submission did not exist at the requested moment.
 func (b *builder) fromOwnEvents(s *entities.Submission) *pyjson.Object {
 	row := newRow()
 	row.Set("type", TypeSubmission)
@@ -296,8 +296,8 @@ func setTold(row *pyjson.Object, t entities.SubmissionTransition) {
 	}
 }
 
-// overlaySubmission sets in a submission's snapshot the state that events and logs show, if the snapshot does not show its end; row is nil
-// if it was not there at the requested moment.
+// overlaySubmission sets in a submission's snapshot the state that events and logs show, if the snapshot does not show its end; row is nil if the
+// submission did not exist at the requested moment.
 func (b *builder) overlaySubmission(snapshot, row *pyjson.Object) *pyjson.Object {
 	switch {
 	case b.isFinal(snapshot) || row != nil && row.String("status") == snapshot.String("status"):

@@ -43,8 +43,8 @@ type Table struct {
 	Rows []*pyjson.Object
 }
 
-// Find looks a job up as Ray does: a driver's ID, the ID of a submission's driver, a submission's ID
-// (find_job_by_ids in ray/dashboard/modules/job/utils.py).
+// Find looks up a job as Ray does: by a driver's ID, the ID of a submission's driver, or a submission's ID (find_job_by_ids in
+// ray/dashboard/modules/job/utils.py).
 func (t Table) Find(id string) *pyjson.Object {
 	for _, key := range []string{"job_id", "submission_id"} {
 		if i := slices.IndexFunc(t.Rows, func(row *pyjson.Object) bool { return row.String(key) == id }); i >= 0 {
@@ -146,7 +146,7 @@ func (b *builder) plainDrivers(jobs []*entities.Job, snapshot []*pyjson.Object) 
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		row := byID[id]
 		if known, err := rayid.Parse[rayid.Job](id); err == nil && b.r.Session.Job(known) != nil {
-			continue // events know it, and that it was not there yet
+			continue // events know the job: it did not exist yet
 		}
 		if b.past(row.Int("start_time") * int64(time.Millisecond)) {
 			rows = append(rows, row)
@@ -183,7 +183,7 @@ type builder struct {
 	r        *request.Request
 	zone     *time.Location // the cluster's
 	nodes    summary.Nodes
-	believed bool                     // a snapshot that shows an end is to be believed
+	believed bool                     // a snapshot that shows an end is trusted
 	drivers  map[string]*entities.Job // of submissions, by submission ID
 	evidence map[string]*evidence
 }
@@ -194,7 +194,7 @@ func (b *builder) driver(j *entities.Job, snapshot *pyjson.Object) *pyjson.Objec
 	status := running
 	var ended any = 0
 	if state.Ended != 0 {
-		status, ended = succeeded, moment.Milliseconds(state.Ended) // Ray knows no other end of a driver
+		status, ended = succeeded, moment.Milliseconds(state.Ended) // Ray has no other end of a driver
 	}
 	if snapshot != nil {
 		if was := snapshot.String("status"); was == status || Terminal(was) && b.believed {

@@ -19,15 +19,15 @@ import (
 
 // Metrics are the stored metrics of sessions.
 type Metrics interface {
-	// Values calls see with each series that a PromQL expression has at a moment, and gives its labels by name.
+	// Values calls see with each series that a PromQL expression has at a moment, and returns its labels by name.
 	Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error
 }
 
 // Data answers for Ray Data. Metrics may be nil: nothing is stored.
 type Data struct{ Metrics Metrics }
 
-// Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard asks Prometheus for some columns
-// (ray/dashboard/modules/data/data_head.py) and leaves 0 where it has none; then they are filled from the stored metrics.
+// Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns from Prometheus
+// (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from the stored metrics.
 func (d Data) Datasets(w http.ResponseWriter, r *request.Request) error {
 	value, _, err := request.Saved(r, "/api/data/datasets/"+url.PathEscape(r.Params["job_id"]))
 	if err != nil {
@@ -51,9 +51,9 @@ func (d Data) Datasets(w http.ResponseWriter, r *request.Request) error {
 }
 
 const (
-	// maxColumns bounds the columns that are asked for; Ray 2.60 has 6.
+	// maxColumns limits the columns that are filled; Ray 2.60 has 6.
 	maxColumns = 32
-	// windowStep is the distance of the moments whose maximum is sought: collectors read metrics each 15 s.
+	// windowStep is the distance of the moments whose maximum is computed: collectors read metrics every 15 s.
 	windowStep = 15 * time.Second
 	maxSteps   = 10_000
 )
@@ -101,8 +101,8 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 	return columns
 }
 
-// figures asks for the columns' figures, spelled as Prometheus does. Ray looks back an hour for the maximum; here it is that of the
-// session's whole life, so that a dataset which ended long before the cluster has one too.
+// figures queries the columns' figures, written as Prometheus does. Ray looks back an hour for the maximum; here it is the maximum of the complete
+// session, so that a dataset which ended long before the cluster has one too.
 func (d Data) figures(r *request.Request, columns map[string]bool) (map[figure]string, error) {
 	found := make(map[figure]string)
 	begin, end := r.Life()

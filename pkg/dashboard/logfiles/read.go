@@ -12,7 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// HeadVersions is what changes with the heads of some logs of all nodes.
+// HeadVersions returns a value that changes with the beginnings of some logs of all nodes.
 func HeadVersions(s *session.Session, bytes int64, paths ...string) string {
 	var b strings.Builder
 	for _, node := range s.Logs.Nodes() {

@@ -4,8 +4,8 @@ import (
 	"io"
 )
 
-// ansiFilter leaves colours out of what is written: an escape, "[", digits, semicolons and parentheses, "m" (ANSI_ESC_PATTERN in
-// ray/dashboard/modules/state/state_head.py). What may be the start of one is held back until more is known.
+// ansiFilter removes colours from what is written: an escape, "[", digits, semicolons and parentheses, "m" (ANSI_ESC_PATTERN in
+// ray/dashboard/modules/state/state_head.py). A possible beginning of one is held back until more is known.
 type ansiFilter struct {
 	w    io.Writer
 	held []byte

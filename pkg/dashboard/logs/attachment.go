@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxFileName bounds the name of a download, in bytes: file systems take no longer ones.
+// maxFileName limits the name of a download, in bytes: file systems accept no longer ones.
 const maxFileName = 200
 
-// attachment is a Content-Disposition (RFC 6266) by which an answer is saved under a name, which anybody may have chosen: no part of it is
-// taken for a folder, an end of the header or another field of it.
+// attachment returns a Content-Disposition (RFC 6266) that saves an answer under a name. Anybody may have chosen the name, so no part of it may be
+// read as a folder, as the end of the header or as another field of it.
 func attachment(name string) string {
 	name = strings.ToValidUTF8(name, "_")
 	name = strings.Map(func(c rune) rune {
@@ -38,7 +38,7 @@ func attachment(name string) string {
 	}, name)
 	header := `attachment; filename="` + ascii + `"`
 	if ascii != name {
-		// Of what a path may have, as "@", some may not be in a value of RFC 8187.
+		// Some characters that may be in a path, such as "@", may not be in a value of RFC 8187.
 		header += "; filename*=UTF-8''" + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
 	}
 	return header

@@ -22,11 +22,11 @@ import (
 // cutPoint is where a log ended at the requested moment.
 type cutPoint struct {
 	end int64 // bytes
-	// unsure says that nothing tells when its last lines were written: they may be later.
+	// unsure says that it is not known when its last lines were written: they may be later.
 	unsure bool
 }
 
-// End is how many bytes of a log there were at the requested moment.
+// End returns how many bytes of a log existed at the requested moment.
 func End(r *request.Request, node rayid.Node, path string) (int64, error) {
 	f, err := r.Session.Logs.Open(r.Context(), node, path)
 	if err != nil {
@@ -36,8 +36,8 @@ func End(r *request.Request, node rayid.Node, path string) (int64, error) {
 	return cut.end, err
 }
 
-// cutAt finds out where a log ended at the requested moment. What tells, the surest first: when the process that wrote it ended, when its
-// chunks were stored, the times that its lines carry, and where in it the output of tasks began that ran later.
+// cutAt finds out where a log ended at the requested moment. It uses, the most reliable first: the end of the process that wrote the log, the times
+// at which its chunks were stored, the times in its lines, and the places in it where the output of later tasks begins.
 func cutAt(r *request.Request, f *sessionlogs.File, log logfiles.File) (cutPoint, error) {
 	whole := cutPoint{end: f.Size()}
 	stored := f.StoredBy(r.At)
@@ -65,7 +65,7 @@ func cutAt(r *request.Request, f *sessionlogs.File, log logfiles.File) (cutPoint
 	return tasksCut(r, log.Path, cut)
 }
 
-// writerAt says what is known of the process that wrote a log: whether it was over at the requested moment, and whether it had begun.
+// writerAt says what is known about the process that wrote a log: whether it had ended at the requested moment, and whether it had begun.
 func writerAt(r *request.Request, log logfiles.File) (over, begun bool, err error) {
 	if n := r.Session.Node(log.Node); n != nil {
 		state, existed := moment.Node(n, r.At)
@@ -91,8 +91,8 @@ func writerAt(r *request.Request, log logfiles.File) (over, begun bool, err erro
 	return workers.DeadActorWorkers(r)[m[1]], true, nil
 }
 
-// tasksCut moves a cut of a worker's log to where the output of the first task begins that ran after the requested moment. Without a task
-// that runs at that moment nobody else wrote in between.
+// tasksCut moves the cut of a worker's log to where the output of the first task begins that ran after the requested moment. If no task runs at
+// that moment, nothing else was written in between.
 func tasksCut(r *request.Request, path string, cut cutPoint) (cutPoint, error) {
 	m := workerLog.FindStringSubmatch(path)
 	if m == nil {
@@ -149,7 +149,7 @@ func (c cutPoint) write(ctx context.Context, r *request.Request, f *sessionlogs.
 	return err
 }
 
-// unsureNotice is put behind a log of which it is not known where it ended at the requested moment.
+// unsureNotice follows a log if it is not known where the log ended at the requested moment.
 func unsureNotice(r *request.Request) string {
 	return fmt.Sprintf("\n[Ray History Server: the last lines above carry no time; some may be later than %s.]\n", time.Unix(0, r.At).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 }

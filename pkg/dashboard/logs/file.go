@@ -14,8 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 )
 
-// File is /api/v0/logs/file and /api/v0/logs/stream (get_logs in ray/dashboard/modules/state/state_head.py). A stream ends where the
-// log does, which for a session that still runs is when that ends.
+// File is /api/v0/logs/file and /api/v0/logs/stream (get_logs in ray/dashboard/modules/state/state_head.py). A stream ends with the log; for a
+// running session this is when the session ends.
 func File(w http.ResponseWriter, r *request.Request) error {
 	o, refused := parseOptions(r)
 	if refused == nil {
@@ -81,7 +81,7 @@ func sendLog(w http.ResponseWriter, r *request.Request, o *options, asked part) 
 			if !errors.Is(err, context.Canceled) {
 				r.Log.WithError(err).WithField("url", r.URL.String()).Error("read log")
 			}
-			panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
+			panic(http.ErrAbortHandler) // the answer has begun: only a broken connection can show that it is incomplete
 		}
 		w.Header().Del("Content-Disposition")
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// followEvery is how often the stream of a log looks for what its session, which still runs, has stored since.
+// followEvery is how often the stream of a log looks for what its running session has stored since.
 const followEvery = 2 * time.Second
 
 // follow sends the stored bytes of a log after from, until the session has ended or the client has gone.
@@ -22,7 +22,7 @@ func follow(ctx context.Context, f *sessionlogs.File, from int64, running func(c
 			return context.Cause(ctx)
 		case <-wait.C:
 		}
-		more = running(ctx) // before looking: what the end stored is sent
+		more = running(ctx) // before the look, so that what is stored at the end is sent too
 		var err error
 		if f, err = f.Refresh(ctx); err != nil {
 			return err

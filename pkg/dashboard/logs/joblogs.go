@@ -26,7 +26,7 @@ func Job(w http.ResponseWriter, r *request.Request) error {
 	}
 	if err := cut.write(r.Context(), r, f, escaped); err != nil {
 		r.Log.WithError(err).Error("read job log")
-		panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
+		panic(http.ErrAbortHandler) // the answer has begun: only a broken connection can show that it is incomplete
 	}
 	if err := escaped.flush(); err == nil {
 		_, _ = io.WriteString(w, `"}`)
@@ -62,7 +62,7 @@ func (j *jsonStringWriter) write(text []byte) error {
 	return err
 }
 
-// incomplete is how many bytes at the end of text must wait for what follows.
+// incomplete returns how many bytes at the end of text must wait for what follows.
 func incomplete(text []byte) int {
 	if len(text) > 0 && text[len(text)-1] == '\r' {
 		return 1

@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// submissionLogFile opens the log of the submission that a request names. It answers itself, and gives ok false, where there is no such job
-// or Ray has no log of it; f is nil where the log is empty. The log is to be sent up to cut.
+// submissionLogFile opens the log of the submission that a request names, up to cut. If there is no such job or Ray has no log of it, it answers
+// the request itself and returns ok false. f is nil if the log is empty.
 func submissionLogFile(w http.ResponseWriter, r *request.Request) (f *sessionlogs.File, cut cutPoint, ok bool, err error) {
 	id := r.Params["job_or_submission_id"]
 	table, err := jobs.Read(r)
@@ -35,7 +35,7 @@ func submissionLogFile(w http.ResponseWriter, r *request.Request) (f *sessionlog
 		reply.Text(w, http.StatusBadRequest, "Can only get logs of submission type jobs")
 		return nil, cut, false, nil
 	case row.Get("driver_node_id") == nil:
-		// Ray asks the driver's node for the log; the message of a job that got to none says what happened.
+		// Ray requests the log from the driver's node. If a job never reached a node, its message says what happened.
 		return nil, cut, true, nil
 	}
 	submission := row.String("submission_id")
@@ -69,17 +69,17 @@ func JobTail(w http.ResponseWriter, r *request.Request) error {
 			if ctx.Err() == nil {
 				r.Log.WithError(err).WithField("url", r.URL.String()).Warn("send job log")
 			}
-			return nil // without a close frame clients know that it is not whole
+			return nil // without a close frame clients know that the log is incomplete
 		}
 	}
-	_ = ws.Close(websocket.StatusNormalClosure, "") // says that this is the end; the client going away is not an error of ours
+	_ = ws.Close(websocket.StatusNormalClosure, "") // says that this is the end; it is not an error if the client has left
 	return nil
 }
 
-// frameTimeout is how long a client may take to receive a part of a log before it is given up.
+// frameTimeout is how long a client may take to receive a part of a log before the connection is closed.
 const frameTimeout = time.Minute
 
-// textFrames sends what is written to it as WebSocket texts, which must not be cut within a character.
+// textFrames sends what is written to it as WebSocket texts. They must not be cut within a character.
 type textFrames struct {
 	ctx  context.Context
 	ws   *websocket.Conn
@@ -100,7 +100,7 @@ func (t *textFrames) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cutCharacter is how many bytes at the end of text are the beginning of a character.
+// cutCharacter returns how many bytes at the end of text are the beginning of a character.
 func cutCharacter(text []byte) int {
 	for n := 1; n <= min(utf8.UTFMax-1, len(text)); n++ {
 		if c := text[len(text)-n]; utf8.RuneStart(c) {

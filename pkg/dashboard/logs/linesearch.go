@@ -12,11 +12,11 @@ import (
 
 const (
 	searchBlock = 64 << 10 // read at a time
-	maxSearched = 64 << 20 // read of one log before it is given up
+	maxSearched = 64 << 20 // read of one log before the search is given up
 )
 
-// lineSearch finds the first line of a log that is later than a moment. Times of lines rise, so that half of what is left is left out at a
-// time; lines without one belong to the one before.
+// lineSearch finds the first line of a log that is later than a moment. Times of lines increase, so each step halves the range. A line without a
+// time belongs to the line before it.
 type lineSearch struct {
 	ctx    context.Context
 	f      *sessionlogs.File
@@ -31,7 +31,7 @@ type timedLine struct {
 	at    int64
 }
 
-// cut looks in what is past from, which is the end of what is known to be earlier.
+// cut searches the part after from; all before it is known to be earlier.
 func (s *lineSearch) cut(from int64) (cutPoint, error) {
 	low, high, end := from, s.f.Size(), s.f.Size()
 	for high-low > searchBlock {
@@ -59,8 +59,8 @@ func (s *lineSearch) cut(from int64) (cutPoint, error) {
 	return cutPoint{end: end, unsure: !sure || s.budget <= 0}, err
 }
 
-// next finds the first line with a time that is wanted and that starts in [from, to), of those after the line that from is in; nil if there
-// is none, or it is too far.
+// next finds the first wanted line with a time that starts in [from, to), after the line that contains from; nil if there is none, or if it is too
+// far away.
 func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLine, error) {
 	for pos := from; pos < to && s.budget > 0; {
 		block, err := s.f.ReadRange(s.ctx, pos, min(pos+searchBlock+logline.MaxHeader, s.f.Size()))
@@ -68,7 +68,7 @@ func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLi
 			return nil, err
 		}
 		s.budget -= searchBlock
-		own := block[:min(len(block), searchBlock)] // a line that starts behind is the next block's
+		own := block[:min(len(block), searchBlock)] // a line that starts later belongs to the next block
 		for start := lineStart(own, 0, pos == 0); start < len(own) && pos+int64(start) < to; start = lineStart(own, start+1, false) {
 			if header, ok := logline.Parse(logline.First(block[start:]), s.zone); ok {
 				if line := (timedLine{pos + int64(start), header.Time}); wanted(line) {

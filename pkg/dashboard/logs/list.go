@@ -15,7 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// rayFolders are below the logs folder of every node from its start. Object stores have no empty folders, so they are named here.
+// rayFolders exist below the logs folder of every node from its start. Object stores have no empty folders, so they are listed here.
 var rayFolders = []string{"events", "nsight", "old", "profiles", "rocprof_sys"}
 
 // List is /api/v0/logs: the log files of one node that a glob matches, by category.
@@ -90,7 +90,7 @@ func globLogs(ctx context.Context, paths []string, glob string) ([]string, error
 	return found, nil
 }
 
-// globEvery is how many paths are matched between two looks at whether anybody still waits.
+// globEvery is how many paths are matched between two checks whether a client still waits.
 const globEvery = 256
 
 // categorise groups log files by the component that wrote them (_categorize_log_files in ray/dashboard/modules/log/log_manager.py).

@@ -6,7 +6,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// Offset is where the first line of a log begins that is not before a moment (Unix nanoseconds), by the times that lines carry.
+// Offset returns where the first line of a log begins that is not before a moment (Unix nanoseconds), by the times in the lines.
 func Offset(r *request.Request, f *sessionlogs.File, at int64) (int64, error) {
 	zone, err := cluster.Zone(r)
 	if err != nil {

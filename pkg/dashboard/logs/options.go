@@ -86,12 +86,12 @@ func (o *options) check() *reply.Error {
 	return nil
 }
 
-// notFound is Ray's error of a log that is not there: 500, with a sentence.
+// notFound is Ray's error for a log that does not exist: 500, with a sentence.
 func notFound(format string, args ...any) *reply.Error {
 	return &reply.Error{Status: http.StatusInternalServerError, Text: fmt.Sprintf(format, args...)}
 }
 
-// noLog is Ray's error where nothing matches.
+// noLog is Ray's error if nothing matches.
 func (o *options) noLog(node string) *reply.Error {
 	or := func(s string) string {
 		if s == "" {

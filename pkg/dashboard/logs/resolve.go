@@ -26,7 +26,7 @@ func logNode(r *request.Request, id string) (rayid.Node, *reply.Error) {
 	return node, nil
 }
 
-// nodeByIP finds a node by its address: of several, one that lives, else the last; "" if there is none.
+// nodeByIP finds a node by its address. Of several nodes it returns one that is alive, otherwise the last one; "" if there is none.
 func nodeByIP(r *request.Request, ip string) (string, error) {
 	nodes, err := summary.Read(r)
 	if err != nil {
@@ -48,7 +48,7 @@ func nodeByIP(r *request.Request, ip string) (string, error) {
 // workerLog is the name of a worker's log: worker-{worker}-{job}-{pid}.out.
 var workerLog = regexp.MustCompile(`worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)\.(out|err)$`)
 
-// findWorkerLog finds a worker's log on a node, by the worker's ID or, if that is empty, by its process; "" if there is none.
+// findWorkerLog finds a worker's log on a node, by the worker's ID or, if that is empty, by its process ID; "" if there is none.
 func findWorkerLog(logs *sessionlogs.Set, node rayid.Node, worker, pid, suffix string) string {
 	for _, p := range logs.Paths(node) {
 		m := workerLog.FindStringSubmatch(p)
@@ -62,12 +62,12 @@ func findWorkerLog(logs *sessionlogs.Set, node rayid.Node, worker, pid, suffix s
 	return ""
 }
 
-// part is what of which log a request asks for: bytes [start, end), end < 0 for the end of the file.
+// part is the part of a log that a request asks for: bytes [start, end); end < 0 means the end of the file.
 type part struct {
 	node       rayid.Node
 	path       string
 	start, end int64
-	// open says that the part ends where the log does, wherever that will be.
+	// open says that the part ends with the log, which may still grow.
 	open bool
 	// unsure says that lines of it may be later than the requested moment.
 	unsure bool
@@ -106,8 +106,8 @@ func resolveLog(r *request.Request, o *options) (part, error) {
 	return namedLog(r, node, name)
 }
 
-// namedLog finds a log by its name: a path below the node's logs folder, or the one it had on the node's disk. What is outside of the
-// folder is not found, as nothing of it is stored.
+// namedLog finds a log by its name: a path below the node's logs folder, or its path on the node's disk. Files outside the folder are not found,
+// because they are not stored.
 func namedLog(r *request.Request, node rayid.Node, name string) (part, error) {
 	full := name
 	if !path.IsAbs(name) {
@@ -223,7 +223,7 @@ func taskLog(r *request.Request, o *options) (part, error) {
 		asked.start = *start
 	}
 	if end != nil {
-		// The end of an attempt is told when it is over: all of that is earlier.
+		// The end of an attempt is known only after it: all of its lines are earlier.
 		asked.unsure = asked.unsure && asked.end < *end
 		asked.end, asked.open = min(asked.end, *end), false
 	}

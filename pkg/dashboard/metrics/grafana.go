@@ -48,7 +48,7 @@ func (s *Services) GrafanaView(view string) request.Handler {
 	}
 }
 
-// dashboardOf is Ray's name for the dashboard whose UID the request's path names; "" if it is none of Ray's.
+// dashboardOf returns Ray's name for the dashboard whose UID the request's path contains; "" if it is not one of Ray's.
 func dashboardOf(r *request.Request) string {
 	asked, _, _ := strings.Cut(r.Params["dashboard"], "/")
 	for name, uid := range dashboardUIDs.All() {
@@ -59,8 +59,8 @@ func dashboardOf(r *request.Request) string {
 	return ""
 }
 
-// ofSession is the request's query with the session's name and, for times that count from now, its own beginning and end. Nothing is
-// left that would draw the panels again and again.
+// ofSession returns the request's query with the session's name. Times relative to now become the session's own beginning and end. Parameters that
+// would refresh the panels are removed.
 func ofSession(r *request.Request) url.Values {
 	query := r.Query()
 	query.Set("var-SessionName", r.Session.Ref.Name)
@@ -82,8 +82,8 @@ func relative(t string) bool { return t == "" || strings.HasPrefix(t, "now") }
 // milliseconds writes Unix nanoseconds as Grafana wants them.
 func milliseconds(ns int64) string { return strconv.FormatInt(ns/int64(time.Millisecond), 10) }
 
-// redirect sends a browser elsewhere. Ray's proxying dashboard, which unlike browsers sends a Content-Type with every request, would go
-// there itself: through it comes a page that the browser leaves at once.
+// redirect sends a browser to another address. Ray's proxying dashboard sends a Content-Type with every request, unlike browsers, and would follow
+// a redirect itself; it gets a page that redirects the browser at once.
 func redirect(w http.ResponseWriter, r *request.Request, target string) {
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Header.Get("Content-Type") == "" {

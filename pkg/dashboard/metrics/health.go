@@ -26,8 +26,8 @@ type Panels interface {
 
 // Services are the services that show a session's metrics.
 type Services struct {
-	// GrafanaHost and PrometheusHost are URLs of services that show the stored session's time: RAY_GRAFANA_HOST and
-	// RAY_PROMETHEUS_HOST of Ray's dashboard. Where they are empty, their health is Ray's answer for a service it cannot reach.
+	// GrafanaHost and PrometheusHost are URLs of services that show the stored session's time: RAY_GRAFANA_HOST and RAY_PROMETHEUS_HOST of Ray's
+	// dashboard. If they are empty, the health checks give Ray's answer for a service that it cannot reach.
 	GrafanaHost    string
 	PrometheusHost string
 	// GrafanaIframeHost is Grafana's URL as a browser reaches it, RAY_GRAFANA_IFRAME_HOST; empty means GrafanaHost.
@@ -37,7 +37,7 @@ type Services struct {
 	GrafanaClusterFilter string
 	GrafanaOrgID         string
 	PrometheusName       string
-	// Panels is what is shown where there is no GrafanaHost; nil: nothing is.
+	// Panels are shown if there is no GrafanaHost; nil: nothing is shown.
 	Panels Panels
 }
 

@@ -12,14 +12,14 @@ type ActorState struct {
 	State                              string
 	Node                               rayid.Node   // of the last process
 	Worker                             rayid.Worker // of the last process
-	Placed                             bool         // there is a process, or was until it died
+	Placed                             bool         // there is a process, or there was one until it died
 	PID                                uint32
 	Port                               int32
 	Repr                               string
 	Restarts, Reconstructed, Preempted int
 	Changed, Started, Ended            int64 // Unix ns, 0: not yet
 	Death                              []byte
-	FormerProcesses                    []Process // oldest first, the last process not among them
+	FormerProcesses                    []Process // oldest first, without the last process
 }
 
 // Process is one process an actor ran in.
@@ -28,8 +28,8 @@ type Process struct {
 	Worker rayid.Worker
 }
 
-// Actor returns an actor's state at a moment (0: the end) and whether it was there at all. Restarts are counted, and times kept, as
-// GcsActorManager does: the start is the first time the actor was alive, the process stays known after death but not while restarting.
+// Actor returns an actor's state at a moment (0: the end) and whether the actor existed. Restarts are counted, and times kept, as GcsActorManager
+// does: the start is the first time the actor was alive; the process stays known after death, but not while the actor is restarting.
 func Actor(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	s.State = Unready
 	for i, t := range a.Transitions {

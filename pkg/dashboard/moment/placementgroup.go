@@ -6,8 +6,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// Group is the state of a placement group at one moment, from events: its last transition, and when it was asked for, when it was tried to be
-// placed last, and when it was first placed (Unix ns, 0: not yet, or not known).
+// Group is the state of a placement group at one moment, from events: its last transition, and when it was requested, when its placement was last
+// tried, and when it was first placed (Unix ns, 0: not yet, or not known).
 type Group struct {
 	entities.PlacementGroupTransition
 	Created, Started, Placed int64

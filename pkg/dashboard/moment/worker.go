@@ -12,7 +12,7 @@ const (
 	TypeDriver = "DRIVER"
 )
 
-// NoTime is what Ray shows of a launch that no raylet saw: -1 as an unsigned number.
+// NoTime is what Ray shows for a launch that no raylet saw: -1 as an unsigned number.
 const NoTime = uint64(math.MaxUint64)
 
 // WorkerState is the state of a worker at one moment, from events.

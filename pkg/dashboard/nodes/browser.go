@@ -4,9 +4,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// Ray's frontend formats sizes without looking whether there is one: of a null it shows an empty page (memoryConverter in
-// ray/dashboard/client/src/util/converter.ts), of what is missing it shows nothing. Ray's reporter sends nulls where it could not ask a
-// process, as of one that has just ended, and for figures that Linux does not have. Browsers get those left out; tools get what Ray said.
+// Ray's frontend formats sizes without checking whether there is one: for null it shows an empty page (memoryConverter in
+// ray/dashboard/client/src/util/converter.ts), for a missing value it shows nothing. Ray's reporter sends null if it could not query a process, for
+// example one that has just ended, and for figures that Linux does not have. In answers to browsers these are left out; tools get what Ray said.
 
 // withoutNulls returns a node's summary or details without the nulls that empty the page.
 func withoutNulls(node *pyjson.Object) *pyjson.Object {
@@ -51,7 +51,7 @@ func processWithoutNulls(process, actor *pyjson.Object) *pyjson.Object {
 	process.Set("memoryInfo", memory)
 	stats := process.List("coreWorkerStats")
 	if len(stats) == 0 && actor != nil {
-		// Ray lists a process some seconds before it asks it; the table of actors takes for granted that an actor's was asked.
+		// Ray lists a process some seconds before it queries it. The table of actors assumes that an actor's process was queried.
 		address := actor.Object("address")
 		stats = []any{pyjson.Obj(
 			"workerId", address.String("workerId"), "pid", process.Get("pid"), "ipAddress", address.String("ipAddress"), "jobId", actor.String("jobId"),

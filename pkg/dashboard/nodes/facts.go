@@ -18,14 +18,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// facts is what the logs of a node's own processes tell of their start; 0 where they do not.
+// facts is what the logs of a node's own processes say about their start; 0 means not known.
 type facts struct {
 	nodeManagerPort, objectManagerPort   int64
 	agentPort, agentHTTPPort             int64
-	runtimeEnvAgentPort, runtimeEnvAgent int64 // the latter is a process ID
+	runtimeEnvAgentPort, runtimeEnvAgent int64 // the second one is a process ID
 }
 
-// factLines are the lines that tell a number, by the log they are in.
+// factLines are the lines that contain a number, by the log they are in.
 var factLines = []struct {
 	path string
 	line *regexp.Regexp

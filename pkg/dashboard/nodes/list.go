@@ -55,7 +55,7 @@ func Rows(r *request.Request) (state.RowSet, error) {
 	return set, nil
 }
 
-// newRow makes the row of a node of which there is no State API snapshot; n is nil if no event told of the node.
+// newRow makes the row of a node without a State API snapshot; n is nil if there is no event about the node.
 func newRow(raylet *pyjson.Object, n *entities.Node) *pyjson.Object {
 	row := pyjson.Obj(
 		"node_id", raylet.Get("nodeId"), "node_ip", raylet.Get("nodeManagerAddress"), "is_head_node", raylet.Bool("isHeadNode"),
@@ -66,7 +66,7 @@ func newRow(raylet *pyjson.Object, n *entities.Node) *pyjson.Object {
 	if n == nil {
 		return row
 	}
-	// Events spell the names of resources and labels as they are; /nodes has them in camelCase.
+	// Events have the names of resources and labels unchanged; /nodes has them in camelCase.
 	state, _ := moment.Node(n, 0)
 	row.Set("resources_total", summary.ResourceMap(state.Resources))
 	row.Set("labels", reply.StringMap(n.Labels))

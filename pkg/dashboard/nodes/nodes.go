@@ -123,7 +123,7 @@ func One(w http.ResponseWriter, r *request.Request) error {
 	return reply.OK(w, "Node details fetched.", "detail", detail)
 }
 
-// wasOn says whether an actor had a process on a node: Ray goes on listing it there after it was restarted elsewhere.
+// wasOn says whether an actor had a process on a node: Ray still lists it there after it was restarted on another one.
 func wasOn(r *request.Request, actor, node string) bool {
 	id, err := rayid.Parse[rayid.Actor](actor)
 	if err != nil {

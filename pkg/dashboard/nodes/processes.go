@@ -12,8 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// Of a process without a snapshot it is known who it was, when it started, and the title that Ray gives it (setproctitle in
-// ray/_raylet.pyx, ray/dashboard/agent.py and ray/_private/runtime_env/agent/main.py). Its usage is not recorded: those figures are 0.
+// For a process without a snapshot it is known who it was, when it started, and the title that Ray gives it (setproctitle in ray/_raylet.pyx,
+// ray/dashboard/agent.py and ray/_private/runtime_env/agent/main.py). Its usage is not recorded: those figures are 0.
 const (
 	dashboardAgentTitle  = "ray::DashboardAgent"
 	runtimeEnvAgentTitle = "ray::RuntimeEnvAgent"
@@ -53,8 +53,8 @@ func agentProcess(pid int64, of string) *pyjson.Object {
 	return row
 }
 
-// nodeProcesses are the rows of a node's processes in a snapshot, without the core workers that are gone at the requested moment and with
-// those that have come since it was taken, where events tell of them.
+// nodeProcesses returns the rows of a node's processes in a snapshot, without the core workers that had ended at the requested moment, and with
+// those that have started since the snapshot, if there are events about them.
 func nodeProcesses(r *request.Request, node string, saved []any) ([]any, error) {
 	living, err := workers.Living(r)
 	if err != nil {

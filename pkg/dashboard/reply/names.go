@@ -18,8 +18,8 @@ func OrNull(list []string) any {
 	return list
 }
 
-// GoogleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in ray/dashboard/utils.py).
-// Ray does it to keys that are no names too, such as those of resources: node:__internal_head__ becomes node:InternalHead.
+// GoogleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in ray/dashboard/utils.py). Ray also does it
+// to keys that are not names of fields, such as those of resources: node:__internal_head__ becomes node:InternalHead.
 func GoogleStyle(o *pyjson.Object) *pyjson.Object {
 	styled := &pyjson.Object{}
 	for k, v := range o.All() {

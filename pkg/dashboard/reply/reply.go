@@ -14,8 +14,8 @@ const (
 	textType = "text/plain; charset=utf-8"
 )
 
-// Bytes sends an answer that is complete in memory. Like all that sends an answer here it gives nil, so that a handler can end with it: that
-// the client has gone is not an error.
+// Bytes sends an answer that is complete in memory. Like all functions here that send an answer it returns nil, so that a handler can end with it:
+// it is not an error if the client has left.
 func Bytes(w http.ResponseWriter, status int, contentType string, body []byte) error {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

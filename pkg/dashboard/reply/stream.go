@@ -14,7 +14,7 @@ type Stream struct {
 	status      int
 	contentType string // the content's type
 	Begun       bool   // something was sent
-	Gone        bool   // the client is
+	Gone        bool   // the client has left
 	Buf         []byte // not sent yet; appended to by its user
 }
 
@@ -41,7 +41,7 @@ func (s *Stream) flush() {
 	}
 	if !s.Gone {
 		_, err := s.w.Write(s.Buf)
-		s.Gone = err != nil // which is not an error of ours
+		s.Gone = err != nil // this is not an error
 	}
 	s.Buf = s.Buf[:0]
 }
@@ -54,7 +54,7 @@ func (s *Stream) Close() {
 	s.flush()
 }
 
-// Cut ends an answer that failed. An answer that has begun can only show it by a cut connection; else err becomes the answer.
+// Cut ends an answer that failed. If the answer has begun, only a broken connection can show this; otherwise err becomes the answer.
 func (s *Stream) Cut(err error) error {
 	if s.Begun && !s.Gone {
 		panic(http.ErrAbortHandler)

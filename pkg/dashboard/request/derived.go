@@ -10,7 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// derived is what handlers computed from one session, by type: each package keeps its results in a type of its own.
+// derived is what handlers computed from one session, by type: each package keeps its results in its own type.
 type derived struct {
 	mu     sync.Mutex
 	byType map[reflect.Type]any
@@ -61,5 +61,5 @@ func Kept[T any](r *Request) *T {
 	return found
 }
 
-// Version is what changes whenever anything of a session does.
+// Version returns a value that changes whenever anything of a session changes.
 func Version(s *session.Session) string { return fmt.Sprintf("%s %x", s.Fingerprint(), s.Contents()) }

@@ -22,7 +22,7 @@ var browserHeaders = []string{
 	"Access-Control-Request-Method", "Access-Control-Request-Headers",
 }
 
-// FromBrowser says whether a browser asks, as Ray finds out: it is not shown secrets.
+// FromBrowser says whether a request comes from a browser, by Ray's own rule. Browsers are not shown secrets.
 func FromBrowser(r *http.Request) bool {
 	return strings.HasPrefix(r.UserAgent(), "Mozilla") || slices.ContainsFunc(browserHeaders, func(h string) bool { return r.Header.Get(h) != "" })
 }

@@ -32,14 +32,14 @@ func NewEnv(log logrus.FieldLogger, memory *budget.Budget, maxLimit int) *Env {
 	return &Env{Log: log, Memory: memory, MaxLimit: maxLimit, derived: newDerivations()}
 }
 
-// Request is a dashboard request with the session it asks.
+// Request is a dashboard request with its session.
 type Request struct {
 	*http.Request
 	*Env    // set by the dashboard
 	Session *session.Session
 	// At is the moment the answer is to show, Unix nanoseconds; 0 means the session's end (see dashboard.ParseAt).
 	At int64
-	// Began and Ended are when the session did, as the list of sessions has it; zero: not known.
+	// Began and Ended are the session's begin and end in the list of sessions; zero: not known.
 	Began, Ended time.Time
 	// Running says whether the session still runs, so that more of it is being stored; nil means that it does not.
 	Running func(context.Context) bool
@@ -67,8 +67,8 @@ func (r *Request) Query() url.Values {
 	return r.query
 }
 
-// Life is when the session began and when it ended, up to the moment shown. Its events may have begun before, and gone on after, what the
-// list of sessions has.
+// Life returns when the session began and when it ended, up to the requested moment. Its events may begin before and end after the times in the
+// list of sessions.
 func (r *Request) Life() (begin, end time.Time) {
 	begin, end = r.Began, r.Ended
 	if first := time.Unix(0, r.Session.Start); r.Session.Start != 0 && (begin.IsZero() || first.Before(begin)) {

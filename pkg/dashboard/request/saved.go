@@ -11,8 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
 
-// Saved returns the last saved answer to url before the requested moment, and when it was given (0: not known); nil where there is none.
-// An answer that cannot be parsed counts as none: events still tell the rest.
+// Saved returns the last saved answer to url before the requested moment, and when it was given (0: not known); nil if there is none. An answer
+// that cannot be parsed counts as none: events still give the rest.
 func Saved(r *Request, url string) (value any, taken int64, err error) {
 	snap, err := r.Session.Snapshots.Last(url, r.At)
 	if errors.Is(err, os.ErrNotExist) {
@@ -35,8 +35,8 @@ func SavedData(r *Request, url string) (*pyjson.Object, int64, error) {
 	return envelope.Object("data"), taken, err
 }
 
-// SavedList returns the result of a saved State API list: of all that were saved of path, the one with the most columns and rows.
-// Nil where there is none.
+// SavedList returns the result of a saved State API list: of all saved answers for path, the one with the most columns and rows. Nil if there is
+// none.
 func SavedList(r *Request, path string) (*pyjson.Object, int64, error) {
 	best, bestScore := "", -1
 	for _, u := range r.Session.Snapshots.URLs(path) {
@@ -74,7 +74,7 @@ func RowsByKey(rows []any, key string) map[string]*pyjson.Object {
 	return m
 }
 
-// Believes says whether a snapshot's row that shows its end is to be believed over events that do not: it must not have been taken after
+// Believes says whether a snapshot's row that shows its end is trusted if events do not show the end. The snapshot must not have been taken after
 // the requested moment.
 func Believes(r *Request, taken int64) bool {
 	return r.At == 0 || taken != 0 && taken <= r.At

@@ -11,7 +11,7 @@ func Constant(v any) func(*Request) (any, error) {
 	return func(*Request) (any, error) { return v, nil }
 }
 
-// SavedOr answers with the last snapshot of a URL, or with what otherwise gives.
+// SavedOr answers with the last snapshot of a URL, or with the result of otherwise.
 func SavedOr(url string, otherwise func(*Request) (any, error)) Handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		value, _, err := Saved(r, url)
@@ -25,7 +25,7 @@ func SavedOr(url string, otherwise func(*Request) (any, error)) Handler {
 	}
 }
 
-// SavedOrText answers with the last snapshot of a URL, or as Ray does where it has nothing to tell.
+// SavedOrText answers with the last snapshot of a URL, or with this status and text, which is Ray's answer if there is nothing.
 func SavedOrText(url string, status int, text string) Handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		value, _, err := Saved(r, url)

@@ -14,7 +14,7 @@ type Column struct {
 	OnlyDetail bool
 	// kind is what filter values of the column are converted to first; Ray does so only where the column cannot be null.
 	kind kind
-	// newer marks a column that not all supported versions of Ray have: it is left out where the saved rows lack it.
+	// newer marks a column that not all supported versions of Ray have: it is left out if the saved rows do not have it.
 	newer bool
 }
 
@@ -48,11 +48,11 @@ func (c Column) notIn255() Column { c.newer = true; return c }
 
 // Difference is how the columns of one session's Ray differ from those known here.
 type Difference struct {
-	lacks map[string]bool // newer ones that it did not have
+	lacks map[string]bool // newer columns that it did not have
 	added []Column        // those of a Ray that is not known; shown with detail
 }
 
-// Differences compares columns with those of a saved list's rows, which were asked for with detail; without rows nothing differs.
+// Differences compares columns with those of a saved list's rows, which were requested with detail. Without rows nothing differs.
 func Differences(columns []Column, list *pyjson.Object) Difference {
 	d := Difference{lacks: map[string]bool{}}
 	rows := list.List("result")
@@ -73,7 +73,7 @@ func Differences(columns []Column, list *pyjson.Object) Difference {
 	return d
 }
 
-// columns are those that an answer shows, of an entity's.
+// columns returns the columns that an answer shows.
 func (set RowSet) columns(all []Column, detail bool) []Column {
 	if detail && set.DetailColumns != nil {
 		return set.DetailColumns

@@ -11,7 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// leavesOut says whether Ray's own store would leave the row out of what it lists.
+// leavesOut says whether Ray's own store would leave the row out of its list.
 func (set RowSet) leavesOut(row *pyjson.Object, filters []typedFilter) bool {
 	if set.Selected == nil {
 		return false

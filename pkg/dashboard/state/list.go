@@ -23,7 +23,7 @@ type RowSet struct {
 	total int
 	// Check refuses filters that Ray's own store refuses; nil refuses none.
 	Check func(tasktable.Query) *reply.Error
-	// Selected says whether Ray's own store takes a filter: what it leaves out does not count as listed. Nil means it takes none.
+	// Selected says whether Ray's own store applies a filter: rows that it leaves out do not count as listed. Nil means that it applies none.
 	Selected func(tasktable.Filter) bool
 	// Compare orders rows; nil means by the first column.
 	Compare        func(a, b *pyjson.Object) int
@@ -123,7 +123,7 @@ func Count(counts *pyjson.Object, key string) {
 	counts.Set(key, n+1)
 }
 
-// snapshotRows are the rows of a saved list with what the list said of itself; found is false where none was saved.
+// snapshotRows returns the rows of a saved list, and what the list said about itself; found is false if no list was saved.
 func snapshotRows(r *request.Request, path string, columns []Column) (set RowSet, found bool, err error) {
 	list, _, err := request.SavedList(r, path)
 	if list == nil || err != nil {

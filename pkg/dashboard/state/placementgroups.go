@@ -66,8 +66,8 @@ func placementGroupOf(s *session.Session, id string) *entities.PlacementGroup {
 	return s.PlacementGroup(parsed)
 }
 
-// overlayGroup sets in a group's snapshot the state of its events if that is another one, and the columns that the snapshot lacks. Bundles
-// and the time of the request are the snapshot's where no event defined the group.
+// overlayGroup sets in a group's snapshot the state of its events if that is another one, and the columns that the snapshot lacks. If no event
+// defined the group, bundles and the time of the request are the snapshot's.
 func overlayGroup(snapshot, told *pyjson.Object, believed bool) *pyjson.Object {
 	was, now := snapshot.String("state"), told.String("state")
 	differs := was != now && !(was == removed && believed)
@@ -109,7 +109,7 @@ func groupStats(state moment.Group) *pyjson.Object {
 		"creation_request_received_ns", reply.NumberString(state.Created), "scheduling_started_time_ns", reply.NumberString(state.Started),
 		"scheduling_latency_us", reply.NumberString(scheduling), "end_to_end_creation_latency_us", reply.NumberString(creation),
 		"scheduling_attempt", state.Attempt, "highest_retry_delay_ms", state.RetryDelayMs,
-		// The name of REMOVED is a state's in the event's protobuf.
+		// In the event's protobuf, REMOVED has the name of a state.
 		"scheduling_state", strings.Replace(state.SchedulingState, "SCHEDULING_REMOVED", removed, 1),
 	)
 }

@@ -49,8 +49,8 @@ func ParseListQuery(r *request.Request) (tasktable.Query, *reply.Error) {
 	return out, nil
 }
 
-// ParseSummaryQuery reads the parameters of a State API summary (summary_options_from_req). Ray summarises at most as many rows as a
-// list may be asked for, drivers left out.
+// ParseSummaryQuery reads the parameters of a State API summary (summary_options_from_req). Ray summarises at most as many rows as a list may have,
+// without drivers.
 func ParseSummaryQuery(r *request.Request) (tasktable.Query, *reply.Error) {
 	out := tasktable.Query{Limit: r.MaxLimit, ExcludeDriver: true, At: r.At, Stop: r.Stop}
 	if r.Query().Has("timeout") {
@@ -63,8 +63,7 @@ func ParseSummaryQuery(r *request.Request) (tasktable.Query, *reply.Error) {
 	return out, err
 }
 
-// parseFilters pairs filter_keys, filter_predicates and filter_values in order; what one of them has more of is dropped. Keys are
-// lower-cased.
+// parseFilters pairs filter_keys, filter_predicates and filter_values in order; surplus elements of one of them are dropped. Keys are lower-cased.
 func parseFilters(r *request.Request) ([]tasktable.Filter, *reply.Error) {
 	q := r.Query()
 	keys, predicates, values := q["filter_keys"], q["filter_predicates"], q["filter_values"]

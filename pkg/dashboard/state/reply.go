@@ -54,8 +54,8 @@ func WriteSummary(w http.ResponseWriter, r *request.Request, s Selection, summar
 // maxWarnings is how many of a session's warnings each list shows.
 const maxWarnings = 10
 
-// Warnings are the warnings about what is wrong with what is stored of a session; nil if nothing is. They are no partial_failure_warning, because
-// Ray's Python API refuses a list that has one unless it is told not to.
+// Warnings returns the warnings about a session's stored data; nil if there are none. They are not sent as partial_failure_warning, because Ray's
+// Python API refuses a list that has one unless it is told not to.
 func Warnings(s *session.Session) []string {
 	all := s.Damage()
 	switch {

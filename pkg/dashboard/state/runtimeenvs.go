@@ -29,9 +29,8 @@ var RuntimeEnvColumns = []Column{
 	Detail("ref_cnt"), FilterableDetail("error"),
 }
 
-// RuntimeEnvRows returns the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py), those
-// that took longest to make first and those that were not made before them. Without a snapshot they come from the logs of the agents
-// that made them.
+// RuntimeEnvRows returns the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py): first those
+// that were not created, then those whose creation took longest. Without a snapshot they come from the logs of the agents that created them.
 func RuntimeEnvRows(r *request.Request) (RowSet, error) {
 	set, found, err := snapshotRows(r, "/api/v0/runtime_envs", RuntimeEnvColumns)
 	if err == nil && !found {
@@ -47,11 +46,11 @@ func RuntimeEnvRows(r *request.Request) (RowSet, error) {
 	return set, err
 }
 
-// envChange is a line that a runtime environment agent logged of an environment.
+// envChange is a line that a runtime environment agent logged about an environment.
 type envChange struct {
 	at   int64 // Unix ns
 	what string
-	env  string // serialized, JSON; of a line that does not name it, the last one that failed
+	env  string // serialized, JSON; for a line that does not name it, the last one that failed
 	// failure is the traceback that follows a line.
 	failure string
 }
@@ -120,7 +119,7 @@ func readRuntimeEnvs(r *request.Request) ([]nodeEnvs, error) {
 	return read, g.Wait()
 }
 
-// parseEnvLog takes from an agent's log what it tells of environments.
+// parseEnvLog reads what an agent's log says about environments.
 func parseEnvLog(text []byte, zone *time.Location) []envChange {
 	var changes []envChange
 	failed := "" // the environment that was last said to have failed
@@ -157,7 +156,7 @@ func parseEnvLog(text []byte, zone *time.Location) []envChange {
 	return changes
 }
 
-// envSaid tells which of the known sentences a line has, and of which environment; "" for any other line.
+// envSaid returns which of the known sentences a line contains, and about which environment; "" for any other line.
 func envSaid(said string) (what, env string) {
 	if strings.HasPrefix(said, envGaveUp) {
 		return envGaveUp, ""

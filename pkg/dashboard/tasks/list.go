@@ -52,8 +52,8 @@ func List(w http.ResponseWriter, r *request.Request) error {
 	return nil
 }
 
-// markSource marks the filters that reach Ray's own store, and so count before num_after_truncation does: Ray compares their keys as they
-// are spelled.
+// markSource marks the filters that Ray's own store applies, that is, before num_after_truncation is counted: Ray compares their keys as they are
+// written.
 func markSource(r *request.Request, filters []tasktable.Filter) {
 	keys := r.Query()["filter_keys"]
 	for i := range filters {
@@ -61,7 +61,7 @@ func markSource(r *request.Request, filters []tasktable.Filter) {
 	}
 }
 
-// refusedFilter answers where tasks cannot be filtered as asked; other errors are given back.
+// refusedFilter answers if tasks cannot be filtered as requested; other errors are returned.
 func refusedFilter(w http.ResponseWriter, err error) error {
 	var unknown *tasktable.UnknownColumnError
 	var filter *tasktable.FilterError

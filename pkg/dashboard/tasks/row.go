@@ -91,7 +91,7 @@ func (e *encoder) append(b []byte, r tasktable.Row) []byte {
 	return append(b, '}')
 }
 
-// readTimes finds the times that have columns; of both ends Ray takes the failure.
+// readTimes finds the times that have columns. If an attempt has both ends, Ray takes the failure.
 func (e *encoder) readTimes() {
 	e.created, e.started, e.ended = nil, nil, nil
 	for i := range e.states {

@@ -15,7 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// maxLineageChildren is how many tasks a group of a large session's lineage shows.
+// maxLineageChildren is how many tasks each group shows in the lineage of a large session.
 const maxLineageChildren = 100
 
 // Summarize counts tasks by name, or shows them as a tree by what submitted them (summarize_tasks in ray/dashboard/state_aggregator.py).
@@ -85,7 +85,7 @@ func lineage(r *request.Request, q tasktable.Query) (state.Reply, error) {
 	return l, nil
 }
 
-// actorTitle is how an actor's group is called: as the actor shows itself, or by its class; "" if no event told.
+// actorTitle returns the name of an actor's group: as the actor shows itself, or its class; "" if no event has either.
 func actorTitle(a *entities.Actor) string {
 	if a == nil {
 		return ""
@@ -98,7 +98,7 @@ func actorTitle(a *entities.Actor) string {
 	return a.Class
 }
 
-// missingData is Ray's warning where a summary counts fewer attempts than there are.
+// missingData is Ray's warning if a summary counts fewer attempts than there are.
 const missingData = "There is missing data in this aggregation. Possibly due to task data being evicted to preserve memory."
 
 func summaryReply(groups any, by string, c tasktable.TaskCounts, listed, matching int) state.Reply {

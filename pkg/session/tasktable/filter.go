@@ -139,7 +139,7 @@ func likeName(r Row) int {
 	return likeDefinition(r)
 }
 
-// errorType is nil if there is not an error.
+// errorType is nil if there is no error.
 func (r Row) errorType() []byte {
 	kind, _, ok := r.Failure()
 	if ok && kind == nil {

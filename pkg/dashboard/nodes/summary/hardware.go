@@ -9,8 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// showHardware sets for the nodes the hardware figures of the requested moment. At a session's end the snapshot's own are the last there are;
-// of a moment, none that were taken after it are shown.
+// showHardware sets for the nodes the hardware figures of the requested moment. At a session's end the snapshot's own figures are the last ones;
+// for an earlier moment, no figures are shown that were taken after it.
 func showHardware(r *request.Request, nodes Nodes) error {
 	if r.At == 0 {
 		return nil
@@ -49,8 +49,8 @@ func Number(v any) float64 {
 	return 0
 }
 
-// withoutHardware removes the measured values from a node's row: figures that are not recorded are zeros, or left out where Ray's frontend
-// would draw a full bar for them, as newNode has them. What a machine has stays.
+// withoutHardware removes the measured values from a node's row. As in newNode, figures that are not recorded become 0, or are left out if Ray's
+// frontend would draw a full bar for 0. The machine's own properties stay.
 func withoutHardware(row *pyjson.Object) *pyjson.Object {
 	row = row.Clone()
 	for _, f := range []string{"mem", "hostMem", "cgroupMem"} {
@@ -128,8 +128,8 @@ func gpusWith(gpus []any, samples []layout.GPUSample) []any {
 	return shown
 }
 
-// HardwareOf sets in a node's details the figures of its summary, which are of the requested moment; those that it lacks are not known. What
-// its processes used is nowhere but in the details.
+// HardwareOf sets in a node's details the figures of its summary, which are those of the requested moment. Figures that the summary lacks are not
+// known. Only the details have what the node's processes used.
 func HardwareOf(detail, summary *pyjson.Object, at int64) *pyjson.Object {
 	if at == 0 {
 		return detail

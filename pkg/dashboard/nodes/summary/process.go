@@ -4,7 +4,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// WithoutUsage leaves out of a process's statistics what it used, as ProcessStats has them.
+// WithoutUsage removes from a process's statistics, as ProcessStats has them, what the process used.
 func WithoutUsage(process *pyjson.Object) *pyjson.Object {
 	process = process.Clone()
 	for f, unknown := range map[string]any{

@@ -21,11 +21,11 @@ const headResource = "node:__internal_head__"
 type Nodes struct {
 	Order   []string
 	ByID    map[string]*pyjson.Object
-	Unsaved map[string]bool // those of which there is no snapshot
+	Unsaved map[string]bool // nodes without a snapshot
 	session *session.Session
 }
 
-// Node gives a node's summary, nil if there is none; a nil one reads as empty.
+// Node returns a node's summary, nil if there is none; a nil summary reads as empty.
 func (n Nodes) Node(id string) *pyjson.Object { return n.ByID[id] }
 
 // IP is a node's address; Ray's own summary of a dead node may have lost it.
