@@ -18,20 +18,21 @@ import (
 // Question says what to compare.
 type Question struct {
 	Session catalog.Entry
-	// Job is a job's or a submission's ID, or what the runs of one job have in common: the submission's name without the digits at its end, or the
-	// entrypoint. Then the session's latest such run is compared. "" is the whole session.
+	// Job is the ID of a job or a submission, or what the runs of one job have in common: the submission's name without the digits at its end, or
+	// the entrypoint. Then the session's latest such run is compared. "" is the whole session.
 	Job string
-	// With is the other session; nil: for a job the same session if there is an earlier run in it, else the first of Earlier that has one.
+	// With is the other session. If it is nil and a job is compared, it is the same session if that has an earlier run; otherwise it is the first
+	// of Earlier that has one.
 	With *catalog.Entry
 	// WithJob is the other job, named like Job; "" is the latest run of the same job before this one.
 	WithJob string
-	// Earlier are the sessions before this one, the newest first. At most maxLooked of them are opened.
+	// Earlier are the earlier sessions, the newest first. At most maxLooked of them are opened.
 	Earlier []catalog.Entry
 	// Top is how many functions to show; 0 is DefaultTop.
 	Top int
 }
 
-// maxLooked is how many sessions are looked at for an earlier run of a job.
+// maxLooked is how many sessions are searched for an earlier run of a job.
 const maxLooked = 5
 
 // NothingError says that there is nothing to compare. Both are sentences.
@@ -71,7 +72,7 @@ func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
 	return of(session, with, min(top, MaxTop)), nil
 }
 
-// first measures the session, or its job. It also gives the other side if that is an earlier run in the same session.
+// first measures the session, or its job. It also returns the other side if that is an earlier run in the same session.
 func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, err error) {
 	r, release, err := c.Open(ctx, q.Session)
 	if err != nil {
@@ -192,7 +193,7 @@ func jobsOf(r *request.Request) ([]Job, error) {
 	return all, nil
 }
 
-// find returns the job of an ID, else the latest run of the job that has a name or entrypoint; nil if there is none. jobs are in order.
+// find returns the job with an ID, otherwise the latest run of the job with a name or entrypoint; nil if there is none. jobs are in order.
 func find(jobs []Job, name string) *Job {
 	var found *Job
 	for i := range jobs {
@@ -222,10 +223,11 @@ func (j *Job) sameAs(other *Job) bool {
 	return j.Entrypoint != "" && j.Entrypoint == other.Entrypoint || j.common() != "" && j.common() == other.common()
 }
 
-// counters are what tells the runs of a job apart at the end of its submissions' names: numbers and dates.
+// counters match the end of submissions' names that differs between the runs of a job: numbers and dates.
 var counters = regexp.MustCompile(`[-_.0-9]+$`)
 
-// common is what the runs of a job have in common in their submissions' names; "" if there is none: Ray makes up names itself.
+// common returns what the runs of a job have in common in their submissions' names; "" if there is nothing in common, because Ray generated the
+// name.
 func (j *Job) common() string {
 	if strings.HasPrefix(j.SubmissionID, "raysubmit_") {
 		return ""

@@ -22,13 +22,13 @@ type Nodes struct {
 	Lost  int `json:"lost"` // died, and nobody wanted it
 }
 
-// nodeType is what nodes that are alike have in common.
+// nodeType is what nodes of the same type have in common.
 type nodeType struct {
 	name     string // head, or the worker group's name, and the machine's type
 	cpu, gpu float64
 }
 
-// counted are the nodes of a type, and the most memory that one of them had, in bytes: Ray measures what is free when it starts.
+// counted are the nodes of a type, and the largest memory of one of them, in bytes: Ray measures at its start how much is free.
 type counted struct {
 	Nodes
 	memory float64
@@ -37,13 +37,13 @@ type counted struct {
 // groupLabel is the label in which KubeRay and Ray's autoscaler put the name of a node's group.
 const groupLabel = "ray.io/node-group"
 
-// lifetime is a node's life within the time that is looked at.
+// lifetime is the part of a node's life in the measured time.
 type lifetime struct {
 	ip    string
 	hours float64
 }
 
-// readNodes counts the nodes that were there between two times, and what they had and used.
+// readNodes counts the nodes that existed between two times, and what they had and used.
 func (s *Side) readNodes(r *request.Request, e catalog.Entry, began, ended time.Time, metrics Metrics) error {
 	all, err := summary.Read(r)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Side) readNodes(r *request.Request, e catalog.Entry, began, ended time.
 			end = time.UnixMilli(died)
 		}
 		if end.Before(start) {
-			continue // it was not there between the times
+			continue // it did not exist between the times
 		}
 		kind, memory := typeOf(r, id, raylet)
 		of := s.nodes[kind]
@@ -94,7 +94,7 @@ func (h *Hours) add(of Hours, hours float64) {
 
 func (h *Hours) round() { h.CPU, h.GPU, h.Memory = round(h.CPU), round(h.GPU), round(h.Memory) }
 
-// typeOf says what a node is, and how many bytes of memory it has, by its events, else by its summary.
+// typeOf returns a node's type and its memory in bytes, from its events, otherwise from its summary.
 func typeOf(r *request.Request, id string, raylet *pyjson.Object) (t nodeType, memory float64) {
 	t = nodeType{name: raylet.String("nodeTypeName")}
 	machine, head := raylet.String("instanceTypeName"), raylet.Bool("isHeadNode")
@@ -118,7 +118,7 @@ func typeOf(r *request.Request, id string, raylet *pyjson.Object) (t nodeType, m
 	return t, sane(amount("memory"))
 }
 
-// sane is an amount of a resource, 0 for what JSON could not show.
+// sane returns an amount of a resource, 0 for one that JSON cannot represent.
 func sane(v float64) float64 {
 	if math.IsNaN(v) || v < 0 || v > 1e18 {
 		return 0
@@ -126,7 +126,7 @@ func sane(v float64) float64 {
 	return v
 }
 
-// uses are what nodes used on average, by their addresses (label ip), as Ray's own metrics tell it.
+// uses are what nodes used on average, by their addresses (label ip), from Ray's own metrics.
 var uses = []struct {
 	expression string // %d is the time to look back, in seconds
 	add        func(h *Hours, v float64)
@@ -139,7 +139,7 @@ var uses = []struct {
 	{"sum by (ip) (avg_over_time(ray_node_mem_used[%[1]ds]))", func(h *Hours, v float64) { h.Memory += v / (1 << 30) }},
 }
 
-// readUse reads from the stored metrics what nodes used: of each its average while it was measured, times its life.
+// readUse reads from the stored metrics what nodes used: for each its average while it was measured, times its life.
 func (s *Side) readUse(r *request.Request, e catalog.Entry, end time.Time, length time.Duration, lives []lifetime, metrics Metrics) error {
 	if metrics == nil || length < time.Second {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
-// Report is a comparison. Differences are those of Session from With.
+// Report is a comparison. Differences are Session's values minus With's.
 type Report struct {
 	Session *Side `json:"session"`
 	With    *Side `json:"with"`
@@ -22,7 +22,7 @@ type Report struct {
 	NodesLeftOut     int        `json:"nodes_left_out"`
 }
 
-// Function is a function of both sides, or of one; of the other all figures are 0.
+// Function is a function of both sides, or of one side; then all figures of the other side are 0.
 type Function struct {
 	Name       string  `json:"function"`
 	Session    Runs    `json:"session"`
@@ -53,7 +53,7 @@ const (
 	InBoth    = "both"
 )
 
-// NodeType are the nodes that are alike.
+// NodeType stands for all nodes of one type.
 type NodeType struct {
 	Type        string  `json:"type"` // head, or the worker group's name, and the machine's type where it is known
 	CPU         float64 `json:"cpu"`
@@ -66,11 +66,11 @@ type NodeType struct {
 // Bounds of a report.
 const (
 	DefaultTop = 20  // functions
-	MaxTop     = 200 // that may be asked for
+	MaxTop     = 200 // the maximum that a request may ask for
 	maxRows    = 50  // of findings, and of types of nodes
 )
 
-// of puts two sides together, with at most top functions.
+// of makes the report of two sides, with at most top functions.
 func of(session, with *Side, top int) *Report {
 	r := &Report{Session: session, With: with}
 	r.Functions, r.FunctionsLeftOut = most(functions(session, with), top)
@@ -79,13 +79,13 @@ func of(session, with *Side, top int) *Report {
 	return r
 }
 
-// most is the beginning of a list, and how many are left out.
+// most returns the beginning of a list, and how many elements are left out.
 func most[T any](list []T, n int) ([]T, int) {
 	n = min(n, len(list))
 	return list[:n:n], len(list) - n
 }
 
-// orZero is a value, or a zero one for none.
+// orZero returns a value, or a zero value for nil.
 func orZero[T any](v *T) (zero T) {
 	if v == nil {
 		return zero
@@ -93,7 +93,7 @@ func orZero[T any](v *T) (zero T) {
 	return *v
 }
 
-// both are the keys of two maps.
+// both returns the keys of two maps.
 func both[K comparable, V any](a, b map[K]V) map[K]bool {
 	all := make(map[K]bool, len(a))
 	for k := range a {

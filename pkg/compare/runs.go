@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// Runs are attempts of tasks. Times are seconds, of the attempts that finished: from when they ran to when they had finished.
+// Runs are attempts of tasks. Times are in seconds, for finished attempts: from running to finished.
 type Runs struct {
 	Attempts int     `json:"attempts"`
 	Finished int     `json:"finished"`
@@ -22,7 +22,7 @@ type Runs struct {
 }
 
 const (
-	// maxFunctions is how many functions of a side are told apart; further ones are otherFunctions.
+	// maxFunctions is how many functions of a side are counted separately; further ones count as otherFunctions.
 	maxFunctions   = 10_000
 	otherFunctions = "(other functions)"
 	maxName        = 300 // bytes of a function's name that are kept
@@ -134,5 +134,5 @@ func sum(runs []*Runs, ns []int64) (all Runs) {
 	return all
 }
 
-// clipped is the beginning of a name.
+// clipped returns the beginning of a name.
 func clipped(name string) string { return name[:min(len(name), maxName)] }

@@ -22,7 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
-// Side is one session, or one job of it, up to the moment shown.
+// Side is one session, or one of its jobs, up to the requested moment.
 type Side struct {
 	Namespace string `json:"namespace"`
 	Cluster   string `json:"cluster"`
@@ -30,7 +30,7 @@ type Side struct {
 	Link      string `json:"link"`          // path of the dashboard in the history server
 	Job       *Job   `json:"job,omitempty"` // nil: the whole session
 	Running   bool   `json:"running"`
-	Outcome   string `json:"outcome"` // of the session as findings have it; of a job its status, in lower case
+	Outcome   string `json:"outcome"` // the session's outcome from findings; for a job its status, in lower case
 	Summary   string `json:"summary"` // one sentence; "" of a job
 
 	Start   string  `json:"start"` // RFC 3339
@@ -38,7 +38,7 @@ type Side struct {
 	Seconds float64 `json:"seconds"`
 
 	Tasks Runs     `json:"tasks"` // of all functions
-	Nodes Nodes    `json:"nodes"` // those that were there at any time
+	Nodes Nodes    `json:"nodes"` // nodes that existed at any time
 	Asked Hours    `json:"asked"` // what the nodes had, over their lives
 	Used  *Hours   `json:"used"`  // by the stored metrics; nil: not known
 	Notes []string `json:"notes"` // sentences about what is not known
@@ -63,7 +63,7 @@ func (j *Job) Name() string {
 	return cmp.Or(j.SubmissionID, j.ID)
 }
 
-// Hours are amounts of resources times how long they were there, or were in use.
+// Hours are amounts of resources times how long they existed, or were in use.
 type Hours struct {
 	CPU    float64 `json:"cpu_hours"`
 	GPU    float64 `json:"gpu_hours"`
@@ -103,7 +103,7 @@ func (c Comparer) measure(r *request.Request, e catalog.Entry, job *Job) (*Side,
 	return s, nil
 }
 
-// within is the part of a session's life that a job had.
+// within returns the part of a session's life in which a job ran.
 func (j *Job) within(began, ended time.Time) (start, end time.Time) {
 	if at := time.Unix(0, j.start); j.start != 0 && at.After(began) {
 		began = at
@@ -117,7 +117,7 @@ func (j *Job) within(began, ended time.Time) (start, end time.Time) {
 	return began, ended
 }
 
-// readFindings takes what failed; of a job, what is known to be of that job.
+// readFindings reads what failed; for a job, what is known to belong to that job.
 func (s *Side) readFindings(r *request.Request, reader findings.Reader) error {
 	report, err := reader.Read(r)
 	if err != nil {
@@ -135,10 +135,10 @@ func (s *Side) readFindings(r *request.Request, reader findings.Reader) error {
 	return nil
 }
 
-// round leaves out the digits that floating-point sums get wrong.
+// round removes the digits that are wrong in floating-point sums.
 func round(v float64) float64 { return math.Round(v*1e6) / 1e6 }
 
-// stopped is for loops over rows.
+// stopped returns a check for loops over rows.
 func stopped(ctx context.Context) func() error {
 	return func() error { return context.Cause(ctx) }
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 )
 
-// Used returns what the nodes of a session that is over used in its life, by its stored metrics; nil: not known.
+// Used returns the resources that the nodes of an ended session used, from its stored metrics; nil: not known.
 func (c Comparer) Used(r *request.Request) (*Hours, error) {
 	if r.Session.Start == 0 || r.Session.End == 0 {
 		return nil, nil

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// packGrowth is how many times larger than a stored pack its columns are at most, about; maxColumns is what packs bounds them by.
+	// packGrowth is about how many times larger than a stored pack its columns are at most; maxColumns is the limit that packs sets for them.
 	packGrowth, maxColumns = 12, 64 << 20
-	// rowBytes is about what is kept of a session while its day is added.
+	// rowBytes is about how much memory a session takes while its day is added.
 	rowBytes = 700
 	// maxCached is how many sessions' rows are kept for the next report.
 	maxCached = 20_000
 )
 
-// dayRows are what packs tell of the sessions of a day.
+// dayRows are the facts of one day's sessions, from packs.
 type dayRows map[layout.Session]packs.Facts
 
-// readDay returns what the packs of a day tell together, in memory that is charged until release is called. A pack that was removed or is damaged is skipped: another
-// tells the same, or the sessions are described again.
+// readDay returns the merged facts of a day's packs, in memory that is charged until release is called. A pack that was removed or is damaged is
+// skipped: another pack has the same facts, or the sessions are read again.
 func (f *Fleet) readDay(ctx context.Context, day time.Time, of []packs.Pack) (rows dayRows, release func(), err error) {
 	if len(of) == 0 {
 		return nil, func() {}, nil
@@ -88,10 +88,10 @@ func versionOf(of []packs.Pack) string {
 	return b.String()
 }
 
-// texts are those of a day's rows, each once: most sessions of a day have owners, errors and jobs that others have, too.
+// texts are the texts of a day's rows, each stored once: most sessions of a day share owners, errors and jobs with others.
 type texts map[string]string
 
-// of returns a text that is kept without the memory it was in. Packs that the server wrote have none longer than maxText bytes.
+// of returns a copy of a text, without the memory that the text was part of. In packs that the server wrote, no text is longer than maxText bytes.
 func (t texts) of(text string) string {
 	text = text[:min(len(text), maxText)]
 	if kept, ok := t[text]; ok {
@@ -104,7 +104,7 @@ func (t texts) of(text string) string {
 
 const maxText = 300
 
-// keep takes of a row what is added up.
+// keep returns the parts of a row that are added up.
 func (t texts) keep(f *packs.Facts) packs.Facts {
 	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite, Outcome: t.of(f.Outcome), Hours: f.Hours}
 	k.Ref.Namespace, k.Ref.Cluster, k.Ref.Name = t.of(f.Ref.Namespace), t.of(f.Ref.Cluster), strings.Clone(f.Ref.Name)
@@ -128,7 +128,7 @@ func (t texts) keep(f *packs.Facts) packs.Facts {
 	return k
 }
 
-// nameOf is what the runs of a job have in common: the name in its metadata, else its entrypoint, else its submission.
+// nameOf returns what the runs of a job have in common: the name in its metadata, otherwise its entrypoint, otherwise its submission.
 func nameOf(j *packs.Job) string {
 	for _, name := range []string{j.Name, j.Entrypoint, j.Submission} {
 		if name != "" {
@@ -162,7 +162,7 @@ func (c *cache) get(day time.Time, version string) dayRows {
 	return d.rows
 }
 
-// put keeps a day, and forgets others that were not used for the longest time.
+// put keeps a day, and forgets the days that were not used for the longest time.
 func (c *cache) put(day time.Time, version string, rows dayRows) {
 	if len(rows) > maxCached {
 		return

@@ -25,30 +25,30 @@ import (
 type Fleet struct {
 	// Packs are read for causes, jobs and hours; nil: these are not known.
 	Packs *packs.Packs
-	// Waiting gives what is not packed yet; nil: nothing is.
+	// Waiting returns the facts that are not packed yet; nil: there are none.
 	Waiting func() map[layout.Session]*packs.Facts
-	// Memory bounds the memory of packs that are read; nil has no bounds.
+	// Memory limits the memory for packs that are read; nil means no limit.
 	Memory *budget.Budget
-	// Most bounds the sessions of one report, MaxSessions in a server; 0: no bound.
+	// Most limits the sessions of one report, in a server to MaxSessions; 0: no limit.
 	Most int
 
 	cache cache
 }
 
-// TooManyError says that more sessions pass than one report may have.
+// TooManyError says that the query selects more sessions than one report may have.
 type TooManyError struct{ Sessions, Most int }
 
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("%d sessions began on these days and pass the filters, more than %d", e.Sessions, e.Most)
 }
 
-// MaxSessions is a bound for whoever makes reports for others: its packs are about 10 s of work.
+// MaxSessions is the limit for a server, which makes reports for others: reading the packs of so many sessions takes about 10 s.
 const MaxSessions = 1_000_000
 
 // reads is the number of days whose packs are read at a time.
 const reads = 3
 
-// Compute makes the report of the sessions of a list that pass a query. No others count, whatever the packs tell.
+// Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in packs.
 func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
 	days := l.ByPackDay(q.Filter, q.Now)
 	n := 0
@@ -103,7 +103,7 @@ type waiting struct {
 	texts texts
 }
 
-// with returns what packs and facts tell of a session together; nil: nothing.
+// with returns the merged facts of a session from packs and waiting facts; nil: there are none.
 func (w *waiting) with(rows dayRows, ref layout.Session) *packs.Facts {
 	packed, isPacked := rows[ref]
 	facts := w.facts[ref]

@@ -11,9 +11,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
-// Query says which sessions count, and how they are told of.
+// Query says which sessions count, and how the report shows them.
 type Query struct {
-	// Filter is that of the list. From and To are set.
+	// Filter is the filter of the list. From and To are set.
 	catalog.Filter
 	By  string // one of Resources; "": gpu if nodes had any, else cpu
 	Top int    // rows of each ranked table at most
@@ -27,7 +27,7 @@ const (
 	MaxTop     = 5000
 )
 
-// ParseQuery reads the parameters of catalog.ParseFilter, by and top. Without "to" the last day is today, without "from" the days are 30.
+// ParseQuery reads the parameters of catalog.ParseFilter, by and top. Without "to" the last day is today; without "from" there are 30 days.
 func ParseQuery(v url.Values, now time.Time) (q Query, err error) {
 	q.Now, q.Top = now, DefaultTop
 	if q.Filter, err = catalog.ParseFilter(v); err != nil {

@@ -6,30 +6,30 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Report says what sessions of some days came to. Ranked tables are cut to what was requested.
+// Report adds up the sessions of some days. Ranked tables are cut to the requested number of rows.
 type Report struct {
 	From string `json:"from"` // the first day, UTC
 	To   string `json:"to"`   // the last one
 	By   string `json:"by"`   // the resource by which tables are ranked, one of Resources
-	// Total is of all sessions. Its runs are sessions.
+	// Total is the total over all sessions. Its runs are sessions.
 	Total Total `json:"total"`
 	// Days are those on which sessions began, the first one first.
 	Days []Day `json:"days"`
 	// Causes are the failures that came first in a session, the most frequent first.
 	Causes []Cause `json:"causes"`
-	// Namespaces, Owners and Jobs are ranked by what their nodes offered of By.
+	// Namespaces, Owners and Jobs are ranked by how much of the resource By their nodes offered.
 	Namespaces []Usage `json:"namespaces"`
 	Owners     []Usage `json:"owners"`
 	Jobs       []Usage `json:"jobs"`
-	// Slower are jobs whose successful runs take longer in the later half of the days than in the earlier one, the greatest ratio first.
+	// Slower are jobs whose successful runs take longer in the second half of the days than in the first, the greatest ratio first.
 	Slower []Slower `json:"slower"`
-	// Sessions are those whose nodes offered most of By.
+	// Sessions are the sessions whose nodes offered most of By.
 	Sessions []Session `json:"sessions"`
-	// LeftOut counts, by table, what is not in it: rows beyond those asked for, and things beyond what is counted one by one.
+	// LeftOut counts, by table, what the table leaves out: rows beyond the requested number, and things that were not counted one by one.
 	LeftOut map[string]int `json:"left_out"`
 }
 
-// Counts are sessions by how they ended.
+// Counts are numbers of sessions by outcome.
 type Counts struct {
 	Sessions   int `json:"sessions"`
 	Failed     int `json:"failed"`
@@ -37,14 +37,14 @@ type Counts struct {
 	Stopped    int `json:"stopped"`
 	Unfinished int `json:"unfinished"`
 	Running    int `json:"running"`
-	Unknown    int `json:"unknown"` // ended, and nothing says how
+	Unknown    int `json:"unknown"` // ended; it is not known how
 }
 
-// Total is what all sessions came to.
+// Total is the sum over all sessions.
 type Total struct {
 	Counts
-	// Unpacked sessions have ended, but no pack tells of their causes, jobs and hours. Unmeasured are those whose hours are not known, running and
-	// unpacked ones among them.
+	// Unpacked sessions have ended, but no pack has their causes, jobs and hours. Unmeasured sessions are those whose hours are not known,
+	// including running and unpacked ones.
 	Unpacked   int   `json:"unpacked"`
 	Unmeasured int   `json:"unmeasured"`
 	Hours      Hours `json:"hours"`
@@ -76,7 +76,7 @@ type Place struct {
 
 func placeOf(ref layout.Session) Place { return Place{ref.Namespace, ref.Cluster, ref.Name} }
 
-// Usage is what a namespace, an owner or a job took.
+// Usage is what a namespace, an owner or a job used.
 type Usage struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind,omitempty"` // of an owner
@@ -86,8 +86,8 @@ type Usage struct {
 	Hours     Hours  `json:"hours"`
 }
 
-// Hours are sums of what nodes offered to Ray and of what was in use, times hours. Memory is in GiB. A session's hours are divided among its
-// jobs in proportion to how long each ran.
+// Hours are sums of what nodes offered to Ray and of what was in use, times hours. Memory is in GiB. A session's hours are divided among its jobs
+// in proportion to how long each ran.
 type Hours struct {
 	Node   float64  `json:"node"`
 	CPU    Resource `json:"cpu"`
@@ -95,10 +95,10 @@ type Hours struct {
 	Memory Resource `json:"memory"`
 }
 
-// Resource is what there was of a resource, in hours.
+// Resource is an amount of one resource, in hours.
 type Resource struct {
 	Offered float64 `json:"offered"`
-	// Measured is the part of Offered of sessions of which is known what was used, and Used that.
+	// Measured is the part of Offered from sessions whose use is known. Used is what was used of it.
 	Measured float64 `json:"measured"`
 	Used     float64 `json:"used"`
 	// Unused is the share of Measured that was not used, 0 to 1; nil: not known.
@@ -120,7 +120,7 @@ type Pace struct {
 	Mean float64 `json:"mean_seconds"`
 }
 
-// Session is one session with what it took.
+// Session is one session with what it used.
 type Session struct {
 	Place
 	Owner   string    `json:"owner"`
@@ -130,10 +130,10 @@ type Session struct {
 	Hours   Hours     `json:"hours"`
 }
 
-// Resources are those that tables can be ranked by.
+// Resources are the resources by which tables can be ranked.
 var Resources = []string{"cpu", "gpu", "memory", "node"}
 
-// Of is how much there was of a resource of Resources.
+// Of returns the hours of a resource of Resources.
 func (h *Hours) Of(resource string) float64 {
 	switch resource {
 	case "gpu":
@@ -146,7 +146,7 @@ func (h *Hours) Of(resource string) float64 {
 	return h.CPU.Offered
 }
 
-// finish fills in what follows from sums.
+// finish sets the fields that are computed from sums.
 func (h *Hours) finish() {
 	for _, r := range []*Resource{&h.CPU, &h.GPU, &h.Memory} {
 		if r.Measured > 0 {

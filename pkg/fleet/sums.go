@@ -9,10 +9,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 )
 
-// maxRows bounds the rows of each table that are counted one by one.
+// maxRows limits the rows of each table that are counted one by one.
 const maxRows = 20_000
 
-// sums are what a report is made of. One goroutine at a time may add.
+// sums are the sums from which a report is made. Only one goroutine at a time may add.
 type sums struct {
 	q      Query
 	middle time.Time // of the days
@@ -22,14 +22,14 @@ type sums struct {
 
 	namespaces, owners map[usageKey]*Usage
 	jobs               map[usageKey]*job
-	sessions           []Session // those that took most, and some more
+	sessions           []Session // those that used most, and some more
 	left               map[string]int
 }
 
 // usageKey is what the runs of a row have in common.
 type usageKey struct{ namespace, kind, name string }
 
-// job is a row of a job with how long its successful runs took, before the middle of the days and after it.
+// job is a row about a job, with how long its successful runs took in the first and in the second half of the days.
 type job struct {
 	Usage
 	before, after pace
@@ -47,7 +47,7 @@ func newSums(q Query) *sums {
 	}
 }
 
-// add adds a session, with what packs tell of it or nil.
+// add adds a session, with its facts from packs, or nil.
 func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	outcome := e.Outcome
 	if f != nil {
@@ -104,7 +104,7 @@ func (c *Counts) add(running bool, outcome string) {
 	}
 }
 
-// hoursOf returns the hours that packs tell of; false if they tell none, or none that can be.
+// hoursOf returns the hours in packs; false if there are none, or if they are not possible.
 func hoursOf(f *packs.Facts) (sum Hours, known bool) {
 	if f == nil || f.Hours == nil {
 		return sum, false
@@ -121,7 +121,7 @@ func hoursOf(f *packs.Facts) (sum Hours, known bool) {
 	return sum, true
 }
 
-// sane says whether all are amounts whose sums are numbers.
+// sane says whether all are amounts that can be added up.
 func sane(amounts ...float64) bool {
 	for _, v := range amounts {
 		if !(v >= 0 && v < 1e15) {
@@ -149,7 +149,7 @@ func (u *Usage) add(failed bool, hours *Hours, share float64) {
 	u.Hours.add(hours, share)
 }
 
-// rowOf is the row of a key, a new one if there is none; nil if the table is full.
+// rowOf returns the row of a key, a new one if there is none; nil if the table is full.
 func rowOf(s *sums, table string, rows map[usageKey]*Usage, key usageKey) *Usage {
 	row := rows[key]
 	if row == nil {
@@ -177,13 +177,13 @@ func (s *sums) addCause(e *catalog.Entry, first *packs.Finding) {
 	if e.Start.Before(c.First) {
 		c.First = e.Start
 	}
-	// Of sessions that began at the same time it is the same one, in whatever order they come.
+	// If sessions began at the same time, the choice does not depend on their order.
 	if latest := placeOf(e.Ref); c.Last.Before(e.Start) || c.Last.Equal(e.Start) && c.Latest.compare(latest) < 0 {
 		c.Last, c.Latest, c.Title = e.Start, latest, first.Title
 	}
 }
 
-// addJobs divides a session's hours among its jobs, in proportion to how long each ran; equally if none tells.
+// addJobs divides a session's hours among its jobs, in proportion to how long each ran; equally if that is not known.
 func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 	var all float64 // seconds
 	for i := range f.Jobs {
@@ -217,7 +217,7 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 	}
 }
 
-// secondsOf is how long a job ran, to the end of its session if nothing tells of its own; 0: not known.
+// secondsOf returns how long a job ran, up to the end of its session if its own end is not known; 0: not known.
 func secondsOf(j *packs.Job, end time.Time) float64 {
 	until := j.End
 	if until == 0 && !end.IsZero() {
@@ -229,7 +229,7 @@ func secondsOf(j *packs.Job, end time.Time) float64 {
 	return max(0, float64(until-j.Start)/1000)
 }
 
-// addSession keeps a session if it is one of those that took most.
+// addSession keeps a session if it is one of those that used most.
 func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
 	if hours.Node == 0 {
 		return
@@ -237,7 +237,7 @@ func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
 	s.sessions = append(s.sessions, Session{
 		Place: placeOf(e.Ref), Owner: e.OwnerName, Start: e.Start, Seconds: e.Duration(s.q.Now).Seconds(), Outcome: outcome, Hours: *hours,
 	})
-	// By is not known before all are added: those that took most of each resource stay.
+	// By is known only after all are added, so the sessions that used most of each resource stay.
 	if len(s.sessions) >= 2*len(Resources)*s.q.Top {
 		s.cutSessions()
 	}
@@ -327,7 +327,7 @@ func (s *sums) report() *Report {
 	return r
 }
 
-// slower tells of a job's runs if those of the later half of the days took longer on average.
+// slower compares a job's runs; false unless those of the second half of the days took longer on average.
 func (j *job) slower() (Slower, bool) {
 	if j.before.runs == 0 || j.after.runs == 0 || j.before.seconds == 0 {
 		return Slower{}, false

@@ -12,8 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/samples"
 )
 
-// block is one node's hour of metrics in memory: for each series the values that changed, and at which read of its target. A series that
-// is not exposed any more has the value that Prometheus calls a stale marker.
+// block is one hour of a node's metrics in memory: for each series the values that changed, and the read of its target at which each changed. When
+// a series is no longer exposed, its value is the one that Prometheus calls a stale marker.
 type block struct {
 	targets []blockTarget
 	series  []uint32 // numbers of the dictionary, ascending
@@ -22,13 +22,13 @@ type block struct {
 	values  []float64
 }
 
-// blockTarget is a target's reads, in order of time.
+// blockTarget is the reads of a target, in order of time.
 type blockTarget struct {
 	id    uint32 // of the dictionary
 	times []int64
 }
 
-// staleMarker is the value of a series that is not exposed any more.
+// staleMarker is the value of a series that is no longer exposed.
 var staleMarker = math.Float64frombits(value.StaleNaN)
 
 // maxReads bounds the reads of one target in an hour: one every 55 ms.
@@ -43,7 +43,7 @@ func (b *block) target(id uint32) *blockTarget {
 	return nil
 }
 
-// changes returns the changes of a series: which reads had a new value, and these. There are none if the block has no such series.
+// changes returns the changes of a series: the reads that had a new value, and the values. There are none if the block does not have the series.
 func (b *block) changes(series uint32) (at []uint16, values []float64) {
 	i, found := slices.BinarySearch(b.series, series)
 	if !found {
@@ -53,7 +53,7 @@ func (b *block) changes(series uint32) (at []uint16, values []float64) {
 	return b.at[from:to], b.values[from:to]
 }
 
-// bytes is what the block takes in memory.
+// bytes returns how much memory the block takes.
 func (b *block) bytes() int64 {
 	n := int64(len(b.series))*8 + int64(len(b.at))*10 + 256
 	for _, t := range b.targets {
@@ -64,12 +64,12 @@ func (b *block) bytes() int64 {
 
 var errTooManyReads = errors.New("more reads of a target than an hour can have")
 
-// builder makes a block of what it is told of an hour.
+// builder makes a block from the lines of an hour.
 type builder struct {
 	names *dictionary
 	wants func(name string) bool
 	left  *changeLimit // of changes
-	// only, if set, says which of the wanted series are taken.
+	// only, if set, says which of the wanted series are kept.
 	only func(labels.Labels) bool
 
 	err     error // why the rest is not taken
@@ -81,7 +81,7 @@ type builder struct {
 	changes []change
 }
 
-// builderTable is a target of the table that is read: which of the block's it is, and whether a read was told since the table began.
+// builderTable is a target of the table that is being read: its index in the block, and whether the table had a read of it.
 type builderTable struct {
 	labels []samples.Label
 	target int
@@ -97,8 +97,8 @@ type builderSeries struct {
 	exposed int // how many of the table's series are this one and exposed
 }
 
-// toldSeries is a series of a table. Several may be one to Prometheus, to which a label with an empty value is none: where a metric gets a label
-// more, Ray exposes the series that do not have it with an empty one.
+// toldSeries is a series of a table. Several of them may be the same series for Prometheus, which treats a label with an empty value as missing:
+// when a metric gets a new label, Ray exposes the series that do not have it with an empty value.
 type toldSeries struct {
 	place   int // of the series that it is
 	exposed bool
@@ -156,7 +156,7 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 		b.series = append(b.series, builderSeries{number: number, target: t.target, up: name == samples.Up, last: -1})
 	}
 	if b.series[place].target != t.target {
-		return -1 // two targets with series of the same labels: those of the first count
+		return -1 // two targets have series with the same labels: those of the first target count
 	}
 	b.told = append(b.told, toldSeries{place: place})
 	return len(b.told) - 1
@@ -177,7 +177,7 @@ func (b *builder) Read(r *samples.Read) {
 	case len(times) == 0 || r.Time > times[len(times)-1]:
 		b.targets[table.target].times = append(times, r.Time)
 	default:
-		// Lines that are stored twice, a clock that was set back, or a second writer: what changed counts from the next read on.
+		// Lines that are stored twice, a clock that was set back, or a second writer: the changes count from the next read on.
 	}
 	for i, told := range r.Series {
 		b.expose(&b.told[told], at, r.Values[i])
@@ -212,7 +212,7 @@ func (b *builder) expose(t *toldSeries, at uint16, v float64) {
 	b.change(t.place, at, v)
 }
 
-// hide says that a series of the table is not exposed any more. What it is may be exposed by another.
+// hide says that a series of the table is no longer exposed. Another series of the table that is the same for Prometheus may still expose it.
 func (b *builder) hide(t *toldSeries, at uint16) {
 	if !t.exposed {
 		return
@@ -231,7 +231,7 @@ func (b *builder) hide(t *toldSeries, at uint16) {
 	}
 }
 
-// hideAll says that a target has none of the table's series; those that it has again are told.
+// hideAll says that a target exposes none of the table's series; later lines say which it has again.
 func (b *builder) hideAll(target int) {
 	for i := range b.told {
 		if t := &b.told[i]; t.exposed && b.series[t.place].target == target {
@@ -241,7 +241,7 @@ func (b *builder) hideAll(target int) {
 	}
 }
 
-// end says that a series is not exposed any more.
+// end says that a series is no longer exposed.
 func (b *builder) end(place int, at uint16) {
 	if s := b.series[place]; s.last >= 0 && !value.IsStaleNaN(s.value) {
 		b.change(place, at, staleMarker)
@@ -265,7 +265,7 @@ func (b *builder) change(place int, at uint16, v float64) {
 	s.value = v
 }
 
-// block returns what was built.
+// block returns the finished block.
 func (b *builder) block() (*block, error) {
 	if b.err != nil {
 		return nil, b.err

@@ -22,22 +22,22 @@ import (
 	"github.com/rayhistory/historyserver/pkg/samples"
 )
 
-// ErrTooMuch is a query for more series or samples than may be in memory.
+// ErrTooMuch says that a query needs more series or samples than may be in memory.
 var ErrTooMuch = errors.New("the query reads more metrics than fit in memory: ask for fewer series or a shorter time, or raise --max-metrics-memory")
 
 var errTooManySamples = fmt.Errorf("too many samples: %w", ErrTooMuch)
 
-// Database is the metrics of one session, for queries. It keeps in memory what it read, if that fits. Safe for concurrent use.
+// Database is the metrics of one session, for queries. It keeps what it read in memory, if that fits. Safe for concurrent use.
 type Database struct {
 	store chunks.Store
 	list  func(context.Context) ([]Hour, error)
-	// fresh is how long a listing counts; 0 is for ever.
+	// fresh is how long a listing is valid; 0 means for ever.
 	fresh    time.Duration
 	maxBytes int64
 	names    *dictionary
 	only     func(labels.Labels) bool // nil: all series are read
 
-	// openIndex opens the index of the metrics of these hours; nil if none is asked. It gives nil if there is none.
+	// openIndex opens the index of the metrics of these hours; it returns nil if there is none. A nil openIndex means that no index is used.
 	openIndex func(ctx context.Context, hours []Hour) (*metricsIndex, error)
 
 	listing sync.Mutex
@@ -45,7 +45,7 @@ type Database struct {
 	hours   []Hour
 	opened  bool
 	index   *metricsIndex // nil: the hours are read
-	unfit   error         // why the index that there is cannot be used
+	unfit   error         // why the existing index cannot be used
 
 	indexBytes atomic.Int64
 
@@ -60,7 +60,7 @@ type hourKey struct {
 	start int64
 }
 
-// loaded is an hour in memory, as it was when so many bytes of it were stored.
+// loaded is an hour in memory, made when so many bytes of it were stored.
 type loaded struct {
 	stored  int64
 	done    chan struct{}
@@ -69,22 +69,22 @@ type loaded struct {
 	err     error
 }
 
-// NewDatabase makes the database of a session whose hours list gives. It is asked again when fresh has passed; 0 is for a session that is
-// over. maxBytes is the memory for what was read.
+// NewDatabase makes the database of a session whose hours list returns. list is called again after fresh; 0 is for an ended session. maxBytes
+// limits the memory for what was read.
 func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error), fresh time.Duration, maxBytes int64) *Database {
 	return &Database{
 		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4), blocks: make(map[hourKey]*loaded),
 	}
 }
 
-// Bytes is the memory it takes between queries.
+// Bytes returns how much memory it takes between queries.
 func (d *Database) Bytes() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.bytes + d.names.size() + d.indexBytes.Load()
 }
 
-// Hours lists what is stored, in order of time.
+// Hours lists the stored hours, in order of time.
 func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	d.listing.Lock()
 	defer d.listing.Unlock()
@@ -99,7 +99,7 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	return hours, nil
 }
 
-// indexed returns the index if there is one that counts, else what is wrong with the one that there is.
+// indexed returns the index if there is a valid one, otherwise the reason why the existing one is not.
 func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
 	hours, err := d.Hours(ctx)
 	if err != nil || d.openIndex == nil {
@@ -120,7 +120,7 @@ func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
 	return d.index, d.unfit, nil
 }
 
-// abandon goes on without the index, because of what was found in it.
+// abandon stops using the index, for the given reason.
 func (d *Database) abandon(reason error) error {
 	d.listing.Lock()
 	defer d.listing.Unlock()
@@ -136,13 +136,13 @@ func unfitIndex(reason error) error {
 	return fmt.Errorf("the index of the session's metrics cannot be used; the server reads its chunks: %w", reason)
 }
 
-// Selection is what of a session's metrics is wanted: series that match and have samples from Mint to Maxt (Unix milliseconds).
+// Selection selects series of a session: those that match and have samples from Mint to Maxt (Unix milliseconds).
 type Selection struct {
 	Mint, Maxt int64
 	Matchers   []*labels.Matcher
 }
 
-// Select returns the series of each selection, in no order, and what of them could not be read. An error is ErrTooMuch, the store's or the
+// Select returns the series of each selection, in no order, and the reasons why some could not be read. The error is ErrTooMuch, the store's or the
 // context's.
 func (d *Database) Select(ctx context.Context, selections ...Selection) (found [][]*Series, damaged []error, err error) {
 	index, unfit, err := d.indexed(ctx)
@@ -163,7 +163,7 @@ func (d *Database) Select(ctx context.Context, selections ...Selection) (found [
 	return found, damaged, err
 }
 
-// selectOfHours is Select of the chunks, which are read once for all selections.
+// selectOfHours is Select from chunks, which are read once for all selections.
 func (d *Database) selectOfHours(ctx context.Context, selections []Selection) (found [][]*Series, damaged []error, err error) {
 	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, s := range selections {
@@ -190,7 +190,7 @@ func (d *Database) selectOfHours(ctx context.Context, selections []Selection) (f
 	return found, damaged, nil
 }
 
-// Metrics returns what targets say of their metrics, by name, as far as hours were read.
+// Metrics returns what targets say about their metrics, by name, from the hours that were read.
 func (d *Database) Metrics() map[string]samples.Metric {
 	d.listing.Lock()
 	index := d.index
@@ -209,13 +209,13 @@ func (d *Database) Metrics() map[string]samples.Metric {
 	return metrics
 }
 
-// hourBlock is a block and which hour of which node it is.
+// hourBlock is a block, with its hour and node.
 type hourBlock struct {
 	Hour
 	block *block
 }
 
-// series gathers a series from the blocks, which are in order of node and time. nil: there is nothing of it.
+// series collects a series from the blocks, which are in order of node and time; nil if there are no samples.
 func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *Series {
 	of := d.names.of(number)
 	s := &Series{labels: of.labels}
@@ -230,7 +230,7 @@ func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *
 		}
 		p := part{times: target.times}
 		p.at, p.values = b.block.changes(number)
-		// An hour begins with all that is exposed.
+		// An hour begins with all exposed series.
 		p.ended = exposed && (len(p.at) == 0 || p.at[0] != 0)
 		if len(p.at) == 0 && !p.ended {
 			continue
@@ -247,15 +247,15 @@ func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *
 	return s
 }
 
-// load returns the blocks of the hours that may have samples in a time, in order of node and time: all of each if that fits, else only
-// the series whose names are wanted.
+// load returns the blocks of the hours that may have samples in a time, in order of node and time: complete blocks if they fit, otherwise only the
+// series whose names are wanted.
 func (d *Database) load(ctx context.Context, mint, maxt int64, wants func(string) bool) (blocks []hourBlock, damaged []error, err error) {
 	all, err := d.Hours(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, h := range all {
-		// The one before tells whether a series ended in between.
+		// The hour before shows whether a series ended in between.
 		if h.Start.UnixMilli() <= maxt && h.Start.Add(2*time.Hour).UnixMilli() > mint {
 			blocks = append(blocks, hourBlock{Hour: h})
 		}
@@ -284,7 +284,7 @@ func (d *Database) load(ctx context.Context, mint, maxt int64, wants func(string
 	return blocks, damaged, nil
 }
 
-// expect sees at once that hours will not fit, so that nothing is read to be kept for a while.
+// expect finds out at once whether hours will not fit; then nothing is read to be kept for a while.
 func (d *Database) expect(hours []hourBlock) {
 	var stored int64
 	for _, h := range hours {
@@ -298,7 +298,7 @@ func (d *Database) expect(hours []hourBlock) {
 	}
 }
 
-// blockBytes is what a stored byte takes in a block, about: compressed text of a busy node becomes values of 10 bytes.
+// blockBytes is about how many bytes of a block a stored byte becomes: compressed text of a busy node becomes values of 10 bytes.
 const blockBytes = 6
 
 // changeBytes is what a change takes while its block is built.
@@ -320,7 +320,7 @@ func (d *Database) hour(ctx context.Context, h Hour, wants func(string) bool, le
 		if known.err == nil {
 			return *known
 		}
-		return d.read(ctx, h, wants, left) // whoever read it gave up, or it does not fit
+		return d.read(ctx, h, wants, left) // its reader gave up, or it does not fit
 	case d.large:
 		d.mu.Unlock()
 		return d.read(ctx, h, wants, left)
@@ -363,7 +363,7 @@ func (d *Database) forget(key hourKey, l *loaded) {
 		if l.err == nil {
 			d.bytes -= l.block.bytes()
 		}
-	default: // whoever reads it finds that it is not wanted any more
+	default: // its reader will find that it is no longer wanted
 	}
 }
 

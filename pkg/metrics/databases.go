@@ -15,7 +15,7 @@ import (
 // refresh is how old the listing of a running session may be.
 const refresh = 15 * time.Second
 
-// Databases keeps the databases of the sessions asked for last, within a bound of memory. Safe for concurrent use.
+// Databases keeps the databases of the sessions that were used last, within a memory limit. Safe for concurrent use.
 type Databases struct {
 	store    blob.Reader
 	root     string
@@ -26,7 +26,7 @@ type Databases struct {
 	used *list.List // of *keptDatabase, the last used first
 }
 
-// databaseKey: a session that ended is another one than while it ran, for it is listed no more.
+// databaseKey has running because an ended session needs another database than the running one: its hours are listed only once.
 type databaseKey struct {
 	ref     layout.Session
 	running bool
@@ -37,8 +37,8 @@ type keptDatabase struct {
 	*Database
 }
 
-// NewDatabases makes databases of the sessions under a root of a store. What is kept of all of them takes maxBytes at most, beside that
-// of the one used last, which takes as much by itself.
+// NewDatabases makes databases for the sessions under a root of a store. All of them together keep at most maxBytes, in addition to the one that
+// was used last, which may take as much alone.
 func NewDatabases(store blob.Reader, root string, maxBytes int64, registerer prometheus.Registerer) *Databases {
 	d := &Databases{store: store, root: root, maxBytes: maxBytes / 2, open: make(map[databaseKey]*list.Element), used: list.New()}
 	if registerer != nil {
@@ -74,17 +74,17 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 	return d.used.Front().Value.(*keptDatabase).Database
 }
 
-// Kept says what is stored of a session's figures.
+// Kept says which figures of a session are stored.
 type Kept uint8
 
-// What is stored of a session: nothing; hardware figures of its nodes; Ray's metrics.
+// The figures that may be stored: none; hardware figures of the nodes; Ray's metrics.
 const (
 	Nothing Kept = iota
 	Hardware
 	Metrics
 )
 
-// Stored says what is stored of a session.
+// Stored returns which figures of a session are stored.
 func (d *Databases) Stored(ctx context.Context, ref layout.Session, running bool) (Kept, error) {
 	hours, err := d.Of(ref, running).Hours(ctx)
 	switch {
@@ -96,7 +96,7 @@ func (d *Databases) Stored(ctx context.Context, ref layout.Session, running bool
 	return Metrics, nil
 }
 
-// openBytes is what a database counts for that has read nothing, with its list of hours.
+// openBytes is what a database counts that has read nothing except its list of hours.
 const openBytes = 2 << 10
 
 // forget drops the databases used longest ago until the others fit. Called with d.mu held.
@@ -115,7 +115,7 @@ func (d *Databases) forget() {
 	}
 }
 
-// Bytes is the memory of what is kept.
+// Bytes returns the memory that all databases take.
 func (d *Databases) Bytes() (bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

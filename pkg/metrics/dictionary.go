@@ -32,7 +32,7 @@ type numbered struct {
 }
 
 const (
-	// numberedBytes is about what a series takes beside its labels, targetBytes a target.
+	// numberedBytes is about what a series takes besides its labels, targetBytes what a target takes.
 	numberedBytes = 120
 	targetBytes   = 100
 )
@@ -66,7 +66,7 @@ func (d *dictionary) target(of []samples.Label) uint32 {
 	return id
 }
 
-// add numbers a series of a target. It is an error if there is no room for it.
+// add numbers a series of a target. The error says that there is no room for it.
 func (d *dictionary) add(target uint32, of []samples.Label, name string, own []samples.Label) (uint32, error) {
 	all := make([]labels.Label, 0, 1+len(of)+len(own))
 	all = append(all, labels.Label{Name: model.MetricNameLabel, Value: name})
@@ -95,7 +95,7 @@ func (d *dictionary) add(target uint32, of []samples.Label, name string, own []s
 	return number, nil
 }
 
-// describe keeps what was told first of a metric.
+// describe keeps the first description of a metric.
 func (d *dictionary) describe(m samples.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// maxFigures bounds a line of hardware figures.
+	// maxFigures limits a line of hardware figures, in bytes.
 	maxFigures = 64 << 10
 	// maxNodes bounds the nodes of an hour of hardware figures.
 	maxNodes = 4096
 )
 
-// hardware is what hours of hardware figures share.
+// hardware is the data that all hours of hardware figures share.
 type hardware struct {
 	ref      layout.Session
 	machines machines
 }
 
-// listHardware lists the hours of hardware figures, and the answers of the dashboard that say which machines they are of.
+// listHardware lists the hours of hardware figures, and the dashboard's answers that describe the machines.
 func listHardware(ctx context.Context, store blob.Lister, root string, ref layout.Session) ([]Hour, error) {
 	hours, err := listKind(ctx, store, layout.SeriesPrefix(root, ref), layout.Series, root, ref)
 	if err != nil || len(hours) == 0 {
@@ -45,7 +45,7 @@ func listHardware(ctx context.Context, store blob.Lister, root string, ref layou
 	return hours, nil
 }
 
-// visitHardware tells v an hour of hardware figures as if Ray's exporters had told them. Each node is a target, as it is with metrics.
+// visitHardware passes an hour of hardware figures to v as if Ray's exporters had exposed them. Each node is a target, as with metrics.
 func (h Hour) visitHardware(ctx context.Context, store chunks.Store, v samples.Visitor, damaged func(key string, err error)) error {
 	known, err := h.hardware.machines.read(ctx, store, damaged)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r sampleReader) Line(line []byte) error {
 // Lost implements lineReader: each line stands alone.
 func (sampleReader) Lost() {}
 
-// toldHardware tells a visitor what samples say.
+// toldHardware passes samples to a visitor.
 type toldHardware struct {
 	visitor samples.Visitor
 	nodes   map[rayid.Node]*toldNode
@@ -118,7 +118,7 @@ type toldFigure struct {
 
 var errUnknownNode = errors.New("a node that was not there when the figures were read first")
 
-// tell tells one sample. Those that are not newer than the node's last were stored twice.
+// tell passes one sample to the visitor. A sample that is not newer than the node's last one was stored twice.
 func (t *toldHardware) tell(id rayid.Node, s layout.Sample) error {
 	node := t.nodes[id]
 	if node == nil {
@@ -155,17 +155,17 @@ func (t *toldHardware) tell(id rayid.Node, s layout.Sample) error {
 	return nil
 }
 
-// figure is one value of a sample as Ray's exporter names it (ray/dashboard/modules/reporter/reporter_agent.py), beside the node's labels.
+// figure is one value of a sample with the name in Ray's exporter (ray/dashboard/modules/reporter/reporter_agent.py), without the node's labels.
 type figure struct {
 	figureKey
 	labels []samples.Label
 	value  float64
 }
 
-// figureKey tells a node's series apart: of is a GPU's index, or a state.
+// figureKey distinguishes a node's series: of is a GPU's index, or a state.
 type figureKey struct{ name, of string }
 
-// figureHelp are the metrics that hardware figures are told as.
+// figureHelp are the names and help texts of the metrics that hardware figures become.
 var figureHelp = map[string]string{
 	"ray_node_cpu_utilization": "Total CPU usage on a ray node", "ray_node_cpu_count": "Total CPUs available on a ray node",
 	"ray_node_mem_used": "Memory usage on a ray node", "ray_node_mem_available": "Memory available on a ray node",
@@ -182,7 +182,7 @@ var figureHelp = map[string]string{
 	"ray_resources":           "Logical Ray resources broken per state",
 }
 
-// figures returns the values of a sample. What was not known when it was taken is left out.
+// figures returns the values of a sample, without those that were not known when it was taken.
 func figures(s layout.Sample, m machine) []figure {
 	list := make([]figure, 0, 24)
 	add := func(name string, value float64) {
@@ -196,7 +196,7 @@ func figures(s layout.Sample, m machine) []figure {
 		add("ray_node_mem_used", used)
 		add("ray_node_mem_available", total-used)
 		add("ray_node_mem_total", total)
-		switch m.memory { // Ray 2.60's dashboards ask for these instead
+		switch m.memory { // Ray 2.60's dashboards query these instead
 		case ofHost:
 			add("ray_node_mem_used_host", used)
 			add("ray_node_mem_total_host", total)
@@ -238,7 +238,7 @@ func figures(s layout.Sample, m machine) []figure {
 	return list
 }
 
-// target returns the labels that a Prometheus would set of a node's exporter.
+// target returns the labels that a Prometheus would set for a node's exporter.
 func (m machine) target(node rayid.Node, ref layout.Session) []samples.Label {
 	instance := cmp.Or(m.ip, node.String())
 	if m.ip != "" && m.port != 0 {
@@ -250,7 +250,7 @@ func (m machine) target(node rayid.Node, ref layout.Session) []samples.Label {
 	}
 }
 
-// labels returns those of all series of a node.
+// labels returns the labels that all series of a node have.
 func (m machine) labels(ref layout.Session) []samples.Label {
 	labels := []samples.Label{{Name: "SessionName", Value: ref.Name}}
 	if m.ip == "" {

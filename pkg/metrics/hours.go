@@ -20,7 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/samples"
 )
 
-// Hour is what is stored of one node's metrics of one hour, or of all nodes' hardware figures.
+// Hour is the stored metrics of one node in one hour, or the hardware figures of all nodes in one hour.
 type Hour struct {
 	Node     rayid.Node // nil for hardware figures
 	Start    time.Time
@@ -29,8 +29,8 @@ type Hour struct {
 	hardware *hardware // nil for metrics
 }
 
-// List lists a session's metrics in a store, in order of time. Of a session that has none, it lists the hardware figures, which are told
-// under the names of Ray's metrics.
+// List lists a session's metrics in a store, in order of time. For a session without metrics it lists the hardware figures, which get the names of
+// Ray's metrics.
 func List(ctx context.Context, store blob.Lister, root string, ref layout.Session) ([]Hour, error) {
 	hours, err := listKind(ctx, store, layout.MetricsPrefix(root, ref), layout.Metrics, root, ref)
 	if err != nil || len(hours) > 0 {
@@ -69,11 +69,11 @@ func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout
 	return hours, nil
 }
 
-// maxLine bounds one line: the series of a table of samples.MaxSeries would be longer, but none that a collector writes by default.
+// maxLine limits one line. The series of a table with samples.MaxSeries would be longer, but by default no collector writes such a line.
 const maxLine = 64 << 20
 
-// Visit tells v what is stored of an hour. What is damaged is left out and reported to damaged, in order. An error is of the store or the
-// context.
+// Visit passes the stored lines of an hour to v. Damaged parts are left out and reported to damaged, in order. The error is the store's or the
+// context's.
 func (h Hour) Visit(ctx context.Context, store chunks.Store, v samples.Visitor, damaged func(key string, err error)) error {
 	if h.hardware != nil {
 		return h.visitHardware(ctx, store, v, damaged)
@@ -81,7 +81,7 @@ func (h Hour) Visit(ctx context.Context, store chunks.Store, v samples.Visitor, 
 	return h.lines(ctx, store, samples.NewDecoder(v), maxLine, damaged)
 }
 
-// lineReader is told the lines of an hour.
+// lineReader receives the lines of an hour.
 type lineReader interface {
 	Line(line []byte) error
 	// Lost says that bytes before the next line are missing.
@@ -93,7 +93,7 @@ func (h Hour) lines(ctx context.Context, store chunks.Store, d lineReader, maxLi
 	r := chunks.NewReader(ctx, store, h.stream, chunks.Options{Exact: true})
 	defer r.Close()
 	in := bufio.NewReaderSize(r, 256<<10)
-	reported := "" // the last chunk of which a bad line was reported: one each is enough
+	reported := "" // the last chunk with a reported bad line: one report for each chunk is enough
 	bad := func(err error) {
 		if key := r.Key(); key != reported {
 			reported = key

@@ -23,8 +23,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/samples"
 )
 
-// metricsIndex answers from a session's metrics as Parquet: a query reads the row groups that have its series, and nothing of it is kept.
-// Safe for concurrent use.
+// metricsIndex answers from a session's metrics as Parquet: a query reads the row groups that have its series, and keeps nothing. Safe for
+// concurrent use.
 type metricsIndex struct {
 	store    blob.Reader
 	samples  *tablefile.File
@@ -39,7 +39,7 @@ type metricsIndex struct {
 	maxBytes int64
 }
 
-// room is memory that may still be taken.
+// room is an amount of memory that may still be used.
 type room struct{ left int64 }
 
 func (r *room) take(n int64) error {
@@ -50,11 +50,11 @@ func (r *room) take(n int64) error {
 	return nil
 }
 
-// errStaleIndex is an index that was made of other chunks, or by another version.
+// errStaleIndex says that an index was made from other chunks, or by another version.
 var errStaleIndex = errors.New("not of the metrics that are stored now")
 
-// openIndex opens a session's index of metrics with a fingerprint. It is nil if there is none that counts. An error says why it cannot be
-// used. It takes at most maxBytes, and so does a query.
+// openIndex opens a session's index of metrics with a fingerprint; nil if there is no valid one. An error says why the existing index cannot be
+// used. It takes at most maxBytes of memory, and so does a query.
 func openIndex(
 	ctx context.Context, store blob.Reader, root string, ref layout.Session, fingerprint string, maxBytes int64,
 ) (*metricsIndex, error) {
@@ -212,7 +212,7 @@ func appendTexts(all [][]byte, text []byte, ends []uint32) [][]byte {
 	return all
 }
 
-// checkSamples looks whether the samples are those that the series say.
+// checkSamples checks that the table of samples is the one that the table of series belongs to.
 func (x *metricsIndex) checkSamples(facts indexFacts) error {
 	f := x.samples
 	if generation, _ := f.Lookup(generationKey); generation != facts.Generation {
@@ -229,7 +229,7 @@ func (x *metricsIndex) checkSamples(facts indexFacts) error {
 	return nil
 }
 
-// find returns the series that match. It ends with ctx, as that of a dictionary.
+// find returns the series that match. It ends with ctx, like the find of a dictionary.
 func (x *metricsIndex) find(ctx context.Context, matchers []*labels.Matcher) (found []foundSeries, err error) {
 	for from := 0; from < len(x.names); {
 		if ctx.Err() != nil {
@@ -289,7 +289,7 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection) (f
 	return found, err
 }
 
-// samplesOf reads the row groups that have samples of series, some at a time, and gathers the samples. Rows of series are in order.
+// samplesOf reads the row groups that have samples of series, several at a time, and collects the samples. Rows of series are in order.
 func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64) (series []*Series, err error) {
 	free := &room{left: x.maxBytes}
 	next := &gatherer{mint: mint, maxt: maxt, free: free}
@@ -326,7 +326,7 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 					return nil, err
 				}
 				if s.to > last {
-					break // it goes on in the next
+					break // it continues in the next
 				}
 				if done := next.series(s.labels); done != nil {
 					series = append(series, done)
@@ -361,7 +361,7 @@ type groupRows struct {
 	values []float64
 }
 
-// groupBytes is what reading a row group takes at most.
+// groupBytes returns how much memory reading a row group takes at most.
 func (x *metricsIndex) groupBytes(g int) int64 {
 	group := &x.samples.Groups[g]
 	n := int64(group.Rows) * indexedRowBytes
@@ -398,7 +398,7 @@ func (x *metricsIndex) readGroup(ctx context.Context, g int) (out groupRows, err
 	return out, nil
 }
 
-// gatherer makes series of rows. What is kept of one is what blocks keep: the times, which series of a target share, and what changed.
+// gatherer makes series from rows. It keeps of a series what blocks keep: the times, which the series of a target share, and the changes.
 type gatherer struct {
 	mint, maxt int64
 	free       *room
@@ -413,7 +413,7 @@ var errOrder = errors.New("samples are not in order of time")
 // timeBytes and indexedChangeBytes are what a time and a change take.
 const timeBytes, indexedChangeBytes = 8, 16
 
-// add adds rows to the series that is gathered.
+// add adds rows to the current series.
 func (g *gatherer) add(times []int64, values []float64) error {
 	from := sort.Search(len(times), func(i int) bool { return times[i] >= g.mint })
 	to := sort.Search(len(times), func(i int) bool { return times[i] > g.maxt })
@@ -436,10 +436,10 @@ func (g *gatherer) add(times []int64, values []float64) error {
 	return nil
 }
 
-// maxKnownTimes is how many lists of times are compared with a series': targets are few.
+// maxKnownTimes is how many lists of times are compared with those of a series, because there are few targets.
 const maxKnownTimes = 64
 
-// series ends the series; nil: it has no samples.
+// series completes the current series; nil if it has no samples.
 func (g *gatherer) series(l labels.Labels) *Series {
 	if len(g.times) == 0 {
 		return nil
