@@ -8,10 +8,10 @@ func TestDecode(t *testing.T) {
 		"":                     "",
 		"---\na: 1\n---\n":     "",
 		"a: 1\n---\n# no more": "",
-		"a: 1\n---\na: 2":      "more follows after ---: want one document with all rules",
-		"---\n---\na: 2":       "more follows after ---: want one document with all rules",
-		"a: 1\n---\n}broken":   "more follows after ---: want one document with all rules",
-		"a: 1\n---\n---\na: 2": "more follows after ---: want one document with all rules",
+		"a: 1\n---\na: 2":      "another document follows after ---: want one document with all rules",
+		"---\n---\na: 2":       "another document follows after ---: want one document with all rules",
+		"a: 1\n---\n}broken":   "another document follows after ---: want one document with all rules",
+		"a: 1\n---\n---\na: 2": "another document follows after ---: want one document with all rules",
 		"b: 1":                 "yaml: unmarshal errors:\n  line 1: field b not found in type struct { A int }",
 	} {
 		var file struct{ A int }

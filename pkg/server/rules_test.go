@@ -172,7 +172,7 @@ func TestRunningClustersActNowhere(t *testing.T) {
 			}
 		}
 	}
-	if got := f.ask(t, http.MethodGet, liveLab+"api/away"); got.status != http.StatusBadGateway || got.header.Get("Location") != "" || !strings.Contains(got.body, "another address") {
+	if got := f.ask(t, http.MethodGet, liveLab+"api/away"); got.status != http.StatusBadGateway || got.header.Get("Location") != "" || !strings.Contains(got.body, "another server") {
 		t.Errorf("a redirect: %d to %q: %s", got.status, got.header.Get("Location"), got.body)
 	}
 }
