@@ -48,6 +48,9 @@ func (c *Catalog) due(ref layout.Session, d *details) bool {
 		return true
 	}
 	age := time.Since(d.readAt)
+	if age < 0 {
+		return true // the clock was set back
+	}
 	if c.isQuiet(d) {
 		return age > quietInterval
 	}

@@ -114,8 +114,8 @@ func (c *Catalog) plan() {
 			if ref := l.ref(p); len(s.fresh) < maxPlanned && !s.reading[ref] && c.due(ref, nil) {
 				s.fresh = append(s.fresh, ref)
 			}
-		case r.readAt-r.lastWrite <= c.opts.Quiet.Microseconds():
-			if age > c.opts.Interval-time.Second && len(again) < maxPlanned {
+		case age < 0 || r.readAt-r.lastWrite <= c.opts.Quiet.Microseconds():
+			if (age < 0 || age > c.opts.Interval-time.Second) && len(again) < maxPlanned {
 				again = append(again, p)
 			}
 		case age > quietInterval && s.quiet > 0:

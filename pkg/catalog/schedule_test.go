@@ -162,6 +162,30 @@ func TestFailedLookRests(t *testing.T) {
 	})
 }
 
+// TestClockThatIsSetBack: a session that runs is looked at again all the same.
+func TestClockThatIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{looks: map[layout.Session]int{}}
+		ref := v16("lab", "session_2026-11-20_00-00-00_000000_1")
+		store.store(ref)
+		store.growing = map[layout.Session]bool{ref: true}
+		c := New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c.Start()
+		defer c.Close()
+		time.Sleep(5 * time.Second)
+		c.mu.Lock()
+		known, _ := c.table.get(ref)
+		before := *known.details
+		before.readAt = time.Now().Add(24 * time.Hour) // by a clock that was a day ahead
+		c.table.put(ref, session{known.marked, &before})
+		c.mu.Unlock()
+		time.Sleep(2 * c.opts.Interval)
+		if n := store.looked(ref); n < 2 {
+			t.Errorf("looked %d times in %s at a session that runs", n, 5*time.Second+2*c.opts.Interval)
+		}
+	})
+}
+
 // failing lists no session's objects to the end.
 type failing struct{ *slowStore }
 

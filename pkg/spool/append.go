@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"sync"
-	"time"
 )
 
 // Lines are complete lines of one stream.
@@ -163,7 +162,7 @@ func (s *Spool) write(ctx context.Context, blocks []newBlock, part int64) (*comm
 	if err := s.assign(blocks); err != nil {
 		return nil, err
 	}
-	now := time.Now().UnixNano()
+	now := s.clock()
 	at, err := s.writeRecord(blocks, now)
 	if err != nil {
 		return nil, full(err)

@@ -229,6 +229,7 @@ func (l *loader) run() (end int64, err error) {
 // record adds the record's good blocks; intact says that all are good.
 func (l *loader) record(rec record) (intact bool, err error) {
 	intact = true
+	arrived := min(max(rec.arrived, 1), l.spool.opened.UnixNano()) // not after now, even if the clock was set back meanwhile
 	// The table stays valid meanwhile: the data is not read through the window.
 	for b, at := range rec.blocks() {
 		sum, err := checksum(l.window.file, at, b.n, l.buf)
@@ -249,7 +250,7 @@ func (l *loader) record(rec record) (intact bool, err error) {
 		if st == nil {
 			return false, fmt.Errorf("more than %d streams", maxStreams)
 		}
-		l.spans = append(l.spans, loadedSpan{st, b.streamID, span{segment: l.segment, at: rec.at, last: rec.at, start: b.start, n: b.n, arrived: rec.arrived}})
+		l.spans = append(l.spans, loadedSpan{st, b.streamID, span{segment: l.segment, at: rec.at, last: rec.at, start: b.start, n: b.n, arrived: arrived}})
 	}
 	return intact, nil
 }

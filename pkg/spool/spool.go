@@ -66,6 +66,7 @@ type Spool struct {
 	lock      *os.File
 	positions *positions
 	metrics   *metrics
+	opened    time.Time // see clock
 	notify    chan struct{}
 	stop      chan struct{}
 	syncer    sync.WaitGroup
@@ -98,7 +99,7 @@ func Open(dir string, opts Options) (*Spool, error) {
 		opts.disk = osDisk{}
 	}
 	s := &Spool{
-		dir: dir, opts: opts, disk: opts.disk, log: opts.Log,
+		dir: dir, opts: opts, disk: opts.disk, log: opts.Log, opened: time.Now(),
 		notify:   make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		streams:  make(map[string]*Stream),
@@ -191,7 +192,16 @@ func (s *Spool) Waiting() (bytes int64, oldest time.Time) {
 	if bytes == 0 {
 		return 0, time.Time{}
 	}
-	return bytes, time.Unix(0, first)
+	return bytes, s.time(first)
+}
+
+// clock returns the time in Unix ns as if the machine's clock had not been set since the spool was opened. Lines that arrived before it was set
+// back would otherwise wait until it has caught up.
+func (s *Spool) clock() int64 { return s.opened.UnixNano() + int64(time.Since(s.opened)) }
+
+// time is a time of clock, with a monotonic reading: what compares it with time.Now is not misled by a clock that was set either.
+func (s *Spool) time(arrived int64) time.Time {
+	return s.opened.Add(time.Duration(arrived - s.opened.UnixNano()))
 }
 
 // stream finds or creates the stream of a key; nil if there are too many.

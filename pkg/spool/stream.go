@@ -157,7 +157,7 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		}
 		n += e.n
 	}
-	start, arrived := st.shipped, time.Unix(0, st.spans[0].arrived)
+	start, arrived := st.shipped, s.time(st.spans[0].arrived)
 	offset = st.storedOffset(start)
 	s.mu.Unlock()
 	if n > limit && limit < blockBytes {

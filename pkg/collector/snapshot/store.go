@@ -35,7 +35,7 @@ func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint,
 		if err != nil {
 			return false, false, err
 		}
-		if !t.fits(s, size) || taken.Sub(time.UnixMilli(u.Stored)) < t.gap(s) {
+		if !t.fits(s, size) || taken.Sub(time.UnixMilli(u.Stored)).Abs() < t.gap(s) {
 			return false, true, nil
 		}
 	}
@@ -94,6 +94,9 @@ func (t *Taker) store(ctx context.Context, s *sessionState, url string, u *urlSt
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
+	}
+	if next := time.UnixMilli(u.Stored + 1); taken.Before(next) {
+		taken = next // the clock was set back: the answer must still be the last one
 	}
 	key := t.opts.Key(s.Session, url)
 	err = os.ErrExist

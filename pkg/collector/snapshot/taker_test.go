@@ -351,6 +351,21 @@ func TestAllowanceOfLargeAnswers(t *testing.T) {
 	}
 }
 
+// TestClockThatIsSetBack: later answers are stored at once, and as the later ones.
+func TestClockThatIsSetBack(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
+	r.restart(t, func(o *Options) { o.Interval = time.Minute })
+	r.Round(t.Context())
+	ahead := time.Now().Add(24 * time.Hour)
+	r.session.URLs["/events"].Stored = ahead.UnixMilli() // by a clock that was a day ahead
+	r.dashboard.set("/events", `2`)
+	r.next = make(map[string]time.Time)
+	r.Round(t.Context())
+	if !slices.ContainsFunc(r.store.Keys(), func(k string) bool { return k > layout.SnapshotVersionKey(key(recorded, "/events"), ahead) && strings.HasPrefix(k, key(recorded, "/events")) }) {
+		t.Errorf("stored: %q, want an answer after %d", r.store.Keys(), ahead.UnixMilli())
+	}
+}
+
 func TestInterval(t *testing.T) {
 	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
 	r.restart(t, func(o *Options) { o.Interval = 30 * time.Second })
