@@ -11,6 +11,8 @@ import (
 	"time"
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 )
 
 func TestGenerations(t *testing.T) {
@@ -342,6 +344,43 @@ func TestSwappedFile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStoreThatLostObjects: what is known of all logs is not written once for each log that begins again.
+func TestStoreThatLostObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		const many = 50
+		for i := range many {
+			r.write(fmt.Sprintf("worker-%d.out", i), first("old"))
+		}
+		r.shipAll()
+		for i := range many {
+			name := fmt.Sprintf("worker-%d.out", i)
+			r.rename(name, name+".1")
+			r.write(name, first("new"))
+		}
+		r.shipAll()
+		var last os.FileInfo
+		saves := 0
+		r.store = &storetest.Store{Fault: func(string) storetest.Fault {
+			if now, err := os.Stat(filepath.Join(r.state, session+".json")); err != nil {
+				t.Error(err)
+			} else if last == nil || !os.SameFile(last, now) || last.ModTime() != now.ModTime() {
+				last = now
+				saves++
+			}
+			return storetest.None
+		}}
+		r.restart()
+		r.shipAll()
+		if saves > 8 {
+			t.Errorf("the state was saved %d times for %d logs", saves, many)
+		}
+		for i := range many {
+			r.want(fmt.Sprintf("worker-%d.out", i), first("old")+first("new"))
+		}
+	})
 }
 
 // TestManyRotateTogether: what is known of all logs is written once when many of them go on in another file, not once for each.

@@ -27,16 +27,7 @@ func (s *stream) EmptyStored() {
 func (s *stream) Resume(stored int64) error {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	if stored < s.base {
-		if err := s.startAgain(stored); err != nil {
-			s.on(streamUnusable)
-			return err
-		}
-		s.on(streamListed)
-		s.shrunk = 0
-		return s.tree.save()
-	}
-	changed, err := s.seek(stored)
+	changed, err := s.resume(stored)
 	if err != nil {
 		s.on(streamUnusable)
 		return err
@@ -44,17 +35,18 @@ func (s *stream) Resume(stored int64) error {
 	s.on(streamListed)
 	s.shrunk = 0
 	s.updateAge()
-	if changed {
-		return s.tree.save()
+	s.unsaved = s.unsaved || changed
+	if s.unsaved || s.unread(s.current) == 0 {
+		s.tree.wake() // Tailer.Sources has to look at it again
 	}
 	return nil
 }
 
-// Pending implements ship.Source. When the current file has no more, it moves on to the next.
+// Pending implements ship.Source. When the current file has no more, Tailer.Sources moves on to the next.
 func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	if s.current.state == moved {
+	if s.current.state == moved || s.unsaved {
 		return s.pos, 0, time.Time{}
 	}
 	if s.state == unlisted {
@@ -67,13 +59,9 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		}
 		return s.pos, min(n, limit), oldest
 	}
-	now := time.Now()
-	if s.moveOn(now) {
-		s.tree.saveMoves()
-	}
 	if s.unread(s.current) == 0 {
 		// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known first.
-		if next := s.next(now); next != nil {
+		if next := s.next(time.Now()); next != nil && s.state == inFlight {
 			return s.pos, min(s.unread(next), limit), next.oldest
 		}
 		return s.pos, 0, time.Time{}

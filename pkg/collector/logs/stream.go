@@ -33,6 +33,8 @@ type stream struct {
 	pos     int64 // the bytes before it are stored; in the state unlisted only assumed
 	// recorded says that the store has the stream as an empty object.
 	recorded bool
+	// unsaved says that where the stream continues has changed: nothing more of it is shipped before Tailer.Sources has saved the state.
+	unsaved bool
 	// shrunk is the length in the first listing that was shorter than base, plus one; 0 means that there was none. See startAgain.
 	shrunk int64
 }
@@ -136,6 +138,14 @@ func (s *stream) drop(f *file) {
 	s.files = slices.DeleteFunc(s.files, func(g *file) bool { return g == f })
 }
 
+// resume finds the file and the offset in it that follow the stored bytes. changed says that the state file has other values.
+func (s *stream) resume(stored int64) (changed bool, err error) {
+	if stored < s.base {
+		return true, s.startAgain(stored)
+	}
+	return s.seek(stored)
+}
+
 // startAgain returns to the oldest file that still exists, because the store has lost objects or is another one. Listings can be wrong for
 // a moment, and storing everything again is expensive, so two listings must agree.
 func (s *stream) startAgain(stored int64) error {
@@ -150,7 +160,7 @@ func (s *stream) startAgain(stored int64) error {
 	return nil
 }
 
-// seek finds the file and the offset in it that follow the stored bytes. changed says that the state file has other values.
+// seek is resume where the store has all bytes of the files before the current one.
 func (s *stream) seek(stored int64) (changed bool, err error) {
 	for s.pos = stored; s.current.state != finished && s.consumed(s.current) > s.current.end(); changed = true {
 		if err := s.tree.refresh(s.current); err != nil {

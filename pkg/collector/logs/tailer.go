@@ -92,15 +92,16 @@ func (t *Tailer) Sources() []ship.Source {
 	var sources []ship.Source
 	for _, tree := range t.all() {
 		tree.lock.Lock()
-		anyMoved := false
+		changed := false
 		for _, s := range tree.streams {
-			anyMoved = s.moveOn(now) || anyMoved
+			changed = s.moveOn(now) || s.unsaved || changed
+			s.unsaved = false
 			if s.pending(now) {
 				sources = append(sources, s)
 			}
 		}
-		if anyMoved {
-			tree.saveMoves() // once for all that were rotated together: each save writes what is known of every log
+		if changed {
+			tree.saveMoves() // once for all that go on elsewhere, before anything of them is stored: each save writes what is known of every log
 		}
 		tree.lock.Unlock()
 	}
