@@ -60,7 +60,7 @@ func Before(ctx context.Context, f *sessionlogs.File, end int64) (int64, error) 
 
 // LastLines is where the last lines before end begin that are at most so many bytes.
 func LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, most int64) (int64, error) {
-	start, err := f.TailStart(ctx, end, lines)
+	start, err := f.TailStart(ctx, end, lines, most+1)
 	if err != nil || end-start <= most {
 		return start, err
 	}

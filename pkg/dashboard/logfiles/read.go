@@ -52,10 +52,10 @@ func ReadTail(ctx context.Context, logs *sessionlogs.Set, log File, lines int, m
 	if err != nil {
 		return "", ignoreMissing(err)
 	}
-	start, err := f.TailStart(ctx, f.Size(), lines)
+	start, err := f.TailStart(ctx, f.Size(), lines, maxBytes)
 	if err != nil {
 		return "", err
 	}
-	tail, err := f.ReadRange(ctx, max(start, f.Size()-maxBytes), f.Size())
+	tail, err := f.ReadRange(ctx, start, f.Size())
 	return string(tail), err
 }

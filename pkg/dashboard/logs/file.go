@@ -40,7 +40,7 @@ func sendLog(w http.ResponseWriter, r *request.Request, o *options, asked part) 
 	}
 	start := asked.start
 	if o.lines != -1 {
-		tail, err := f.TailStart(ctx, asked.end, o.lines)
+		tail, err := f.TailStart(ctx, asked.end, o.lines, asked.end) // as Ray does, however long they are
 		if err != nil {
 			return err
 		}

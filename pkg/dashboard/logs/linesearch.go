@@ -101,7 +101,7 @@ func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 	if end <= from {
 		return true, nil
 	}
-	start, err := s.f.TailStart(s.ctx, end, 1)
+	start, err := s.f.TailStart(s.ctx, end, 1, max(s.budget, searchBlock))
 	if err != nil || start < from {
 		return err == nil, err
 	}

@@ -62,7 +62,7 @@ func TestBombs(t *testing.T) {
 			var written byteCounter
 			used := memstore.Allocated(func() {
 				f := open(t, set, "raylet.out")
-				start, err := f.TailStart(t.Context(), f.Size(), 10)
+				start, err := f.TailStart(t.Context(), f.Size(), 10, f.Size())
 				if err != nil || start != 0 {
 					t.Errorf("the tail begins at %d, %v", start, err)
 				}
@@ -119,7 +119,7 @@ func TestTailOfChunks(t *testing.T) {
 			set, _ := logOf(t, "raylet.out", testChunk{0, first, compression}, testChunk{int64(len(first)) + gap, last, compression})
 			f := open(t, set, "raylet.out")
 			for n, want := range []string{"", "five", last, "three\n" + last, "two\nthree\n" + last, first + last, first + last} {
-				start, err := f.TailStart(t.Context(), f.Size(), n)
+				start, err := f.TailStart(t.Context(), f.Size(), n, f.Size())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -127,7 +127,7 @@ func TestTailOfChunks(t *testing.T) {
 					t.Errorf("compression %d, gap %d: the last %d lines are %q, want %q", compression, gap, n, got, want)
 				}
 			}
-			start, err := f.TailStart(t.Context(), int64(len("one\ntwo\n")), 1)
+			start, err := f.TailStart(t.Context(), int64(len("one\ntwo\n")), 1, f.Size())
 			if err != nil || start != 4 {
 				t.Errorf("the line before 8 begins at %d, %v", start, err)
 			}

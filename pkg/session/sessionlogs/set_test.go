@@ -88,7 +88,7 @@ func TestLogOfChunks(t *testing.T) {
 				}
 			}
 			for n := range 7 {
-				start, err := f.TailStart(t.Context(), f.Size(), n)
+				start, err := f.TailStart(t.Context(), f.Size(), n, f.Size())
 				lines := strings.SplitAfter(whole, "\n")
 				if want := strings.Join(lines[max(0, 5-n):], ""); err != nil || whole[start:] != want {
 					t.Errorf("last %d lines: %q, %v, want %q", n, whole[start:], err, want)
@@ -108,7 +108,7 @@ func TestLogWithGap(t *testing.T) {
 		t.Errorf("the bytes after a gap keep their offsets: got %q", got)
 	}
 	for n, want := range map[int]string{1: "three\n", 2: "two\nthree\n", 3: "one\ntwo\nthree\n", 4: "one\ntwo\nthree\n"} {
-		start, err := f.TailStart(t.Context(), f.Size(), n)
+		start, err := f.TailStart(t.Context(), f.Size(), n, f.Size())
 		if got := readRange(t, f, start, f.Size()); err != nil || got != want {
 			t.Errorf("last %d lines: %q, %v, want %q", n, got, err, want)
 		}
@@ -119,7 +119,7 @@ func TestTailWithoutLineEnd(t *testing.T) {
 	set, _ := logOf(t, "a.log", testChunk{0, "one\ntwo", layout.Plain})
 	f := open(t, set, "a.log")
 	for n, want := range map[int]int64{1: 4, 2: 0} {
-		if start, err := f.TailStart(t.Context(), f.Size(), n); err != nil || start != want {
+		if start, err := f.TailStart(t.Context(), f.Size(), n, f.Size()); err != nil || start != want {
 			t.Errorf("last %d lines start at %d, %v, want %d", n, start, err, want)
 		}
 	}
@@ -135,12 +135,32 @@ func TestTailReadsLittle(t *testing.T) {
 	}
 	set, store := logOf(t, "big.log", parts...)
 	f := open(t, set, "big.log")
-	start, err := f.TailStart(t.Context(), f.Size(), 1000)
+	start, err := f.TailStart(t.Context(), f.Size(), 1000, f.Size())
 	if want := f.Size() - 1000*int64(len(line)); err != nil || start != want {
 		t.Fatalf("start %d, %v, want %d", start, err, want)
 	}
 	if limit := 4 * 1000 * int64(len(line)); store.Read.Load() > limit {
 		t.Errorf("read %d bytes of %d, want at most %d", store.Read.Load(), f.Size(), limit)
+	}
+}
+
+// TestTailOfLongLines: who wants some bytes of a tail does not pay for a line that is longer.
+func TestTailOfLongLines(t *testing.T) {
+	const size, most = 16 << 20, 100_000
+	set, store := logOf(t, "bar.log", testChunk{0, "one\n" + strings.Repeat("\r12%", size/4) + "\n", layout.Plain})
+	f := open(t, set, "bar.log")
+	for n, want := range map[int]int64{1: f.Size() - most, 1000: f.Size() - most} {
+		if start, err := f.TailStart(t.Context(), f.Size(), n, most); err != nil || start != want {
+			t.Errorf("last %d lines start at %d, %v, want %d", n, start, err, want)
+		}
+	}
+	if store.Read.Load() > 10*most {
+		t.Errorf("read %d bytes for %d", store.Read.Load(), most)
+	}
+	for _, end := range []int64{4, f.Size()} { // lines that fit
+		if start, err := f.TailStart(t.Context(), end, 2, end); err != nil || start != 0 {
+			t.Errorf("last lines before %d start at %d, %v, want 0", end, start, err)
+		}
 	}
 }
 

@@ -15,15 +15,17 @@ const (
 )
 
 // TailStart is the offset at which the last n lines before end begin. It looks at the log backwards, so a tail of a large log costs what
-// the tail is long, or one chunk where that is compressed. A last line without a line end counts as a line.
-func (f *File) TailStart(ctx context.Context, end int64, n int) (int64, error) {
+// the tail is long, or one chunk where that is compressed. A last line without a line end counts as a line. Lines that have more than most
+// bytes together are cut: it is that many bytes before end then.
+func (f *File) TailStart(ctx context.Context, end int64, n int, most int64) (int64, error) {
 	end = min(end, f.Size())
 	if n <= 0 {
 		return end, nil
 	}
+	first := max(0, end-most)
 	lines := lineEnds{wanted: n}
 	block := int64(tailBlock)
-	for pos := end; pos > 0; {
+	for pos := end; pos > first; {
 		start, compressed := f.blockStart(pos, block)
 		found, err := int64(0), error(nil)
 		if compressed {
@@ -39,11 +41,11 @@ func (f *File) TailStart(ctx context.Context, end int64, n int) (int64, error) {
 			return 0, err
 		}
 		if found >= 0 {
-			return start + found + 1, nil
+			return max(first, start+found+1), nil
 		}
 		pos = start
 	}
-	return 0, nil
+	return first, nil
 }
 
 // blockStart is where the block of bytes that ends at pos should start, and whether it is of a compressed chunk, which is looked at from
