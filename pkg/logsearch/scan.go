@@ -42,6 +42,15 @@ type scanner struct {
 	undated    int64
 	gap        *chunks.Gap // the first one
 	long       *found      // a line that waits for the lines after it
+	asked      dating      // the line whose header was asked for last
+}
+
+// dating is which line says when a line was written.
+type dating struct {
+	line   int64 // its offset in the log; -1: none was asked for yet
+	by     int64 // offset of the line that says it
+	header logline.Header
+	dated  bool // false: none within reach says it
 }
 
 // found is a matching line.
@@ -64,7 +73,7 @@ func newScanner(q *Query, block, reach int) *scanner {
 // scan searches a log. Errors are the reader's, the context's, or those of read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 	s.in, s.base, s.start, s.end, s.eof, s.line = in, 0, 0, 0, false, 1
-	s.undated, s.gap, s.long = 0, nil, nil
+	s.undated, s.gap, s.long, s.asked = 0, nil, nil, dating{line: -1}
 	for {
 		if err := s.fill(); err != nil {
 			return err
@@ -191,12 +200,22 @@ func (f *found) setText(text []byte, from, to int) {
 
 // header is what the line at begin says of itself or, if it says nothing, the nearest one before it within reach that does.
 func (s *scanner) header(begin int) (logline.Header, bool) {
+	asked := dating{line: s.base + int64(begin)}
 	for from := begin; from >= 0; from = s.lineBefore(from, begin) {
-		if h, ok := logline.Parse(logline.First(s.buf[from:s.end]), s.zone); ok {
-			return h, true
+		at := s.base + int64(from)
+		if at == s.asked.line { // what is before it was looked at: of a million lines that say nothing, each would look back at thousands
+			asked.by, asked.header, asked.dated = s.asked.by, s.asked.header, s.asked.dated && s.asked.by >= asked.line-int64(s.reach)
+			break
+		}
+		if asked.header, asked.dated = logline.Parse(logline.First(s.buf[from:s.end]), s.zone); asked.dated {
+			asked.by = at
+			break
 		}
 	}
-	return logline.Header{}, false
+	if s.asked = asked; !asked.dated {
+		return logline.Header{}, false
+	}
+	return asked.header, true
 }
 
 // lineBefore is where the line before the one at from begins, -1 if that is not within reach of the line at begin.
