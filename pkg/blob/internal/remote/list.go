@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 
@@ -8,14 +9,22 @@ import (
 )
 
 // List lists a store page by page. page gives the objects of one, in the order of their keys, and the token of the next; the first has none, and
-// neither does what follows the last. Servers differ in whether a listing has the key that it starts after, or a folder around that.
+// neither does what follows the last. Servers differ in whether a listing has the key that it starts after, or a folder around that. A server or
+// proxy that does not understand the token gives the same page again and again: that is an error, not a listing without end.
 func List(prefix string, opts blob.ListOptions, page func(token string) (objects []blob.Object, next string, err error)) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
+		first := "" // key
 		for token := ""; ; {
 			objects, next, err := page(token)
+			if err == nil && token != "" && (next == token || len(objects) > 0 && objects[0].Key == first) {
+				err = errRepeated
+			}
 			if err != nil {
 				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
 				return
+			}
+			if token == "" && len(objects) > 0 && !objects[0].Prefix { // a folder may be on several pages
+				first = objects[0].Key
 			}
 			for _, o := range objects {
 				if (o.Key > opts.StartAfter || opts.StartAfter == "") && !yield(o, nil) {
@@ -29,3 +38,5 @@ func List(prefix string, opts blob.ListOptions, page func(token string) (objects
 		}
 	}
 }
+
+var errRepeated = errors.New("the server gives the same page again when it is asked for the next one")

@@ -1,0 +1,36 @@
+package remote
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// TestListEnds: a server that does not heed the token is told of, instead of being listed for ever.
+func TestListEnds(t *testing.T) {
+	for name, next := range map[string]func(asked int) string{
+		"the same token": func(int) string { return "more" },
+		"new tokens":     strconv.Itoa,
+	} {
+		for _, keys := range [][]blob.Object{{{Key: "a"}, {Key: "b"}}, nil} {
+			if keys == nil && name == "new tokens" {
+				continue // pages without keys that are wanted come in a row
+			}
+			asked := 0
+			var failed error
+			for _, err := range List("", blob.ListOptions{}, func(string) ([]blob.Object, string, error) {
+				if asked++; asked > 100 {
+					t.Fatalf("%s, %d keys: no end", name, len(keys))
+				}
+				return keys, next(asked), nil
+			}) {
+				failed = err
+			}
+			if !errors.Is(failed, errRepeated) {
+				t.Errorf("%s, %d keys: %v", name, len(keys), failed)
+			}
+		}
+	}
+}
