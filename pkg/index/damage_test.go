@@ -83,6 +83,49 @@ func (c changed) Get(ctx context.Context, key string, offset, n int64) (io.ReadC
 	return io.NopCloser(io.NewSectionReader(bytes.NewReader(c.body), offset, n)), nil
 }
 
+// TestRowsThatCannotBeRead: an index whose rows a store never gives, though it gives the rest, does not keep a session from being answered.
+func TestRowsThatCannotBeRead(t *testing.T) {
+	s := generated(t, 300)
+	events := s.load()
+	want, err := list(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(events)
+	o := s.opener()
+	o.Store = withoutRows{s.store, s.key(rowsTableName), int64(len(s.read(s.key(rowsTableName))))}
+	for range 2 { // a store that fails once may give them the next time
+		loaded := s.loadAuto(o)
+		if _, err := list(loaded); err == nil || !loaded.Indexed() || !loaded.Broken() {
+			t.Errorf("error %v, indexed %v, broken %v", err, loaded.Indexed(), loaded.Broken())
+		}
+	}
+	loaded := s.loadAuto(o)
+	if got, err := list(loaded); got != want || err != nil || loaded.Indexed() {
+		t.Errorf("%d rows, want %d; indexed %v, %v", got, want, loaded.Indexed(), err)
+	}
+	s.write(loaded)
+	o.Store = s.store
+	o.Accept(s.ref)
+	if !s.loadAuto(o).Indexed() {
+		t.Error("the new index is not used")
+	}
+}
+
+// withoutRows is a store that gives of one object only what its end belongs to.
+type withoutRows struct {
+	blob.Reader
+	key  string
+	size int64
+}
+
+func (s withoutRows) Get(ctx context.Context, key string, offset, n int64) (io.ReadCloser, error) {
+	if key == s.key && offset+n < s.size {
+		return nil, io.ErrNoProgress
+	}
+	return s.Reader.Get(ctx, key, offset, n)
+}
+
 // TestRefusedIndexIsNamed: who looks at a session is told that its index was not used.
 func TestRefusedIndexIsNamed(t *testing.T) {
 	s := generated(t, 100)

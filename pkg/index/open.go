@@ -28,10 +28,12 @@ type Opener struct {
 	rejected map[layout.Session]rejection
 }
 
-// rejection is an index that turned out to be damaged.
+// rejection is an index that turned out to be damaged, or whose rows could not be read.
 type rejection struct {
 	fingerprint string // of the objects that it was made of
 	reason      error
+	// again says that it may be used once more: a store that failed once may give the rows the next time.
+	again bool
 }
 
 // Reject implements session.Index.
@@ -41,8 +43,11 @@ func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
 	if o.rejected == nil {
 		o.rejected = make(map[layout.Session]rejection)
 	}
-	o.rejected[ref] = rejection{fingerprint, reason}
-	o.logUnusable(ref, reason)
+	r := rejection{fingerprint: fingerprint, reason: reason}
+	r.again = !errors.Is(reason, tasktable.ErrDamaged) && o.rejected[ref].fingerprint != fingerprint
+	if o.rejected[ref] = r; !r.again {
+		o.logUnusable(ref, reason)
+	}
 }
 
 // logUnusable logs why events are replayed though there is an index.
@@ -66,7 +71,7 @@ func (o *Opener) Accept(ref layout.Session) {
 func (o *Opener) isRejected(ref layout.Session, fingerprint string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if r := o.rejected[ref]; r.fingerprint == fingerprint {
+	if r := o.rejected[ref]; r.fingerprint == fingerprint && !r.again {
 		return r.reason
 	}
 	return nil

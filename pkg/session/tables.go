@@ -15,7 +15,8 @@ type Index interface {
 	// them, with their own Fingerprint and a Checkpoint. It returns nil if there are none. An error is ctx's, or tasktable.ErrDamaged with the
 	// reason why the existing tables cannot be used. mayHold is that of Options and is called before the tables take memory.
 	Open(ctx context.Context, ref layout.Session, sources Sources, mayHold func(held int64) bool) (*Tables, error)
-	// Reject reports that tables which Open returned are damaged. Open must not return them again.
+	// Reject reports that tables which Open returned are damaged, tasktable.ErrDamaged, or cannot be read. Open must not return damaged ones again,
+	// nor those that cannot be read time after time.
 	Reject(ref layout.Session, fingerprint string, reason error)
 }
 

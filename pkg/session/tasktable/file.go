@@ -225,5 +225,5 @@ func (t *Table) TakeRows(file *File) {
 	t.pages, t.n = nil, file.rows
 	t.arenas, t.paused = [numShards]arenas{}, [numShards]map[attemptKey]int64{}
 	t.paged = newPagedRows(file, file.rows, file.first, l)
-	t.paged.damaged = func(error) {} // the file is this table's alone: nobody else has to know
+	t.paged.failed = func(error) {} // the file is this table's alone: nobody else has to know
 }

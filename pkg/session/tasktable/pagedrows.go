@@ -53,8 +53,8 @@ type pagedRows struct {
 	rows   int
 	first  []rayid.Task // the first task of each group
 	limits limits
-	// damaged is called, once at most, if rows are damaged.
-	damaged func(reason error)
+	// failed is called with the first error of reading.
+	failed  func(reason error)
 	groups  []pagedGroup
 	reading int64 // bytes that reading a group takes at most
 	most    int64 // bytes of cells that are kept; maxPagedBytes
@@ -111,8 +111,8 @@ func (r *pagedRows) fail(err error) {
 		r.err = err
 	}
 	r.mu.Unlock()
-	if first && errors.Is(err, ErrDamaged) {
-		r.damaged(err)
+	if first {
+		r.failed(err)
 	}
 }
 

@@ -108,12 +108,13 @@ func (t *Stored) Builder() (*Builder, error) {
 	return out, nil
 }
 
-// FreezePaged returns the table of a Stored, whose rows are read on demand. damaged is called if they turn out to be damaged.
-func (t *Builder) FreezePaged(from *Stored, ends Ends, damaged func(reason error)) *Table {
+// FreezePaged returns the table of a Stored, whose rows are read on demand. failed is called if they cannot be read: if they turn out to be damaged,
+// with ErrDamaged.
+func (t *Builder) FreezePaged(from *Stored, ends Ends, failed func(reason error)) *Table {
 	out := t.Freeze()
 	out.ends = ends
 	out.n, out.paged = from.Rows, newPagedRows(from.Source, from.Rows, from.First, from.limits())
-	out.paged.reading, out.paged.damaged = from.GroupBytes, damaged
+	out.paged.reading, out.paged.failed = from.GroupBytes, failed
 	return out
 }
 
