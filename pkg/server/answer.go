@@ -44,13 +44,11 @@ func (s *Server) answer(route dashboard.Route) handler {
 			return err
 		}
 		defer releaseMemory()
-		out := writer.NewDeadline(w)
-		defer out.End()
 		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: c.at, Params: r.params, Began: entry.Start, Ended: entry.End}
 		if entry.Running && c.at == 0 {
 			asked.Running = s.stillRuns(entry.Ref)
 		}
-		route.Serve(out, asked)
+		route.Serve(w, asked)
 		return nil
 	}
 }

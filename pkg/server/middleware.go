@@ -116,15 +116,17 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// prepare bounds the request's body and sets the headers of every answer.
+// prepare bounds the request's body and the time that its client takes, and sets the headers of every answer.
 func (s *Server) prepare(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := writer.NewDeadline(w)
+		defer out.End()
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		s.rules.Secure(w.Header())
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close") // the client's next request goes to another replica
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(out, r)
 	})
 }
 

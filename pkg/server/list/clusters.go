@@ -2,13 +2,16 @@ package list
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
 	"net/http"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // clusterJSON is one session in /clusters. The first five fields are KubeRay's.
@@ -60,21 +63,48 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	if next != "" {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
-	rows := make([]clusterJSON, len(entries))
-	h.readOutcomes(ctx, entries[:min(maxOutcomes, len(entries))])
-	for i, e := range entries {
-		rows[i] = clusterOf(e, now)
-		if head, known, _ := h.opts.Outcomes.Of(e); known {
-			rows[i].Outcome, rows[i].Cause = head.Outcome, head.Cause
-		}
-		rows[i].LivePath = h.opts.Sessions.LivePath(e)
-	}
+	h.readOutcomes(ctx, first(entries, maxOutcomes))
 	if l.Err != nil {
 		w.Header().Set("Warning", `110 - "the list may be old: the store could not be listed"`)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writer.JSON(w, http.StatusOK, rows)
+	w.Header().Set("Content-Type", "application/json")
+	// Rows are made as they are sent: of a million sessions they would take a gigabyte, for as long as the client reads.
+	separator := ""
+	_, _ = io.WriteString(w, "[")
+	for e := range entries {
+		row, err := json.Marshal(h.cluster(e, now))
+		if err != nil {
+			panic(fmt.Sprintf("encode an answer: %v", err)) // cannot happen: all fields have JSON forms
+		}
+		if _, err := w.Write(append([]byte(separator), row...)); err != nil {
+			return nil // the client went away
+		}
+		separator = ","
+	}
+	_, _ = io.WriteString(w, "]")
 	return nil
+}
+
+// first gives the first of some entries.
+func first(entries iter.Seq[catalog.Entry], most int) (all []catalog.Entry) {
+	for e := range entries {
+		if len(all) == most {
+			break
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// cluster is the row of a session.
+func (h *Handlers) cluster(e catalog.Entry, now time.Time) clusterJSON {
+	row := clusterOf(e, now)
+	if head, known, _ := h.opts.Outcomes.Of(e); known {
+		row.Outcome, row.Cause = head.Outcome, head.Cause
+	}
+	row.LivePath = h.opts.Sessions.LivePath(e)
+	return row
 }
 
 func clusterOf(e catalog.Entry, now time.Time) clusterJSON {

@@ -2,6 +2,7 @@ package list
 
 import (
 	"fmt"
+	"iter"
 	"net/url"
 	"slices"
 	"strconv"
@@ -10,11 +11,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
+// maxPart is how many sessions a part has at most: it is held in memory while it is sent.
+const maxPart = 10_000
+
 // page narrows a list by the parameters of catalog.ParseFilter, limit and continue, newest first. next is the address of the rest, relative to this
 // one, or "" if there is none. Without parameters it is the list.
-func page(l catalog.Listing, v url.Values, now time.Time) (part []catalog.Entry, next string, err error) {
-	q := catalog.Query{Now: now, Limit: max(1, l.Len()), After: v.Get("continue")}
-	if given := v.Get("limit"); given != "" {
+func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog.Entry], next string, err error) {
+	q := catalog.Query{Now: now, Limit: maxPart, After: v.Get("continue")}
+	given := v.Get("limit")
+	if given != "" {
 		limit, err := strconv.Atoi(given)
 		if err != nil || limit < 1 {
 			return nil, "", fmt.Errorf("limit=%.40q: want a number of at least 1", given)
@@ -23,6 +28,9 @@ func page(l catalog.Listing, v url.Values, now time.Time) (part []catalog.Entry,
 	}
 	if q.Filter, err = catalog.ParseFilter(v); err != nil {
 		return nil, "", err
+	}
+	if given == "" && q.After == "" {
+		return l.Matching(q.Filter, now), "", nil
 	}
 	p, err := l.Part(q)
 	if err != nil {
@@ -33,7 +41,7 @@ func page(l catalog.Listing, v url.Values, now time.Time) (part []catalog.Entry,
 		v.Set("continue", p.Next)
 		next = "?" + v.Encode()
 	}
-	return p.Entries, next, nil
+	return slices.Values(p.Entries), next, nil
 }
 
 func cloneValues(v url.Values) url.Values {

@@ -9,7 +9,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logarchive"
 	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
 
 // maxArchives is how many archives of logs are sent at once: each compresses as fast as its client reads.
@@ -51,9 +50,7 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := writer.NewDeadline(w)
-	defer out.End()
-	if err := logarchive.Write(r.Context(), out, format, opts); err != nil {
+	if err := logarchive.Write(r.Context(), w, format, opts); err != nil {
 		h.opts.Log.WithError(err).WithField("path", r.URL.Path).Debug("an archive of logs was not sent completely")
 		panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
 	}

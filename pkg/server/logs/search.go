@@ -16,7 +16,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/web"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -116,9 +115,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := writer.NewDeadline(w)
-	defer out.End()
-	encode, control := json.NewEncoder(out), http.NewResponseController(out)
+	encode, control := json.NewEncoder(w), http.NewResponseController(w)
 	err = logsearch.Run(r.Context(), q, sources, func(record logsearch.Record) error {
 		if err := encode.Encode(record); err != nil {
 			return errClientGone
