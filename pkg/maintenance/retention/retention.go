@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -86,8 +87,24 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 				return err
 			}
 		}
-		return store.Delete(ctx, layout.MarkerKey(root, ref))
+		return removeMarker(ctx, store, layout.MarkerKey(root, ref))
 	})
+}
+
+// removeMarker deletes a session's marker. KubeRay's collectors store it as a folder, with a slash at its end, where the store has none.
+func removeMarker(ctx context.Context, store blob.Store, marker string) error {
+	for o, err := range store.List(ctx, marker, blob.ListOptions{}) {
+		if err != nil {
+			return err
+		}
+		if strings.TrimSuffix(o.Key, "/") != marker {
+			continue // of a session whose name begins with this one's
+		}
+		if err := store.Delete(ctx, o.Key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkClock compares the clocks by an object that was stored just now.

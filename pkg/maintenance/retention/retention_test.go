@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -161,4 +162,38 @@ func TestWrongClock(t *testing.T) {
 	if err := Remove(t.Context(), slowClock{store, time.Minute}, "log", ref, later, &p); err != nil {
 		t.Errorf("a clock that is a minute ahead: %v", err)
 	}
+}
+
+// TestRemoveMarkerOfAFolder: a session whose marker KubeRay's collector stored as a folder does not stay in the list.
+func TestRemoveMarkerOfAFolder(t *testing.T) {
+	inner, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
+	store := &withFolder{Store: inner, folder: layout.MarkerKey("log", ref) + "/"}
+	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil || store.folder != "" {
+		t.Errorf("%q is left, %v", store.folder, err)
+	}
+}
+
+// withFolder is a store with an object whose key ends with a slash.
+type withFolder struct {
+	blob.Store
+	folder string // its key; "": it was deleted
+}
+
+func (s *withFolder) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	if s.folder == "" || !strings.HasPrefix(s.folder, prefix) {
+		return s.Store.List(ctx, prefix, opts)
+	}
+	return func(yield func(blob.Object, error) bool) { yield(blob.Object{Key: s.folder}, nil) }
+}
+
+func (s *withFolder) Delete(ctx context.Context, key string) error {
+	if key == s.folder {
+		s.folder = ""
+		return nil
+	}
+	return s.Store.Delete(ctx, key)
 }
