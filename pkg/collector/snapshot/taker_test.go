@@ -361,7 +361,9 @@ func TestClockThatIsSetBack(t *testing.T) {
 	r.dashboard.set("/events", `2`)
 	r.next = make(map[string]time.Time)
 	r.Round(t.Context())
-	if !slices.ContainsFunc(r.store.Keys(), func(k string) bool { return k > layout.SnapshotVersionKey(key(recorded, "/events"), ahead) && strings.HasPrefix(k, key(recorded, "/events")) }) {
+	if !slices.ContainsFunc(r.store.Keys(), func(k string) bool {
+		return k > layout.SnapshotVersionKey(key(recorded, "/events"), ahead) && strings.HasPrefix(k, key(recorded, "/events"))
+	}) {
 		t.Errorf("stored: %q, want an answer after %d", r.store.Keys(), ahead.UnixMilli())
 	}
 }
