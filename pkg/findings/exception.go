@@ -31,8 +31,8 @@ var (
 	raised = expression(`^((?:[A-Za-z_]\w*\.|<locals>\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
 	// typical are names that an exception has by convention: the others count only right after a traceback's frames, with a capital or a module.
 	typical = expression(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
-	// remote is how Ray heads the traceback of a task.
-	remote = expression(`ray::([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\)`)
+	// remote is how Ray heads the traceback of a task: the name of its process, which may be any text, and then its ID.
+	remote = expression(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
 	colour = expression("\x1b\\[[0-9;]*[A-Za-z]")
 
 	varying = expression(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
@@ -47,7 +47,7 @@ func exceptionOf(text string) (e exception) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
 		if m := remote().FindStringSubmatch(line); m != nil {
-			function, inMessage = m[1], false
+			function, inMessage = m[1]+m[2], false
 		}
 		inMessage = inMessage && line != tracebackStart && !strings.HasPrefix(line, "  File \"")
 		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' || boxed(line) {

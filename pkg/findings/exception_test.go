@@ -17,6 +17,12 @@ func TestExceptionOf(t *testing.T) {
 			exception{Type: "ValueError", Message: "corrupt shard", Function: "parse"},
 		},
 		{
+			"of a task with a name of its own",
+			"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::stage two()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"a.py\", line 9, in outer\n" +
+				"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::load shard 3 (ünï)()\x1b[39m (pid=2, ip=10.0.0.2)\n  File \"a.py\", line 3, in leaf\nValueError: corrupt\n",
+			exception{Type: "ValueError", Message: "corrupt", Function: "load shard 3 (ünï)"},
+		},
+		{
 			"raised from another",
 			"ray::Map(f)->Write() (pid=1)\n  File \"a.py\", line 1\nZeroDivisionError: division by zero\n\n" + directCause + "\n\nray::Map(f)->Write() (pid=1)\n" +
 				"  File \"b.py\", line 2\nray.exceptions.UserCodeException: UDF failed\n",

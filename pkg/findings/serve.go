@@ -25,7 +25,7 @@ func (b *builder) deploymentEntity(app, deployment string) Entity {
 
 var (
 	// Lines of the Serve controller (ray/serve/_private/deployment_state.py).
-	replicaRaised  = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception in Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\), the replica will be stopped\.`)
+	replicaRaised  = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception (?:in|when allocating) Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|:)`)
 	updateFailed   = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
 	replicaCrashed = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
 	checkRaised    = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
