@@ -73,7 +73,7 @@ func (b *builder) readActors(ctx context.Context) error {
 
 // isOfRay says that an actor is Ray's own, whose end is told where what it serves is.
 func isOfRay(a *entities.Actor) bool {
-	return strings.HasPrefix(a.Name, supervisor) || strings.HasPrefix(a.Class, "ServeReplica:") ||
+	return strings.HasPrefix(a.Name, supervisor) || strings.HasPrefix(a.Class, replicaClass) ||
 		a.Class == "ServeController" || a.Class == "ProxyActor"
 }
 
@@ -89,6 +89,9 @@ func (b *builder) actorEntity(a *entities.Actor) Entity {
 	return Entity{Type: "actor", ID: a.ID.String(), Name: cmp.Or(a.Name, a.Class), Link: b.link("#/actors/%s", a.ID)}
 }
 
+// argumentFailed is how Ray tells that a task was not run.
+const argumentFailed = "At least one of the input arguments for this task could not be computed"
+
 // actorDied adds a death to the finding of those that died of the same.
 func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment.ActorState, c cause) error {
 	name := actorName(a)
@@ -100,7 +103,11 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 		what := exceptionOf(c.text)
 		f = b.find(ActorDied, a.Class+what.Type+normalised(what.Message))
 		f.what = what
-		f.Title = fmt.Sprintf("Actor %s could not be created: its constructor raised %s", name, cmp.Or(what.String(), firstSentence(c.text)))
+		how := "its constructor raised"
+		if f.ofArgument = strings.Contains(c.text, argumentFailed); f.ofArgument {
+			how = "an argument of its constructor failed:"
+		}
+		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how, cmp.Or(what.String(), firstSentence(c.text)))
 	case c.context == "runtimeEnvFailedContext":
 		f = b.envFailed(name, c.text)
 	case c.context == "actorUnschedulableContext":

@@ -100,6 +100,7 @@ type builder struct {
 	jobsSaved             bool // the dashboard's own answer is stored
 	files                 map[rayid.Worker][]logfiles.File
 	examined              map[rayid.Worker]bool // those whose own logs were read
+	signals               map[string]string     // that ended workers, by job and function
 	logs                  map[logfiles.File]*logText
 	logBytes, maxLogBytes int64 // read, and the most that is
 	unread                int   // logs that the bounds left out
@@ -122,7 +123,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	defer release()
 	b := &builder{
 		maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
-		actors: map[rayid.Actor]*finding{}, logs: map[logfiles.File]*logText{}, examined: map[rayid.Worker]bool{},
+		actors: map[rayid.Actor]*finding{}, logs: map[logfiles.File]*logText{}, examined: map[rayid.Worker]bool{}, signals: map[string]string{},
 		base: baseOf(r.Session.Ref), running: running,
 	}
 	b.end = cmp.Or(b.end, math.MaxInt64)

@@ -49,6 +49,12 @@ func TestDriverLogs(t *testing.T) {
 			"[rank0]: During handling of the above exception, another exception occurred:\n[rank0]: \n" +
 			"[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]: ValueError: no weights\n",
 			findings.JobFailed, "its driver raised ValueError: no weights$", "KeyError: 'weights'"},
+		"what workers print after it": {1, module + "    f()\nValueError: no rows\n" + strings.Repeat("\x1b[36m(MapBatches(crash) pid=1158, ip=10.78.0.2)\x1b[0m OSError: it is told again\n", 100) + "\x1b[33m(raylet)\x1b[0m bye\n",
+			findings.JobFailed, "its driver raised ValueError: no rows$", "f()\nValueError: no rows\njob raysubmit_bad"},
+		"too long for asyncio": {1, "Traceback (most recent call last):\n  File \"/lib/asyncio/tasks.py\", line 500, in wait_for\nasyncio.exceptions.CancelledError\n\n" +
+			"The above exception was the direct cause of the following exception:\n\n" + module + "    asyncio.run(main())\nTimeoutError\n", findings.Timeout, "its driver raised TimeoutError$", ""},
+		"too long for faulthandler": {1, module + "    1 / 0\nZeroDivisionError: division by zero\nagain\nTimeout (0:00:04)!\nThread 0x00007f8335ffb640 (most recent call first):\n  File \"/lib/threading.py\", line 327 in wait\n",
+			findings.Timeout, `took too long: faulthandler ended its driver: Timeout \(0:00:04\)!$`, "threading.py"},
 		"what workers print": {1, "(f pid=12) Traceback (most recent call last):\n(f pid=12)   File \"/app/f.py\", line 3, in f\n(f pid=12) ValueError: caught\nno result\n",
 			findings.JobFailed, "its driver ended with exit code 1$", "no result"},
 		"a box": {1, "starting\n╭──────── Traceback (most recent call last) ────────╮\n│ /app/train.py:6 in <module>                       │\n│                                                   │\n" +

@@ -38,10 +38,21 @@ var (
 	varying = expression(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
 )
 
-// exceptionOf finds in a text of Python's the exception that was raised first.
+// exceptionOf finds in a text of Python's the exception that was raised first. Where it is a cancellation it is how asyncio ends what took too
+// long, and the one that was raised because of it counts.
 func exceptionOf(text string) (e exception) {
 	text = colour().ReplaceAllString(text, "")
-	text, _, _ = strings.Cut(text, directCause)
+	for {
+		first, rest, more := strings.Cut(text, directCause)
+		if e = raisedIn(first); !more || e.Type != "CancelledError" {
+			return e
+		}
+		text = rest
+	}
+}
+
+// raisedIn is the exception of a text without direct causes.
+func raisedIn(text string) (e exception) {
 	indented, inMessage := false, false // after frames; after the line that names the exception, which its message and its notes may go on from
 	function := ""
 	for line := range strings.Lines(text) {

@@ -151,8 +151,9 @@ var (
 	notFound = expression(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|[Pp]ermission denied|` +
 		`is not recognized as|No module named|can't find '__main__').*$`)
 	// noScript is what Python and sh say where what they should run is not there; they end with 1 or 2, as much else does.
-	noScript = expression(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
-	killedBy = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
+	noScript    = expression(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
+	dumpedLater = expression(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
+	killedBy    = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 )
 
 // driverEnd is how a driver ended, by Ray's word and by its log.
@@ -167,6 +168,7 @@ type driverEnd struct {
 	what  exception // its exception
 	by    exception // the one that only says that a process failed, where what is that process's
 	fatal []int     // where the log names what killed the driver, nil if it does not
+	dump  []int     // where faulthandler.dump_traceback_later tells that it ends the driver, nil if it does not
 }
 
 func driverEndOf(j *job, log *logText) (e driverEnd) {
@@ -177,12 +179,16 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 		return e
 	}
 	e.trace, e.at = lastTraceback(log.text)
+	e.trace = ownLines(e.trace)
 	e.what = exceptionOf(e.trace)
 	e.ofProcess()
 	if group, from := lastGroup(log.text); from > e.at {
 		e.what, e.at, e.trace = group, from, log.text[from:]
 	}
 	e.fatal = killedBy().FindStringSubmatchIndex(log.text)
+	if dump := dumpedLater().FindStringIndex(log.text); dump != nil && dump[0] > e.at && e.exited && e.code == uncaught {
+		e.dump = dump
+	}
 	return e
 }
 
@@ -228,6 +234,10 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		waited = true
 		f = b.jobFinding(Timeout, j)
 		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, clip(j.entrypoint, maxTitleText))
+	case e.dump != nil:
+		waited = true
+		f = b.jobFinding(Timeout, j)
+		f.Title = fmt.Sprintf("Job %s took too long: faulthandler ended its driver: %s", j.name(), log.text[e.dump[0]:e.dump[1]])
 	case e.raised():
 		f = b.driverRaised(j, &e)
 	case e.exited:
@@ -243,7 +253,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	}
 	b.linkDriver(f, j, &e)
 	if waited && len(f.because) == 0 {
-		b.linkWaiting(f, j)
+		b.linkWaiting(f, j, log)
 	}
 }
 
@@ -316,14 +326,23 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	return f
 }
 
+// evidenceOf is the end of the driver's log from its last traceback on, without what workers printed since then.
+func (b *builder) evidenceOf(e *driverEnd) Evidence {
+	shown := b.evidence(e.log, e.at, len(e.log.text))
+	shown.Text = ownLines(shown.Text)
+	return shown
+}
+
 // showEnd shows the end of the driver's log and what Ray says of the job.
 func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
 	switch {
+	case e.dump != nil:
+		f.show(b.evidence(e.log, e.dump[0], len(e.log.text)))
 	case e.at > 0 && e.exited && (e.code != uncaught || e.wentOn()): // somebody logged it: with what, is in the line before
 		from, _ := e.log.line(e.at - 1)
 		f.show(b.evidence(e.log, from, len(e.log.text)))
 	case e.at >= 0:
-		f.show(b.evidence(e.log, e.at, len(e.log.text)))
+		f.show(b.evidenceOf(e))
 	case e.log != nil && e.log.text != "":
 		f.show(b.evidence(e.log, e.log.lastLines(12), len(e.log.text)))
 	}
@@ -345,7 +364,7 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	}
 	for _, c := range f.because {
 		if e.at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
-			c.show(b.evidence(e.log, e.at, len(e.log.text)))
+			c.show(b.evidenceOf(e))
 			c.toldBy(f)
 		}
 	}
@@ -363,14 +382,36 @@ func (b *builder) showOthers(f *finding, j *job) {
 	}
 }
 
-// linkWaiting links a driver that waited too long with what had waited in its job until then.
-func (b *builder) linkWaiting(f *finding, j *job) {
+// linkWaiting links a driver that waited too long with what had waited in its job until then, with replicas of Serve that waited and that its log
+// names, else with processes that were started again and again.
+func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
 	for _, other := range b.all {
 		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
-		if waits && !other.ended && other.job == j.id && !j.id.Nil() && j.ended-other.last <= atTheEnd {
+		switch {
+		case !waits || other.ended:
+		case other.job == j.id && !j.id.Nil() && j.ended-other.last <= atTheEnd, log != nil && other.replicaIn(log.text):
 			f.causedBy(other)
 		}
 	}
+	for _, other := range b.all {
+		again := (other.Kind == ActorDied || other.Kind == WorkerDied) && other.Count >= crashLoop
+		if again && len(f.because) == 0 && other.job == j.id && !j.id.Nil() && j.ended-other.last <= atTheEnd {
+			f.causedBy(other)
+		}
+	}
+}
+
+// crashLoop is how often a process must have died for the wait for it to be because of that.
+const crashLoop = 3
+
+// replicaIn says that what waited is a replica, and that a text names its deployment as Serve's controller does.
+func (f *finding) replicaIn(text string) bool {
+	return slices.ContainsFunc(f.names, func(name string) bool {
+		class, is := strings.CutPrefix(name, "actor "+replicaClass)
+		app, deployment, _ := strings.Cut(class, ":")
+		deployment, _, _ = strings.Cut(deployment, " ")
+		return is && strings.Contains(text, "Deployment '"+deployment+"' in application '"+app+"'")
+	})
 }
 
 func isTimeout(what exception) bool {

@@ -24,7 +24,7 @@ import (
 // outside input like all that is stored: what is damaged, too large, of another version, or of anything but what is stored now is ignored.
 
 // KeptVersion changes when the same session would get another report.
-const KeptVersion = 7
+const KeptVersion = 8
 
 // Bounds of what is kept.
 const (

@@ -66,6 +66,9 @@ func (b *builder) complete(f *finding) {
 			f.Title = strings.TrimSuffix(f.Title, ".") + "; with it failed " + quoted(f.names)
 		}
 	default:
+		if f.Count > 1 && f.lasting == 0 {
+			f.Title = strings.Replace(f.Title, "died and was restarted:", fmt.Sprintf("died and was restarted %d times:", f.Count), 1)
+		}
 		if f.lasting == 0 && f.recovered > 0 && !strings.Contains(f.Title, "restarted") {
 			f.Title += ", and succeeded when it was retried"
 		}

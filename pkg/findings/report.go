@@ -164,6 +164,7 @@ type finding struct {
 	places      []place
 	ended       bool // the finding is about a job's own end
 	wanted      bool // somebody wanted it so
+	ofArgument  bool // an actor was not created because an argument of its constructor had failed
 }
 
 // happened counts one occurrence at a time (Unix ns, 0: not known).

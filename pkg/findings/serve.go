@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
@@ -14,9 +15,25 @@ import (
 func (b *builder) replicaFailed(app, deployment string, what exception) *finding {
 	f := b.find(Serve, app+"#"+deployment+what.Type+normalised(what.Message))
 	f.what = what
-	f.named("deployment " + deployment)
-	f.about(b.deploymentEntity(app, deployment))
+	f.ofDeployment(b, app, deployment)
 	return f
+}
+
+// replicaClass begins the name of the class of a deployment's replicas: "ServeReplica:app:deployment".
+const replicaClass = "ServeReplica:"
+
+func (f *finding) ofDeployment(b *builder, app, deployment string) {
+	f.named("deployment " + deployment)
+	f.named(replicaClass + app + ":" + deployment)
+	f.about(b.deploymentEntity(app, deployment))
+}
+
+// aboutOther says that a text of Serve's names a deployment, and that the finding is about another.
+func (f *finding) aboutOther(text string) bool {
+	const names = "Deployment(name='"
+	return f.Kind == Serve && strings.Contains(text, names) && !slices.ContainsFunc(f.Entities, func(e Entity) bool {
+		return strings.Contains(text, names+e.Name+"'")
+	})
 }
 
 func (b *builder) deploymentEntity(app, deployment string) Entity {
@@ -25,7 +42,7 @@ func (b *builder) deploymentEntity(app, deployment string) Entity {
 
 var (
 	// Lines of the Serve controller (ray/serve/_private/deployment_state.py).
-	replicaRaised  = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception (?:in|when allocating) Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|:)`)
+	replicaRaised  = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception (?:in|when allocating) Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|: )`)
 	updateFailed   = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
 	replicaCrashed = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
 	checkRaised    = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
@@ -112,15 +129,19 @@ func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
 			check = failedCheck{}
 		}
 		f := b.find(Serve, app+"#"+deployment+"crashed"+normalised(check.what.String()))
-		f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, strings.Replace(log.text[m[8]:m[9]], "failed health check", "failed their health checks", 1))
+		if f.Title == "" { // one that crashed is said to have failed its health check, too
+			how := strings.Replace(log.text[m[8]:m[9]], "failed health check", "failed their health checks", 1)
+			f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, how)
+			if raised {
+				f.Title += ": " + check.what.String()
+			}
+		}
 		if raised {
 			f.what = check.what
-			f.Title += ": " + check.what.String()
 			f.show(check.evident)
 		}
 		f.happened(at, false)
-		f.named("deployment " + deployment)
-		f.about(b.deploymentEntity(app, deployment))
+		f.ofDeployment(b, app, deployment)
 		e := b.evidence(log, m[0], m[1])
 		e.Time = stamp(at)
 		f.show(e)

@@ -149,14 +149,37 @@ func isJobEnd(text []byte) bool {
 		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ")
 }
 
-// vanished says that nothing is known of an attempt's end but that its process was gone when its driver ended.
+// vanished says that nothing is known of an attempt's end but that its process was gone, or was told to go, when its driver ended.
 func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
 	worker := idOf[rayid.Worker](row.Worker())
 	j := b.jobOfID(row.Job())
-	if _, dead := b.deaths[worker]; dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.ended == 0 {
+	death, dead := b.deaths[worker]
+	if dead && kind == "WORKER_DIED" && strings.Contains(death.detail, "SIGTERM") {
+		end := b.driverEnded(row.Job())
+		return end != 0 && at >= end-withDriver && at-end <= atTheEnd
+	}
+	if dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.ended == 0 {
 		return false
 	}
 	return at-j.ended <= atTheEnd && j.ended-at <= atTheEnd
+}
+
+// withDriver is how long before its driver a worker may be seen to end that is told to go because its driver ends, Unix ns.
+const withDriver = 5e8
+
+// driverEnded is when a job's driver ended by its own events; 0 if they do not tell.
+func (b *builder) driverEnded(id rayid.Job) (at int64) {
+	for i := range b.s.Jobs {
+		if b.s.Jobs[i].ID != id {
+			continue
+		}
+		for _, t := range b.s.Jobs[i].Transitions {
+			if t.State == "FINISHED" {
+				at = t.Time
+			}
+		}
+	}
+	return at
 }
 
 // left keeps what an attempt was doing when its driver ended.
@@ -216,6 +239,13 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 		b.callsFailed(row, name, kind, text, evident)
 		return nil, nil
 	case workerGone:
+		if dead && strings.Contains(death.detail, groupRemoved) {
+			f = b.find(WorkerDied, row.Job().String()+name+groupRemoved)
+			f.wanted = true
+			f.Title = fmt.Sprintf("%s was ended because its placement group was removed", name)
+			f.show(death.evident)
+			break
+		}
 		if dead && death.wanted() {
 			return nil, nil // told to go, as on its job's end
 		}
@@ -236,18 +266,27 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	return f, nil
 }
 
+// groupRemoved is how the raylet tells why it ended a worker.
+const groupRemoved = "its placement group was removed"
+
 // taskOfDeadWorker is the finding about attempts of one function whose worker died in the same way.
 func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worker rayid.Worker, node rayid.Node, name, text string) (*finding, error) {
 	signal, inLogs, err := b.crash(ctx, worker)
 	if err != nil {
 		return nil, err
 	}
+	function := row.Job().String() + name
+	if signal != "" {
+		b.signals[function] = signal
+	} else if !b.examined[worker] && len(b.examined) >= maxReadWorkers {
+		signal = b.signals[function] // its logs are not read: those of others told it
+	}
 	death, recorded := b.deaths[worker]
 	if !recorded {
 		death.detail = text
 	}
 	how := cmp.Or(death.how(signal), "Ray did not record how")
-	f := b.find(WorkerDied, row.Job().String()+name+normalised(how))
+	f := b.find(WorkerDied, function+normalised(how))
 	f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
 	if !node.Nil() {
 		f.about(b.nodeEntity(node))
@@ -431,6 +470,11 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 		f.Title = fmt.Sprintf("%s failed: %s", raiser, cmp.Or(what.String(), kind, "no error was recorded"))
 	}
 	f.named(raiser)
+	for _, died := range b.all {
+		if died.ofArgument && died.job == row.Job() && died.what.same(what) {
+			died.causedBy(f)
+		}
+	}
 	b.blame(f, text)
 	return f
 }
@@ -487,7 +531,7 @@ func (b *builder) blame(f *finding, text string) {
 			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
 				continue
 			}
-			if other != f && other.Kind == kind && (other.job == f.job || other.job.Nil() || f.job.Nil()) {
+			if other != f && other.Kind == kind && !other.aboutOther(text) && (other.job == f.job || other.job.Nil() || f.job.Nil()) {
 				f.causedBy(other)
 			}
 		}

@@ -154,6 +154,12 @@ func withoutMargin(log, margin string) (text string, from int) {
 	return text, starts[strings.Count(inner[:in], "\n")]
 }
 
+// ofWorker is how Ray begins a line in a driver's log that a worker, of any job, printed.
+var ofWorker = expression(`(?m)^(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^\n]{1,300}? pid=\d+)[^()\n]{0,100}\).*(?:\n|\z)`)
+
+// ownLines is a part of a driver's log without what workers printed.
+func ownLines(text string) string { return ofWorker().ReplaceAllString(text, "") }
+
 var (
 	// notCompiled is how Python tells that it cannot compile what it should run.
 	notCompiled = expression(`(?m)^  File "[^"\n]+", line \d+\n(?:    .*\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$`)

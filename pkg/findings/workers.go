@@ -212,6 +212,9 @@ func (d death) how(signal string) string {
 	switch {
 	case signal != "":
 		return signal
+	case strings.Contains(d.detail, tracebackStart):
+		before, _, _ := strings.Cut(d.detail, tracebackStart)
+		return strings.TrimPrefix(strings.TrimSuffix(firstSentence(before), ".")+": "+exceptionOf(d.detail).String(), ": ")
 	case exitCode().MatchString(d.detail):
 		how := "exit code " + exitCode().FindStringSubmatch(d.detail)[1]
 		if strings.Contains(d.detail, "SIGTERM") {
