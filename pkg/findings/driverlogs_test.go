@@ -98,16 +98,22 @@ func submissionWithLog(t *testing.T, code int, log string) (dir string) {
 		events = append(events, strings.ReplaceAll(e, `"driverExitCode": 3`, fmt.Sprintf(`"driverExitCode": %d`, code)))
 	}
 	dir = rareEvents(t, events)
+	storeLog(t, dir, "job-driver-raysubmit_bad.log", log)
+	return dir
+}
+
+// storeLog stores a log of the head of rayevents' session.
+func storeLog(t *testing.T, dir, name, log string) {
+	t.Helper()
 	node, err := rayid.Parse[rayid.Node](strings.Repeat("01", rayid.NodeSize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, filepath.FromSlash(layout.LogKey(layout.DefaultRoot, rayevents.Session, node, "job-driver-raysubmit_bad.log")))
+	path := filepath.Join(dir, filepath.FromSlash(layout.LogKey(layout.DefaultRoot, rayevents.Session, node, name)))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(log), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }

@@ -102,6 +102,9 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 		end := paragraphEnd(log, m[1])
 		f := b.replicaFailed(app, deployment, exceptionOf(log.text[m[1]:end]))
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its replicas raised %s", deployment, app, f.what)
+		if f.what.Type == "RuntimeEnvSetupError" {
+			f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its runtime environment could not be set up: %s", deployment, app, envReason(log.text[m[1]:end]))
+		}
 		if len(f.Evidence) == 0 || f.first > at {
 			f.happened(at, false)
 		} else {

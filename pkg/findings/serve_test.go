@@ -1,0 +1,40 @@
+package findings_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// TestServeController: what Serve's controller logs of replicas is told once, by what happened first.
+func TestServeController(t *testing.T) {
+	const at = " 2026-11-22 10:07:01,857 controller 1560 -- "
+	for name, c := range map[string]struct{ log, title string }{
+		"environment": {
+			"ERROR" + at + "Exception when allocating Replica(id='x1', deployment='BadEnv', app='bad'): Failed to set up runtime environment.\n" +
+				"[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1425, in check_ready\n" +
+				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\n" +
+				"ERROR" + at + "Failed to update the deployments ['BadEnv'].\n",
+			"Deployment BadEnv of application bad did not start: its runtime environment could not be set up: ERROR: x.whl is not a valid wheel filename.",
+		},
+		"crash": {
+			"WARNING" + at + "Actor for Replica(id='z1', deployment='Ends', app='ends') crashed, marking it unhealthy immediately.\n" +
+				"WARNING" + at + "Replica Replica(id='z1', deployment='Ends', app='ends') failed health check, stopping it.\n" +
+				"ERROR" + at + "The deployments ['Ends'] are UNHEALTHY.\n",
+			"Replicas of deployment Ends of application ends crashed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := rareEvents(t, rayevents.Of("SUBMISSION"))
+			storeLog(t, dir, "serve/controller_1560.log", c.log)
+			r := report(t, load(t, dir, rayevents.Session, nil))
+			told := slices.DeleteFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind != findings.Serve })
+			if len(told) != 1 || told[0].Title != c.title || told[0].Severity != findings.Error || !strings.Contains(text(told[0]), "controller 1560") {
+				t.Errorf("%+v", told)
+			}
+		})
+	}
+}
