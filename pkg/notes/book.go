@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// maxNotes is how many notes a Book knows, if its options do not say. Pages show no more; a pin counts all the same, for what removes sessions
-// reads it from the store.
+// maxNotes is how many notes a Book knows if its options do not say so. Pages show no more. Further pins still count, because removal reads them
+// from the store.
 const maxNotes = 10_000
 
 // BookOptions are the options of a Book.
@@ -43,7 +43,7 @@ type Book struct {
 
 	mu     sync.Mutex
 	pages  map[layout.Session]page
-	writes int // by this process: what was listed before one is older
+	writes int // number of writes by this process: a listing that began before a write is older
 	failed bool
 }
 
@@ -78,7 +78,7 @@ func (b *Book) Start() {
 	})
 }
 
-// changed notes whether reading failed, and says whether that is news.
+// changed records whether reading failed, and says whether that has changed.
 func (b *Book) changed(failed bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +124,7 @@ func (b *Book) Refresh(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case !errors.Is(err, os.ErrNotExist):
-			failed = err // one is enough to be told of
+			failed = err // one error is enough to report
 			if seen {
 				pages[ref] = before
 			}
@@ -153,8 +153,8 @@ func (b *Book) Read(ctx context.Context, ref layout.Session) (Note, error) {
 	return Read(ctx, b.opts.Store, b.opts.Root, ref)
 }
 
-// Change reads the note on a session, has it changed, and stores it as Write does. One note is changed at a time, so that of two people who
-// change different things of one neither loses theirs; between replicas the later one wins.
+// Change reads the note on a session, lets change modify it, and stores it as Write does. Only one note is changed at a time, so two people who
+// change different parts of a note both keep their change. Between replicas the later one wins.
 func (b *Book) Change(ctx context.Context, ref layout.Session, change func(*Note) error) (Note, error) {
 	select {
 	case b.changing <- struct{}{}:

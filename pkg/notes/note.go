@@ -28,18 +28,18 @@ const (
 	maxObject = 32 << 10
 )
 
-// Note is what is said about a session; the zero Note is nothing.
+// Note is a pin or a note on a session; the zero Note is neither.
 type Note struct {
 	Pinned bool      `json:"pinned"`
 	Text   string    `json:"text"`
 	By     string    `json:"by,omitempty"` // who wrote it; "" where nobody signs in
 	At     time.Time `json:"at,omitzero"`
-	// Damaged: what is stored is no note. Nobody can tell whether it said that the session is pinned, so it counts as pinned until another
-	// note takes its place.
+	// Damaged says that the stored object is not a valid note. It may have contained a pin, so the session counts as pinned until another note
+	// replaces it.
 	Damaged bool `json:"damaged,omitempty"`
 }
 
-// Empty says that a note says nothing.
+// Empty says that there is neither a pin nor a text.
 func (n Note) Empty() bool { return !n.Pinned && n.Text == "" }
 
 // Errors of Write.
@@ -53,7 +53,7 @@ var (
 		"look again in a minute")
 )
 
-// Read returns the note on a session, the zero Note if there is none. What is no note is a pinned one with Damaged set.
+// Read returns the note on a session, the zero Note if there is none. An object that is not a note counts as a pinned one with Damaged set.
 func Read(ctx context.Context, store blob.Reader, root string, ref layout.Session) (Note, error) {
 	note, err := read(ctx, store, layout.NoteKey(root, ref))
 	if errors.Is(err, os.ErrNotExist) {
@@ -81,8 +81,7 @@ func read(ctx context.Context, store blob.Reader, key string) (n Note, err error
 	return n, nil
 }
 
-// Write stores a note on a session in the place of the one before; an empty one says that there is nothing to say. After ErrBusy it is
-// stored.
+// Write stores a note on a session and replaces the one before; an empty note means that there is none. After ErrBusy the note is stored.
 func Write(ctx context.Context, store blob.Store, root string, ref layout.Session, n Note) error {
 	n.Text, n.By, n.Damaged = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy), false
 	if len([]rune(n.Text)) > MaxText {
@@ -99,7 +98,7 @@ func Write(ctx context.Context, store blob.Store, root string, ref layout.Sessio
 	if !n.Pinned {
 		return nil
 	}
-	// Whoever removes a session takes its lease and then looks for a pin: either they see this one, or their lease is seen here.
+	// A program that removes a session takes its lease and then looks for a pin: either it sees this pin, or its lease is seen here.
 	held, err := lease.Held(ctx, store, root, ref)
 	if err == nil && held {
 		err = ErrBusy
@@ -107,7 +106,7 @@ func Write(ctx context.Context, store blob.Store, root string, ref layout.Sessio
 	return err
 }
 
-// clean takes out of a text what is no text.
+// clean removes characters that are not text.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) {

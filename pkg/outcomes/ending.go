@@ -16,7 +16,7 @@ import (
 // maxReport bounds the bytes that are read of a kept report.
 const maxReport = 4 << 20
 
-// Ending returns what is kept of how a session ended, for catalog.Options.
+// Ending returns a function that reads how a session ended from its kept findings, for catalog.Options.
 func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, bool) {
 	return func(ctx context.Context, e catalog.Entry) (catalog.Ending, bool) {
 		ending := catalog.Ending{Findings: []packs.Finding{}}
@@ -73,7 +73,8 @@ func signature(kind, title string) string {
 	return b.String()
 }
 
-// general puts # for the numbers in a word. A run of hexadecimal digits with a number in it is one if it has at least 8 of them.
+// general replaces the numbers in a word by #. A run of hexadecimal digits that contains a digit counts as a number if it has at least 8
+// characters.
 func general(word string) string {
 	var b strings.Builder
 	for i := 0; i < len(word); {

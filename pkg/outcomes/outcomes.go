@@ -14,15 +14,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Open opens what is kept of a session's findings, at most n bytes of it.
+// Open opens a session's kept findings, at most n bytes of them.
 type Open func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
 
 const (
 	// maxReads is the number of outcomes that are read at a time, maxWaiting of those that are to be read; pages show fewer sessions.
 	maxReads, maxWaiting = 8, 500
-	// generation is how many outcomes are remembered since the last time that the older ones were forgotten; one takes half a kilobyte.
+	// generation is how many outcomes are added before the older ones are forgotten; one takes half a kilobyte.
 	generation = 5000
-	// again is the time after which an outcome that was not there is looked for again.
+	// again is the time after which a missing outcome is looked for again.
 	again = time.Minute
 	// readTime bounds reading one outcome.
 	readTime = 10 * time.Second
@@ -36,7 +36,7 @@ type Outcomes struct {
 
 	mu      sync.Mutex
 	waiting int // looks that have not ended
-	// Those not asked for in a whole generation are forgotten.
+	// Outcomes that were not requested in a whole generation are forgotten.
 	current, before map[layout.Session]*look
 }
 
@@ -49,12 +49,12 @@ type look struct {
 	ok        bool
 }
 
-// New makes an Outcomes that knows none yet. It calls learned with sessions whose entry does not tell the outcome that was read.
+// New makes an empty Outcomes. It calls learned with sessions whose entry does not have the outcome that was read.
 func New(open Open, learned func(layout.Session)) *Outcomes {
 	return &Outcomes{open: open, learned: learned, slots: make(chan struct{}, maxReads), current: make(map[layout.Session]*look)}
 }
 
-// Read has the outcomes of sessions read that are not known, and waits for them until ctx ends; reading goes on after that.
+// Read reads the unknown outcomes of sessions, and waits for them until ctx ends; reading continues after that.
 func (o *Outcomes) Read(ctx context.Context, entries []catalog.Entry) {
 	if o == nil {
 		return

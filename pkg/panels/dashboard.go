@@ -48,7 +48,7 @@ type axis struct {
 	Min, Max any // a number, the same as text, or nil
 }
 
-// override is how series are drawn whose name is Alias, or matches it if it is written as /…/. The script takes it as it is.
+// override says how series are drawn whose name is Alias, or matches Alias if that is written as /…/. The script gets it unchanged.
 type override struct {
 	Alias        string   `json:"alias"`
 	Color        string   `json:"color,omitempty"`
@@ -58,7 +58,7 @@ type override struct {
 	HiddenSeries bool     `json:"hiddenSeries,omitempty"`
 }
 
-// What a dashboard may have; the largest of Ray 2.60 has 12,000 values, 89 panels, 11 variables, and 6 queries and 5 overrides in one panel.
+// Limits of a dashboard. The largest of Ray 2.60 has 12,000 values, 89 panels, 11 variables, and 6 queries and 5 overrides in one panel.
 const (
 	maxValues    = 100_000 // each takes up to 400 bytes in memory, and 3 in JSON
 	maxVariables = 100
@@ -104,12 +104,13 @@ func parse(data []byte) (*dashboard, error) {
 	return d, nil
 }
 
-// valuesIn is at least how many values are in JSON: one begins behind each of these, which texts may have too.
+// valuesIn returns at least how many values JSON has: a value begins after each of these characters, which may also be in texts.
 func valuesIn(data []byte) int {
 	return bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte(","))
 }
 
-// isColor says whether the script may put a text into styles: a name, #rgb, or rgb(…) and its like. It is no address, which a browser would ask.
+// isColor says whether the script may put a text into styles: a name, #rgb, or rgb(…) and similar forms. It must not be an address, because a
+// browser would request it.
 func isColor(text string) bool {
 	function, rest, called := strings.Cut(text, "(")
 	if called && (!slices.Contains([]string{"rgb", "rgba", "hsl", "hsla"}, function) || strings.Contains(rest, "(")) {
@@ -181,7 +182,7 @@ type query struct {
 	Legend string `json:"legend"`
 }
 
-// noFilters is where Ray left a comma behind filters that it did not put in, as in x{, deployment=~"$deployment"}: no PromQL has that.
+// noFilters finds where Ray left a comma after filters that it did not insert, such as x{, deployment=~"$deployment"}, which is not valid PromQL.
 var noFilters = regexp.MustCompile(`([{,])\s*,`)
 
 // drawing writes a panel with the values of all variables in its queries.

@@ -26,12 +26,12 @@ const (
 // errNone says that no such dashboard is stored.
 var errNone = errors.New("no such dashboard is stored")
 
-// dashboards reads stored dashboards and keeps those of the sessions asked for last: each panel of a page is a request of its own.
-// Safe for concurrent use.
+// dashboards reads stored dashboards and keeps those of the sessions that were used last, because each panel of a page is a separate request. Safe
+// for concurrent use.
 type dashboards struct {
 	store blob.Reader
 	root  string
-	// reading bounds how many are read at once, since each takes several times its size while it is.
+	// reading limits how many are read at once, because reading takes several times a dashboard's size.
 	reading chan struct{}
 
 	mu    sync.Mutex
@@ -75,7 +75,7 @@ func (d *dashboards) known(key string) *dashboard {
 	return d.kept[key]
 }
 
-// keep forgets all others when there are too many: they are read again in no time.
+// keep forgets all others when there are too many: reading them again takes little time.
 func (d *dashboards) keep(key string, parsed *dashboard, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,7 +1,7 @@
 package panels
 
-// hardwareOnly is shown of a session that has no other figures: panels of Ray's default dashboard by their IDs, which are the same from Ray
-// 2.55 to 2.60, with queries that find the figures that are stored.
+// hardwareOnly is shown for a session that has no other figures: panels of Ray's default dashboard by their IDs, which are the same from Ray 2.55
+// to 2.60, with queries that find the stored figures.
 var hardwareOnly = &dashboard{Title: "Default Dashboard", Panels: []*panel{
 	shares(41, "Cluster Utilization",
 		"CPU (physical)", `avg(ray_node_cpu_utilization)`,
@@ -51,7 +51,7 @@ const (
 	byGPU  = byNode + ", gpu.{{GpuIndex}}, {{GpuDeviceName}}"
 )
 
-// amounts is a panel of lines one upon the other, below a dashed one that is their limit. It gets legends and queries in turn.
+// amounts makes a panel of stacked lines below a dashed line that is their limit. Its arguments are legends and queries in turn.
 func amounts(id int, title, unit string, queries ...string) *panel {
 	p := lines(id, title, unit, queries)
 	p.Stack, p.Fill = true, 10
@@ -60,7 +60,7 @@ func amounts(id int, title, unit string, queries ...string) *panel {
 	return p
 }
 
-// shares is a panel of lines that are percentages.
+// shares makes a panel of lines that are percentages.
 func shares(id int, title string, queries ...string) *panel { return lines(id, title, "%", queries) }
 
 func lines(id int, title, unit string, queries []string) *panel {

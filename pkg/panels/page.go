@@ -127,8 +127,7 @@ func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sente
 	return hardwareOnly, "", nil
 }
 
-// statusOf is the status of a page that has a sentence only. That figures are not stored is not an error: the frontend shows panels of every
-// session.
+// statusOf returns the status of a page that has only a sentence. Missing figures are not an error: the frontend shows panels for every session.
 func statusOf(sentence string) int {
 	switch sentence {
 	case noDashboard, noPanel:
@@ -165,7 +164,7 @@ func ofSession(r *request.Request) url.Values {
 	return query
 }
 
-// kept are the parameters of the page's address that the form does not ask for.
+// kept returns the parameters of the page's address that are not in the form.
 func kept(query url.Values) (params []web.PanelParam) {
 	for _, name := range []string{"orgId", "theme", "timezone", "kiosk", "refresh", "from", "to"} {
 		if query.Has(name) {
@@ -175,7 +174,7 @@ func kept(query url.Values) (params []web.PanelParam) {
 	return params
 }
 
-// known is a text if it is one of some, else "".
+// known returns a text if it is one of some texts, otherwise "".
 func known(text string, some ...string) string {
 	if slices.Contains(some, text) {
 		return text
@@ -183,9 +182,9 @@ func known(text string, some ...string) string {
 	return ""
 }
 
-// rangeOf is the range of time that a page shows, within the session's life up to the moment shown. Times of one panel that count from now
-// count from that moment. A whole dashboard shows the session's whole life, since the frontend always asks for its last five minutes, or
-// the last of it that the page's own form names.
+// rangeOf returns the time range that a page shows, within the session's life up to the requested moment. In one panel, times relative to now are
+// relative to that moment. A page with all panels shows the session's complete life, because the frontend always asks for the last five minutes;
+// only the page's own form can select the last part of it.
 func rangeOf(r *request.Request, query url.Values, onePanel bool) (from, to time.Time) {
 	begin, end := r.Life()
 	from, to = begin, end
@@ -204,7 +203,7 @@ func rangeOf(r *request.Request, query url.Values, onePanel bool) (from, to time
 	return from, to
 }
 
-// absolute says whether a time counts from no other.
+// absolute says whether a time is not relative to another.
 func absolute(text string) bool {
 	_, err := strconv.ParseInt(text, 10, 64)
 	return err == nil
@@ -259,15 +258,16 @@ func spansOf(chosen string) []web.PanelSpan {
 	return spans
 }
 
-// points is how many a line has at most: more than that are narrower than a panel's pixels.
+// points is how many points a line has at most: more would be narrower than a panel's pixels.
 const points = 300
 
-// stepOf is the time between two points of a range: whole multiples of scrapeInterval, or Grafana would show steps where there are none.
+// stepOf returns the time between two points of a range: a multiple of scrapeInterval, because otherwise Grafana would show steps that do not
+// exist.
 func stepOf(span time.Duration) time.Duration {
 	return (span/points/scrapeInterval + 1) * scrapeInterval
 }
 
-// refreshOf is how often a page asks again, in milliseconds: as the request says, while the session runs and its end is shown.
+// refreshOf returns how often a page queries again, in milliseconds: as the request says, while the session is running and its end is shown.
 func refreshOf(r *request.Request) int64 {
 	span, err := parseSpan(r.Query().Get("refresh"))
 	if err != nil || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {

@@ -16,19 +16,19 @@ import (
 // all is Grafana's value for all of a variable's values.
 const all = "$__all"
 
-// variable is a variable of a dashboard, by which its queries are narrowed.
+// variable is a variable of a dashboard, which filters its queries.
 type variable struct {
 	Name, Label, Type string
 	Hide              int // 2: not shown
 	Multi, IncludeAll bool
 	AllValue          string
 	Query             json.RawMessage // text, or an object with the text as its query
-	Regex             string          // what of a result of query_result is the value
+	Regex             string          // the part of a result of query_result that is the value
 	Options           []struct{ Value any }
 	Current           struct{ Value any }
 }
 
-// chosen are a variable's values: those that the request names, else the dashboard's own.
+// chosen returns a variable's values: those in the request, otherwise the dashboard's own.
 func (v *variable) chosen(asked url.Values) []string {
 	values := asked["var-"+v.Name]
 	if len(values) == 0 {
@@ -144,19 +144,19 @@ func (v *variable) choice(chosen []string, values *values) web.PanelVariable {
 	return c
 }
 
-// values are what stands for each variable in the queries of a page.
+// values has the text that replaces each variable in the queries of a page.
 type values struct {
 	of map[string]string
-	// room is how many bytes the queries may still have; less than 0: they are too long, and what replace gave is to be thrown away.
+	// room is how many more bytes the queries may have. Below 0 they are too long, and the result of replace must not be used.
 	room int
 }
 
-// maxQueries bounds what all queries of a page have together, in bytes: a few stored ones can name a long value often.
+// maxQueries limits all queries of a page together, in bytes: a few stored queries can contain a long value many times.
 const maxQueries = 8 << 20
 
 var reference = regexp.MustCompile(`\$(\w+)|\$\{(\w+)(?::\w+)?\}|\[\[(\w+)(?::\w+)?\]\]`)
 
-// replace puts values in the place of variables. Unknown ones stay, such as the $1 of label_replace.
+// replace replaces variables by their values. Unknown variables stay, such as the $1 of label_replace.
 func (v *values) replace(expr string) string {
 	v.room -= len(expr)
 	return reference.ReplaceAllStringFunc(expr, func(found string) string {
@@ -171,7 +171,7 @@ func (v *values) replace(expr string) string {
 	})
 }
 
-// scrapeInterval is that of Grafana's data source, and how often collectors read metrics by default.
+// scrapeInterval is the interval of Grafana's data source, and how often collectors read metrics by default.
 const scrapeInterval = 15 * time.Second
 
 // valuesOf returns the values of all variables, and of those that Grafana itself has for a range of time and its step.

@@ -22,7 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
-// Options of an API. Each has a limit of its own because each kind of query runs into another one.
+// Options of an API. Each limit is needed because different kinds of queries reach different ones.
 type Options struct {
 	// MaxSamples is how many samples one query may have in memory, at about 16 bytes each.
 	MaxSamples int
@@ -35,12 +35,12 @@ type Options struct {
 	Version string
 }
 
-// Session is a session whose metrics are asked for.
+// Session is a session whose metrics are queried.
 type Session struct {
 	Name string
-	// Start and End are when it ran; zero is not known.
+	// Start and End are when it ran; zero: not known.
 	Start, End time.Time
-	// Open gives its metrics.
+	// Open returns its metrics.
 	Open func() *metrics.Database
 }
 
@@ -49,7 +49,7 @@ func (s Session) ran(mint, maxt int64) bool {
 	return (s.Start.IsZero() || s.Start.UnixMilli() <= maxt) && (s.End.IsZero() || s.End.Add(lookback).UnixMilli() >= mint)
 }
 
-// Scope is what a request asks: sessions, and the moment up to which they are seen. That is also what a query that names no time is for.
+// Scope says which sessions a request queries, and up to which moment. This moment is also the default time of a query.
 type Scope struct {
 	Sessions []Session
 	Until    time.Time
@@ -64,7 +64,7 @@ type API struct {
 }
 
 const (
-	// lookback is how long a sample counts where no newer one is, as Prometheus has it by default.
+	// lookback is how long a sample counts if there is no newer one; Prometheus's default.
 	lookback = 5 * time.Minute
 	// maxPoints bounds the steps of a range query, as Prometheus does.
 	maxPoints = 11_000
@@ -171,7 +171,7 @@ func (a *API) route(path string) answerer {
 	return nil
 }
 
-// request is a request under way.
+// request is a request in progress.
 type request struct {
 	api       *API
 	form      map[string][]string
@@ -245,7 +245,7 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	return q.run(ctx, query, err)
 }
 
-// checkQuery refuses what would take memory that the engine does not bound. The query is evaluated for moments within span milliseconds.
+// checkQuery refuses queries that would take memory that the engine does not limit. The query is evaluated for moments within span milliseconds.
 func (q *request) checkQuery(span int64) error {
 	if err := checkExpressions(q.get("query")); err != nil {
 		return err
@@ -269,7 +269,7 @@ func (q *request) run(ctx context.Context, query promql.Query, err error) (*resu
 	return &result{value: got.Value, query: q.get("query"), warnings: got.Warnings, close: query.Close}, nil
 }
 
-// selection is what series, labels and label values are asked for: a time and matchers.
+// selection returns the time and the matchers of a request for series, labels or label values.
 func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Matcher, err error) {
 	start, startErr := q.time("start", time.UnixMilli(0))
 	end, endErr := q.time("end", q.scope.Until)
@@ -293,7 +293,7 @@ func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Mat
 	return querier, matchers, err
 }
 
-// cut shortens a list to the limit asked for; 0 is none.
+// cut shortens a list to the requested limit; 0 means none.
 func cut[T any](q *request, list []T, warnings *annotations.Annotations) ([]T, error) {
 	text := q.get("limit")
 	if text == "" {
@@ -354,7 +354,7 @@ func labelValues(ctx context.Context, q *request, name string) (*result, error) 
 	})
 }
 
-// gather collects what list gives for each of the selectors asked for.
+// gather collects the results of list for each of the requested selectors.
 func (q *request) gather(list func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations, error)) (*result, error) {
 	querier, matchers, err := q.selection()
 	if err != nil {
@@ -375,7 +375,7 @@ func (q *request) gather(list func(storage.Querier, []*labels.Matcher) ([]string
 	return &result{data: all, warnings: warnings}, err
 }
 
-// described is what metadata says of a metric.
+// described is the metadata of a metric.
 type described struct {
 	Type string `json:"type"`
 	Help string `json:"help"`
@@ -386,7 +386,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 	asked := q.get("metric")
 	all := make(map[string][]described)
 	for _, s := range q.scope.Sessions {
-		// What targets say of their metrics is read with their series.
+		// The metadata of targets is read with their series.
 		never := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "")
 		database := s.Open()
 		if _, _, err := database.Select(ctx, metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
@@ -404,7 +404,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 }
 
 func buildInfo(_ context.Context, q *request) (*result, error) {
-	// Grafana asks for the version to know what the API can do: it is the engine's that counts.
+	// Grafana requests the version to know what the API can do; the version of the engine decides this.
 	return &result{data: map[string]string{
 		"version": engineVersion, "revision": q.api.opts.Version, "branch": "", "buildUser": "", "buildDate": "", "goVersion": "",
 		"application": "Ray History Server",

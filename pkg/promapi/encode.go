@@ -40,7 +40,7 @@ func writeResult(w http.ResponseWriter, r *result) {
 		e.json(infos)
 	}
 	e.text("}\n")
-	_ = e.w.Flush() // whoever asked is gone if this is an error
+	_ = e.w.Flush() // an error means that the client has left
 }
 
 func (e *encoder) text(s string) { _, _ = e.w.WriteString(s) }

@@ -12,7 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
-// apiError is an error as the API tells it: kind is one of Prometheus's error types.
+// apiError is an error in the API's form: kind is one of Prometheus's error types.
 type apiError struct {
 	status int
 	kind   string
@@ -29,7 +29,7 @@ func badData(parameter string, err error) error {
 	return &apiError{http.StatusBadRequest, "bad_data", fmt.Errorf("invalid parameter %q: %w", parameter, err)}
 }
 
-// asAPIError says which of the API's errors an error is.
+// asAPIError converts an error to one of the API's errors.
 func asAPIError(err error) *apiError {
 	var own *apiError
 	switch {
@@ -47,7 +47,7 @@ func asAPIError(err error) *apiError {
 	return &apiError{http.StatusUnprocessableEntity, "execution", err}
 }
 
-// statusClientClosed is what Prometheus says of a query that was given up; nobody reads it.
+// statusClientClosed is Prometheus's status for a query whose client has left; nobody reads it.
 const statusClientClosed = 499
 
 func writeError(w http.ResponseWriter, e *apiError) {

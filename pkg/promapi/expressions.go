@@ -10,16 +10,16 @@ import (
 	"github.com/prometheus/prometheus/util/strutil"
 )
 
-// maxItems bounds the names, numbers, texts and signs of a request's queries: parsing what is nested in them takes time by the square of its depth, and
-// no timeout ends that. Those of Ray's own panels have some hundred.
+// maxItems limits the names, numbers, texts and signs of a request's queries: parsing nested ones takes time that grows with the square of their
+// depth, and no timeout ends it. Those of Ray's own panels have some hundred.
 const maxItems = 10_000
 
 var errItems = fmt.Errorf("it has more than %d names, numbers and signs", maxItems)
 
-// The parser compiles a query's regular expressions before anything else bounds it, and Go lets each of them take 128 MiB.
+// The parser compiles a query's regular expressions before any limit applies, and Go lets each of them take 128 MiB.
 const (
-	// maxProgram bounds what all of a request's expressions are compiled into, in steps, each of which may be taken for each letter of a
-	// label. Of texts four letters count as one, so that a form may be nearly full of them, but repetitions multiply.
+	// maxProgram limits the compiled size of all of a request's expressions, in steps; each step may run for each letter of a label. In plain texts
+	// four letters count as one step, so they may nearly fill a form, but repetitions multiply.
 	maxProgram = 64 << 10
 	// maxClasses bounds Unicode's classes in them, such as \pL, each of which takes 5 KB as soon as it is read.
 	maxClasses = 200
@@ -27,7 +27,8 @@ const (
 
 var errExpressions = errors.New("its regular expressions are too large: write fewer classes, or repetitions of fewer letters")
 
-// checkExpressions refuses queries that would take long to parse, or whose regular expressions would take much memory. Each of their texts may be one.
+// checkExpressions refuses queries that would take long to parse, or whose regular expressions would take much memory. Each text in a query may be
+// one.
 func checkExpressions(queries ...string) error {
 	left, classes, items := maxProgram, maxClasses, maxItems
 	for _, query := range queries {
@@ -52,7 +53,7 @@ func checkExpressions(queries ...string) error {
 			}
 			tree, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
 			if err != nil {
-				continue // no expression, or the parser says so
+				continue // not an expression, or the parser says so
 			}
 			if left -= size(tree, left); left <= 0 {
 				return errExpressions
@@ -62,7 +63,7 @@ func checkExpressions(queries ...string) error {
 	return nil
 }
 
-// size is about how many steps an expression takes, most if it is more.
+// size returns about how many steps an expression takes; most if it takes more.
 func size(re *syntax.Regexp, most int) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {

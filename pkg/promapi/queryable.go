@@ -15,11 +15,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
-// sessionLabel is the label by which Ray tells its sessions apart. Series that have none, such as up, get it where several are asked.
+// sessionLabel is the label with which Ray distinguishes its sessions. Series without it, such as up, get it if several sessions are queried.
 const sessionLabel = "SessionName"
 
-// querier implements storage.Querier over one session. The engine selects all that a query needs before it reads any of it, so all is read
-// at once: from chunks, each further reading would take as long as the first.
+// querier implements storage.Querier for one session. The engine selects all series of a query before it reads any of them, so all are read at
+// once: from chunks, each further pass would take as long as the first.
 type querier struct {
 	database   *metrics.Database
 	mint, maxt int64
@@ -60,7 +60,7 @@ func (q *querier) read(ctx context.Context) {
 	}
 }
 
-// selection is what to ask the database for. What matchers say of sessionLabel is looked at here, where series may get it.
+// selection returns what to request from the database. Matchers of sessionLabel are evaluated here, because series may get the label here.
 func (q *querier) selection(mint, maxt int64, matchers []*labels.Matcher) metrics.Selection {
 	if q.session != "" {
 		matchers = slices.DeleteFunc(slices.Clone(matchers), func(m *labels.Matcher) bool { return m.Name == sessionLabel })
@@ -68,7 +68,7 @@ func (q *querier) selection(mint, maxt int64, matchers []*labels.Matcher) metric
 	return metrics.Selection{Mint: mint, Maxt: maxt, Matchers: matchers}
 }
 
-// ofSession leaves what matchers say of sessionLabel.
+// ofSession returns the series that the matchers of sessionLabel accept.
 func (q *querier) ofSession(found []*metrics.Series, matchers []*labels.Matcher) []*metrics.Series {
 	if q.session == "" {
 		return found
@@ -165,7 +165,7 @@ type seriesSet struct {
 	warnings annotations.Annotations
 }
 
-// fill gives it what was found.
+// fill sets the found series.
 func (s *seriesSet) fill(found []*metrics.Series, labelsOf func(*metrics.Series) labels.Labels) {
 	for _, f := range found {
 		s.series = append(s.series, series{f, labelsOf(f), s.mint, s.maxt})
@@ -193,7 +193,7 @@ func (s *seriesSet) Err() error { return s.err }
 // Warnings implements storage.SeriesSet.
 func (s *seriesSet) Warnings() annotations.Annotations { return s.warnings }
 
-// queryable gives queriers over the sessions that are asked, none of which sees what came after a moment.
+// queryable returns queriers for the requested sessions; they return no samples after a moment.
 type queryable struct {
 	sessions []Session
 	until    int64

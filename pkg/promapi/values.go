@@ -9,13 +9,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
-// Stored asks for the stored metrics of single sessions.
+// Stored queries the stored metrics of single sessions.
 type Stored struct {
 	API       *API
 	Databases *metrics.Databases
 }
 
-// Values calls see with each series that an expression has at a moment. It takes its turn among the API's queries, within the same limits.
+// Values calls see with each series that an expression has at a moment. It waits for its turn among the API's queries, within the same limits.
 func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error {
 	ctx, done, err := s.API.start(ctx, s.API.opts.Timeout)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// A query can write labels that copy others, again and again: two label_replace that copy a label a thousand times each make one of a hundred
-// megabytes, of every series. The engine does not bound that.
+// A query can write labels that copy others, again and again: two label_replace that each copy a label a thousand times make a label of a hundred
+// megabytes for every series. The engine does not limit this.
 const (
-	// maxWritten bounds the labels that a query writes, in bytes of a series.
+	// maxWritten limits the labels that a query writes, in bytes per series.
 	maxWritten = 8 << 10
 	// usualLabel is what a stored label counts as, and writtenLabel what a written one takes besides its value.
 	usualLabel, writtenLabel = 100, 16

@@ -29,33 +29,33 @@ const (
 	Finding      = "finding"
 )
 
-// Config says who is told what.
+// Config says which receivers get which events.
 type Config struct {
-	// PublicURL is how people reach the server: links begin with it. Without it events have none.
+	// PublicURL is the server's address for people, with which links begin. Without it events have no links.
 	PublicURL string      `yaml:"public_url"`
 	Receivers []*Receiver `yaml:"receivers"`
 }
 
-// Receiver is told the events that all its lists fit; an empty one fits all.
+// Receiver gets the events that match all of its lists; an empty list matches all.
 type Receiver struct {
 	Name string `yaml:"name"`
-	// One of these is the address: itself, the file that holds it, or the environment variable.
+	// One of these gives the address: the address itself, the file that contains it, or the environment variable.
 	URL     string `yaml:"url"`
 	URLFile string `yaml:"url_file"`
 	URLEnv  string `yaml:"url_env"`
 	// SecretFile holds the key of the signature; "": requests are not signed.
 	SecretFile string   `yaml:"secret_file"`
 	Format     string   `yaml:"format"`     // JSON or Slack; JSON if ""
-	Events     []string `yaml:"events"`     // JobFailed if there are none
+	Events     []string `yaml:"events"`     // default: JobFailed
 	Namespaces []string `yaml:"namespaces"` // patterns as in path.Match
 	Outcomes   []string `yaml:"outcomes"`   // of SessionEnded
-	Kinds      []string `yaml:"kinds"`      // of Finding; those of severity error if there are none
+	Kinds      []string `yaml:"kinds"`      // of Finding; default: those of severity error
 
 	address string
 	secret  []byte
 }
 
-// Bounds of the file.
+// Limits of the file.
 const maxConfigBytes, maxReceivers, minSecret = 256 << 10, 50, 16
 
 // Read reads a YAML file and the files and variables that it names.
@@ -84,7 +84,7 @@ func readFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// Parse reads YAML and the files and variables that it names. No error holds an address or a secret.
+// Parse reads YAML and the files and variables that it names. No error contains an address or a secret.
 func Parse(text []byte, getenv func(string) string) (*Config, error) {
 	c := &Config{}
 	if err := strictyaml.Decode(text, c, "receivers"); err != nil {
@@ -115,7 +115,7 @@ func Parse(text []byte, getenv func(string) string) (*Config, error) {
 	return c, nil
 }
 
-// receiverName is what becomes part of a key.
+// receiverName matches names that may become part of a key.
 var receiverName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
 func (r *Receiver) complete(getenv func(string) string) error {
@@ -180,13 +180,13 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 		return errors.New("want one of url, url_file and url_env")
 	}
 	u, err := url.Parse(r.address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil { // the error would hold the address
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil { // the error would contain the address
 		return fmt.Errorf("%s: want an address such as https://hooks.example.com/ray, without a user", from)
 	}
 	return nil
 }
 
-// wants says whether a receiver is to be told of a namespace's events.
+// wants says whether a receiver gets events of a namespace.
 func (r *Receiver) wants(namespace string) bool {
 	return len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, func(p string) bool {
 		ok, _ := path.Match(p, namespace)
@@ -194,7 +194,7 @@ func (r *Receiver) wants(namespace string) bool {
 	})
 }
 
-// takes says whether a receiver is to be told an event.
+// takes says whether a receiver gets an event.
 func (r *Receiver) takes(e *Event) bool {
 	if !slices.Contains(r.Events, e.Type) || !r.wants(e.Namespace) {
 		return false

@@ -19,14 +19,14 @@ import (
 const unknown = "unknown"
 
 const (
-	// maxEvents is how many events of one type are told of a session; the last says how many more there are.
+	// maxEvents is how many events of one type are sent for a session; the last one says how many more there are.
 	maxEvents = 20
 	maxLine   = 300 // characters of a text
 )
 
-// Event is what receivers are told, as JSON. Texts come from the clusters' own programs: each is one line of at most 300 characters.
+// Event is the JSON that receivers get. Texts come from the clusters' own programs: each is one line of at most 300 characters.
 type Event struct {
-	// ID is the same whenever the event is told again.
+	// ID is the same when the event is sent again.
 	ID   string    `json:"id"`
 	Type string    `json:"type"`
 	Time time.Time `json:"time"` // when it happened; if that is not known, when the session ended
@@ -40,14 +40,14 @@ type Event struct {
 	Start      time.Time `json:"start,omitzero"`
 	End        time.Time `json:"end,omitzero"`
 
-	// Outcome is the session's: failed, succeeded, stopped, unfinished, running, or unknown if it could not be read.
+	// Outcome is the session's outcome: failed, succeeded, stopped, unfinished, running, or unknown if the session could not be read.
 	Outcome string `json:"outcome"`
 	Summary string `json:"summary,omitempty"`
 	// Cause is the first error: of the job, or of the session.
 	Cause   string     `json:"cause,omitempty"`
 	Job     *JobOf     `json:"job,omitempty"`     // of JobFailed, and of a Finding that is about one job
 	Finding *FindingOf `json:"finding,omitempty"` // of Finding
-	More    int        `json:"more,omitempty"`    // events of this type that are not told: there are too many
+	More    int        `json:"more,omitempty"`    // number of events of this type that are not sent, because there are too many
 	URL     string     `json:"url,omitempty"`     // of the session's findings
 }
 
@@ -71,13 +71,13 @@ type FindingOf struct {
 	Count    int    `json:"count"`
 }
 
-// Known is what was found out of a session; without a Report it could not be read.
+// Known is what was found out about a session; without a Report it could not be read.
 type Known struct {
 	Report *findings.Report
 	Jobs   []dashboard.Job
 }
 
-// events are all that may be told of a session: of one that has ended, or of one that runs when jobs have failed.
+// events returns all events that may be sent about a session: an ended one, or a running one with failed jobs.
 func events(e catalog.Entry, k Known, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
@@ -129,7 +129,7 @@ func events(e catalog.Entry, k Known, publicURL string) []*Event {
 	return all
 }
 
-// forReceiver are the events that a receiver is to be told, at most maxEvents findings among them.
+// forReceiver returns the events that a receiver gets, with at most maxEvents findings.
 func forReceiver(r *Receiver, all []*Event) (told []*Event) {
 	var last *Event
 	n := 0
@@ -139,7 +139,7 @@ func forReceiver(r *Receiver, all []*Event) (told []*Event) {
 			continue
 		case e.Type != Finding:
 		case n < maxEvents:
-			copied := *e // its More is of this receiver
+			copied := *e // its More is specific to this receiver
 			e, last, n = &copied, &copied, n+1
 		default:
 			last.More++
@@ -150,7 +150,7 @@ func forReceiver(r *Receiver, all []*Event) (told []*Event) {
 	return told
 }
 
-// causeOf is the title of the finding at the root of a job's failure; without one what Ray says.
+// causeOf returns the title of the finding that first caused a job's failure; without one, what Ray says.
 func causeOf(r *findings.Report, j dashboard.Job) string {
 	if r == nil {
 		return line(j.Message)

@@ -22,10 +22,10 @@ func encode(r *Receiver, e *Event) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// slack escapes what Slack takes for markup: without "<" a text is no link and calls nobody.
+// slack escapes what Slack treats as markup: without "<" a text contains no link and notifies nobody.
 var slack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// slackText is an event in a few lines for people.
+// slackText returns an event in a few lines for people.
 func slackText(e *Event) string {
 	where := e.Namespace + "/" + e.Cluster
 	var text string

@@ -16,7 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// ledger is what the replicas know of each other's work: create-only objects, and one that says up to when all is told.
+// ledger holds what the replicas know about each other's work: create-only objects, and one object with the time up to which all events are sent.
 type ledger struct {
 	store blob.Store
 	root  string
@@ -24,20 +24,20 @@ type ledger struct {
 	name  string        // of this replica
 }
 
-// state is what is noted of one session, or of one job of it.
+// state is what is recorded about one session, or about one of its jobs.
 type state struct {
 	done   bool
 	told   map[string]bool // "{receiver}.{event}"
 	claim  int             // the last one's number, 0: none
 	expiry time.Time       // of that claim
-	jobs   time.Time       // until when another replica may tell of a job of the session; zero for a job
+	jobs   time.Time       // until when another replica may send events about a job of the session; zero for a job
 }
 
-// lifetime is how long a claim holds: twice as long as the one before, up to eight times the first.
+// lifetime returns how long a claim is valid: twice as long as the one before, up to eight times the first.
 func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, max(0, claim-1)) }
 
-// read lists what is noted of a session or, with a scope, of one of its jobs. A session waits for the claims of its jobs; a job is done when its
-// session is claimed, which tells of all its jobs.
+// read lists what is recorded about a session or, with a scope, about one of its jobs. A session waits for the claims of its jobs. A job is done
+// when its session is claimed, because then the events of all its jobs are sent.
 func (l *ledger) read(ctx context.Context, ref layout.Session, scope string) (state, error) {
 	s := state{told: make(map[string]bool)}
 	jobs, finished := make(map[string]time.Time), make(map[string]bool) // until when its jobs are claimed; those that are done
@@ -75,7 +75,7 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string) (st
 	return s, nil
 }
 
-// cutScope splits the name of a note into the scope of a job, "" for a session's, and the rest.
+// cutScope splits the name of a record into the scope of a job, "" for a session, and the rest.
 func cutScope(note string) (scope, name string) {
 	if id, ok := strings.CutPrefix(note, "job."); ok {
 		if id, rest, ok := strings.Cut(id, "."); ok {
@@ -85,13 +85,13 @@ func cutScope(note string) (scope, name string) {
 	return "", note
 }
 
-// noted is what claims and notes hold.
+// noted is the content of claims and records.
 type noted struct {
 	By string    `json:"by"` // a replica
 	At time.Time `json:"at"`
 }
 
-// create notes something of a session; os.ErrExist says that it is noted already.
+// create records something about a session; os.ErrExist says that it is recorded already.
 func (l *ledger) create(ctx context.Context, ref layout.Session, name string) error {
 	body, err := json.Marshal(noted{l.name, time.Now().UTC()})
 	if err != nil {
@@ -100,8 +100,8 @@ func (l *ledger) create(ctx context.Context, ref layout.Session, name string) er
 	return l.store.Create(ctx, layout.WebhooksPrefix(l.root, ref)+name, bytes.NewReader(body))
 }
 
-// claim takes a session, or a job of one, whose claim n-1 has expired; false if another replica was first. The object names this replica, so a store does not
-// take another's for one of ours whose answer was lost.
+// claim claims a session, or one of its jobs, after claim n-1 has expired; false if another replica was first. The object contains this replica's
+// name, so that another replica's claim is not taken for one of ours whose answer was lost.
 func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
 	err := l.create(ctx, ref, scope+"claim."+strconv.Itoa(n))
 	if errors.Is(err, os.ErrExist) {
@@ -125,7 +125,7 @@ type sinceJSON struct {
 	Since time.Time `json:"since"`
 }
 
-// since returns the time from which a receiver is told of: that of the first server that knew it.
+// since returns the time from which a receiver gets events: that of the first server that knew the receiver.
 func (l *ledger) since(ctx context.Context, receiver string, now time.Time) (time.Time, error) {
 	key := layout.WebhooksRoot(l.root) + "since/" + receiver
 	t, err := l.time(ctx, key)
@@ -142,7 +142,7 @@ func (l *ledger) since(ctx context.Context, receiver string, now time.Time) (tim
 	return now, err
 }
 
-// through returns the time up to which all sessions that ended are told of; zero if none is noted.
+// through returns the time up to which events about all ended sessions are sent; zero if none is recorded.
 func (l *ledger) through(ctx context.Context) (time.Time, error) {
 	t, err := l.time(ctx, l.throughKey())
 	if errors.Is(err, os.ErrNotExist) {
@@ -153,7 +153,7 @@ func (l *ledger) through(ctx context.Context) (time.Time, error) {
 
 func (l *ledger) throughKey() string { return layout.WebhooksRoot(l.root) + "through" }
 
-// setThrough notes a later time. Two replicas that do at once may leave the earlier one, which costs listings only.
+// setThrough records a later time. If two replicas do this at once, the earlier time may remain, which costs only listings.
 func (l *ledger) setThrough(ctx context.Context, t time.Time) error {
 	body, err := json.Marshal(sinceJSON{t.UTC()})
 	if err != nil {

@@ -47,7 +47,7 @@ func client(timeout time.Duration) *http.Client {
 	}
 }
 
-// send tells a receiver an event. The error holds neither its address nor its secret.
+// send sends an event to a receiver. The error contains neither its address nor its secret.
 func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	body, err := encode(r, e)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 )
 
-// watch is what is known of a running session of which somebody is to be told when a job fails. The Sender's mutex guards it.
+// watch is what is known about a running session for which a receiver wants to know when a job fails. The Sender's mutex guards it.
 type watch struct {
 	entry  catalog.Entry   // as last listed
 	seen   time.Time       // the last write up to which its failed jobs are known
-	failed int             // how many there were by the list then
-	answer string          // that told them
-	jobs   map[string]bool // those that are told, or worked on, by event
+	failed int             // how many there were in the list at that time
+	answer string          // the answer that contained them
+	jobs   map[string]bool // those whose events are sent or being sent, by event
 	busy   bool
 	due    time.Time
 }
 
-// watches says whether somebody may want to be told of a running session's jobs.
+// watches says whether a receiver may want events about a running session's jobs.
 func (s *Sender) watches(e catalog.Entry) bool {
 	return s.opts.Failed != nil && e.Running && e.Described && slices.ContainsFunc(s.targets, func(t *target) bool {
 		return slices.Contains(t.Events, JobFailed) && t.wants(e.Ref.Namespace)
@@ -40,12 +40,12 @@ func (s *Sender) watch(e catalog.Entry) *watch {
 	return w
 }
 
-// grew says whether failed jobs are to be looked for: there are some, and more was stored or is known since the last look.
+// grew says whether to look for failed jobs: there are some, and more was stored or is known since the last look.
 func (w *watch) grew(now time.Time) bool {
 	return !w.busy && w.entry.FailedJobs > 0 && (w.entry.LastWrite.After(w.seen) || w.entry.FailedJobs != w.failed) && !w.due.After(now)
 }
 
-// lookForFailed begins work on the jobs of a running session that have failed. A worker's slot is taken.
+// lookForFailed begins work on the failed jobs of a running session. It takes a worker's slot.
 func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, answer string) {
 	var failed []dashboard.Job
 	err := guard.Do("the failed jobs of "+e.Ref.String(), func() (err error) {
@@ -78,14 +78,14 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 	}
 }
 
-// byTime sorts failed jobs by when they ended, so that the first ones stay the first.
+// byTime sorts failed jobs by their end, so that the first ones stay the first.
 func byTime(failed []dashboard.Job) {
 	slices.SortStableFunc(failed, func(a, b dashboard.Job) int {
 		return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(nameOf(a), nameOf(b)))
 	})
 }
 
-// nameOf tells jobs of a session apart. A submission's driver may be known later than that it failed.
+// nameOf returns a name that identifies a job in its session. A submission's driver may become known only after the submission has failed.
 func nameOf(j dashboard.Job) string {
 	if j.SubmissionID != "" {
 		return j.SubmissionID + "/"

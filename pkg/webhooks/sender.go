@@ -26,33 +26,34 @@ import (
 
 // Options of a Sender.
 type Options struct {
-	// Config says who is told what; nil: nobody is told anything.
+	// Config says which receivers get which events; nil: nothing is sent.
 	Config *Config
 	Store  blob.Store
 	Root   string
-	// Sessions gives the sessions as they are known, the oldest first.
+	// Sessions returns the known sessions, the oldest first.
 	Sessions func() iter.Seq[catalog.Entry]
-	// Look finds out what is to be told of a session. It is called for one session at a time.
+	// Look finds out what to send about a session. It is called for one session at a time.
 	Look func(context.Context, catalog.Entry) (Known, error)
-	// Failed gives the jobs of a running session that failed so far, and which answer told them; with it as after, none unless there is a newer
-	// answer. It is asked about sessions with failed jobs. nil: failed jobs are told when their session ends.
+	// Failed returns the jobs of a running session that have failed so far, and an identifier of the answer that listed them. With this identifier
+	// as after it returns none unless there is a newer answer. It is called for sessions with failed jobs. If it is nil, failed jobs are sent when
+	// their session ends.
 	Failed func(ctx context.Context, e catalog.Entry, after string) (failed []dashboard.Job, answer string, err error)
-	// Timing may be zero: then it is the usual one.
+	// Timing may be zero: then the defaults apply.
 	Timing     Timing
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 }
 
-// Timing says when what is done.
+// Timing has the times and intervals of a Sender.
 type Timing struct {
 	Interval time.Duration // between two looks at the list; 10 s
-	Settle   time.Duration // from a session's end, or last write, to telling of it; 1 min, for logs come after the end
-	Lease    time.Duration // how long the first claim of a session holds; 10 min
+	Settle   time.Duration // from a session's end, or last write, to its events; 1 min, because logs are stored after the end
+	Lease    time.Duration // how long the first claim of a session is valid; 10 min
 	Request  time.Duration // the longest request; 10 s
 	MinWait  time.Duration // before the second try; 2 s. It doubles up to MaxWait; 5 min
 	MaxWait  time.Duration
 	GiveUp   time.Duration // how long after a session's end a receiver that fails is tried; 24 h
-	Slack    time.Duration // how late a session may appear in the list; 6 h, for all are listed rarely where there are many
+	Slack    time.Duration // how late a session may appear in the list; 6 h, because all sessions are listed rarely if there are many
 }
 
 func (t *Timing) complete() {
@@ -70,19 +71,19 @@ func (t *Timing) complete() {
 const (
 	// maxWork is how many sessions are worked on or waited for; others are found in later looks at the list.
 	maxWork = 500
-	// workers is how many sessions are told of at a time.
+	// workers is how many sessions are handled at a time.
 	workers = 8
-	// maxLooks is how often a session that cannot be read is tried before it is told of with the outcome unknown.
+	// maxLooks is how often reading a session is tried before its end is sent with the outcome unknown.
 	maxLooks = 3
 )
 
-// unit is what one replica tells of: an ended session, or a failed job of a running one, by its event's ID.
+// unit is what one replica handles: an ended session, or a failed job of a running one, by its event's ID.
 type unit struct {
 	session layout.Session
 	job     string
 }
 
-// Sender tells the receivers of sessions that have ended, and of jobs that failed in running ones.
+// Sender sends events to the receivers about ended sessions, and about failed jobs of running ones.
 type Sender struct {
 	opts    Options
 	ledger  ledger
@@ -97,21 +98,21 @@ type Sender struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
-	// Of the loop only:
-	through time.Time // all sessions that ended before are told of
+	// Used only by the loop:
+	through time.Time // events about all sessions that ended before are sent
 	ready   bool      // through and the targets' since are known
 
 	mu       sync.Mutex
 	work     map[unit]*work
-	finished map[layout.Session]time.Time // when those ended that need no more work
-	watched  map[layout.Session]*watch    // those that run
+	finished map[layout.Session]time.Time // when sessions ended that need no more work
+	watched  map[layout.Session]*watch    // running sessions
 }
 
-// target is a receiver with what is known of it.
+// target is a receiver with its state.
 type target struct {
 	*Receiver
 	log   logthrottle.Throttle
-	since time.Time // sessions that ended before are not told of
+	since time.Time // nothing is sent about sessions that ended before
 
 	mu     sync.Mutex
 	errors int       // since the last success
@@ -137,7 +138,7 @@ func New(opts Options) *Sender {
 	return s
 }
 
-// Start tells until Close.
+// Start sends events until Close.
 func (s *Sender) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -147,7 +148,7 @@ func (s *Sender) Start() {
 	s.done.Go(func() { s.run(ctx) })
 }
 
-// Close ends what is under way: other replicas, or the next start, go on with it once its claims have expired.
+// Close ends work in progress: other replicas, or the next start, continue it when its claims have expired.
 func (s *Sender) Close() {
 	s.stop()
 	s.done.Wait()
@@ -178,7 +179,7 @@ func (s *Sender) run(ctx context.Context) {
 	}
 }
 
-// prepare reads, or notes, from when on sessions are told of.
+// prepare reads, or records, the times from which on events are sent.
 func (s *Sender) prepare(ctx context.Context, now time.Time) error {
 	for _, t := range s.targets {
 		since, err := s.ledger.since(ctx, t.Name, now)
@@ -195,7 +196,7 @@ func (s *Sender) prepare(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// endOf is when a session ended or was last written.
+// endOf returns when a session ended or was last written.
 func endOf(e catalog.Entry) time.Time {
 	if e.LastWrite.After(e.End) {
 		return e.LastWrite
@@ -203,7 +204,7 @@ func endOf(e catalog.Entry) time.Time {
 	return e.End
 }
 
-// scan looks for sessions that somebody is to be told of, because they have ended or because a job may have failed.
+// scan looks for sessions about which events may have to be sent, because they have ended or because a job may have failed.
 func (s *Sender) scan(ctx context.Context, now time.Time) {
 	if !s.ready {
 		if err := s.prepare(ctx, now); err != nil {
@@ -221,7 +222,8 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 	}
 }
 
-// choose takes the sessions that somebody is to be told of as work, and says up to when there are no others, and whether sessions are listed.
+// choose selects the sessions about which events may have to be sent as work. It returns the time up to which there are no others, and whether
+// sessions are listed.
 func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
 	through = now.Add(-s.opts.Timing.Slack) // as far as this look shows
 	running := make(map[*watch]bool)
@@ -263,7 +265,7 @@ func before(through, of time.Time) time.Time {
 	return through
 }
 
-// concerns says whether a receiver may want to be told of a session.
+// concerns says whether a receiver may want events about a session.
 func (s *Sender) concerns(e catalog.Entry) bool {
 	return slices.ContainsFunc(s.targets, func(t *target) bool { return t.wants(e.Ref.Namespace) && e.End.After(t.since) })
 }
@@ -273,7 +275,7 @@ func (s *Sender) failed(text string, err error) {
 	s.store.Warn(time.Now(), text, err)
 }
 
-// dispatch gives what is due to workers.
+// dispatch passes work that is due to workers.
 func (s *Sender) dispatch(ctx context.Context) {
 	now := time.Now()
 	s.mu.Lock()
@@ -330,7 +332,7 @@ func (s *Sender) wakeUp() {
 	}
 }
 
-// tell sends an event to a receiver that does not rest.
+// tell sends an event to a receiver, unless the receiver is paused.
 func (s *Sender) tell(ctx context.Context, t *target, e *Event) error {
 	t.mu.Lock()
 	rests := time.Now().Before(t.rests)
@@ -360,7 +362,7 @@ func (s *Sender) tell(ctx context.Context, t *target, e *Event) error {
 	return err
 }
 
-// restAfter is how many errors in a row make a receiver rest.
+// restAfter is how many errors in a row pause a receiver.
 const restAfter = 10
 
 var errRests = fmt.Errorf("the receiver is paused after %d errors", restAfter)

@@ -14,26 +14,27 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 )
 
-// work is one session, or one failed job of a session that runs, that receivers are told of. The Sender's mutex guards busy, and due where it is not busy; a worker has the rest.
+// work is one session, or one failed job of a running session, about which events are sent. The Sender's mutex guards busy, and due while it is not
+// busy; a worker owns the rest.
 type work struct {
 	s     *Sender
 	entry catalog.Entry
 	job   *dashboard.Job // that failed; nil: the session has ended
-	scope string         // what its notes' names begin with, beside those of what was told
+	scope string         // the beginning of its records' names, except those of deliveries
 	busy  bool
 	due   time.Time
 
 	held    bool
 	claimed int       // the number of the last claim that was tried
 	began   time.Time // when that was
-	until   time.Time // the claim holds
+	until   time.Time // the claim is valid
 	told    map[string]bool
 	known   *Known
 	looks   int // that failed
 	waiting *backoff.Backoff
 }
 
-// wait puts the next step off.
+// wait delays the next step.
 func (w *work) wait() {
 	if w.waiting == nil {
 		w.waiting = &backoff.Backoff{Min: w.s.opts.Timing.MinWait, Max: w.s.opts.Timing.MaxWait}
@@ -41,7 +42,7 @@ func (w *work) wait() {
 	w.due = time.Now().Add(w.waiting.Next())
 }
 
-// left says whether the claim holds for as long as sending and noting an event may take.
+// left says whether the claim is valid for as long as sending and recording an event may take.
 func (w *work) left() bool { return time.Until(w.until) > 2*w.s.opts.Timing.Request }
 
 // step does what can be done now; finished says that nothing is left, or that another replica has done it.
@@ -91,20 +92,20 @@ func (w *work) try(ctx context.Context) (finished bool, err error) {
 	return false, nil
 }
 
-// claim takes the session, unless it is done or another replica's.
+// claim claims the session, unless it is done or another replica has it.
 func (w *work) claim(ctx context.Context) (done bool, err error) {
 	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope)
 	if err != nil || state.done {
 		return state.done, err
 	}
-	for told := range w.told { // some may not be noted
+	for told := range w.told { // some may not be recorded
 		state.told[told] = true
 	}
 	w.told = state.told
 	l := &w.s.ledger
 	mine := false
 	switch {
-	case time.Now().Before(state.jobs): // most are told of in seconds
+	case time.Now().Before(state.jobs): // most are handled in seconds
 		state.expiry = time.Now().Add(l.lease / 20)
 	case time.Now().After(state.expiry):
 		w.claimed, w.began = state.claim+1, time.Now()
@@ -122,7 +123,7 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	return false, err
 }
 
-// at is when what is told happened.
+// at returns when the event happened.
 func (w *work) at() time.Time {
 	switch {
 	case w.job == nil:
@@ -133,7 +134,7 @@ func (w *work) at() time.Time {
 	return w.entry.LastWrite
 }
 
-// look finds out what to tell; false: not yet.
+// look finds out what to send; false: not yet.
 func (w *work) look(ctx context.Context) bool {
 	ctx, cancel := context.WithDeadline(ctx, w.until)
 	defer cancel()
@@ -174,7 +175,7 @@ func (w *work) look(ctx context.Context) bool {
 	return false
 }
 
-// tellAll tells each receiver what it was not told yet, and says whether somebody was told something, and whether all were told all.
+// tellAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether everything is sent.
 func (w *work) tellAll(ctx context.Context) (progress, whole bool) {
 	all := events(w.entry, *w.known, w.s.opts.Config.PublicURL)
 	if w.job != nil {
@@ -213,7 +214,7 @@ func (w *work) tellAll(ctx context.Context) (progress, whole bool) {
 	return progress, whole
 }
 
-// tellOne sends one event and notes that it did.
+// tellOne sends one event and records this.
 func (w *work) tellOne(ctx context.Context, t *target, e *Event, key string) error {
 	if !w.left() {
 		return context.DeadlineExceeded
@@ -231,7 +232,8 @@ func (w *work) tellOne(ctx context.Context, t *target, e *Event, key string) err
 	return w.note(ctx, key)
 }
 
-// note keeps a successor from telling an event again. It goes on when the server is told to stop, and tries for as long as the claim holds.
+// note records a delivery, so that a successor does not send the event again. It continues when the server is told to stop, and tries for as long
+// as the claim is valid.
 func (w *work) note(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.opts.Timing.Request)
 	defer cancel()
@@ -242,7 +244,7 @@ func (w *work) note(ctx context.Context, key string) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			// This process knows it, another may tell it again.
+			// This process knows that the event is sent; another may send it again.
 			w.s.failed("webhooks cannot record that an event was sent; another replica may send it again", err)
 			return nil
 		}

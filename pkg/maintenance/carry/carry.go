@@ -17,13 +17,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// Findings are the kept findings of a session, and the state of the session that they are of. A nil *Findings is of none.
+// Findings are the kept findings of a session, and the state of the session for which they were made. A nil *Findings has none.
 type Findings struct {
 	kept []byte
 	of   *session.Session
 }
 
-// Read reads the findings that are kept of a session whose objects were listed; nil if there are none of just these objects.
+// Read reads the kept findings of a session whose objects were listed; nil if there are none for exactly these objects.
 func Read(ctx context.Context, store blob.Reader, root string, listed *inventory.Session) (f *Findings, err error) {
 	key := layout.FindingsKey(root, listed.Ref)
 	err = guard.Do("the kept findings of "+listed.Ref.String(), func() error {
@@ -40,7 +40,7 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 		}
 		of, err := session.List(ctx, store, root, listed.Ref)
 		if err != nil || !of.LastStored().Equal(listed.LastWrite) {
-			return err // of objects that were stored since
+			return err // they are for objects that were stored since
 		}
 		is, err := findings.IsKept(bytes.NewReader(kept), of)
 		if is {
@@ -54,8 +54,8 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 	return f, nil
 }
 
-// Keep keeps them as those of a session as it is stored now, if same says of its objects, without what was made of them, that they say
-// what those said that Read was given.
+// Keep stores the findings for the session as it is stored now. It does so only if same says that the session's objects, without those computed
+// from others, have the same content as those that Read was given.
 func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref layout.Session, same func(now []inventory.Object) bool) error {
 	if f == nil {
 		return nil
@@ -81,7 +81,7 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref 
 	return nil
 }
 
-// Sources are the objects of a session that none of the others was made of.
+// Sources returns the objects of a session that are not computed from others.
 func Sources(root string, s *inventory.Session) (sources []inventory.Object) {
 	for _, o := range s.Objects() {
 		parsed, _ := layout.ParseObject(root, s.Ref, o.Key) // of a key that the layout does not know, nothing

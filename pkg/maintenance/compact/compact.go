@@ -147,8 +147,7 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 	return kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates))
 }
 
-// joinedOnly returns the function that says whether a session's objects are those it had, but for chunks of streams that were joined and for
-// its end.
+// joinedOnly returns a function that says whether a session's objects are the same as before, except for chunks of joined streams and for its end.
 func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream) func(now []inventory.Object) bool {
 	of := make(map[string]bool)
 	for _, stream := range joined {

@@ -30,7 +30,7 @@ type Places struct {
 	// CacheDir is the folder on disk; "" for none. CacheBytes bounds it.
 	CacheDir   string
 	CacheBytes settings.Bytes
-	// Metrics are the sessions' stored metrics, for findings; nil: none are asked.
+	// Metrics are the sessions' stored metrics, for findings; nil: none are used.
 	Metrics libraries.Metrics
 	Log     logrus.FieldLogger
 }
@@ -55,8 +55,8 @@ func (p Places) Open() (*index.Opener, *index.Writer) {
 		}
 }
 
-// keptFindings returns the function that gives what is to be kept of a session's findings and of what its nodes used: nothing if that is
-// kept already, or if not all could be read.
+// keptFindings returns the function that returns what to keep of a session's findings and of what its nodes used: nothing if that is kept already,
+// or if not everything could be read.
 func keptFindings(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
 	d := dashboard.New(dashboard.Options{Log: p.Log, Metrics: p.Metrics})
 	return func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
@@ -106,7 +106,7 @@ type Options struct {
 	Follow func(verb string, counter *progress.Counter) (stop func())
 }
 
-// What Session did.
+// Results of Session.
 const (
 	Written  = "written"
 	UpToDate = "up to date"
