@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// baseMemory is the memory of the process without what is limited, in bytes.
+// baseMemory is the memory that the process needs besides what is limited, in bytes.
 const baseMemory = 128 << 20
 
-// Limit sets the collector's soft limit to what is configured and the process itself, in bytes, unless GOMEMLIMIT does.
+// Limit sets the soft memory limit of Go's garbage collector to the configured bytes plus those of the process itself, unless GOMEMLIMIT is set.
 func Limit(configured int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(configured + baseMemory)
@@ -22,8 +22,9 @@ func Limit(configured int64) {
 // minGarbage is how much garbage there may be at least before it is collected, in bytes.
 const minGarbage = 32 << 20
 
-// Spare lets there be as much garbage as the heap has in use, as usual, but for what a list of sessions takes of it: that hardly changes, has few
-// pointers, and so costs a collection little. Without this, a list of a million sessions would take twice its memory. Where GOGC is set, it does nothing.
+// Spare allows as much garbage as the heap has in use, as usual, but does not count the memory of a list of sessions: it hardly changes and has few
+// pointers, so it costs a collection little. Otherwise a list of a million sessions would take twice its memory. If GOGC is set, Spare does
+// nothing.
 func Spare(list func() int64) (stop func()) {
 	var stopped atomic.Bool
 	if os.Getenv("GOGC") != "" {

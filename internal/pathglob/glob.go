@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// ErrForm is of a glob that is empty or absolute, or has "..".
+	// ErrForm says that a glob is empty or absolute, or has "..".
 	ErrForm = errors.New("want a relative path below the folder")
-	// ErrLong is of a glob with more than MaxLength bytes or MaxWildcards wildcards.
+	// ErrLong says that a glob has more than MaxLength bytes or MaxWildcards wildcards.
 	ErrLong = errors.New("the pattern is too long")
 )
 

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unmap takes the code and constants that the process has of its program's file out of it. To start, most of them were used, for the kernel maps 16
-// pages at the touch of one, and hardly any is used again: two thirds of what an idle process has. The kernel keeps them cached while it has room,
-// and maps those again that are used. Where it can't be told what is only the file's, nothing is done.
+// Unmap removes the code and constants of the program's file from the process's memory. Most of them were touched at the start, because the kernel
+// maps 16 pages when one is touched, and hardly any is used again; they are two thirds of the memory of an idle process. The kernel keeps them
+// cached while it has room, and maps the pages again that are used. If it is not certain which memory belongs only to the file, Unmap does nothing.
 func Unmap() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -34,8 +34,9 @@ func Unmap() {
 // mapping is memory that begins with address from and ends before address to.
 type mapping struct{ from, to uintptr }
 
-// unchanged returns the read-only mappings of the program without a page that somebody wrote to, as a debugger does for breakpoints and a dynamic linker
-// for addresses: such a page is no longer the file's. smaps is as in proc_pid_smaps(5); it is read line by line, for it has hundreds of them.
+// unchanged returns the program's read-only mappings that contain no written page. A debugger writes to them for breakpoints, and a dynamic linker
+// for addresses; such a page is no longer the file's. smaps has the form of proc_pid_smaps(5). It is read line by line, because it has hundreds of
+// mappings.
 func unchanged(smaps io.Reader, program string) (found []mapping) {
 	var current mapping
 	for lines := bufio.NewScanner(smaps); lines.Scan(); {

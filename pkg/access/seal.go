@@ -17,7 +17,7 @@ type sealer struct {
 	keys []cipher.AEAD // the first seals, all open
 }
 
-// newSealer takes secrets of any length, of which there must be one.
+// newSealer accepts secrets of any length; at least one is required.
 func newSealer(secrets []string) (*sealer, error) {
 	s := new(sealer)
 	for _, secret := range secrets {

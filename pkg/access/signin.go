@@ -155,7 +155,7 @@ func (p *provider) oauth(found *discovered) *oauth2.Config {
 	return &oauth2.Config{ClientID: p.config.ClientID, Endpoint: found.endpoint, RedirectURL: p.config.RedirectURL, Scopes: p.config.Scopes}
 }
 
-// leave sends a browser to the provider. It changes nothing but that the browser has a secret afterwards, so any page may link to it.
+// leave sends a browser to the provider. It only sets a secret in the browser, so any page may link to it.
 func (p *provider) leave(w http.ResponseWriter, r *http.Request, found *discovered) {
 	secret := randomText()
 	if c, err := r.Cookie(named(browserCookie, p.secure())); err == nil && len(c.Value) == len(secret) {
@@ -175,7 +175,7 @@ func (p *provider) leave(w http.ResponseWriter, r *http.Request, found *discover
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// comeBack ends a sign-in. It returns where to go on, also after an error: then with the status to answer.
+// comeBack ends a sign-in. It returns the address to continue at; after an error also the status to answer with.
 func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *discovered) (next string, status int, err error) {
 	query := r.URL.Query()
 	var state signInState

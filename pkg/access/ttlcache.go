@@ -20,7 +20,7 @@ func newTTLCache[V any](ttl time.Duration, size int) *ttlCache[V] {
 	return &ttlCache[V]{ttl: ttl, answers: cache.NewLRUExpireCache(size)}
 }
 
-// askTimeout bounds a question, which goes on when the caller who asked first has left.
+// askTimeout limits a question to Kubernetes, which continues when the caller who asked first has left.
 const askTimeout = 10 * time.Second
 
 // get returns the kept answer or asks. Errors are not kept.

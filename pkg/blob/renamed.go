@@ -19,8 +19,8 @@ func WithPrefix(store Store, prefix string) Store {
 	}
 }
 
-// InFolder returns a store all of whose keys begin with folder, which ends with a slash: what it holds is in store without it. It is the
-// reverse of WithPrefix. Listings must begin with folder, or with nothing to list all. Other keys than the folder's are none of it.
+// InFolder returns a store whose keys all begin with folder, which ends with a slash; store has the same objects without this prefix. It is the
+// reverse of WithPrefix. A prefix to list must begin with folder, or be empty to list all. Keys outside the folder do not exist.
 func InFolder(store Store, folder string) Store {
 	return renamed{
 		store: store, prefix: func(prefix string) string { return strings.TrimPrefix(prefix, folder) },

@@ -151,8 +151,8 @@ func holds(dir, p string) bool {
 	return dir != "/" && (p == dir || strings.HasPrefix(p, dir+"/"))
 }
 
-// addVolumes adds what else the collector needs and returns its mounts of it: the file with the backend's settings, and a folder of its own
-// for its spool where Ray's volume is not a pod's own, for there the collector, which is not Ray's user, might not write.
+// addVolumes adds the other volumes that the collector needs and returns its mounts of them: the file with the backend's settings, and a separate
+// folder for its spool if Ray's volume is not the pod's own. The collector does not run as Ray's user and might not be able to write there.
 func (c cluster) addVolumes(spec map[string]any, rayVolume string) []mount {
 	volumes, _ := list(spec, "volumes") // shareTmpDir has seen that it is one
 	var mounts []mount

@@ -30,7 +30,7 @@ const (
 	Off Mode = "off"
 )
 
-// What a request may bring to a running cluster if nothing else is set: Ray packs a working directory of up to 512 MiB.
+// Default limits for the body of a request to a running cluster: Ray packs a working directory of up to 512 MiB.
 const (
 	defaultMaxUpload     = 512 << 20
 	defaultUploadTimeout = 10 * time.Minute

@@ -152,10 +152,10 @@ type onlyEnds struct{ context.Context }
 
 func (onlyEnds) Value(any) any { return nil }
 
-// passed are the headers of requests that go on to a dashboard. No others do: the history server's client may have sent its credentials, a
-// proxy in front of it a user's identity, and to the API server in between some (Impersonate-User) are commands.
+// passed are the request headers that are forwarded to a dashboard. No others are: the history server's client may have sent its credentials in
+// one, a proxy in front of it a user's identity, and for the API server in between some (Impersonate-User) are commands.
 var passed = map[string]bool{
-	// Ray refuses what browsers change: these tell it that one asks.
+	// Ray refuses changes by browsers: it recognises browsers by these headers.
 	"User-Agent": true, "Origin": true, "Referer": true, "Sec-Fetch-Dest": true, "Sec-Fetch-Mode": true, "Sec-Fetch-Site": true, "Sec-Fetch-User": true,
 	"Access-Control-Request-Headers": true, "Access-Control-Request-Method": true,
 	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Cache-Control": true, "Content-Length": true, "Content-Type": true,

@@ -50,8 +50,8 @@ func LogChunkKey(stream string, offset int64, c Compression) string {
 	return ChunkKey(stream, offset, c)
 }
 
-// ParseChunk splits a chunk's key into the stream's key, the offset and the compression. A key without an offset is the first chunk of
-// its stream; explicit tells whether the key has one.
+// ParseChunk splits a chunk's key into the stream's key, the offset and the compression. A key without an offset is the first chunk of its stream;
+// explicit says whether the key has one.
 func ParseChunk(key string) (stream string, offset int64, c Compression, explicit bool) {
 	name := key
 	switch {

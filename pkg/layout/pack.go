@@ -50,8 +50,8 @@ func NamedStart(sessionName string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// PackDay is the day of the packs that a session belongs to: that of its name, for a key must not depend on what is learned later. Names
-// without one are put under 1970-01-01.
+// PackDay returns the day of the packs that a session belongs to. It comes from the session's name, because a key must not depend on what is
+// learned later. Names without a day belong to 1970-01-01.
 func PackDay(s Session) time.Time {
 	t, ok := NamedStart(s.Name)
 	if !ok || t.Year() < 1970 || t.Year() > 9999 {

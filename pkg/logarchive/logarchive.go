@@ -16,9 +16,9 @@ import (
 type Options struct {
 	Logs     *sessionlogs.Set
 	Selected []logsearch.Log
-	// End, if set, gives how many bytes of a log are written.
+	// End, if set, returns how many bytes of a log are written.
 	End func(ctx context.Context, log logsearch.Log) (int64, error)
-	// Failed is told why a log is not whole.
+	// Failed is called with the reason why a log is incomplete.
 	Failed func(log logsearch.Log, err error)
 }
 

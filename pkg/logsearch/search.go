@@ -33,9 +33,9 @@ type Source struct {
 	Zone    *time.Location // of times without one; nil is UTC
 	// Job, if set, is the job (hex) of the query's submission in this session: its logs are searched too.
 	Job string
-	// End, if set, gives how many bytes of a log are searched. An error is the log's problem.
+	// End, if set, returns how many bytes of a log are searched. An error concerns only this log.
 	End func(ctx context.Context, node rayid.Node, file string) (int64, error)
-	// Link, if set, gives the address of a line.
+	// Link, if set, returns the address of a line.
 	Link func(node rayid.Node, file string, line int64) string
 }
 
@@ -45,9 +45,9 @@ var (
 	errBytes = errors.New("the search reads too much")
 )
 
-// Run searches sessions one after another, each session's logs at the same time, and gives what it finds to emit, which is called by one
-// goroutine at a time. The query must be prepared. Errors are those of emit, of sources and of the context; that a limit of the query was
-// reached is said by the last record instead.
+// Run searches sessions one after another, each session's logs at the same time, and passes its results to emit, which is called by one goroutine
+// at a time. The query must be prepared. Errors are those of emit, of sources and of the context. If a limit of the query was reached, the last
+// record says so instead.
 func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit func(Record) error) error {
 	began := time.Now()
 	limited, cancel := context.WithCancelCause(ctx)
@@ -98,7 +98,7 @@ type run struct {
 	reasons []string
 }
 
-// send gives a record to emit. After an error of emit the search ends.
+// send passes a record to emit. After an error of emit the search ends.
 func (r *run) send(record Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +205,7 @@ func (r *run) scan(ctx context.Context, s *scanner, source *Source, log Log, pre
 	return s.scan(ctx, in)
 }
 
-// count counts what was read, and tells how far the search is.
+// count counts what was read, and reports how far the search is.
 func (r *run) count(n int) error {
 	read := r.bytes.Add(int64(n))
 	if r.query.Bytes > 0 && read > r.query.Bytes {

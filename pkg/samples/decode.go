@@ -15,9 +15,9 @@ type Visitor interface {
 	// Series is called once for each series of a target in each table. It returns the number that stands for the series in Read; below 0
 	// the series is skipped. The slice must not be kept or changed.
 	Series(target int, name string, labels []Label) int
-	// Metric gives a target's type and help of a metric.
+	// Metric passes the type and the help of a target's metric.
 	Metric(m Metric)
-	// Read gives one read. It and its slices must not be kept.
+	// Read passes one read. It and its slices must not be kept.
 	Read(r *Read)
 }
 

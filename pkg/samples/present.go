@@ -2,7 +2,7 @@ package samples
 
 import "iter"
 
-// Present keeps which series targets have, with which values, from what a Visitor is told.
+// Present keeps which series targets have, and their values, from the calls to a Visitor.
 type Present struct {
 	of     [][]int   // the series of each target, in the order they were told
 	series []current // by number
@@ -27,7 +27,7 @@ func (p *Present) Add(target, number int) {
 	p.of[target] = append(p.of[target], number)
 }
 
-// Read takes what a read changed, and gives the numbers and values of all series that its target has then.
+// Read applies the changes of a read, and returns the numbers and values of all series that its target has then.
 func (p *Present) Read(r *Read) iter.Seq2[int, float64] {
 	if r.Failed {
 		for _, n := range p.of[r.Target] {

@@ -16,7 +16,7 @@ const annotationGroup = "rayhistory/group"
 // otherFlags is the heading of those that were given none.
 const otherFlags = "Flags"
 
-// Group gives the flags that add adds a heading in --help, but those that add itself gives one.
+// Group gives the flags that add adds a heading in --help, except those to which add itself gives one.
 func Group(fs *pflag.FlagSet, heading string, add func(*pflag.FlagSet)) {
 	before := map[string]bool{}
 	fs.VisitAll(func(f *pflag.Flag) { before[f.Name] = true })

@@ -47,7 +47,8 @@ type Config struct {
 	Azure    azureblob.Config
 	OSS      aliyunoss.Config
 
-	// Probe is what the keys start with that are listed at the start, to see that the store answers: who may not list all says what it may.
+	// Probe is the prefix that is listed at the start, to check that the store answers. A program that may not list everything sets the part that
+	// it may list.
 	Probe string
 	// Unchecked opens a store without a request. Commands use it: their first request reports what is wrong.
 	Unchecked bool
@@ -65,7 +66,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Alibaba Cloud OSS", c.OSS.AddFlags)
 }
 
-// addFlags adds those that are of no one backend.
+// addFlags adds the flags that belong to no single backend.
 func (c *Config) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Backend, "storage-backend", "local", "storage backend: "+strings.Join(names(), ", "))
 	c.Root = layout.DefaultRoot

@@ -8,7 +8,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// text finds where nodes begin and end in a document: the YAML library tells only where they begin.
+// text finds where nodes begin and end in a document; the YAML library only says where they begin.
 type text struct {
 	src   string
 	lines []int // byte offset of each line's start

@@ -54,7 +54,7 @@ type HeadService struct {
 	} `json:"metadata,omitempty"`
 }
 
-// PodTemplate is the head's pod as far as it tells Ray's version.
+// PodTemplate is the part of the head's pod that shows Ray's version.
 type PodTemplate struct {
 	Spec struct {
 		Containers []struct {

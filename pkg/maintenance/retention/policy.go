@@ -73,7 +73,7 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 		rest.Why = fmt.Sprintf("it is kept %s", (*settings.Duration)(&p.Age))
 	}
 	term := p.Rules.Of(e, outcome, rest)
-	// A session of which nothing is stored but its marker has no end: its removal was interrupted, or its collector stored nothing.
+	// A session that has only its marker has no end: its removal was interrupted, or its collector stored nothing.
 	last := e.End
 	if e.LastWrite.After(last) {
 		last = e.LastWrite

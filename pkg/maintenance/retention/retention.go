@@ -119,7 +119,7 @@ func checkClock(ctx context.Context, store blob.Store, key string) error {
 	return nil
 }
 
-// removeAround deletes what the server stored about a session: the note on it, and what webhooks told of it.
+// removeAround deletes what the server stored about a session: its note, and the records of its webhooks.
 func removeAround(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
 	var keys []string
 	for o, err := range store.List(ctx, layout.WebhooksPrefix(root, ref), blob.ListOptions{}) {

@@ -48,7 +48,7 @@ type Upkeep struct {
 	done sync.WaitGroup
 }
 
-// Start begins the rounds, which go on until Close. The first comes after one interval, when the sessions are known.
+// Start begins the rounds, which continue until Close. The first comes after one interval, when the sessions are known.
 func Start(opts Options) *Upkeep {
 	ctx, stop := context.WithCancel(context.Background())
 	u := &Upkeep{opts: opts, stop: stop}
