@@ -29,11 +29,11 @@ var _ blob.Store = (*Store)(nil)
 // New wraps a store; its metrics go to reg.
 func New(store blob.Store, reg prometheus.Registerer) *Store {
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rayhistory_storage_bytes_total", Help: "Bytes of objects read from and written to the backend."}, []string{"direction"})
+		Name: "rayhistory_storage_bytes_total", Help: "Bytes of objects read from and written to the store."}, []string{"direction"})
 	s := &Store{
 		store: store,
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "rayhistory_storage_operations_total", Help: "Operations of the backend; a listing counts once for all of its pages."}, []string{"operation"}),
+			Name: "rayhistory_storage_operations_total", Help: "Operations of the store; a listing counts once for all of its pages."}, []string{"operation"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rayhistory_storage_failures_total",
 			Help: "Operations that failed after all retries. A missing key, a taken key and a caller that gave up are no failures."}, []string{"operation", "reason"}),

@@ -70,7 +70,7 @@ func TestCounts(t *testing.T) {
 		t.Error("something is left")
 	}
 	want := `
-# HELP rayhistory_storage_bytes_total Bytes of objects read from and written to the backend.
+# HELP rayhistory_storage_bytes_total Bytes of objects read from and written to the store.
 # TYPE rayhistory_storage_bytes_total counter
 rayhistory_storage_bytes_total{direction="read"} 4
 rayhistory_storage_bytes_total{direction="written"} 10
@@ -80,7 +80,7 @@ rayhistory_storage_failures_total{operation="create",reason="other"} 1
 rayhistory_storage_failures_total{operation="create",reason="permission"} 1
 rayhistory_storage_failures_total{operation="create",reason="throttled"} 1
 rayhistory_storage_failures_total{operation="create",reason="timeout"} 1
-# HELP rayhistory_storage_operations_total Operations of the backend; a listing counts once for all of its pages.
+# HELP rayhistory_storage_operations_total Operations of the store; a listing counts once for all of its pages.
 # TYPE rayhistory_storage_operations_total counter
 rayhistory_storage_operations_total{operation="create"} 5
 rayhistory_storage_operations_total{operation="delete"} 1

@@ -38,7 +38,7 @@ func newMetrics(o Options) *metrics {
 		errors:    counter("errors_total", "Errors of shipping a chunk, by kind: permission, throttled, too_large, refused (the key), timeout, source (reading what is to be shipped) or backend.", "kind"),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds", Help: "How long puts took.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}),
-		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open", Help: "1 while the backend failed so often that uploads are only probed."}),
+		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open", Help: "1 while the store failed so often that uploads are only probed."}),
 	}
 	m.unnoted = prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
 		Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the same; after a crash bytes of the last may be stored twice."})
