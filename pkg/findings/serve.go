@@ -46,6 +46,7 @@ var (
 	updateFailed   = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
 	replicaCrashed = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
 	checkRaised    = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
+	notAnswered    = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
 	appFailed      = expression(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
 	logLine        = expression(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
 )
@@ -196,7 +197,7 @@ func (b *builder) updatesFailed(log *logText, broken map[string]*finding) {
 	}
 }
 
-// failedCheck is a health check that raised an exception.
+// failedCheck is a health check that raised an exception, or was not answered.
 type failedCheck struct {
 	at      int64 // Unix ns
 	what    exception
@@ -215,6 +216,17 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), exceptionOf(log.text[m[1]:end]), b.evidence(log, m[0], end)}
 		c.evident.Time = stamp(c.at)
 		if c.what.Type != "" && c.at <= b.end {
+			first[key] = c
+		}
+	}
+	for _, m := range notAnswered().FindAllStringSubmatchIndex(log.text, -1) {
+		key := log.text[m[6]:m[7]] + "#" + log.text[m[4]:m[5]]
+		if _, known := first[key]; known {
+			continue
+		}
+		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), exception{Message: "no answer within " + log.text[m[8]:m[9]] + " s"}, b.evidence(log, m[0], m[1])}
+		c.evident.Time = stamp(c.at)
+		if c.at <= b.end {
 			first[key] = c
 		}
 	}

@@ -26,6 +26,12 @@ func TestServeController(t *testing.T) {
 				"ERROR" + at + "The deployments ['Ends'] are UNHEALTHY.\n",
 			"Replicas of deployment Ends of application ends crashed",
 		},
+		"no answer": {
+			"WARNING" + at + "Didn't receive health check response for replica Replica(id='t1', deployment='Stuck', app='stuck') after 2.0s, marking it unhealthy.\n" +
+				"WARNING" + at + "Replica Replica(id='t1', deployment='Stuck', app='stuck') failed health check, stopping it.\n" +
+				"ERROR" + at + "The deployments ['Stuck'] are UNHEALTHY.\n",
+			"Replicas of deployment Stuck of application stuck failed their health checks: no answer within 2.0 s",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := rareEvents(t, rayevents.Of("SUBMISSION"))

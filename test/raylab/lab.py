@@ -253,6 +253,8 @@ class Lab:
                     raise
                 pod.exec(*ray, "stop", "--force", check=False)
                 for leftover in pod.tmp_ray.glob("*"):
+                    if leftover.name == "spool":
+                        continue  # a running collector's
                     leftover.unlink() if leftover.is_symlink() or leftover.is_file() else shutil.rmtree(leftover)
 
     def api(self, path, timeout=60):
