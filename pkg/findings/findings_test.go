@@ -295,6 +295,12 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"affinity":         {findings.Unschedulable, "^pinned could not be scheduled: The node specified"},
 		"names":            {findings.ActorDied, `died unexpectedly: .*: UnicodeEncodeError: 'ascii' codec`}, // a cluster without a locale
 	},
+	"gone-2.60": { // a node was killed, then the GCS
+		"agent":   {findings.NodeDied, "^Node 10.78.0.3 died unexpectedly: health check failed .*; with it failed shard\n"},
+		"obj":     {findings.NodeDied, "^Node 10.78.0.3 died unexpectedly"},
+		"drained": {findings.JobFailed, "(?s)^Job drained failed because the cluster's GCS was gone: Failed to connect to GCS within 8 seconds\n.*see the log file gcs_server.out"},
+		"gcs":     {findings.JobFailed, "^Job gcs failed because the cluster's GCS was gone"},
+	},
 	"odd-2.55": {
 		"long_message":    {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
 		"unicode":         {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // it was turned around at its end

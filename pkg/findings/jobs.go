@@ -89,7 +89,7 @@ func (b *builder) readDrivers(ctx context.Context) error {
 			f.wanted = true
 			f.Title = fmt.Sprintf("Job %s was stopped", j.name())
 			f.show(b.jobEvidence(j, j.message))
-		case j.status == "FAILED":
+		case j.status == "FAILED", j.status == "RUNNING" && !b.running && b.r.At == 0:
 			var log *logText
 			if node, stored := names.Jobs[j.submission]; stored {
 				var err error
@@ -97,10 +97,44 @@ func (b *builder) readDrivers(ctx context.Context) error {
 					return err
 				}
 			}
-			b.driverFailed(j, log)
+			if lost, err := b.driverLostGCS(ctx, j, log); err != nil {
+				return err
+			} else if !lost && j.status == "FAILED" {
+				b.driverFailed(j, log)
+			}
 		}
 	}
 	return nil
+}
+
+// gcsLost is the last that a process of Ray's says when it cannot reach the GCS any more.
+var gcsLost = expression(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+ seconds)\. [^\n]*$\s*\z`)
+
+// driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, and what that logged last. Who reports a job's end
+// may have ended with the GCS: then the job never failed.
+func (b *builder) driverLostGCS(ctx context.Context, j *job, log *logText) (lost bool, err error) {
+	if log == nil {
+		return false, nil
+	}
+	m := gcsLost().FindStringSubmatchIndex(log.text)
+	if m == nil {
+		return false, nil
+	}
+	f := b.jobFinding(JobFailed, j)
+	f.Title = fmt.Sprintf("Job %s failed because the cluster's GCS was gone: %s", j.name(), log.text[m[2]:m[3]])
+	from, to := log.line(m[0])
+	f.show(b.evidence(log, from, to))
+	f.show(b.jobEvidence(j, ""))
+	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.err" || path == "gcs_server.out" }) {
+		gcs, err := b.read(ctx, file)
+		if err != nil {
+			return true, err
+		}
+		if strings.TrimSpace(gcs.text) != "" {
+			f.show(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))
+		}
+	}
+	return true, nil
 }
 
 // driverVanished adds the finding about a driver that was not submitted and did not end of itself: Ray knows no exit code of those.

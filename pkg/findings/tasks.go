@@ -531,7 +531,10 @@ func (b *builder) blame(f *finding, text string) {
 			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
 				continue
 			}
-			if other != f && other.Kind == kind && !other.aboutOther(text) && (other.job == f.job || other.job.Nil() || f.job.Nil()) {
+			if other == f || other.Kind != kind || other.aboutOther(text) {
+				continue
+			}
+			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() { // nodes are of no job, whatever failed with them
 				f.causedBy(other)
 			}
 		}
