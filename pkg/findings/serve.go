@@ -101,11 +101,9 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 		}
 		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
 		end := paragraphEnd(log, m[1])
-		f := b.replicaFailed(app, deployment, exceptionOf(log.text[m[1]:end]))
-		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its replicas raised %s", deployment, app, f.what)
-		if f.what.Type == "RuntimeEnvSetupError" {
-			f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its runtime environment could not be set up: %s", deployment, app, envReason(log.text[m[1]:end]))
-		}
+		said := log.text[m[1]:end]
+		f := b.replicaFailed(app, deployment, exceptionOf(said))
+		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its replicas raised %s", deployment, app, reasonOf(f.what, said))
 		if len(f.Evidence) == 0 || f.first > at {
 			f.happened(at, false)
 		} else {
@@ -117,6 +115,17 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 		f.Severity = Warning // unless the deployment is given up
 		broken[deployment] = f
 	}
+}
+
+// reasonOf is an exception with what its text tells of the reason, where the message does not.
+func reasonOf(what exception, text string) string {
+	switch how := deathSentence(text); {
+	case what.Type == "RuntimeEnvSetupError":
+		return what.Type + ": " + envReason(text)
+	case what.Type == "ActorDiedError" && strings.HasPrefix(how, deadBecause):
+		return what.Type + ": " + how
+	}
+	return cmp.Or(what.String(), firstSentence(text))
 }
 
 // replicasCrashed finds replicas that had started.
@@ -237,7 +246,7 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 	f := b.find(Serve, app+"#")
 	f.what = exceptionOf(message)
-	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, cmp.Or(f.what.String(), firstSentence(message)))
+	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.what, message))
 	f.happened(at, false)
 	f.about(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
 	e.Time = stamp(at)

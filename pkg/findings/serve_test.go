@@ -18,7 +18,20 @@ func TestServeController(t *testing.T) {
 				"[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1425, in check_ready\n" +
 				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\n" +
 				"ERROR" + at + "Failed to update the deployments ['BadEnv'].\n",
-			"Deployment BadEnv of application bad did not start: its runtime environment could not be set up: ERROR: x.whl is not a valid wheel filename.",
+			"Deployment BadEnv of application bad did not start: its replicas raised RuntimeEnvSetupError: ERROR: x.whl is not a valid wheel filename.",
+		},
+		"environment of the application": {
+			"WARNING" + at + "Runtime env setup for app 'bad' failed:\nTraceback (most recent call last):\n  File \"application_state.py\", line 930, in _reconcile\n" +
+				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\n",
+			"Serve application bad could not be deployed: RuntimeEnvSetupError: ERROR: x.whl is not a valid wheel filename.",
+		},
+		"crash in the constructor": {
+			"ERROR" + at + "Exception in Replica(id='w1', deployment='Crash', app='crash'), the replica will be stopped.\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1540\n" +
+				"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: ServeReplica:crash:Crash\n" +
+				"The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with exit code 31.\n" +
+				"ERROR" + at + "Failed to update the deployments ['Crash'].\n",
+			"Deployment Crash of application crash did not start: its replicas raised ActorDiedError: The actor is dead because its worker process has died. " +
+				"Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with exit code 31.",
 		},
 		"crash": {
 			"WARNING" + at + "Actor for Replica(id='z1', deployment='Ends', app='ends') crashed, marking it unhealthy immediately.\n" +
