@@ -121,7 +121,8 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 func reasonOf(what exception, text string) string {
 	switch how := deathSentence(text); {
 	case what.Type == "RuntimeEnvSetupError":
-		return what.Type + ": " + envReason(text)
+		_, said, _ := strings.Cut(text, what.Type+": ")
+		return what.Type + ": " + envReason(said)
 	case what.Type == "ActorDiedError" && strings.HasPrefix(how, deadBecause):
 		return what.Type + ": " + how
 	}

@@ -25,6 +25,12 @@ func TestServeController(t *testing.T) {
 				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] pip failed:\nERROR: x.whl is not a valid wheel filename.\n",
 			"Serve application bad could not be deployed: RuntimeEnvSetupError: ERROR: x.whl is not a valid wheel filename.",
 		},
+		"package of the application": {
+			"WARNING" + at + "Runtime env setup for app 'bad' failed:\nTraceback (most recent call last):\n  File \"application_state.py\", line 930, in _reconcile\n" +
+				"ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n[Node 10.0.0.1] Traceback (most recent call last):\n  File \"packaging.py\", line 7, in get\n" +
+				"ConnectionRefusedError: [Errno 111] Connection refused\n",
+			"Serve application bad could not be deployed: RuntimeEnvSetupError: ConnectionRefusedError: [Errno 111] Connection refused",
+		},
 		"crash in the constructor": {
 			"ERROR" + at + "Exception in Replica(id='w1', deployment='Crash', app='crash'), the replica will be stopped.\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1540\n" +
 				"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: ServeReplica:crash:Crash\n" +
