@@ -12,6 +12,8 @@ const (
 	// leastRate is how many bytes a second a client must read, on average and beyond maxStall: one that reads some bytes a minute would hold the
 	// memory for days.
 	leastRate = 16 << 10
+	// maxRest is how long the end of an answer may stay in the buffers of the server and the kernel, up to 4 MiB. It holds no other memory then.
+	maxRest = 5 * time.Minute
 )
 
 // Deadline cuts the connection of a client that does not read its answer, or too slowly. How long it takes to make the answer does not count.
@@ -67,7 +69,7 @@ func (d *Deadline) wait() (done func()) {
 }
 
 // End leaves the client some time for what is still in buffers.
-func (d *Deadline) End() { d.set(time.Now().Add(maxStall)) }
+func (d *Deadline) End() { d.set(time.Now().Add(maxRest)) }
 
 // Unwrap is for http.ResponseController.
 func (d *Deadline) Unwrap() http.ResponseWriter { return d.ResponseWriter }

@@ -62,7 +62,7 @@ func TestDeadline(t *testing.T) {
 				if whole := err == nil; whole != test.whole || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("after %d parts: %v", sent, err)
 				}
-				if left := time.Until(client.deadline); left != maxStall {
+				if left := time.Until(client.deadline); left != maxRest {
 					t.Errorf("%v left for what is in buffers", left)
 				}
 			})
