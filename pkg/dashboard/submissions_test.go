@@ -106,3 +106,13 @@ func TestSubmissionEndsWithItsEvents(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestShortDriver: a driver that began and ended between two answers of the dashboard that were stored was active then.
+func TestShortDriver(t *testing.T) {
+	events := append(rayevents.Of("NODE"), fmt.Sprintf(`{"sessionName": %q, "timestamp": "2026-11-22T10:16:00Z", "driverJobLifecycleEvent": {"jobId": "AgAAAA==", `+
+		`"stateTransitions": [{"state": "CREATED", "timestamp": "2026-11-22T10:15:00Z"}, {"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}]}}`, rayevents.Session.Name))
+	a := toldBy(t, events, map[string]string{"/api/component_activities": `{"driver": {"is_active": "INACTIVE", "reason": null, "timestamp": 5.0, "last_activity_at": null}}`})
+	if got := a.get("/api/component_activities").Body.String(); !strings.Contains(got, `"is_active": "INACTIVE"`) || !strings.Contains(got, `"last_activity_at": 1795342560.0`) {
+		t.Error(got)
+	}
+}

@@ -93,18 +93,21 @@ func Activities(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return err
 	}
-	if o, ok := value.(*pyjson.Object); ok && request.Believes(r, taken) {
-		return reply.JSON(w, http.StatusOK, o)
-	}
-	active, last := 0, int64(0)
+	active, last, changed := 0, int64(0), int64(0)
 	for i := range r.Session.Jobs {
-		switch state, existed := moment.Driver(&r.Session.Jobs[i], r.At); {
+		state, existed := moment.Driver(&r.Session.Jobs[i], r.At)
+		changed = max(changed, state.Started, state.Ended)
+		switch {
 		case !existed:
 		case state.Ended == 0:
 			active++
 		default:
 			last = max(last, state.Ended)
 		}
+	}
+	// A driver that began and ended between two answers that the collector asked for is in none that it stored.
+	if o, ok := value.(*pyjson.Object); ok && request.Believes(r, taken) && taken >= changed {
+		return reply.JSON(w, http.StatusOK, o)
 	}
 	driver := pyjson.Obj("is_active", "INACTIVE", "reason", nil, "timestamp", moment.Seconds(cmp.Or(r.At, r.Session.End)), "last_activity_at", nil)
 	if active > 0 {
