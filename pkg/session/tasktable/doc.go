@@ -12,8 +12,8 @@
 // an arena. What tasks of one kind have in common is a Definition that they share.
 //
 // Merging does not depend on order. Events come in any order, concurrently, and may repeat. So every rule of merge.go is commutative and
-// idempotent: times and numbers take the maximum, strings the greater one byte by byte, errors that of the latest failure, profile events are
-// a set. On what Ray sends this gives what Ray's own dashboard shows.
+// idempotent: times and numbers take the maximum, strings the greater one byte by byte, errors that of the latest failure that has
+// a text, profile events are a set. On what Ray sends this gives what Ray's own dashboard shows.
 //
 // Passes. If the rows take more memory than a load may hold, Fit drops the last shards. The caller puts the finished shards into a File,
 // calls Next, and reads the events again for the shards that were dropped:

@@ -76,12 +76,13 @@ func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
 	p.rest[i] = uint32(s.transitions.Add(laterTransition{time: tr.Time, next: p.rest[i], state: tr.State})) + 1
 }
 
-// fail sets the attempt's error. Of several errors the one with the latest time of failure is kept.
+// fail sets the attempt's error. Of several errors the one with the latest time of failure is kept; one without a text, which says less, only if all
+// are (in Ray, too, an empty text does not replace another).
 func (s *shard) fail(t *stringtable.Table, p *page, i int, u *eventjson.TaskUpdate) {
 	time := failedAt(u)
 	if p.failure[i] != 0 {
 		known := s.failures.At(int(p.failure[i] - 1))
-		c := cmp.Or(cmp.Compare(known.time, time), bytes.Compare(t.Get(known.kind), t.Get(u.ErrorType)),
+		c := cmp.Or(cmp.Compare(min(known.length, 1), min(uint32(len(u.ErrorText)), 1)), cmp.Compare(known.time, time), bytes.Compare(t.Get(known.kind), t.Get(u.ErrorType)),
 			bytes.Compare(s.bytes.Get(known.text, int(known.length)), u.ErrorText))
 		if c >= 0 {
 			return
