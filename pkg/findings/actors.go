@@ -12,10 +12,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// cause is why an actor died (ray.rpc.ActorDeathCause), in the names of protobuf's JSON.
+// cause says why an actor died. It is read from a ray.rpc.ActorDeathCause in protobuf's JSON form.
 type cause struct {
-	context string // the one that is set
-	reason  string // of actorDiedErrorContext
+	context string // the name of the message's field that is set, such as oomContext
+	reason  string // set only in actorDiedErrorContext
 	text    string
 }
 
@@ -35,12 +35,12 @@ func causeOf(death []byte) (c cause) {
 	return c
 }
 
-// Reasons of an actor's death that somebody wanted, or that are the end of its owner.
+// wantedDeaths holds the reasons of deaths that are no failure of the actor: somebody wanted the death, or the actor's owner ended.
 var wantedDeaths = map[string]bool{"RAY_KILL": true, "OUT_OF_SCOPE": true, "REF_DELETED": true, "OWNER_DIED": true}
 
 var actorExit = expression(`Worker exit type: (\w+)`)
 
-// wanted says that the actor was told to go.
+// wanted reports whether the death is no failure: somebody wanted it, or the actor's owner ended.
 func (c cause) wanted() bool {
 	m := actorExit().FindStringSubmatch(c.text)
 	return wantedDeaths[c.reason] || m != nil && (death{exit: m[1]}).wanted()
@@ -71,13 +71,13 @@ func (b *builder) readActors(ctx context.Context) error {
 	return nil
 }
 
-// isOfRay says that an actor is Ray's own, whose end is told where what it serves is.
+// isOfRay reports whether an actor belongs to Ray itself. Its end is reported by the findings about what it serves: a job or a deployment of Serve.
 func isOfRay(a *entities.Actor) bool {
 	return strings.HasPrefix(a.Name, supervisor) || strings.HasPrefix(a.Class, replicaClass) ||
 		a.Class == "ServeController" || a.Class == "ProxyActor"
 }
 
-// actorName is a class with the actor's name where it has one.
+// actorName returns an actor's class, and its name if it has one of its own.
 func actorName(a *entities.Actor) string {
 	if a.Name != "" && a.Name != a.Class {
 		return fmt.Sprintf("%s (%s)", a.Class, a.Name)
@@ -89,10 +89,10 @@ func (b *builder) actorEntity(a *entities.Actor) Entity {
 	return Entity{Type: "actor", ID: a.ID.String(), Name: cmp.Or(a.Name, a.Class), Link: b.link("#/actors/%s", a.ID)}
 }
 
-// argumentFailed is how Ray tells that a task was not run.
+// argumentFailed is in Ray's messages about tasks that were not run because one of their arguments had failed.
 const argumentFailed = "At least one of the input arguments for this task could not be computed"
 
-// actorDied adds a death to the finding of those that died of the same.
+// actorDied adds an actor's death to the finding about deaths with the same cause.
 func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment.ActorState, c cause) error {
 	name := actorName(a)
 	d, known := b.deaths[state.Worker]
@@ -150,7 +150,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 	return nil
 }
 
-// actorRestarted adds the end of a process that the actor survived.
+// actorRestarted adds the end of a process of an actor that Ray then started again in another process.
 func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p moment.Process) error {
 	d, known := b.deaths[p.Worker]
 	name := actorName(a)
@@ -194,7 +194,7 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 	return nil
 }
 
-// outOfMemory is the finding about workers of a job that were killed because their node ran out of memory.
+// outOfMemory returns the finding about workers of a job that were killed because their node ran out of memory.
 func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name string) *finding {
 	f := b.find(OutOfMemory, job.String())
 	f.named(name)
@@ -204,7 +204,7 @@ func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name string) *find
 	return f
 }
 
-// envFailed is the finding about runtime environments that failed for the same reason.
+// envFailed returns the finding about runtime environments that failed for the same reason.
 func (b *builder) envFailed(name, text string) *finding {
 	reason := envReason(text)
 	f := b.find(RuntimeEnv, normalised(reason))
@@ -215,10 +215,11 @@ func (b *builder) envFailed(name, text string) *finding {
 	return f
 }
 
-// toolError is what pip, uv and conda print of what they refuse.
+// toolError matches the line in which pip, uv or conda prints an error.
 var toolError = expression(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
 
-// envReason is what of a message about a runtime environment tells the reason: what the tool that made it printed, else the last error.
+// envReason returns the reason from a message about a runtime environment that failed: the error line of the tool that set it up. If there is
+// none, it returns the exception, or else the first line that mentions an error.
 func envReason(text string) string {
 	if m := toolError().FindStringSubmatch(printable(text)); m != nil {
 		return clip(strings.TrimSpace(m[0]), maxTitleText)

@@ -17,7 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// BenchmarkFindings: a session of 100,000 tasks, of which some thousand attempts failed: in memory, from its index, and as kept with the index.
+// BenchmarkFindings computes the findings of a session with 100,000 tasks, of which some thousand attempts failed: from memory and from its index.
+// It also reads them as they are kept with the index.
 func BenchmarkFindings(b *testing.B) { benchmark(b, 100_000) }
 
 // BenchmarkFindingsOfAMillion is the same with 1,000,000 tasks; it takes 5 GB of TMPDIR.
@@ -54,9 +55,9 @@ func benchmark(b *testing.B, tasks int) {
 	}
 }
 
-// BenchmarkFigures: what metrics beside findings cost. Workers of a session of 100,000 tasks, in memory, ran out of memory on eight nodes, each
-// with 2,000 series read every 15 s for four hours: all twelve questions are asked. The metrics are read from chunks, from their index, and from what
-// the server keeps of them in memory.
+// BenchmarkFigures measures what metrics in the evidence cost. The session has 100,000 tasks and is in memory. Its workers ran out of memory on
+// eight nodes, each with 2,000 series that were read every 15 s for four hours, so all twelve queries are sent. The metrics are read from chunks,
+// from their index, and from what the server keeps of them in memory.
 func BenchmarkFigures(b *testing.B) { benchmarkFigures(b, 100_000) }
 
 // BenchmarkFiguresOfAMillion is the same with 1,000,000 tasks; it takes 5 GB of TMPDIR.

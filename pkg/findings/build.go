@@ -35,13 +35,13 @@ import (
 
 // Reader reads sessions' findings.
 type Reader struct {
-	// Kept opens what is kept of a session's findings, see Encode, at most n bytes; nil: nothing is.
+	// Kept opens a session's kept findings (see Encode) and reads at most n bytes of them. If Kept is nil, no findings are kept.
 	Kept func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
-	// Metrics are the sessions' stored metrics; nil: none are asked.
+	// Metrics reads the sessions' stored metrics. If it is nil, reports show no metrics.
 	Metrics libraries.Metrics
 }
 
-// Answer is the handler of the findings as JSON.
+// Answer handles requests for the findings as JSON.
 func (f Reader) Answer(w http.ResponseWriter, r *request.Request) error {
 	report, err := f.Read(r)
 	if err != nil {
@@ -54,10 +54,11 @@ func (f Reader) Answer(w http.ResponseWriter, r *request.Request) error {
 	return reply.Bytes(w, http.StatusOK, "application/json", body)
 }
 
-// cache keeps the reports on a session's end, and on the moment of its life that was asked for last.
+// cache keeps two reports of a session: the one on its end (or on its state now, if it runs), and the one on the earlier moment that was
+// requested last.
 type cache struct{ end, moment shared.Value[*Report] }
 
-// Read gives the findings at the requested moment. They are computed once for each state of the session, and must not be changed.
+// Read returns the findings at the requested moment. They are computed once for each state of the session. The caller must not change them.
 func (f Reader) Read(r *request.Request) (*Report, error) {
 	running := r.Running != nil && r.Running(r.Context())
 	version := fmt.Sprintf("%s %t %d", request.Version(r.Session), running, r.At)
@@ -77,13 +78,13 @@ func (f Reader) Read(r *request.Request) (*Report, error) {
 	})
 }
 
-// builder puts a report together.
+// builder collects the findings of one report.
 type builder struct {
 	r    *request.Request
 	s    *session.Session
-	base string         // of links
+	base string         // the beginning of all links
 	end  int64          // the requested moment, Unix ns
-	zone *time.Location // the cluster's
+	zone *time.Location // the cluster's time zone
 
 	byKey map[string]*finding
 	all   []*finding
@@ -91,26 +92,26 @@ type builder struct {
 	nodes                 summary.Nodes
 	deaths                map[rayid.Worker]death
 	lost                  map[rayid.Node]*finding
-	actors                map[rayid.Actor]*finding // of actors that died
+	actors                map[rayid.Actor]*finding // by actors that died or were restarted
 	jobs                  []job
-	abandoned             []abandoned // tasks; at most maxPending
-	constructors          []abandoned // those of actors that were running at the end
+	abandoned             []abandoned // tasks that ended because their driver did; at most maxPending
+	constructors          []abandoned // constructors of actors that were running when their driver or the session ended
 	groups                []*group
 	running               bool
-	jobsSaved             bool // the dashboard's own answer is stored
+	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored
 	files                 map[rayid.Worker][]logfiles.File
-	examined              map[rayid.Worker]bool // those whose own logs were read
-	signals               map[string]string     // that ended workers, by job and function
+	examined              map[rayid.Worker]bool // workers whose own logs were read
+	signals               map[string]string     // signals that ended workers, by job and function
 	logs                  map[logfiles.File]*logText
-	logBytes, maxLogBytes int64 // read, and the most that is
-	unread                int   // logs that the bounds left out
+	logBytes, maxLogBytes int64 // bytes of logs that were read, and their limit
+	unread                int   // how many logs were not read because of the limits
 	missing               []string
-	partial               bool // what could be read another time is missing
+	partial               bool // something is missing that may be readable at another time
 	counts                Counts
 	refused               []refusal
 }
 
-// build makes the report. The memory of the logs that it reads is reserved first.
+// build computes the report. It first reserves memory for the logs that it reads.
 func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	memory := int64(maxLogBytes)
 	if share := r.Memory.Size(budget.Work) / 2; share > 0 {
@@ -130,7 +131,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	if b.zone, err = cluster.Zone(r); err != nil {
 		return nil, err
 	}
-	// Each step may refer to what the steps before it found.
+	// Each step may use what the steps before it found.
 	for _, step := range []func(context.Context) error{
 		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
 		b.readConstructors, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readPods,
@@ -145,12 +146,13 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	return b.report(r.Context(), f.Metrics)
 }
 
-// baseOf is what the links to a session's pages begin with.
+// baseOf returns the beginning of all links to a session's pages.
 func baseOf(ref layout.Session) string {
 	return "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" + url.PathEscape(ref.Name) + "/"
 }
 
-// find returns the finding of a kind and key, a new one if there is none yet. Beyond maxFindings, all of one kind are one.
+// find returns the finding of a kind and key. It adds the finding if there is none yet; when there are maxFindings already, all further ones of
+// one kind become one.
 func (b *builder) find(kind, key string) *finding {
 	key = kind + "\x00" + key
 	if len(b.all) >= maxFindings {
@@ -172,7 +174,7 @@ func (b *builder) nodeEntity(id rayid.Node) Entity {
 	return Entity{Type: "node", ID: id.String(), Name: b.nodeName(id), Link: b.link("#/cluster/nodes/%s", id)}
 }
 
-// nodeName is a node's address, else the beginning of its ID.
+// nodeName returns a node's address, or the beginning of its ID if the address is not known.
 func (b *builder) nodeName(id rayid.Node) string {
 	return cmp.Or(b.nodes.IP(id.String()), id.String()[:12])
 }
@@ -185,7 +187,7 @@ func (b *builder) jobEntity(id rayid.Job, name string) Entity {
 	return Entity{Type: "job", ID: id.String(), Name: name, Link: b.link("#/jobs/%s", id)}
 }
 
-// quoted joins names for a title.
+// quoted joins names for a title: at most three, and the number of the others.
 func quoted(names []string) string {
 	const most = 3
 	if len(names) > most {
@@ -194,7 +196,7 @@ func quoted(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// plural is "1 task" or "3 tasks".
+// plural returns a text such as "1 task" or "3 tasks".
 func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
@@ -202,7 +204,7 @@ func plural(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// envelope is how Ray's dashboard wraps its answers.
+// envelope wraps an answer as Ray's dashboard does.
 type envelope struct {
 	Result bool    `json:"result"`
 	Msg    string  `json:"msg"`

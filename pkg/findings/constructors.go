@@ -12,7 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// A constructor that had run for this long when its driver or its session ended is told. While a session runs it has more time: models are large.
+// A constructor that had run for longConstructor when its driver or the session ended gets a finding. While a session runs the limit is
+// runningConstructor, because loading a large model takes time.
 const (
 	longConstructor    = 10 * time.Second
 	runningConstructor = time.Minute
@@ -39,14 +40,14 @@ func (b *builder) readConstructors(ctx context.Context) error {
 	return nil
 }
 
-// constructing adds the finding about an actor whose constructor was running, if it was for long.
+// constructing adds the finding about an actor whose constructor had been running for a long time.
 func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandoned) error {
 	now, existed := moment.Actor(a, b.r.At)
 	until, least, how := b.s.End, longConstructor, "had been running for %s when the session ended"
 	lasts := b.running || b.r.At != 0
 	switch {
 	case !existed || now.State == moment.Alive || now.State == moment.Dead && (now.Started != 0 || !causeOf(now.Death).wanted()):
-		return nil // it returned, or how it ended is told
+		return nil // the constructor returned, or another finding says how the actor ended
 	case now.State == moment.Dead:
 		until, how, lasts = now.Ended, "had been running for %s when its driver ended", false
 	case lasts:
@@ -60,7 +61,7 @@ func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandon
 	f := b.find(ActorStart, a.Class+a.Job.String())
 	f.Title = fmt.Sprintf("Actor %s was not created: its constructor "+how, actorName(a), took.Round(time.Second))
 	if lasts || now.State == moment.Dead {
-		f.Severity = Warning // unless it is why its job failed
+		f.Severity = Warning // it becomes an error if the job failed because of it
 	}
 	f.named(actorName(a))
 	f.of(a.Job)
@@ -75,7 +76,7 @@ func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandon
 	return b.showPrinted(ctx, f, worker)
 }
 
-// showPrinted shows the last lines that a worker printed.
+// showPrinted adds the last lines that a worker printed to the evidence.
 func (b *builder) showPrinted(ctx context.Context, f *finding, worker rayid.Worker) error {
 	for _, file := range b.logsOf(worker) {
 		if !strings.HasPrefix(file.Path, "worker-") {

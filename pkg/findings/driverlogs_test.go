@@ -15,14 +15,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// TestDriverLogs: what ended a driver is told by its log, whatever else it and those that it started wrote. The logs are as Python 3.11, torch 2 and rich 14
-// write them.
+// TestDriverLogs: a driver's log says what ended the driver, even if the driver or the processes that it started wrote more to it. The logs have
+// the form in which Python 3.11, torch 2 and rich 14 write them.
 func TestDriverLogs(t *testing.T) {
 	const module = "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n"
 	for name, c := range map[string]struct {
 		code             int
 		log, kind, title string
-		evidence         string // shown beside
+		evidence         string // what the finding's evidence must contain
 	}{
 		"progress bar": {1, "\r  0%|          | 0/5 [00:00<?, ?it/s]\r 40%|####      | 2/5 [00:00<00:00, 23.6it/s]" + module + "    step(batch)\nValueError: batch 2 is empty\n",
 			findings.JobFailed, "its driver raised ValueError: batch 2 is empty$", ""},
@@ -90,7 +90,7 @@ func TestDriverLogs(t *testing.T) {
 	}
 }
 
-// submissionWithLog stores a submission whose driver wrote a log and ended with a code, and gives the folder of the store.
+// submissionWithLog stores a submission whose driver wrote a log and ended with an exit code. It returns the folder of the store.
 func submissionWithLog(t *testing.T, code int, log string) (dir string) {
 	t.Helper()
 	var events []string
@@ -102,7 +102,7 @@ func submissionWithLog(t *testing.T, code int, log string) (dir string) {
 	return dir
 }
 
-// storeLog stores a log of the head of rayevents' session.
+// storeLog stores a log of the head node of the session that rayevents makes.
 func storeLog(t *testing.T, dir, name, log string) {
 	t.Helper()
 	node, err := rayid.Parse[rayid.Node](strings.Repeat("01", rayid.NodeSize))

@@ -11,11 +11,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-const maxEvents = 20_000 // lines of the event logs that are looked at, of one report
+const maxEvents = 20_000 // lines of event logs that one report reads
 
 var noNodeType = expression(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
 
-// readEvents takes from Ray's own event logs what they add to the findings: out of memory, lost nodes, demands that no node type fulfils.
+// readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type can fulfil.
 func (b *builder) readEvents(ctx context.Context) error {
 	lines := 0
 	for _, file := range b.nodeFiles(60, isEventLog) {
@@ -49,7 +49,7 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	fields := event.Object("custom_fields")
 	evident := b.evidence(log, from, to)
 	evident.Time, evident.Text = stamp(at), strings.ReplaceAll(event.String("message"), `\n`, "\n") // Ray escapes line ends twice
-	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                                    // none: not known
+	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                                    // nil if it is not known
 	message := event.String("message")
 	switch label := event.String("label"); {
 	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):
@@ -61,7 +61,7 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 		if !b.has(OutOfMemory) {
 			f := b.find(OutOfMemory, "node")
 			f.named("A worker")
-			f.happened(at, true) // no task and no actor failed of it
+			f.happened(at, true) // counted as recovered: no task and no actor failed because of it
 			f.on(node, at)
 			f.show(evident)
 			if !node.Nil() {
@@ -75,14 +75,14 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	}
 }
 
-// refusal is what the autoscaler said about a demand that no type of node fulfils.
+// refusal is what the autoscaler said about a demand that no node type can fulfil.
 type refusal struct {
-	demand  string // as resourceText writes it
+	demand  string // in the form of resourceText
 	at      int64
 	evident Evidence
 }
 
-// amount is one resource in Python's spelling of a demand, {'CPU': 1.0, 'GPU': 8.0}.
+// amount matches one resource of a demand as Python prints it, such as {'CPU': 1.0, 'GPU': 8.0}.
 var amount = expression(`'([^']{1,200})': ([0-9.]{1,20})`)
 
 func demandIn(message string) string {
@@ -95,7 +95,8 @@ func demandIn(message string) string {
 	return resourceText(demand)
 }
 
-// readRefusals shows what the autoscaler said where something waited for it; what is not known to have waited is a finding of its own.
+// readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding, the refusal becomes a
+// finding of its own.
 func (b *builder) readRefusals(context.Context) error {
 	for _, said := range b.refused {
 		known := false

@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// exception is what a traceback says was raised first: the cause, where exceptions were raised because of others or came from other tasks.
+// exception is the exception that a traceback is about. Of nested exceptions it is the first one: the one that another was raised from, or the
+// one of the innermost task.
 type exception struct {
 	Type     string // without its module, such as ValueError
-	Message  string // the first line of it
-	Function string // the task or method that raised it, as Ray's "ray::name()" has it; "" if the text names none
+	Message  string // the first line of the message
+	Function string // the task or method that raised it, from Ray's "ray::name()"; "" if the text names none
 }
 
-// String is the exception's last line as Python prints it.
+// String returns the line that Python prints about the exception.
 func (e exception) String() string {
 	if e.Message == "" || e.Type == "" {
 		return e.Type + e.Message
@@ -27,19 +28,20 @@ func (e exception) same(other exception) bool {
 }
 
 var (
-	// raised is the line of a traceback that names the exception: "module.Type(Inner): message".
+	// raised matches the line of a traceback that names the exception: "module.Type(Inner): message".
 	raised = expression(`^((?:[A-Za-z_]\w*\.|<locals>\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
-	// typical are names that an exception has by convention: the others count only right after a traceback's frames, with a capital or a module.
+	// typical matches names of exceptions with a usual ending, such as Error. Other names count only directly after a traceback's frames, and only
+	// if they begin with a capital letter or have a module.
 	typical = expression(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
-	// remote is how Ray heads the traceback of a task: the name of its process, which may be any text, and then its ID.
+	// remote matches the line that Ray puts before the traceback of a task: the name of its process, which may be any text, and the process's ID.
 	remote = expression(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
 	colour = expression("\x1b\\[[0-9;]*[A-Za-z]")
 
 	varying = expression(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
 )
 
-// exceptionOf finds in a text of Python's the exception that was raised first. Where it is a cancellation it is how asyncio ends what took too
-// long, and the one that was raised because of it counts.
+// exceptionOf returns the exception that a text printed by Python is about. A CancelledError does not count if another exception was raised
+// because of it: asyncio cancels what took too long, and then raises a TimeoutError.
 func exceptionOf(text string) (e exception) {
 	text = colour().ReplaceAllString(text, "")
 	for {
@@ -51,9 +53,11 @@ func exceptionOf(text string) (e exception) {
 	}
 }
 
-// raisedIn is the exception of a text without direct causes.
+// raisedIn returns the exception of a text that does not contain directCause.
 func raisedIn(text string) (e exception) {
-	indented, inMessage := false, false // after frames; after the line that names the exception, which its message and its notes may go on from
+	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception, and may be the rest of its
+	// message or its notes.
+	indented, inMessage := false, false
 	function := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
@@ -80,7 +84,7 @@ func raisedIn(text string) (e exception) {
 		}
 		e = exception{Type: m[2], Message: clip(m[4], maxMessage), Function: function}
 		if m[2] == "RuntimeEnvSetupError" {
-			break // its message goes on with tracebacks of the agent's
+			break // its message continues with tracebacks of the agent that sets up environments
 		}
 	}
 	return e
@@ -88,12 +92,12 @@ func raisedIn(text string) (e exception) {
 
 func lastName(dotted string) string { return dotted[strings.LastIndexByte(dotted, '.')+1:] }
 
-// normalised is a message without what differs between occurrences of one failure: numbers, addresses and IDs.
+// normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.
 func normalised(message string) string {
 	return varying().ReplaceAllString(clip(message, maxTitleText), "#")
 }
 
-// clip is the beginning of a text, cut between characters.
+// clip cuts a text after the given number of bytes, but not inside a character.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return strings.ToValidUTF8(text, "\uFFFD")
@@ -104,7 +108,7 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "\uFFFD") + "…"
 }
 
-// printable is a text without what a terminal would take as a command, or would turn around.
+// printable returns a text without characters that control a terminal or change the direction of writing.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
@@ -114,7 +118,7 @@ func printable(text string) string {
 	}, colour().ReplaceAllString(text, ""))
 }
 
-// excerpt is a text to show as evidence: without colours, and of a long one its beginning and its end.
+// excerpt returns a text as evidence shows it: printable, and only the beginning and the end of a long text.
 func excerpt(text string) string {
 	if len(text) > 4*maxText {
 		text = text[:2*maxText] + text[len(text)-2*maxText:]
@@ -127,7 +131,7 @@ func excerpt(text string) string {
 	return clip(text[:head], head) + "\n…\n" + strings.ToValidUTF8(text[len(text)-(maxText-head):], "")
 }
 
-// firstSentence is the part of Ray's message that tells what happened, without its general advice.
+// firstSentence returns the part of Ray's message that says what happened, without the general advice after it.
 func firstSentence(text string) string {
 	text = strings.Join(strings.Fields(colour().ReplaceAllString(clip(text, maxText), "")), " ")
 	for _, end := range []string{" Some common causes include", " Refer to the documentation", " To see more information", " Unintentional worker failures"} {

@@ -16,22 +16,23 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// What nodes' metrics said when something failed is shown beside what failed: it shows whether there was room, whatever the texts say.
+// The evidence of a failure includes what the node's metrics said at that time. They show whether memory or disk was full, even if the error's
+// text does not say so.
 
 const (
-	// maxQueries is how many questions one report asks of the stored metrics, maxPlaces of how many nodes for one finding.
+	// maxQueries limits the queries of the stored metrics for one report, maxPlaces the nodes that are queried for one finding.
 	maxQueries, maxPlaces = 12, 3
-	// lookBack is the time before a failure that is looked at, lookStep how finely. Exporters are read every 15 s.
+	// lookBack is the time before a failure for which metrics are read, lookStep the step between values. Exporters are read every 15 s.
 	lookBack, lookStep = 5 * time.Minute, 5 * time.Second
 )
 
-// place is a node where a finding happened, and when it first did there (Unix ns).
+// place is a node where the failures of a finding happened, and the time of the first one there (Unix ns).
 type place struct {
 	node rayid.Node
 	at   int64
 }
 
-// on says where and when a finding happened, as far as it is known.
+// on adds where and when a failure happened. It does nothing if the node or the time is not known.
 func (f *finding) on(node rayid.Node, at int64) {
 	if node.Nil() || at <= 0 {
 		return
@@ -45,13 +46,13 @@ func (f *finding) on(node rayid.Node, at int64) {
 	}
 }
 
-// figure is an amount that a node's metrics tell, as Ray names them. Of the queries each has one value for a node, or for each of its GPUs;
-// $node stands for the matcher of the node.
+// figure is an amount that the metrics of a node contain. Each of its queries has one value for a node, or one for each of the node's GPUs.
+// $node in a query is replaced by the label matcher of the node.
 type figure struct {
 	what        string
-	used, total string // total "": there is no limit
-	unit        float64
-	panel       int // of Ray's default dashboard
+	used, total string  // queries; total is "" if there is no limit
+	unit        float64 // bytes in one unit of the metric
+	panel       int     // the number of its panel on Ray's default dashboard
 }
 
 var (
@@ -72,10 +73,10 @@ var (
 	}
 )
 
-// gpuFull is what frameworks say of a GPU without room (PyTorch, CuPy, XLA).
+// gpuFull matches what frameworks (PyTorch, CuPy, XLA) say when the memory of a GPU is full.
 var gpuFull = expression(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
 
-// figuresOf are the figures that tell something of a finding.
+// figuresOf returns the figures that help to explain a finding.
 func (f *finding) figuresOf() []figure {
 	switch {
 	case gpuFull().MatchString(f.what.String()):
@@ -88,14 +89,14 @@ func (f *finding) figuresOf() []figure {
 	return nil
 }
 
-// measured is what one node, or one of its GPUs, had: 0 where it is not known.
+// measured holds the values of one node, or of one of its GPUs. A value is 0 if it is not known.
 type measured struct {
 	instance, gpu            string
-	used, peak, total, since float64 // since: when used was read, Unix seconds
+	used, peak, total, since float64 // since is when used was read, Unix seconds
 }
 
-// showFigures adds to findings what the stored metrics say. That they cannot be read is told in the report and loses nothing else; the error
-// is the context's.
+// showFigures adds what the stored metrics say to the evidence. If the metrics cannot be read, the report says so and keeps everything else.
+// showFigures returns an error only if the request has ended.
 func (b *builder) showFigures(ctx context.Context, metrics libraries.Metrics, ordered []*finding, running bool) error {
 	if metrics == nil {
 		return nil
@@ -132,9 +133,9 @@ func (b *builder) showFigures(ctx context.Context, metrics libraries.Metrics, or
 	return nil
 }
 
-// measure asks for a figure of a node, in one query.
+// measure reads a figure of a node with one query.
 func (b *builder) measure(ctx context.Context, metrics libraries.Metrics, f figure, p place, running bool) ([]*measured, error) {
-	hosts := []string{p.node.String()} // where hardware figures do not tell the address
+	hosts := []string{p.node.String()} // the instance of hardware figures if the node's address is not known
 	if ip := b.nodes.IP(p.node.String()); ip != "" {
 		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)
 	}
@@ -179,7 +180,7 @@ func (b *builder) measure(ctx context.Context, metrics libraries.Metrics, f figu
 	return order, err
 }
 
-// readAt is when a node's exporter was read: each read has this metric.
+// readAt is the query for the time when a node's exporter was read. Every read contains this metric.
 const readAt = "max by (instance) (timestamp(ray_node_mem_used{$node}))"
 
 func (b *builder) figureEvidence(f figure, p place, m *measured) Evidence {
@@ -205,7 +206,7 @@ func (b *builder) figureEvidence(f figure, p place, m *measured) Evidence {
 	}
 }
 
-// amountOf is "3.61 GiB of 4.00 GiB (90 %)".
+// amountOf returns a text such as "3.61 GiB of 4.00 GiB (90 %)".
 func amountOf(used, total float64) string {
 	if total <= 0 {
 		return human.Bytes(int64(used))

@@ -22,7 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// stored asks for the metrics below a folder.
+// stored reads the metrics in the store of a folder.
 func stored(t testing.TB, dir string) *promapi.Stored {
 	t.Helper()
 	store, err := local.Open(dir)
@@ -52,8 +52,8 @@ func reportWith(t testing.TB, s *session.Session, m libraries.Metrics) *findings
 	return found
 }
 
-// TestFigures: what the stored metrics said of the node is evidence of a node that died, of workers that ran out of memory and of processes
-// that ended, whether Ray's metrics are stored or hardware figures only.
+// TestFigures: if a node died, workers ran out of memory or processes ended, what the stored metrics said about the node is evidence. This holds if
+// Ray's metrics are stored, and if only hardware figures are.
 func TestFigures(t *testing.T) {
 	for _, want := range []struct{ archive, kind, text string }{
 		{"oom_task", findings.OutOfMemory, `^memory of node 10\.\d+\.\d+\.\d+: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
@@ -95,8 +95,8 @@ func (m *noMetrics) Values(context.Context, layout.Session, bool, time.Time, str
 	return errors.New("the store is down")
 }
 
-// TestNoFigures: metrics that cannot be read cost their evidence only, are asked for once, and the report, which says so, is not kept. One
-// whose metrics are not stored is whole.
+// TestNoFigures: if metrics cannot be read, only their evidence is missing. They are requested once, and the report says that they are missing and
+// is not kept. If no metrics are stored, the report is complete.
 func TestNoFigures(t *testing.T) {
 	dir, ref := cluster(t, "oom_task")
 	without := withMetrics(t, dir, ref, nil)

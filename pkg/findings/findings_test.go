@@ -30,7 +30,7 @@ func silent() *logrus.Logger {
 	return log
 }
 
-// cluster unpacks a recorded cluster and gives the folder of its store and its only session.
+// cluster unpacks a recorded cluster. It returns the folder of its store, and its only session.
 func cluster(t testing.TB, archive string) (dir string, ref layout.Session) {
 	t.Helper()
 	dir = t.TempDir()
@@ -58,7 +58,7 @@ func load(t testing.TB, dir string, ref layout.Session, indexes session.Index) *
 	return s
 }
 
-// indexed loads a session from an index that it writes.
+// indexed writes a session's index and loads the session from it.
 func indexed(t testing.TB, dir string, ref layout.Session) *session.Session {
 	t.Helper()
 	store, err := local.Open(dir)
@@ -86,7 +86,7 @@ func report(t testing.TB, s *session.Session) *findings.Report {
 	return found
 }
 
-// text is what people read of a finding.
+// text returns what people read of a finding.
 func text(f *findings.Finding) string {
 	all := []string{f.Title}
 	for _, e := range f.Evidence {
@@ -144,7 +144,7 @@ func TestRecordedFailures(t *testing.T) {
 	}
 }
 
-// TestWorkloads: what recorded clusters of several versions were made to fail in is told, each by its kind.
+// TestWorkloads: recorded clusters of several versions were made to fail in known ways. For each failure there is a finding of its kind.
 func TestWorkloads(t *testing.T) {
 	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
 		t.Run(name, func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// jobCases are recorded clusters that ran one submitted job after the other, and what the root cause of each job's failure must say: its
-// kind, and what its title and evidence hold.
+// jobCases holds recorded clusters that ran one submitted job after the other. For each job it has the kind of the root cause of the failure, and
+// what the title and evidence of that finding must contain.
 var jobCases = map[string]map[string]struct{ kind, find string }{
 	"jobs-2.60": {
 		"driver_error": {findings.JobFailed, `(?s)KeyError: 'checkpoint_path'.*File "`},
@@ -253,7 +253,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"slow_ctor":     {findings.ActorStart, "^Actor Model was not created: its constructor had been running for 13s when its driver ended\n"},
 		"exit_actor":    {findings.JobFailed, `ActorDiedError: The actor is dead because .*INTENDED_USER_EXIT.*exit_actor\(\) is called`},
 		"data_missing":  {findings.JobFailed, "FileNotFoundError: /data/2026-11-21/events"},
-		"noisy":         {findings.TaskFailed, "save failed: PermissionError: checkpoint-90000: bucket is read-only"}, // after 7 MB of output, whose digits are zeros here
+		"noisy":         {findings.TaskFailed, "save failed: PermissionError: checkpoint-90000: bucket is read-only"}, // after 7 MB of output, recorded with zeros as digits
 		"recursion":     {findings.TaskFailed, "flatten failed: RecursionError: maximum recursion depth exceeded"},
 		"notes":         {findings.TaskFailed, "^read failed: OSError: cannot read shard-4:\n"},
 		"killed_always": {findings.WorkerDied, "worker that ran fold died: its process ended without telling"},
@@ -262,7 +262,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 	},
 	"odd-2.60": {
 		"long_message":     {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
-		"unicode":          {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // it was turned around at its end
+		"unicode":          {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // its end changed the text's direction
 		"async_driver":     {findings.TaskFailed, "Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
 		"driver_term":      {findings.DriverKilled, "driver_term was ended by SIGTERM"},
 		"thread_exc":       {findings.JobFailed, "exit code 4; the last exception in its log is LookupError: no heartbeat"},
@@ -278,7 +278,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"lost":             {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
 		"actor_node":       {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
 	},
-	"rare-2.60": { // what these findings are not made of was left out of the recording
+	"rare-2.60": { // the recording contains only what these findings use
 		"setup_hook":       {findings.WorkerDied, "^The worker that ran work died: Failed to execute the setup hook method. Function name:None: RuntimeError: no license server at 10.0.0.9\n"},
 		"pg_removed":       {findings.WorkerDied, "^step was ended because its placement group was removed\n"},
 		"pg_removed_actor": {findings.ActorDied, "^Calls of Ranker.rank failed .*its placement group was removed"},
@@ -303,7 +303,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 	},
 	"odd-2.55": {
 		"long_message":    {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
-		"unicode":         {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // it was turned around at its end
+		"unicode":         {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // its end changed the text's direction
 		"async_driver":    {findings.TaskFailed, "Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
 		"driver_term":     {findings.DriverKilled, "driver_term was ended by SIGTERM"},
 		"thread_exc":      {findings.JobFailed, "exit code 4; the last exception in its log is LookupError: no heartbeat"},
@@ -351,7 +351,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestUnhealthy: replicas whose health checks raise tell what that was, and not a node that died long after.
+// TestUnhealthy: if health checks of replicas raise an exception, the finding names it. The cause is not a node that died long after that.
 func TestUnhealthy(t *testing.T) {
 	for _, name := range []string{"odd-2.55", "odd-2.60"} {
 		unhealthy(t, name)
@@ -368,14 +368,14 @@ func unhealthy(t *testing.T, name string) {
 	}) {
 		t.Errorf("%s: nothing tells why the replicas were unhealthy", name)
 	}
-	for _, f := range r.Findings { // of jobs that succeeded, though attempts failed, tasks were cancelled and a thread raised
+	for _, f := range r.Findings { // these jobs succeeded, although attempts failed, tasks were cancelled and a thread raised an exception
 		if slices.Contains([]string{"retried", "cancelled", "thread_ok"}, f.SubmissionID) && f.Severity == findings.Error {
 			t.Errorf("%s: %s is told of a job that succeeded: %s", name, f.Title, f.SubmissionID)
 		}
 	}
 }
 
-// TestOfSucceeded: of jobs that succeeded, nothing is an error, and nothing is told of Ray's own actors that ended with their driver.
+// TestOfSucceeded: if jobs succeeded, no finding is an error, and no finding is about Ray's own actors that ended with their driver.
 func TestOfSucceeded(t *testing.T) {
 	dir, ref := cluster(t, "even-2.60")
 	for _, f := range report(t, load(t, dir, ref, nil)).Findings {
@@ -385,7 +385,7 @@ func TestOfSucceeded(t *testing.T) {
 	}
 }
 
-// TestHiddenFailures: what failed in a Train run that was started again, and then succeeded, is told with what its workers raised.
+// TestHiddenFailures: if a Train run failed, was started again and then succeeded, a finding says what its workers had raised.
 func TestHiddenFailures(t *testing.T) {
 	dir, ref := cluster(t, "even-2.60")
 	for from, s := range map[string]*session.Session{"events": load(t, dir, ref, nil), "index": indexed(t, dir, ref)} {
@@ -399,7 +399,8 @@ func TestHiddenFailures(t *testing.T) {
 	}
 }
 
-// TestConstructorUnderWay: a constructor that has run for some seconds at a moment of its session is nothing to tell: models are large.
+// TestConstructorUnderWay: at a moment while the session runs, a constructor that has run for some seconds gets no finding, because loading a large
+// model takes time.
 func TestConstructorUnderWay(t *testing.T) {
 	dir, ref := cluster(t, "even-2.60")
 	s := load(t, dir, ref, nil)
@@ -416,8 +417,8 @@ func TestConstructorUnderWay(t *testing.T) {
 	}
 }
 
-// TestSuccess: a session whose job succeeded, though a worker crashed, a task was cancelled, an actor killed and an exception caught, has
-// no error.
+// TestSuccess: a session whose job succeeded has no error, although a worker crashed, a task was cancelled, an actor was killed and an exception was
+// caught.
 func TestSuccess(t *testing.T) {
 	for _, name := range []string{"fine-2.55", "fine-2.60"} {
 		dir, ref := cluster(t, name)
@@ -433,7 +434,7 @@ func TestSuccess(t *testing.T) {
 	}
 }
 
-// checkOrder: causes come before what followed from them, and are among the findings.
+// checkOrder checks that the causes of each finding are in the report, and come before it.
 func checkOrder(t *testing.T, r *findings.Report) {
 	t.Helper()
 	seen := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// FuzzKept: whatever is kept of a session's findings is refused, or is a report within its bounds whose links lead to the session's pages.
+// FuzzKept: any bytes that are kept as a session's findings are refused, or are a report within its limits whose links lead to the session's pages.
 func FuzzKept(f *testing.F) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	report := &Report{

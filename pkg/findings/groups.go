@@ -13,26 +13,26 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// Strategies of placement groups by number (ray.rpc.PlacementStrategy).
+// strategies holds the names of placement strategies by their numbers (ray.rpc.PlacementStrategy).
 var strategies = []string{"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
 
-// group is a placement group as far as it is known.
+// group holds what is known about a placement group.
 type group struct {
 	id, name, strategy string
-	bundles            []map[string]float64 // resources; none if they are not known
+	bundles            []map[string]float64 // the resources of each bundle; empty if they are not known
 	job                rayid.Job
 	status             string
 	created            int64 // Unix ns
 	placed             bool
-	ended              int64 // when it was removed, Unix ns; 0: it was not, or that is not known
+	ended              int64 // when it was removed, Unix ns; 0 if it was not removed, or the time is not known
 	withJob            bool  // it was removed because its job ended
 	evident            []Evidence
-	finding            *finding // about its waiting
+	finding            *finding // the finding that it waited; nil if there is none
 }
 
-const maxBundles = 64 // of one group
+const maxBundles = 64 // the most that are kept of one group
 
-// demand is what all bundles ask for together.
+// demand returns the sum of what all bundles ask for.
 func (g *group) demand() map[string]float64 {
 	sum := map[string]float64{}
 	for _, bundle := range g.bundles {
@@ -43,10 +43,10 @@ func (g *group) demand() map[string]float64 {
 	return sum
 }
 
-// longWait is how long something must have waited when its job ended for that to be told, Unix ns.
+// longWait is how long a group must have waited, when its job ended, to get a finding (ns).
 const longWait = 5e9
 
-// waited says that the group was not placed until the session's end, or for long until its job failed.
+// waited reports whether the group was still waiting when the session ended, or had waited for a long time when its job failed.
 func (g *group) waited(b *builder) bool {
 	j := b.jobOfID(g.job)
 	switch g.status {
@@ -60,13 +60,13 @@ func (g *group) waited(b *builder) bool {
 
 var (
 	registered = expression(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
-	// aboutGroup is a later line of the GCS's log about a group.
+	// aboutGroup matches a later line of the GCS's log about a group.
 	aboutGroup = expression(`(?m)^.*lacement.*\b([0-9a-f]{36})\b.*$`)
-	// demanded is a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+ pending placement groups".
+	// demanded matches a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+ pending placement groups".
 	demanded = expression(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
 )
 
-// readGroups reads the placement groups: from events, from the saved list, from the GCS's log.
+// readGroups reads the placement groups from events, the saved list and the GCS's log.
 func (b *builder) readGroups(ctx context.Context) error {
 	set, err := state.PlacementGroupRows(b.r.With(ctx))
 	if err != nil {
@@ -93,14 +93,14 @@ func (b *builder) readGroups(ctx context.Context) error {
 	return nil
 }
 
-// groupOf takes a group as the dashboard lists it.
+// groupOf reads a row of the dashboard's list of placement groups.
 func groupOf(row *pyjson.Object) *group {
 	stats := row.Object("stats")
 	g := &group{
 		id: row.String("placement_group_id"), name: row.String("name"), status: row.String("state"), created: stats.Int("creation_request_received_ns"),
 	}
 	g.placed = g.status == "CREATED" || stats.Int("end_to_end_creation_latency_us") > 0
-	g.job, _ = rayid.Parse[rayid.Job](row.String("creator_job_id")) // none: not known
+	g.job, _ = rayid.Parse[rayid.Job](row.String("creator_job_id")) // nil if it is not known
 	var texts []string
 	for _, v := range row.List("bundles") {
 		if bundle, ok := v.(*pyjson.Object); ok && len(g.bundles) < maxBundles {
@@ -114,7 +114,7 @@ func groupOf(row *pyjson.Object) *group {
 	return g
 }
 
-// amounts reads resources, from events (numbers by name) or a saved answer.
+// amounts reads resources: a map if they come from events, an object of JSON if they come from a saved answer.
 func amounts(resources any) map[string]float64 {
 	if of, ok := resources.(map[string]float64); ok {
 		return of
@@ -129,7 +129,7 @@ func amounts(resources any) map[string]float64 {
 	return of
 }
 
-// loggedGroups adds the groups that the GCS's log tells of.
+// loggedGroups adds the groups that the GCS's log mentions.
 func (b *builder) loggedGroups(log *logText, known map[string]*group) {
 	for _, m := range registered().FindAllStringSubmatchIndex(log.text, -1) {
 		from, to := log.line(m[0])
@@ -153,7 +153,7 @@ func (b *builder) loggedGroups(log *logText, known map[string]*group) {
 	}
 }
 
-// loggedEnds adds which groups were placed and removed.
+// loggedEnds reads from the GCS's log which groups were placed and which were removed.
 func (b *builder) loggedEnds(log *logText, known map[string]*group) {
 	for _, m := range aboutGroup().FindAllStringSubmatchIndex(log.text, -1) {
 		g, line := known[log.text[m[2]:m[3]]], log.text[m[0]:m[1]]
@@ -185,7 +185,7 @@ func (b *builder) loggedEnds(log *logText, known map[string]*group) {
 	}
 }
 
-// group adds the finding about a placement group that waited: no node has what it asks for, or others held that.
+// group adds the finding about a placement group that waited, because no node has what it asks for or because others held it.
 func (d *demands) group(ctx context.Context, g *group) error {
 	b := d.b
 	name := cmp.Or(g.name, g.id)
@@ -198,14 +198,14 @@ func (d *demands) group(ctx context.Context, g *group) error {
 		f = b.find(Starved, "group "+g.name+g.strategy+g.job.String())
 		f.Title = fmt.Sprintf("Placement group %s waited for %s: %s", name, resourceText(g.demand()), holders)
 		if d.running {
-			f.Severity = Warning // others were at work: waiting is how queues are
+			f.Severity = Warning // tasks were running at the end: then it is normal to wait for others
 		}
 	} else {
 		f = b.find(Unschedulable, "group "+g.name+g.strategy+g.job.String())
 		f.Title = fmt.Sprintf("Placement group %s was never placed%s", name, d.asked(g))
 	}
 	if g.status == "REMOVED" {
-		f.Severity = Warning // unless it is why its job failed
+		f.Severity = Warning // it becomes an error if the job failed because of it
 	} else {
 		b.counts.PlacementGroups++
 	}
@@ -221,8 +221,8 @@ func (d *demands) group(ctx context.Context, g *group) error {
 	return b.showDemand(ctx, f, demanded(), func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
 }
 
-// fit says that the group could be placed if nobody held anything: each bundle fits some node, and where the strategy is strict, all of them
-// one node or as many nodes as they are.
+// fit reports whether the group could be placed if nobody held any resources. Each bundle must fit on a node. With STRICT_PACK all bundles must
+// fit on one node together, with STRICT_SPREAD there must be a node for each bundle.
 func (d *demands) fit(g *group) bool {
 	for _, bundle := range g.bundles {
 		if d.lacking(bundle) != "" {
@@ -238,7 +238,7 @@ func (d *demands) fit(g *group) bool {
 	return len(g.bundles) > 0
 }
 
-// living is how many nodes live.
+// living returns how many nodes are alive.
 func (b *builder) living() (n int) {
 	for _, node := range b.nodes.ByID {
 		if node.Object("raylet").String("state") != moment.Dead {
@@ -248,7 +248,7 @@ func (b *builder) living() (n int) {
 	return n
 }
 
-// asksFor says that a text names what the group asks for, or that this is not known.
+// asksFor reports whether a text names all resources that the group asks for. It is true if those are not known.
 func (g *group) asksFor(text string) bool {
 	for r := range g.demand() {
 		if !strings.Contains(text, "'"+r+"'") {
@@ -258,7 +258,7 @@ func (g *group) asksFor(text string) bool {
 	return true
 }
 
-// asked says what a group asks for and how many nodes there were; "" if the first is not known.
+// asked returns a text that says what a group asks for and how many nodes there were; "" if it is not known what the group asks for.
 func (d *demands) asked(g *group) string {
 	var what []string
 	if n := len(g.bundles); n > 0 {
@@ -273,7 +273,8 @@ func (d *demands) asked(g *group) string {
 	return fmt.Sprintf(": it asks for %s, the cluster has %s", strings.Join(what, ", "), plural(d.b.living(), "node"))
 }
 
-// inGroup adds a task or an actor that waited in a group to the finding about the group, by the names of the resources that it asks for.
+// inGroup adds a task or an actor that waited in a placement group to the finding about the group. The names of the resources that the task or
+// actor asks for contain the group's ID.
 func (d *demands) inGroup(resources string, e Entity) {
 	for _, g := range d.b.groups {
 		if g.finding != nil && strings.Contains(resources, g.id) {

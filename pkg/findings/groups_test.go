@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestInGroup: what waits in a placement group that waits is told with the group, by the names of its resources.
+// TestInGroup: a task that waits in a placement group which itself waits becomes part of the group's finding. The names of the task's resources
+// contain the group's ID.
 func TestInGroup(t *testing.T) {
 	const id = "5cef340ec3122844cba853e18f1406000000"
 	f := &finding{}
@@ -16,7 +17,7 @@ func TestInGroup(t *testing.T) {
 	}
 }
 
-// TestFit: whether a group could be placed depends on its strategy where that is strict.
+// TestFit: with a strict strategy, the strategy also decides whether a group could be placed.
 func TestFit(t *testing.T) {
 	one := map[string]float64{"CPU": 1}
 	d := demands{b: &builder{}, fits: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": ""}}

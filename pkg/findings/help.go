@@ -7,7 +7,7 @@ import (
 
 const docsRoot = "https://docs.ray.io/en/latest/"
 
-// help is what to do about a kind of finding, and Ray's page about it, below docsRoot.
+// help says what to do about a kind of finding. docs is the address of Ray's page about it, below docsRoot.
 type help struct{ advice, docs string }
 
 var helpOf = map[string]help{
@@ -87,5 +87,5 @@ var helpOf = map[string]help{
 	JobStopped: {"Nothing, if it was meant.", "cluster/running-applications/job-submission/quickstart.html"},
 }
 
-// Kinds are all kinds of findings, sorted.
+// Kinds returns all kinds of findings, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(helpOf)) }

@@ -14,27 +14,27 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// job is a submission, or a driver without one.
+// job is a submission, or a driver that was not submitted.
 type job struct {
-	id         rayid.Job // nil if no driver began
-	submission string    // "" of a driver without one
+	id         rayid.Job // nil if no driver was started
+	submission string    // "" if the driver was not submitted
 	status     string
 	entrypoint string
 	message    string
 	errorType  string
 	exit       any   // the driver's exit code; nil if not known
-	ended      int64 // Unix ns, 0: not yet
+	ended      int64 // Unix ns; 0 if it has not ended
 	node       rayid.Node
 }
 
-const maxJobs = 2000 // looked at; of more, the first
+const maxJobs = 2000 // jobs that one report examines; if there are more, the first ones
 
-// name is what people call the job.
+// name returns the name under which people know the job.
 func (j *job) name() string {
 	return cmp.Or(j.submission, j.id.String())
 }
 
-// readJobs takes the jobs as the dashboard shows them.
+// readJobs reads the jobs as the dashboard shows them.
 func (b *builder) readJobs(ctx context.Context) error {
 	r := b.r.With(ctx)
 	table, err := jobs.Read(r)
@@ -61,12 +61,12 @@ func jobOf(row *pyjson.Object) job {
 		status: row.String("status"), entrypoint: row.String("entrypoint"), message: row.String("message"), errorType: row.String("error_type"),
 		exit: row.Get("driver_exit_code"), ended: row.Int("end_time") * 1e6, submission: row.String("submission_id"),
 	}
-	j.id, _ = rayid.Parse[rayid.Job](row.String("job_id"))            // none: no driver began
-	j.node, _ = rayid.Parse[rayid.Node](row.String("driver_node_id")) // none: not known
+	j.id, _ = rayid.Parse[rayid.Job](row.String("job_id"))            // nil if no driver was started
+	j.node, _ = rayid.Parse[rayid.Node](row.String("driver_node_id")) // nil if it is not known
 	return j
 }
 
-// jobOfID is the job of a driver; nil if there is none.
+// jobOfID returns the job with the ID of a driver; nil if there is none.
 func (b *builder) jobOfID(id rayid.Job) *job {
 	for i := range b.jobs {
 		if b.jobs[i].id == id && !id.Nil() {
@@ -76,7 +76,8 @@ func (b *builder) jobOfID(id rayid.Job) *job {
 	return nil
 }
 
-// readDrivers finds the submissions that failed or were stopped, and what in their drivers' logs says why.
+// readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds drivers that were not
+// submitted and ended unexpectedly.
 func (b *builder) readDrivers(ctx context.Context) error {
 	names := logfiles.Names(b.r)
 	for i := range b.jobs {
@@ -107,11 +108,12 @@ func (b *builder) readDrivers(ctx context.Context) error {
 	return nil
 }
 
-// gcsLost is the last that a process of Ray's says when it cannot reach the GCS any more.
+// gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.
 var gcsLost = expression(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+ seconds)\. [^\n]*$\s*\z`)
 
-// driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, and what that logged last. Who reports a job's end
-// may have ended with the GCS: then the job never failed.
+// driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, with the last lines that the GCS logged. lost is
+// false if the driver's log does not show this. Such a job may never have got the status FAILED: the process that reports a job's end may have
+// ended with the GCS.
 func (b *builder) driverLostGCS(ctx context.Context, j *job, log *logText) (lost bool, err error) {
 	if log == nil {
 		return false, nil
@@ -137,7 +139,8 @@ func (b *builder) driverLostGCS(ctx context.Context, j *job, log *logText) (lost
 	return true, nil
 }
 
-// driverVanished adds the finding about a driver that was not submitted and did not end of itself: Ray knows no exit code of those.
+// driverVanished adds the finding about a driver that was not submitted and ended unexpectedly. Ray records no exit code of such drivers, so the
+// end of the driver's process as a worker is used.
 func (b *builder) driverVanished(j *job) {
 	for _, d := range b.deaths {
 		if d.driver && d.job == j.id && !j.id.Nil() && !d.wanted() {
@@ -159,7 +162,7 @@ func (b *builder) jobFinding(kind string, j *job) *finding {
 	return f
 }
 
-// logsInMessage is where Ray's message about a job goes on with the end of its log.
+// logsInMessage is the text after which Ray's message about a job continues with the end of the job's log.
 const logsInMessage = ", last available logs"
 
 func (b *builder) jobEvidence(j *job, message string) Evidence {
@@ -173,7 +176,7 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 	if message != "" {
 		text += ": " + message
 	}
-	source := "log" // what the dashboard would say, derived from the job's logs
+	source := "log" // the status was derived from the job's logs
 	if b.jobsSaved {
 		source = "snapshot"
 	}
@@ -181,28 +184,29 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 }
 
 var (
-	// notFound are what shells and Python say of an entrypoint that is not there.
+	// notFound matches what shells and Python print if an entrypoint does not exist or cannot be executed.
 	notFound = expression(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|[Pp]ermission denied|` +
 		`is not recognized as|No module named|can't find '__main__').*$`)
-	// noScript is what Python and sh say where what they should run is not there; they end with 1 or 2, as much else does.
+	// noScript matches what Python and sh print if the script that they should run does not exist. Their exit code is then 1 or 2, as after many
+	// other failures.
 	noScript    = expression(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
 	dumpedLater = expression(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
 	killedBy    = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 )
 
-// driverEnd is how a driver ended, by Ray's word and by its log.
+// driverEnd says how a driver ended, according to Ray and to the driver's log.
 type driverEnd struct {
 	code   int64
-	exited bool // with code
+	exited bool // code is known
 	signal string
 
 	log   *logText  // nil if there is none
 	at    int       // where the log's last traceback begins, -1 if there is none
 	trace string    // the traceback
-	what  exception // its exception
-	by    exception // the one that only says that a process failed, where what is that process's
-	fatal []int     // where the log names what killed the driver, nil if it does not
-	dump  []int     // where faulthandler.dump_traceback_later tells that it ends the driver, nil if it does not
+	what  exception // the exception of the traceback
+	by    exception // if what was raised by a process that the driver ran: the driver's own exception, which only says that this process failed
+	fatal []int     // where the log says what killed the driver; nil if it does not
+	dump  []int     // where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
 }
 
 func driverEndOf(j *job, log *logText) (e driverEnd) {
@@ -226,12 +230,13 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	return e
 }
 
-// ofProcesses are exceptions that say that a process failed, which may have written why into the same log.
+// ofProcesses holds exceptions that only say that a process failed. The process may have written the reason to the same log.
 var ofProcesses = map[string]bool{"CalledProcessError": true, "ChildFailedError": true, "ProcessExitedException": true, "BrokenProcessPool": true}
 
-const maxBetween = 16 << 10 // bytes from the traceback of a process to that of who started it
+const maxBetween = 16 << 10 // bytes between the traceback of a process and the later one of the driver that ran it
 
-// ofProcess puts what a process raised in place of the exception that says that the process failed.
+// ofProcess looks at an exception that only says that a process failed. It replaces it by the exception that the process raised, if the log has
+// that.
 func (e *driverEnd) ofProcess() {
 	if !ofProcesses[e.what.Type] {
 		return
@@ -242,7 +247,7 @@ func (e *driverEnd) ofProcess() {
 	}
 }
 
-// missing says that the entrypoint could not be run.
+// missing reports whether the entrypoint could not be run.
 func (e *driverEnd) missing() bool {
 	if !e.exited {
 		return false
@@ -250,7 +255,7 @@ func (e *driverEnd) missing() bool {
 	return e.code == 127 || e.code == 126 || e.at < 0 && e.log != nil && noScript().MatchString(e.log.text[e.log.lastLines(5):])
 }
 
-// raised says that an exception ended the driver, or is the last in its log.
+// raised reports whether the log has a traceback with an exception: it ended the driver, or is at least the last one in the log.
 func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
 
 // driverFailed adds the finding about a failed submission.
@@ -291,16 +296,16 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	}
 }
 
-// errorLine is a line that tells of an error in other words than Python's.
+// errorLine matches a line about an error that is not part of a Python traceback.
 var errorLine = expression(`(?mi)^(?:\[?[\d][\d:,.TZ \-\]]*)?\[?(?:error|fatal|critical)\b`)
 
-// wentOn says that the driver told of an error after the traceback, which then is not of what ended it.
+// wentOn reports whether the log has a line about an error after the traceback. Then the traceback does not show what ended the driver.
 func (e *driverEnd) wentOn() bool {
 	_, after, found := strings.Cut(e.trace, e.what.Message)
 	return found && e.what.Message != "" && errorLine().MatchString(after[strings.LastIndex(after, e.what.Message)+1:])
 }
 
-// neverStarted is the finding about a job whose driver was not started; nil if it was.
+// neverStarted returns the finding about a job whose driver was not started; nil if it was started.
 func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 	env := envFailure(j, e.log)
 	switch {
@@ -360,19 +365,19 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	return f
 }
 
-// evidenceOf is the end of the driver's log from its last traceback on, without what workers printed since then.
+// evidenceOf returns the driver's log from its last traceback to the end, without lines that workers printed.
 func (b *builder) evidenceOf(e *driverEnd) Evidence {
 	shown := b.evidence(e.log, e.at, len(e.log.text))
 	shown.Text = ownLines(shown.Text)
 	return shown
 }
 
-// showEnd shows the end of the driver's log and what Ray says of the job.
+// showEnd adds the end of the driver's log, and what Ray says about the job, to the evidence.
 func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
 	switch {
 	case e.dump != nil:
 		f.show(b.evidence(e.log, e.dump[0], len(e.log.text)))
-	case e.at > 0 && e.exited && (e.code != uncaught || e.wentOn()): // somebody logged it: with what, is in the line before
+	case e.at > 0 && e.exited && (e.code != uncaught || e.wentOn()): // the program logged the traceback, with its message in the line before
 		from, _ := e.log.line(e.at - 1)
 		f.show(b.evidence(e.log, from, len(e.log.text)))
 	case e.at >= 0:
@@ -387,13 +392,13 @@ func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
 	f.show(b.jobEvidence(j, message))
 }
 
-// linkDriver links the finding with what caused it.
+// linkDriver links the finding to what caused it.
 func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	b.explain(f, j, cmp.Or(e.trace, j.message))
 	if len(f.because) == 0 {
 		b.showOthers(f, j)
 		if how := deathSentence(e.trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
-			f.Title = strings.Replace(f.Title, f.what.Message, how, 1) // the first line says no more than the type does
+			f.Title = strings.Replace(f.Title, f.what.Message, how, 1) // the message's first line says no more than the type
 		}
 	}
 	for _, c := range f.because {
@@ -404,7 +409,8 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	}
 }
 
-// showOthers shows what else failed for good in a job shortly before its driver, which may have been why: nothing stored says so.
+// showOthers adds what else failed in the job shortly before its driver ended, and was not repaired by a retry, to the evidence. It may be the
+// reason, but nothing stored says so.
 func (b *builder) showOthers(f *finding, j *job) {
 	for _, other := range b.all {
 		if other.job != j.id || j.id.Nil() || other.ended || other.wanted || other.lasting == 0 || j.ended-other.last > atTheEnd || len(other.Evidence) == 0 {
@@ -416,8 +422,8 @@ func (b *builder) showOthers(f *finding, j *job) {
 	}
 }
 
-// linkWaiting links a driver that waited too long with what had waited in its job until then, with replicas of Serve that waited and that its log
-// names, else with processes that were started again and again.
+// linkWaiting links a driver that waited too long to what had waited in its job until then, and to waiting replicas of Serve that its log names.
+// If there are none, it links the driver to processes of the job that died again and again.
 func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
 	for _, other := range b.all {
 		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
@@ -435,10 +441,10 @@ func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
 	}
 }
 
-// crashLoop is how often a process must have died for the wait for it to be because of that.
+// crashLoop is how often a process must have died to count as the reason of a wait.
 const crashLoop = 3
 
-// replicaIn says that what waited is a replica, and that a text names its deployment as Serve's controller does.
+// replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of Serve's controller.
 func (f *finding) replicaIn(text string) bool {
 	return slices.ContainsFunc(f.names, func(name string) bool {
 		class, is := strings.CutPrefix(name, "actor "+replicaClass)
@@ -452,7 +458,7 @@ func isTimeout(what exception) bool {
 	return what.Type == "GetTimeoutError" || what.Type == "TimeoutError"
 }
 
-// showLeft shows what a driver that timed out may have waited for.
+// showLeft adds the tasks for which a driver that timed out may have waited.
 func (b *builder) showLeft(f *finding, j *job) {
 	for _, a := range b.abandoned {
 		if a.row.Job() == j.id && len(f.Evidence) < maxEvidence {
@@ -466,7 +472,7 @@ func (b *builder) showLeft(f *finding, j *job) {
 	}
 }
 
-// envFailure is the text about the runtime environment that kept a job from starting; "" if that is not why it failed.
+// envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is none.
 func envFailure(j *job, log *logText) string {
 	const begins = "runtime_env setup failed"
 	if strings.Contains(j.errorType, "RUNTIME_ENV") || strings.HasPrefix(j.message, begins) {
@@ -480,15 +486,15 @@ func envFailure(j *job, log *logText) string {
 	return ""
 }
 
-// timedOut is the exit code of the command timeout when it ended what it ran, and timeoutCommand finds that in an entrypoint.
+// timedOut is the exit code of the command timeout if it ended a program that took too long. timeoutCommand finds this command in an entrypoint.
 const timedOut = 124
 
 var timeoutCommand = expression(`(?:^|[\s/;&|('"])timeout\s`)
 
-// uncaught is the exit code of Python after an exception that nobody caught.
+// uncaught is Python's exit code after an exception that the program did not catch.
 const uncaught = 1
 
-// exitOf reads a driver's exit code.
+// exitOf reads a driver's exit code. exited is false if it is not known.
 func exitOf(v any) (code int64, exited bool) {
 	if v == nil {
 		return 0, false
@@ -496,7 +502,7 @@ func exitOf(v any) (code int64, exited bool) {
 	return pyjson.Obj("code", v).Int("code"), true
 }
 
-// signalOf is the signal that an exit code tells of, as Python (below 0) or a shell (above 128) does.
+// signalOf returns the signal that an exit code stands for; "" if it stands for none. Such codes are below 0 in Python and above 128 in shells.
 func signalOf(code int64) string {
 	if code > 128 {
 		code = 128 - code
@@ -504,7 +510,7 @@ func signalOf(code int64) string {
 	return map[int64]string{-1: "SIGHUP", -2: "SIGINT", -3: "SIGQUIT", -4: "SIGILL", -6: "SIGABRT", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}[code]
 }
 
-// cutIn says that a text tells more of an exception of which Ray kept only the end of its message.
+// cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has more of the message.
 func (f *finding) cutIn(text string) bool {
 	const end = 200
 	if f.what.Type != "" || f.what.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
@@ -514,7 +520,8 @@ func (f *finding) cutIn(text string) bool {
 	return strings.Contains(text, shown[len(shown)-end:])
 }
 
-// explain links a failed job to what made it fail: what its driver raised, else what its driver's log names.
+// explain links a failed job to what made it fail: to findings with the exception that its driver raised. If there are none, it links the job to
+// findings about what the driver's log names.
 func (b *builder) explain(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
 		return other != f && !other.ended && other.lasting > 0 && (other.job == j.id && !j.id.Nil() || other.job.Nil())
@@ -535,7 +542,7 @@ func (b *builder) explain(f *finding, j *job, text string) {
 	}
 	for _, other := range b.all {
 		if slices.Contains(other.names, supervisor+j.submission) {
-			f.causedBy(other) // what starts the driver
+			f.causedBy(other) // the actor that starts the driver failed
 		}
 	}
 	if rayErrors[f.what.Type] != nil {

@@ -20,20 +20,21 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// The findings of an ended session are kept in two lines of JSON: a Head, which is all that the list of sessions reads, and the Report. They are
-// outside input like all that is stored: what is damaged, too large, of another version, or of anything but what is stored now is ignored.
+// The findings of an ended session are kept as two lines of JSON: a Head, which is all that the list of sessions reads, and the Report. Like
+// everything that is stored they are untrusted input. They are ignored if they are damaged or too large, have another version, or describe
+// another state than the one that is stored now.
 
 // KeptVersion changes when the same session would get another report.
 const KeptVersion = 8
 
-// Bounds of what is kept.
+// Limits of kept findings.
 const (
-	// HeadBytes is how much of it has to be read for its Head.
+	// HeadBytes is how many bytes must be read to get the Head.
 	HeadBytes = 4 << 10
-	// MaxKeptBytes is how large all of it may be.
+	// MaxKeptBytes limits the Head and the report together.
 	MaxKeptBytes = HeadBytes + maxKept
 	maxKept      = 4 << 20  // bytes of the report
-	maxMemory    = 24 << 20 // memory that reading the report takes
+	maxMemory    = 24 << 20 // bytes of memory that reading the report may take
 	maxCause     = 160      // characters of a Head's Cause
 )
 
@@ -41,29 +42,30 @@ const (
 type Head struct {
 	Version int    `json:"version"`
 	Session string `json:"session"` // namespace/cluster/session
-	// Of is the state of the session that the report is of.
+	// Of is the state of the session that the report describes, see request.Version.
 	Of string `json:"of"`
 	// Stored is when the newest object of that state was stored.
 	Stored  time.Time `json:"stored"`
 	Outcome string    `json:"outcome"`
-	// Cause is the title of the first error, one line; "" if there is none.
+	// Cause is the title of the first error in one line; "" if there is no error.
 	Cause string `json:"cause"`
-	Bytes int64  `json:"bytes"` // of the report
-	// Used is what the session's nodes used; nil: not known.
+	Bytes int64  `json:"bytes"` // size of the report
+	// Used is what the session's nodes used; nil if it is not known.
 	Used *Used `json:"used,omitempty"`
 }
 
-// Used is how much of their resources nodes used, times hours.
+// Used is how much of their resources nodes used, multiplied by hours.
 type Used struct {
 	CPU    float64 `json:"cpu"`
 	GPU    float64 `json:"gpu"`
 	Memory float64 `json:"memory"` // GiB
 }
 
-// errNotKept says that what is kept cannot be used.
+// errNotKept means that the kept findings cannot be used: they are damaged, or not about the session as it is stored now.
 var errNotKept = errors.New("not the findings of what is stored now")
 
-// Encode returns what is to be kept of the report of an ended session, with what its nodes used or nil.
+// Encode returns the findings of an ended session in the form in which they are kept. used is what the session's nodes used; nil if it is not
+// known.
 func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 	if err := r.check(s.Ref); err != nil {
 		return nil, fmt.Errorf("the findings of %s: %w", s.Ref, err) // they would be refused when they are read
@@ -82,7 +84,7 @@ func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 	return h.before(report)
 }
 
-// before returns what is kept, of its two lines.
+// before returns the two lines that are kept: the Head and the report.
 func (h Head) before(report []byte) ([]byte, error) {
 	head, err := json.Marshal(h)
 	if err != nil {
@@ -94,8 +96,8 @@ func (h Head) before(report []byte) ([]byte, error) {
 	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
 }
 
-// Carry returns what is to be kept of a session, of what is kept of another that says the same: of the same one before its objects were joined,
-// or of the one that it is a copy of. Of sessions that were only listed, as of loaded ones.
+// Carry turns the kept findings of one session into those of another session with the same content: from is the same session before its objects
+// were joined, or the original of a copy. Both sessions may be loaded or only listed.
 func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	line, report, _ := bytes.Cut(kept, []byte("\n"))
 	h, err := ReadHead(bytes.NewReader(append(line, '\n')), from.Ref)
@@ -110,7 +112,7 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	return h.before(report)
 }
 
-// Cause is the title of the first error in one short line; "" if there is no error.
+// Cause returns the title of the first error in one short line; "" if there is no error.
 func (r *Report) Cause() string {
 	for _, f := range r.Findings {
 		if f.Severity == Error {
@@ -120,7 +122,7 @@ func (r *Report) Cause() string {
 	return ""
 }
 
-// shortLine cuts a text to maxCause characters of one line.
+// shortLine returns a text as one line of at most maxCause characters.
 func shortLine(text string) string {
 	if len(text) > 8*maxCause {
 		text = text[:8*maxCause]
@@ -132,7 +134,7 @@ func shortLine(text string) string {
 	return string(runes)
 }
 
-// ReadHead reads the Head of what is kept. Its version, session and outcome have been checked.
+// ReadHead reads the Head of kept findings. It checks the version, the session and the outcome.
 func ReadHead(kept io.Reader, ref layout.Session) (Head, error) {
 	return readHead(bufio.NewReaderSize(kept, HeadBytes), ref)
 }
@@ -155,13 +157,14 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	return h, nil
 }
 
-// outcomes are those that a session ends with.
+// outcomes holds the outcomes of ended sessions.
 var outcomes = []string{Failed, Succeeded, Stopped, Unfinished}
 
-// Holds says whether nothing was stored of the session since, whose last object was stored at lastWrite.
+// Holds reports whether nothing was stored of the session after the state that the report describes. lastWrite is when the session's last object
+// was stored.
 func (h Head) Holds(lastWrite time.Time) bool { return !lastWrite.After(h.Stored) }
 
-// IsKept says whether what is kept is the findings of a session as it is.
+// IsKept reports whether the kept findings describe the session as it is now.
 func IsKept(kept io.Reader, s *session.Session) (bool, error) {
 	h, err := ReadHead(kept, s.Ref)
 	if errors.Is(err, errNotKept) {
@@ -170,7 +173,7 @@ func IsKept(kept io.Reader, s *session.Session) (bool, error) {
 	return err == nil && h.Of == request.Version(s) && h.Holds(s.LastStored()), err
 }
 
-// readKept returns the kept report of a session; nil if there is none that can be used.
+// readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
 func (f Reader) readKept(r *request.Request) (report *Report) {
 	if f.Kept == nil {
 		return nil
@@ -197,7 +200,7 @@ func (f Reader) openKept(r *request.Request) (*Report, error) {
 	return decode(r.Context(), kept, r.Session.Ref, request.Version(r.Session), r.Memory)
 }
 
-// decode reads the report of a state of a session. The memory that it takes is reserved first.
+// decode reads the kept report if it describes the given state of the session. It first reserves the memory that the report takes.
 func decode(ctx context.Context, kept io.Reader, ref layout.Session, of string, memory *budget.Budget) (*Report, error) {
 	in := bufio.NewReaderSize(kept, HeadBytes)
 	h, err := readHead(in, ref)
@@ -236,13 +239,13 @@ func decode(ctx context.Context, kept io.Reader, ref layout.Session, of string, 
 	return report, nil
 }
 
-// keptMemory is about how many bytes a report takes at most, with its text.
+// keptMemory estimates how many bytes of memory a report and its text take at most.
 func keptMemory(text []byte) int64 {
-	const object, element = 400, 32 // bytes: a Finding is the largest
+	const object, element = 400, 32 // bytes; the largest object is a Finding
 	return 3*int64(len(text)) + object*int64(bytes.Count(text, []byte("{"))) + element*int64(bytes.Count(text, []byte(",")))
 }
 
-// check returns an error unless a report is like one that was just made: within its bounds, with links to the session's own pages.
+// check returns an error unless a report is like a new one: within the limits, and with links to the session's own pages only.
 func (r *Report) check(ref layout.Session) error {
 	base := baseOf(ref)
 	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil || len(r.Findings) > maxFindings+len(helpOf) {

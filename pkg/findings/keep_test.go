@@ -51,7 +51,7 @@ func keptFile(dir string, ref layout.Session) string {
 	return filepath.Join(dir, filepath.FromSlash(layout.FindingsKey(layout.DefaultRoot, ref)))
 }
 
-// reportKept is report, with what is kept below dir.
+// reportKept does the same as report, with the kept findings in the store of dir.
 func reportKept(t testing.TB, dir string, s *session.Session, running bool) *findings.Report {
 	t.Helper()
 	r := &request.Request{
@@ -80,8 +80,8 @@ func asJSON(t testing.TB, r *findings.Report) string {
 	return string(text)
 }
 
-// TestKept: the findings that are kept with an index are those that are computed, and answer in their place while nothing else is stored and
-// the session does not run. What is not whole, or of anything else, is not believed.
+// TestKept: the findings that are kept with an index are the same as the computed ones. They are used while nothing else is stored and the session
+// does not run. Kept findings that are incomplete, or about something else, are not used.
 func TestKept(t *testing.T) {
 	dir, ref := cluster(t, "jobs-2.60")
 	computed := asJSON(t, report(t, load(t, dir, ref, nil)))
@@ -106,7 +106,7 @@ func TestKept(t *testing.T) {
 	const marked = "a title that nobody computed"
 	line := bytes.IndexByte(whole, '\n') + 1
 	edited := bytes.Replace(whole[line:], []byte(`"title":"`), []byte(`"title":"`+marked), 1)
-	// With the head's size as it should be, or as it is told.
+	// kept writes the real size of the report into the Head, sized writes n.
 	kept := func(report []byte) []byte { return append(headOf(t, whole[:line], len(report)), report...) }
 	sized := func(n int, report []byte) []byte { return append(headOf(t, whole[:line], n), report...) }
 	inHead := func(old, new string) []byte { return replaced(t, kept(edited), old, new) }
@@ -173,7 +173,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// replaced replaces the first of some text, which must be there.
+// replaced replaces the first occurrence of old in text. The text must contain it.
 func replaced(t *testing.T, text []byte, old, new string) []byte {
 	t.Helper()
 	if !bytes.Contains(text, []byte(old)) {
@@ -182,7 +182,7 @@ func replaced(t *testing.T, text []byte, old, new string) []byte {
 	return bytes.Replace(text, []byte(old), []byte(new), 1)
 }
 
-// headOf gives a head that says that a report has n bytes.
+// headOf returns a Head that says that the report has n bytes.
 func headOf(t *testing.T, line []byte, n int) []byte {
 	t.Helper()
 	var h findings.Head
@@ -197,7 +197,7 @@ func headOf(t *testing.T, line []byte, n int) []byte {
 	return append(text, '\n')
 }
 
-// TestKeptOfIndexed: a session whose index was written without findings, by an earlier version, gets them.
+// TestKeptOfIndexed: if an earlier version wrote a session's index without findings, the findings are added.
 func TestKeptOfIndexed(t *testing.T) {
 	dir, ref := cluster(t, "fine-2.60")
 	indexed(t, dir, ref)
@@ -214,7 +214,7 @@ func TestKeptOfIndexed(t *testing.T) {
 	}
 }
 
-// TestAllMayBeKept: every kind of finding that is recorded passes the checks of what is kept.
+// TestAllMayBeKept: the findings of all recorded clusters pass the checks of kept findings.
 func TestAllMayBeKept(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.tar.gz")
 	if err != nil || len(archives) < 10 {

@@ -12,10 +12,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// badRuns are the states of Data and Train runs that failed.
+// badRuns holds the states of Data and Train runs that failed.
 var badRuns = map[string]bool{"FAILED": true, "ERRORED": true, "ABORTED": true}
 
-// readLibraries finds the runs of Data and Train that failed, from the last saved answers.
+// readLibraries finds the runs of Data and Train that failed. It reads the last saved answers.
 func (b *builder) readLibraries(ctx context.Context) error {
 	r := b.r.With(ctx)
 	for i := range b.jobs {
@@ -46,14 +46,14 @@ func (b *builder) readLibraries(ctx context.Context) error {
 			if !ok || !badRuns[status] {
 				continue
 			}
-			job, _ := rayid.Parse[rayid.Job](run.String("job_id")) // none: not known
+			job, _ := rayid.Parse[rayid.Job](run.String("job_id")) // nil if it is not known
 			b.runFailed(Train, "Train run", cmp.Or(run.String("name"), run.String("id")), status, cmp.Or(run.String("status_detail"), run.String("run_status_detail")), job, taken)
 		}
 	}
 	return nil
 }
 
-// runFailed adds the finding about a run that failed, and links it to what failed in it.
+// runFailed adds the finding about a run that failed, and links it to the failures in the run.
 func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.Job, taken int64) {
 	f := b.find(kind, name+job.String())
 	f.what = exceptionOf(detail)
@@ -78,7 +78,7 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	}
 }
 
-// isOfData says that what failed are tasks of Ray Data's operators, by their names.
+// isOfData reports whether a finding is about tasks of Ray Data's operators. It looks at the tasks' names.
 func isOfData(f *finding) bool {
 	for _, name := range f.names {
 		for _, operator := range []string{"Map", "Read", "Write", "Filter", "shuffle", "sort", "Aggregate", "Limit", "Split"} {
@@ -90,13 +90,14 @@ func isOfData(f *finding) bool {
 	return false
 }
 
-// maxControllers is how many logs of Train's controllers are read.
+// maxControllers limits the logs of Train's controllers that one report reads.
 const maxControllers = 20
 
-// retriedPolicy begins what Train's controller logs where it starts a run's workers again.
+// retriedPolicy begins the message in which Train's controller logs what it does after a failure, such as starting the workers again.
 const retriedPolicy = "[FailurePolicy]"
 
-// readTrain finds what failed in Train runs and was hidden by FailureConfig(max_failures=…), in the logs of their controllers.
+// readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It reads the logs of the runs'
+// controllers.
 func (b *builder) readTrain(ctx context.Context) error {
 	files := b.nodeFiles(maxControllers, func(path string) bool { return strings.HasPrefix(path, "train/ray-train-app-controller-") })
 	for _, file := range files {
@@ -116,7 +117,8 @@ func (b *builder) readTrain(ctx context.Context) error {
 	return nil
 }
 
-// trainRetried adds a failure of a run's workers after which they were started again, from a line of its controller's log.
+// trainRetried reads one line of a controller's log. If the line is about a failure after which the run's workers were started again, it adds
+// that failure.
 func (b *builder) trainRetried(log *logText, from, to int) {
 	var line struct {
 		Message string `json:"message"`
@@ -130,7 +132,7 @@ func (b *builder) trainRetried(log *logText, from, to int) {
 	if policy, _, _ := strings.Cut(line.Message, "\n"); !strings.HasPrefix(policy, retriedPolicy) || !strings.Contains(policy, "RETRY") {
 		return
 	}
-	job, _ := rayid.Parse[rayid.Job](line.Job) // none: not known
+	job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
 	what := exceptionOf(line.Message)
 	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+normalised(what.Message))
 	f.what = what

@@ -12,14 +12,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 )
 
-// atTheEnd is how long before its driver's end a failure may be for it to count as the reason of the end, where nothing else tells how the
-// driver ended: Ray does not record that of drivers that were not submitted.
+// atTheEnd is the longest time between a failure and the end of its driver for which the failure can be the reason of the end. It is used where
+// nothing else says how the driver ended: Ray does not record how drivers ended that were not submitted.
 const atTheEnd = 15e9 // ns
 
-// report decides severities, outcome and order, and adds what metrics show. The error is the context's.
+// report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has ended.
 func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Report, error) {
 	for _, f := range b.all {
-		f.because = slices.DeleteFunc(f.because, f.before) // not all times were known when the links were made
+		f.because = slices.DeleteFunc(f.because, f.before) // some times were not known when the links were made
 		b.complete(f)
 	}
 	b.judge()
@@ -50,7 +50,7 @@ func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Repor
 	return r, nil
 }
 
-// complete fills in what all findings have.
+// complete sets the fields that every finding has.
 func (b *builder) complete(f *finding) {
 	switch f.Kind {
 	case OutOfMemory:
@@ -140,7 +140,7 @@ func (b *builder) blamed(f *finding) bool {
 	return slices.ContainsFunc(b.all, func(other *finding) bool { return other.Severity == Error && slices.Contains(other.because, f) })
 }
 
-// harmless says that the jobs that a finding is about went on or failed for another reason.
+// harmless reports whether the job of a finding continued after the failure, or failed for another reason.
 func (b *builder) harmless(f *finding) bool {
 	if f.job.Nil() {
 		return false
@@ -154,14 +154,14 @@ func (b *builder) harmless(f *finding) bool {
 		if own != nil && len(own.because) == 0 && j.ended-f.last <= atTheEnd {
 			return false
 		}
-		return own != nil && (len(own.because) > 0 || own.what.Type != "") // it is told why the job failed, and this is not it
+		return own != nil && (len(own.because) > 0 || own.what.Type != "") // the finding about the job's end says why it failed, and this is not the reason
 	case j.submission != "":
 		return j.status == "SUCCEEDED" || j.status == "STOPPED"
 	}
 	return j.ended != 0 && j.ended-f.last > atTheEnd
 }
 
-// finished is the finding about a job's own end.
+// finished returns the finding about a job's own end; nil if there is none.
 func (b *builder) finished(j *job) *finding {
 	for _, f := range b.all {
 		if f.ended && f.SubmissionID == j.submission && f.job == j.id {
@@ -171,7 +171,7 @@ func (b *builder) finished(j *job) *finding {
 	return nil
 }
 
-// outcome is that of the session: of its worst job.
+// outcome returns the outcome of the session, which is the outcome of its worst job.
 func (b *builder) outcome() string {
 	failed, stopped, open := false, false, false
 	for i := range b.jobs {
@@ -208,7 +208,7 @@ func (b *builder) outcome() string {
 
 var severities = []string{Error, Warning, Info}
 
-// ordered puts the findings in order: the severe ones first, and each cause before what followed from it.
+// ordered returns the findings in order: the severe ones first, and each cause before its consequences.
 func (b *builder) ordered() []*finding {
 	all := slices.Clone(b.all)
 	slices.SortStableFunc(all, func(a, c *finding) int {
@@ -237,7 +237,7 @@ func (b *builder) ordered() []*finding {
 	return out
 }
 
-// explains is how many jobs failed because of a finding.
+// explains returns how many jobs failed because of a finding.
 func (b *builder) explains(f *finding) (n int) {
 	for _, other := range b.all {
 		if other.ended && other.follows(f, 0) {
@@ -257,7 +257,7 @@ func when(f *finding) int64 {
 	return f.first
 }
 
-// summaryOf says in one sentence how the session ended.
+// summaryOf returns one sentence that says how the session ended.
 func summaryOf(r *Report, findings []*finding, jobs []job) string {
 	ends := map[string]int{}
 	for i := range jobs {

@@ -15,12 +15,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 )
 
-// Logs are read by their ends, so that what a report costs does not depend on how much a session logged.
+// Of a long log only the end is read, so that the cost of a report does not depend on how much a session logged.
 const (
 	maxWholeLog = 4 << 20  // a log up to this size is read whole, and its lines have numbers
-	maxLogEnd   = 1 << 20  // of a longer one
-	maxLogBytes = 24 << 20 // of all logs of one report
-	maxLogs     = 400      // likewise
+	maxLogEnd   = 1 << 20  // bytes that are read from the end of a longer log
+	maxLogBytes = 24 << 20 // bytes of all logs of one report
+	maxLogs     = 400      // number of logs of one report
 )
 
 // logText is a log, or the end of a long one.
@@ -30,7 +30,7 @@ type logText struct {
 	whole bool
 }
 
-// read returns a log; one that is not stored is empty.
+// read returns a log. It returns an empty one if the log is not stored, or if the limits of the report are reached.
 func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error) {
 	if known := b.logs[file]; known != nil {
 		return known, nil
@@ -66,7 +66,7 @@ func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error
 	return l, nil
 }
 
-// evidence is the text from an offset in the log to another.
+// evidence returns the text between two offsets of the log.
 func (b *builder) evidence(l *logText, from, to int) Evidence {
 	e := Evidence{Source: "log", NodeID: l.file.Node.String(), File: l.file.Path, Text: l.text[from:to], Link: b.logLink(l.file)}
 	if l.whole {
@@ -78,7 +78,7 @@ func (b *builder) evidence(l *logText, from, to int) Evidence {
 	return e
 }
 
-// line is the whole line around an offset.
+// line returns where the line around an offset begins and ends.
 func (l *logText) line(at int) (from, to int) {
 	from = strings.LastIndexByte(l.text[:at], '\n') + 1
 	if end := strings.IndexByte(l.text[at:], '\n'); end >= 0 {
@@ -87,7 +87,7 @@ func (l *logText) line(at int) (from, to int) {
 	return from, len(l.text)
 }
 
-// lastLines is where the last n lines of the log begin.
+// lastLines returns where the last n lines of the log begin.
 func (l *logText) lastLines(n int) int {
 	at := len(strings.TrimRight(l.text, "\n"))
 	for range n {
@@ -98,7 +98,7 @@ func (l *logText) lastLines(n int) int {
 	return at + 1
 }
 
-// logTime is the time that a line of one of Ray's own logs begins with, "[2026-11-22 00:33:28,988 W …": Unix ns; 0 if there is none.
+// logTime returns the time at the beginning of a line of Ray's own logs, such as "[2026-11-22 00:33:28,988 W …", in Unix ns; 0 if there is none.
 func (b *builder) logTime(line string) int64 {
 	if len(line) < 24 || line[0] != '[' {
 		return 0
@@ -106,7 +106,7 @@ func (b *builder) logTime(line string) int64 {
 	return b.timeOf(line[1:24])
 }
 
-// timeOf reads a time of the cluster's clock, "2026-11-22 00:52:37,023": Unix ns; 0 if it is none.
+// timeOf parses a time in the cluster's time zone, such as "2026-11-22 00:52:37,023". It returns Unix ns; 0 if the text is no time.
 func (b *builder) timeOf(s string) int64 {
 	t, err := time.ParseInLocation("2006-01-02 15:04:05,000", s, b.zone)
 	if err != nil {
@@ -132,7 +132,8 @@ func (b *builder) logLink(f logfiles.File) string {
 	return b.link("#/logs/viewer?nodeId=%s&fileName=%s", f.Node, url.QueryEscape(f.Path))
 }
 
-// nodeFiles are the logs of all nodes whose paths satisfy a condition, in order, at most max.
+// nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not returned but counted as
+// unread.
 func (b *builder) nodeFiles(most int, is func(path string) bool) (files []logfiles.File) {
 	for _, node := range b.s.Logs.Nodes() {
 		for _, path := range b.s.Logs.Paths(node) {
@@ -148,7 +149,8 @@ func (b *builder) nodeFiles(most int, is func(path string) bool) (files []logfil
 	return files
 }
 
-// expression returns a regular expression that is compiled when it is first used: all of a report's take 700 KB, and most processes make none.
+// expression returns a function that compiles a regular expression when it is first called. All expressions of this package take 700 KB of
+// memory, and most processes make no report.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

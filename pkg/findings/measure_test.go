@@ -21,7 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// TestMeasure: each figure is read as Ray names it, of the node that is asked for only, with the last value, the highest and the limit.
+// TestMeasure: each figure is read by the name that Ray gives it, only for the requested node, with its last value, its maximum and its limit.
 func TestMeasure(t *testing.T) {
 	store, err := local.Open(t.TempDir())
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// Reasons of a node's death (ray.rpc.NodeDeathInfo.Reason) that somebody or the autoscaler wanted.
+// wantedEnds holds the reasons of a node's death (ray.rpc.NodeDeathInfo.Reason) that somebody, or the autoscaler, wanted.
 var wantedEnds = map[string]bool{"EXPECTED_TERMINATION": true, "AUTOSCALER_DRAIN_IDLE": true}
 
 // readNodes finds the nodes that died.
@@ -52,13 +52,13 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 	return nil
 }
 
-// Lost says whether a node died that nobody wanted to end, by the "raylet" of its summary.
+// Lost reports whether a node died although nobody wanted it to end. raylet is the "raylet" of the node's summary.
 func Lost(raylet *pyjson.Object) bool {
 	reason := raylet.Object("deathInfo").String("reason")
 	return raylet.String("state") == moment.Dead && !wantedEnds[reason] && (reason != "" || raylet.String("stateMessage") != "")
 }
 
-// nodeLost is the finding about a node that died.
+// nodeLost returns the finding about a node that died.
 func (b *builder) nodeLost(id rayid.Node) *finding {
 	f := b.lost[id]
 	if f == nil {

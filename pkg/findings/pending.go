@@ -17,10 +17,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// waiting is a line of the autoscaler's status about tasks and actors: "{'GPU': 8.0}: 1+ pending tasks/actors".
+// waiting matches a line of the autoscaler's status about tasks and actors that wait: "{'GPU': 8.0}: 1+ pending tasks/actors".
 var waiting = expression(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
-// showDemand adds what the autoscaler last reported as waiting: from its log, else from the saved status.
+// showDemand searches the autoscaler's log for the last line that matches an expression and that about accepts. It adds the line to the evidence.
 func (b *builder) showDemand(ctx context.Context, f *finding, line *regexp.Regexp, about func(m []string) bool) error {
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "monitor.log" }) {
 		log, err := b.read(ctx, file)
@@ -50,14 +50,15 @@ func submatches(text string, at []int) (m []string) {
 	return m
 }
 
-// pendingStates are those of attempts that no worker had taken.
+// pendingStates holds the states of attempts that no worker had begun to run.
 var pendingStates = map[string]bool{
 	"PENDING_ARGS_AVAIL": true, "PENDING_NODE_ASSIGNMENT": true, "PENDING_OBJ_STORE_MEM_AVAIL": true, "PENDING_ARGS_FETCH": true,
 }
 
-const maxPending = 5000 // attempts whose demands are looked at, of one report
+const maxPending = 5000 // attempts whose demands one report examines
 
-// readPending finds tasks and actors that waited until their session's or their job's end, and says whether any node could have taken them.
+// readPending finds tasks, actors and placement groups that waited until their session or their job ended. The findings say whether no node could
+// have taken them, or others held the resources.
 func (b *builder) readPending(ctx context.Context) error {
 	stop := func() error { return context.Cause(ctx) }
 	sum, err := b.s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: stop}, true)
@@ -101,7 +102,7 @@ func (b *builder) readPending(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if string(row.Type()) == eventjson.TypeNormal { // actors are looked at below, and their calls wait for them
+		if string(row.Type()) == eventjson.TypeNormal { // actors are examined below; their calls wait only for them
 			demand.task(row, lastState(row))
 		}
 	}
@@ -121,13 +122,13 @@ func (b *builder) readPending(ctx context.Context) error {
 	return demand.show(ctx)
 }
 
-// demands are the resources that tasks and actors waited for.
+// demands compares the resources for which tasks, actors and placement groups waited with what the nodes had.
 type demands struct {
 	b       *builder
 	running bool              // something ran when the session ended
-	fits    map[string]string // resources as JSON → what no node has of them; "" if a node has all
+	fits    map[string]string // by resources (see resourceText): what no node has of them; "" if a node has all
 	atWork  []abandoned       // attempts that ran when the session ended
-	found   []*finding
+	found   []*finding        // about tasks and actors
 }
 
 // task adds an attempt that had waited since a time (Unix ns).
@@ -135,7 +136,7 @@ func (d *demands) task(row tasktable.Row, since int64) {
 	d.add(string(row.GivenName()), row.Job(), demandOf(row), since, d.b.taskEntity(row.ID(), string(row.Name())))
 }
 
-// supervisor begins the name of the actor that starts a submission's driver, with the resources that the submission asked for.
+// supervisor begins the name of the actor that starts a submission's driver. This actor asks for the resources that the submission asked for.
 const supervisor = "_ray_internal_job_actor_"
 
 // actor adds an actor that had waited since a time (Unix ns).
@@ -152,7 +153,7 @@ func (d *demands) actor(a *entities.Actor, since int64) {
 	}
 }
 
-// lastState is when an attempt entered its last state, Unix ns.
+// lastState returns when an attempt entered its last state, Unix ns.
 func lastState(row tasktable.Row) (at int64) {
 	var room [8]tasktable.StateTime
 	for _, s := range row.States(room[:0]) {
@@ -186,8 +187,8 @@ func (d *demands) readRunning(ctx context.Context) error {
 	return nil
 }
 
-// holders says who held so much of the resources, some time after an attempt began to wait for them, that what is left is less than it asks
-// for; "" if nothing stored shows that.
+// holders returns a text that says who held the resources at a time (Unix ns), if what was left of them was less than what was asked for; "" if
+// nothing stored shows that.
 func (d *demands) holders(resources map[string]float64, since int64) string {
 	total, held := map[string]float64{}, map[string]float64{}
 	for i := range d.b.s.Nodes {
@@ -230,9 +231,9 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 	return ""
 }
 
-// nodeTotal are the resources that a node had, last while it lived.
+// nodeTotal returns the resources that a node last had while it was alive.
 func nodeTotal(n *entities.Node) (total map[string]float64) {
-	for _, t := range n.Transitions { // dead nodes have none
+	for _, t := range n.Transitions { // the transition to dead has no resources
 		if len(t.Resources) > 0 {
 			total = t.Resources
 		}
@@ -240,7 +241,7 @@ func nodeTotal(n *entities.Node) (total map[string]float64) {
 	return total
 }
 
-// demandOf is what an attempt asked for; nil if that cannot be read.
+// demandOf returns the resources that an attempt asked for; nil if they cannot be read.
 func demandOf(row tasktable.Row) (resources map[string]float64) {
 	if err := json.Unmarshal(row.Resources(), &resources); err != nil {
 		return nil
@@ -248,7 +249,7 @@ func demandOf(row tasktable.Row) (resources map[string]float64) {
 	return resources
 }
 
-// lacking is builder.lacking, which is asked once for the same resources.
+// lacking returns the result of builder.lacking, and remembers it for the same resources.
 func (d *demands) lacking(resources map[string]float64) string {
 	for r := range resources {
 		if strings.Contains(r, "_group_") {
@@ -264,7 +265,7 @@ func (d *demands) lacking(resources map[string]float64) string {
 	return lacking
 }
 
-// add adds one task or actor that waited, and gives the finding; nil if none is about it.
+// add adds one task or actor that waited and returns the finding about it; nil if there is none.
 func (d *demands) add(name string, job rayid.Job, resources map[string]float64, at int64, e Entity) *finding {
 	key, lacking := resourceText(resources), d.lacking(resources)
 	if strings.Contains(key, "_group_") {
@@ -283,13 +284,13 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	} else {
 		holders := d.holders(resources, at)
 		if holders == "" {
-			return nil // something else kept it
+			return nil // it waited for something else
 		}
 		lacking = holders
 		f = d.b.find(Starved, name+job.String()+key)
 		f.Title = fmt.Sprintf("%s waited for %s: %s", name, key, holders)
 		if d.running {
-			f.Severity = Warning // others were at work: waiting is how queues are
+			f.Severity = Warning // tasks were running at the end: then it is normal to wait for others
 		}
 	}
 	f.demand = key
@@ -304,7 +305,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	return f
 }
 
-// show adds what the autoscaler said about what waited.
+// show adds what the autoscaler said about waiting tasks and actors to the evidence of the findings.
 func (d *demands) show(ctx context.Context) error {
 	for _, f := range d.found {
 		if err := d.b.showDemand(ctx, f, waiting(), func([]string) bool { return true }); err != nil {
@@ -314,7 +315,8 @@ func (d *demands) show(ctx context.Context) error {
 	return nil
 }
 
-// lacking says what of the resources no node of the session ever had; "" if one had all, or if no node's are known.
+// lacking returns a text that says which of the resources no node of the session ever had; "" if one node had all of them, or if the resources of
+// no node are known.
 func (b *builder) lacking(resources map[string]float64) string {
 	nodes := 0
 	most := map[string]float64{}
@@ -347,7 +349,7 @@ func (b *builder) lacking(resources map[string]float64) string {
 	return "no node has all of that together"
 }
 
-// resourceText is resources as people write them.
+// resourceText returns resources as people write them, such as "1 CPU, 2 GPU".
 func resourceText(resources map[string]float64) string {
 	var parts []string
 	for _, r := range slices.Sorted(maps.Keys(resources)) {

@@ -11,16 +11,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// What befell a pod, by the reason of Kubernetes' event (pkg/kubelet/events, pkg/scheduler and the taint manager of Kubernetes).
+// What happened to a pod, by the reason in Kubernetes' event (pkg/kubelet/events, pkg/scheduler and the taint manager of Kubernetes).
 var (
-	// keptDown are why a pod does not run. They do not count once its containers were started.
+	// keptDown holds reasons why a pod does not run. They do not count if the pod's containers were started later.
 	keptDown = map[string]string{
 		"FailedScheduling": "could not be scheduled", "Failed": "could not be started", "BackOff": "could not be started",
 		"ErrImageNeverPull": "could not be started", "InspectFailed": "could not be started", "FailedCreatePodSandBox": "could not be started",
 		"FailedPostStartHook": "could not be started", "FailedMount": "has a volume that could not be mounted",
 		"FailedAttachVolume": "has a volume that could not be attached", "FailedMapVolume": "has a volume that could not be mounted",
 	}
-	// broughtDown are why a pod ended that ran.
+	// broughtDown holds reasons why a running pod ended.
 	broughtDown = map[string]string{
 		"Evicted": "was evicted", "Preempted": "was preempted", "TaintManagerEviction": "was evicted because of a taint of its node",
 		"NodeNotReady": "was on a machine that was lost", "OOMKilling": "ran out of memory", "OOMKilled": "ran out of memory",
@@ -36,7 +36,7 @@ const (
 
 // happening is an event of the platform.
 type happening struct {
-	kind, name, reason, message string // of what and why
+	kind, name, reason, message string // kind and name are those of its object
 	at                          int64  // Unix ns
 	warning                     bool
 }
@@ -50,11 +50,12 @@ func happeningOf(row *pyjson.Object) happening {
 	}
 }
 
-// befell says what the event did to its object; "" if that is no failure. startedAt is when the object's containers were started last.
+// befell returns a text that says what happened to the event's object; "" if that is no failure. startedAt is when the containers of the object,
+// a pod, were last started.
 func (h happening) befell(startedAt int64) string {
 	switch {
 	case h.kind != podKind && h.warning && strings.HasPrefix(h.reason, "Failed"):
-		return "reports " + h.reason // KubeRay's operator about a cluster, a job or a service
+		return "reports " + h.reason // an event of KubeRay's operator about a cluster, a job or a service
 	case h.kind != podKind:
 		return ""
 	case h.at > startedAt && keptDown[h.reason] != "":
@@ -63,7 +64,8 @@ func (h happening) befell(startedAt int64) string {
 	return broughtDown[h.reason]
 }
 
-// readPods finds pods that did not run, or ended, by what Kubernetes said of them, and shows that with the nodes that died.
+// readPods finds pods that did not run or that ended, in the events of Kubernetes. What ended the pod of a node that died becomes evidence of the
+// finding about the node.
 func (b *builder) readPods(ctx context.Context) error {
 	rows, err := events.PlatformRows(b.r.With(ctx))
 	if err != nil {
@@ -91,7 +93,7 @@ func (b *builder) readPods(ctx context.Context) error {
 		}
 		said := firstSentence(h.message)
 		f := b.find(Pod, what+normalised(said))
-		f.Severity = Warning // it kept resources from the cluster: whether that made a job fail, no event tells
+		f.Severity = Warning // the cluster lacked the pod's resources, but no event says whether a job failed because of that
 		f.named(h.name)
 		f.Title = fmt.Sprintf("%s %s %s: %s", h.kind, quoted(f.names), what, said)
 		f.happened(h.at, false)
@@ -101,7 +103,7 @@ func (b *builder) readPods(ctx context.Context) error {
 	return nil
 }
 
-// lostPods are the findings about nodes that died, by the names of their pods, which are the names of their hosts.
+// lostPods returns the findings about nodes that died, by the names of their pods. A pod's name is the name of its node's host.
 func (b *builder) lostPods() map[string]*finding {
 	pods := map[string]*finding{}
 	for hex, node := range b.nodes.ByID {

@@ -12,7 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
-// rareEvents stores events of rayevents and gives the folder of the store.
+// rareEvents stores events that rayevents makes. It returns the folder of the store.
 func rareEvents(t *testing.T, events []string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -26,7 +26,8 @@ func rareEvents(t *testing.T, events []string) (dir string) {
 	return dir
 }
 
-// TestPods: pods that Kubernetes could not run are found, those that ran in the end are not, and what ended a pod is shown with its node.
+// TestPods: there are findings about pods that Kubernetes could not run, but not about pods that ran in the end. What ended the pod of a node is
+// shown in the finding about the node.
 func TestPods(t *testing.T) {
 	dir := rareEvents(t, append(rayevents.Of("NODE", "PLATFORM"),
 		strings.NewReplacer("lab-worker-a", "lab-worker-z", "dWlkLXNob3J0LWE=", "eg==").Replace(rayevents.Of("PLATFORM")[1])))
@@ -61,7 +62,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestPodWithoutNode: what ended a pod is a finding of its own where no node is known that was in it.
+// TestPodWithoutNode: if no node is known that ran in a pod, the end of the pod is a finding of its own.
 func TestPodWithoutNode(t *testing.T) {
 	r := report(t, load(t, rareEvents(t, rayevents.Of("PLATFORM")), rayevents.Session, nil))
 	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return strings.HasPrefix(f.Title, "Pod lab-worker-b was evicted: ") }) {
@@ -69,7 +70,7 @@ func TestPodWithoutNode(t *testing.T) {
 	}
 }
 
-// TestHostilePods: names of any length do not make a report long.
+// TestHostilePods: very long names do not make a report large.
 func TestHostilePods(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	var events []string

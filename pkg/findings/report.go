@@ -9,9 +9,9 @@ import (
 
 // Severities of a finding.
 const (
-	Error   = "error"   // it made a job fail, or nothing shows that the job went on
-	Warning = "warning" // something failed, and the job did not
-	Info    = "info"    // somebody wanted it so
+	Error   = "error"   // it made a job fail, or nothing shows that the job continued
+	Warning = "warning" // something failed, but the job did not
+	Info    = "info"    // somebody wanted it
 )
 
 // Outcomes of a session.
@@ -23,7 +23,7 @@ const (
 	Running    = "running"
 )
 
-// Kinds of findings. docs/findings.md says what each rests on.
+// Kinds of findings. docs/findings.md says which data each kind uses.
 const (
 	OutOfMemory   = "out_of_memory"
 	NodeDied      = "node_died"
@@ -49,7 +49,7 @@ const (
 	JobStopped    = "stopped"
 )
 
-// Report is what is known of why a session ended as it did.
+// Report says why a session ended as it did, as far as that is known.
 type Report struct {
 	Session    string     `json:"session"`
 	Outcome    string     `json:"outcome"`
@@ -61,10 +61,11 @@ type Report struct {
 	partial bool
 }
 
-// Partial says that the store, or a limit of queries, kept something from being read that another time may give: such a report is not kept.
+// Partial reports whether something could not be read, because of the store or a limit of queries, and may be readable at another time. Such a
+// report is not kept.
 func (r *Report) Partial() bool { return r.partial }
 
-// Counts are what had not ended when the session did.
+// Counts says how many of each had not ended when the session ended.
 type Counts struct {
 	Jobs            int `json:"jobs"`
 	Tasks           int `json:"tasks"` // attempts
@@ -72,7 +73,7 @@ type Counts struct {
 	PlacementGroups int `json:"placement_groups"`
 }
 
-// Finding is one thing that went wrong, however often it did. Causes come before what followed from them.
+// Finding is one thing that went wrong, and how often it happened. In a report, causes come before their consequences.
 type Finding struct {
 	ID           string     `json:"id"`
 	Kind         string     `json:"kind"`
@@ -90,8 +91,8 @@ type Finding struct {
 	Docs         string     `json:"docs"`
 }
 
-// Signature is equal for findings of two sessions, or two jobs, that tell of the same failure: the kind and the title without what differs
-// between runs, such as numbers, addresses and the job's own name.
+// Signature returns a text that is the same for findings about the same failure in two sessions or two jobs. It is the kind and the title without
+// what differs between runs, such as numbers, addresses and the job's own name.
 func (f *Finding) Signature() string {
 	title := f.Title
 	for _, name := range []string{f.SubmissionID, f.JobID} {
@@ -104,7 +105,7 @@ func (f *Finding) Signature() string {
 
 // Entity is a thing of the cluster that a finding is about.
 type Entity struct {
-	Type string `json:"type"` // task, actor, node, job, placement_group, deployment, pod or another kind of Kubernetes' object
+	Type string `json:"type"` // task, actor, node, job, placement_group, deployment, pod or another kind of object of Kubernetes
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Link string `json:"link,omitempty"` // path in the history server
@@ -124,7 +125,7 @@ type Evidence struct {
 // Errors counts the findings of severity error.
 func (r *Report) Errors() int { return r.count(Error) }
 
-// Warnings counts those of severity warning.
+// Warnings counts the findings of severity warning.
 func (r *Report) Warnings() int { return r.count(Warning) }
 
 func (r *Report) count(severity string) (n int) {
@@ -136,38 +137,38 @@ func (r *Report) count(severity string) (n int) {
 	return n
 }
 
-// Bounds of a report.
+// Limits of a report.
 const (
 	maxFindings  = 200
-	maxEntities  = 20 // of one finding; its count is of all
+	maxEntities  = 20 // of one finding; its Count includes all
 	maxEvidence  = 8  // of one finding
 	maxText      = 4000
 	maxTitleText = 300
 	maxMessage   = 200 // of an exception
 )
 
-// finding is a Finding while it is put together.
+// finding is a Finding while the report is computed.
 type finding struct {
 	Finding
-	key         string    // its kind and what it has in common with the failures it counts
+	key         string    // its kind, and what the failures that it counts have in common
 	first, last int64     // Unix ns; 0 if not known
-	what        exception // what was raised, if anything was
-	job         rayid.Job // nil if it is of no job or of several
-	several     bool      // jobs
-	lasting     int       // occurrences that no retry made good
-	recovered   int       // occurrences that a retry made good
+	what        exception // the exception that was raised; empty if there was none
+	job         rayid.Job // nil if the finding is about no job or about several
+	several     bool      // the finding is about several jobs
+	lasting     int       // occurrences after which no retry succeeded
+	recovered   int       // occurrences after which a retry succeeded
 	because     []*finding
-	demand      string          // the resources that were asked for; "" if it is not about that
+	demand      string          // the resources that were asked for; "" if the finding is not about resources
 	names       []string        // of functions, actors and nodes that failed, in the order they were seen
-	seen        map[string]bool // entities
-	shown       map[string]bool // evidence, without what differs between occurrences
+	seen        map[string]bool // the entities, by type and ID
+	shown       map[string]bool // the texts of the evidence, without what differs between occurrences
 	places      []place
 	ended       bool // the finding is about a job's own end
-	wanted      bool // somebody wanted it so
+	wanted      bool // somebody wanted it
 	ofArgument  bool // an actor was not created because an argument of its constructor had failed
 }
 
-// happened counts one occurrence at a time (Unix ns, 0: not known).
+// happened counts one occurrence at a time (Unix ns; 0 if it is not known). recovered says that a retry succeeded after it.
 func (f *finding) happened(at int64, recovered bool) {
 	f.Count++
 	if recovered {
@@ -184,7 +185,7 @@ func (f *finding) happened(at int64, recovered bool) {
 	f.last = max(f.last, at)
 }
 
-// of says which job the finding is about.
+// of adds a job that the finding is about.
 func (f *finding) of(job rayid.Job) {
 	switch {
 	case job.Nil():
@@ -230,7 +231,8 @@ func (f *finding) show(e Evidence) {
 	f.Evidence = append(f.Evidence, e)
 }
 
-// causedBy links a finding to its cause, unless that is caused by it.
+// causedBy links a finding to its cause. It does nothing if the cause is itself a consequence of the finding, or began after the finding was
+// over.
 func (f *finding) causedBy(cause *finding) {
 	if cause == nil || cause == f || cause.follows(f, 0) || f.before(cause) {
 		return
@@ -240,8 +242,8 @@ func (f *finding) causedBy(cause *finding) {
 	}
 }
 
-// before reports whether a finding was over before another one began, which then is not its cause. A node counts as lost only when the head
-// has missed it for a while, and demands are told of every few seconds.
+// before reports whether a finding was over before another one began. Then the other one is not its cause. Some delay is allowed: the head
+// notices only after a while that a node is lost, and demands are reported only every few seconds.
 func (f *finding) before(cause *finding) bool {
 	late := int64(5e9)
 	if cause.Kind == NodeDied {
@@ -250,10 +252,10 @@ func (f *finding) before(cause *finding) bool {
 	return f.last != 0 && cause.first > f.last+late
 }
 
-// wrappers are exceptions that only say that another was raised, which Ray's events do not tell.
+// wrappers holds exceptions that only say that another exception was raised. Ray's events do not contain the other exception.
 var wrappers = map[string]bool{"UserCodeException": true, "WorkerGroupError": true, "TrainingFailedError": true, "ControllerError": true}
 
-// toldBy takes what was raised from a finding that was caused by this one, where this one's own texts end at a wrapper.
+// toldBy takes the exception from a consequence of this finding, if this finding's own texts contain only a wrapper.
 func (f *finding) toldBy(consequence *finding) {
 	if wrappers[f.what.Type] && consequence.what.Type != "" && !wrappers[consequence.what.Type] {
 		f.Title = strings.Replace(f.Title, f.what.String(), consequence.what.String(), 1)
@@ -261,7 +263,7 @@ func (f *finding) toldBy(consequence *finding) {
 	}
 }
 
-// follows reports whether a finding is, at some remove, caused by another.
+// follows reports whether a finding was caused by another one, directly or through others.
 func (f *finding) follows(other *finding, depth int) bool {
 	return slices.ContainsFunc(f.because, func(c *finding) bool { return c == other || depth < maxFindings && c.follows(other, depth+1) })
 }

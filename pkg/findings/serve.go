@@ -11,7 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// replicaFailed is the finding about an exception of a deployment's replicas.
+// replicaFailed returns the finding about an exception that the replicas of a deployment raised.
 func (b *builder) replicaFailed(app, deployment string, what exception) *finding {
 	f := b.find(Serve, app+"#"+deployment+what.Type+normalised(what.Message))
 	f.what = what
@@ -28,7 +28,7 @@ func (f *finding) ofDeployment(b *builder, app, deployment string) {
 	f.about(b.deploymentEntity(app, deployment))
 }
 
-// aboutOther says that a text of Serve's names a deployment, and that the finding is about another.
+// aboutOther reports whether a text of Serve names a deployment, and the finding is about another deployment.
 func (f *finding) aboutOther(text string) bool {
 	const names = "Deployment(name='"
 	return f.Kind == Serve && strings.Contains(text, names) && !slices.ContainsFunc(f.Entities, func(e Entity) bool {
@@ -41,7 +41,7 @@ func (b *builder) deploymentEntity(app, deployment string) Entity {
 }
 
 var (
-	// Lines of the Serve controller (ray/serve/_private/deployment_state.py).
+	// These match lines of Serve's controller (ray/serve/_private/deployment_state.py).
 	replicaRaised  = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception (?:in|when allocating) Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|: )`)
 	updateFailed   = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
 	replicaCrashed = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
@@ -51,9 +51,9 @@ var (
 	logLine        = expression(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
 )
 
-// readServe finds deployments that did not become healthy or did not stay so: from the controller's log and the last saved state.
+// readServe finds deployments that did not become healthy or did not stay healthy. It reads the controller's log and the last saved state.
 func (b *builder) readServe(ctx context.Context) error {
-	broken := map[string]*finding{} // by deployment, the last finding about it
+	broken := map[string]*finding{} // the last finding about each deployment
 	for _, file := range b.nodeFiles(4, func(path string) bool {
 		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
 	}) {
@@ -76,7 +76,7 @@ func (b *builder) readServe(ctx context.Context) error {
 	return nil
 }
 
-// controllerLog reads what Serve's controller logged.
+// controllerLog adds the findings from a log of Serve's controller.
 func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 	b.replicasRaised(log, broken)
 	b.replicasCrashed(log, broken)
@@ -84,7 +84,7 @@ func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
 	b.updatesFailed(log, broken)
 }
 
-// paragraphEnd is where the log's first line begins after at.
+// paragraphEnd returns where the log's next entry begins after an offset; the end of the log if there is none. An entry may have several lines.
 func paragraphEnd(log *logText, at int) int {
 	if next := logLine().FindStringIndex(log.text[at:]); next != nil {
 		return at + next[0]
@@ -112,12 +112,12 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 		e := b.evidence(log, m[0], end)
 		e.Time = stamp(at)
 		f.show(e)
-		f.Severity = Warning // unless the deployment is given up
+		f.Severity = Warning // it becomes an error if Serve gives up the deployment
 		broken[deployment] = f
 	}
 }
 
-// reasonOf is an exception with what its text tells of the reason, where the message does not.
+// reasonOf returns an exception as text, with the reason from the whole text if the exception's message does not contain it.
 func reasonOf(what exception, text string) string {
 	switch how := deathSentence(text); {
 	case what.Type == "RuntimeEnvSetupError":
@@ -129,7 +129,7 @@ func reasonOf(what exception, text string) string {
 	return cmp.Or(what.String(), firstSentence(text))
 }
 
-// replicasCrashed finds replicas that had started.
+// replicasCrashed finds replicas that failed after they had started.
 func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
 	checks := b.failedChecks(log)
 	for _, m := range replicaCrashed().FindAllStringSubmatchIndex(log.text, -1) {
@@ -143,7 +143,7 @@ func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
 			check = failedCheck{}
 		}
 		f := b.find(Serve, app+"#"+deployment+"crashed"+normalised(check.what.String()))
-		if f.Title == "" { // one that crashed is said to have failed its health check, too
+		if f.Title == "" { // for a replica that crashed, Serve also logs that it failed its health check
 			how := strings.Replace(log.text[m[8]:m[9]], "failed health check", "failed their health checks", 1)
 			f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, how)
 			if raised {
@@ -214,7 +214,7 @@ type failedCheck struct {
 	evident Evidence
 }
 
-// failedChecks are the first ones of deployments, by app#deployment, in a controller's log.
+// failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment.
 func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 	first := map[string]failedCheck{}
 	for _, m := range checkRaised().FindAllStringSubmatchIndex(log.text, -1) {
@@ -255,7 +255,7 @@ func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 	f.Severity = Error
 }
 
-// recovered says that a later line of the controller's log shows a deployment healthy again.
+// recovered reports whether a later line of the controller's log shows that a deployment is healthy again.
 func recovered(rest, deployment string) bool {
 	for line := range strings.Lines(rest) {
 		if strings.Contains(line, "'"+deployment+"'") && strings.Contains(line, "HEALTHY") && !strings.Contains(line, "UNHEALTHY") {
@@ -265,7 +265,7 @@ func recovered(rest, deployment string) bool {
 	return false
 }
 
-// savedApplication takes an application's and its deployments' status from the last saved answer.
+// savedApplication adds the findings from the last saved status of an application and its deployments.
 func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, broken map[string]*finding) {
 	bad := map[string]bool{"UNHEALTHY": true, "DEPLOY_FAILED": true}
 	told := false

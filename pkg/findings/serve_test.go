@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
-// TestServeController: what Serve's controller logs of replicas is told once, by what happened first.
+// TestServeController: what Serve's controller logs about replicas becomes one finding, about what happened first.
 func TestServeController(t *testing.T) {
 	const at = " 2026-11-22 10:07:01,857 controller 1560 -- "
 	for name, c := range map[string]struct{ log, title string }{

@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// maxFailures is how many failed attempts are looked at, of one report.
+// maxFailures limits the failed attempts that one report examines.
 const maxFailures = 200_000
 
 // readTasks groups the failed attempts by cause.
@@ -75,11 +75,11 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 	case !told:
 		kind = nil
 	case isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
-		g.b.left(row) // it ended with its driver, which says why
+		g.b.left(row) // it ended because its driver did; the finding about the driver says why
 		return nil
 	}
 	own := string(kind) == "TASK_EXECUTION_EXCEPTION" || string(kind) == "TASK_CANCELLED"
-	if own { // what was raised does not depend on the attempt's process
+	if own { // such errors do not depend on how the attempt's process ended
 		g.key = append(append(append(g.key[:0], row.Job().String()...), row.Function()...), kind...)
 		g.key = appendCommon(g.key, text)
 		if f := g.known[string(g.key)]; f != nil {
@@ -115,7 +115,8 @@ func failedAt(row tasktable.Row) int64 {
 	return 0
 }
 
-// appendCommon appends a message without the words that have digits, which differ between attempts. Of a long one its ends count.
+// appendCommon appends a message to a key. It replaces words that contain digits by #, because they differ between attempts. Of a long message it
+// uses only the beginning and the end.
 func appendCommon(key, text []byte) []byte {
 	const most = 1024
 	if len(text) > 2*most {
@@ -142,14 +143,14 @@ func appendCommon(key, text []byte) []byte {
 	return key
 }
 
-// isJobEnd says that an attempt ended because its driver did.
+// isJobEnd reports whether an attempt ended because its driver did.
 func isJobEnd(text []byte) bool {
 	s := string(text[:min(len(text), 600)])
 	return strings.HasPrefix(s, "Job finishes (") || strings.Contains(s, "because its job has finished") ||
 		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ")
 }
 
-// vanished says that nothing is known of an attempt's end but that its process was gone, or was told to go, when its driver ended.
+// vanished reports whether an attempt's process ended, or was told to end, when the driver ended, and nothing else is known about its end.
 func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
 	worker := idOf[rayid.Worker](row.Worker())
 	j := b.jobOfID(row.Job())
@@ -164,10 +165,10 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 	return at-j.ended <= atTheEnd && j.ended-at <= atTheEnd
 }
 
-// withDriver is how long before its driver a worker may be seen to end that is told to go because its driver ends, Unix ns.
+// withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).
 const withDriver = 5e8
 
-// driverEnded is when a job's driver ended by its own events; 0 if they do not tell.
+// driverEnded returns when a job's driver ended, according to the job's events; 0 if they do not say so.
 func (b *builder) driverEnded(id rayid.Job) (at int64) {
 	for i := range b.s.Jobs {
 		if b.s.Jobs[i].ID != id {
@@ -182,7 +183,7 @@ func (b *builder) driverEnded(id rayid.Job) (at int64) {
 	return at
 }
 
-// left keeps what an attempt was doing when its driver ended.
+// left remembers what an attempt was doing when its driver ended.
 func (b *builder) left(row tasktable.Row) {
 	kind := string(row.Type())
 	if len(b.abandoned)+len(b.constructors) >= maxPending || kind != eventjson.TypeNormal && kind != eventjson.TypeActorCreation {
@@ -206,16 +207,17 @@ func (b *builder) left(row tasktable.Row) {
 // abandoned is an attempt that ended because its driver did.
 type abandoned struct {
 	row   tasktable.Row
-	state string // the last before
+	state string // its last state before the end
 	since int64  // Unix ns
 }
 
-// ownerWorker is the process that owned a lost object, in Ray's message.
+// ownerWorker matches the part of Ray's message that names the process that owned a lost object.
 var ownerWorker = expression(`Owner worker ID: ([0-9a-f]{56})(?:, owner node ID: ([0-9a-f]{56}))?`)
 
 var actorID = expression(`actor_id: ?([0-9a-f]{32})`)
 
-// taskFailed finds the finding that a failed attempt belongs to, a new one if it is the first; nil if it needs none.
+// taskFailed returns the finding for a failed attempt, and adds it if there is none yet. It returns nil if the attempt needs no finding, or is
+// already part of one.
 func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text string, at int64) (*finding, error) {
 	name := string(row.GivenName())
 	worker := idOf[rayid.Worker](row.Worker())
@@ -247,7 +249,7 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 			break
 		}
 		if dead && death.wanted() {
-			return nil, nil // told to go, as on its job's end
+			return nil, nil // the worker was told to end, for example because its job had ended
 		}
 		var err error
 		if f, err = b.taskOfDeadWorker(ctx, row, worker, node, name, text); err != nil {
@@ -266,10 +268,10 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	return f, nil
 }
 
-// groupRemoved is how the raylet tells why it ended a worker.
+// groupRemoved is in the raylet's text about a worker that it ended for this reason.
 const groupRemoved = "its placement group was removed"
 
-// taskOfDeadWorker is the finding about attempts of one function whose worker died in the same way.
+// taskOfDeadWorker returns the finding about attempts of one function whose workers died in the same way.
 func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worker rayid.Worker, node rayid.Node, name, text string) (*finding, error) {
 	signal, inLogs, err := b.crash(ctx, worker)
 	if err != nil {
@@ -279,7 +281,7 @@ func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worke
 	if signal != "" {
 		b.signals[function] = signal
 	} else if !b.examined[worker] && len(b.examined) >= maxReadWorkers {
-		signal = b.signals[function] // its logs are not read: those of others told it
+		signal = b.signals[function] // its logs are not read; the signal is from the logs of another worker
 	}
 	death, recorded := b.deaths[worker]
 	if !recorded {
@@ -295,7 +297,7 @@ func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worke
 	return f, nil
 }
 
-// taskOfKind is the finding about attempts whose kind of error alone says what failed, or their text.
+// taskOfKind returns the finding about attempts for which the kind of error, or its text, says what failed.
 func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *finding {
 	var f *finding
 	switch {
@@ -323,7 +325,8 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 	return f
 }
 
-// createdNever says that an actor's own finding tells already that it could not be created, and shows the attempt there.
+// createdNever reports whether there is already a finding that the actor of a constructor's attempt died. It adds the attempt to that finding's
+// evidence, unless the finding is about a node.
 func (b *builder) createdNever(row tasktable.Row, evident Evidence) bool {
 	died := b.actors[actorOf(row)]
 	if died != nil && died.Kind != NodeDied {
@@ -332,7 +335,7 @@ func (b *builder) createdNever(row tasktable.Row, evident Evidence) bool {
 	return died != nil
 }
 
-// toldToGo says that an actor's end was wanted, which may have come before its constructor's.
+// toldToGo reports whether somebody wanted an actor's end. The end may have come before its constructor returned.
 func (b *builder) toldToGo(id rayid.Actor) bool {
 	a := b.s.Actor(id)
 	if a == nil {
@@ -342,7 +345,7 @@ func (b *builder) toldToGo(id rayid.Actor) bool {
 	return existed && state.State == moment.Dead && causeOf(state.Death).wanted()
 }
 
-// idOf is an ID of a row's; nil if it has none.
+// idOf returns an ID from a row; nil if the row has none.
 func idOf[T rayid.ID](raw []byte) T {
 	id, _ := rayid.ParseBytes[T]([]byte(hex.EncodeToString(raw)))
 	return id
@@ -350,10 +353,10 @@ func idOf[T rayid.ID](raw []byte) T {
 
 func actorOf(row tasktable.Row) rayid.Actor { return idOf[rayid.Actor](row.Actor()) }
 
-// taskOfLostNode is the finding about attempts of one function that a node's death ended.
+// taskOfLostNode returns the finding about attempts of one function that failed because a node died.
 func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind string, evident Evidence) *finding {
 	if b.lost[node] == nil {
-		for id := range b.lost { // Ray's message names the node where the attempt does not
+		for id := range b.lost { // the attempt does not name the node, but Ray's message may
 			if strings.Contains(evident.Text, id.String()) {
 				node = id
 			}
@@ -405,7 +408,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 	f.show(evident)
 	f.happened(failedAt(row), false)
 	if lost := b.lost[b.nodeOfActor(id)]; !f.wanted {
-		f.causedBy(lost) // the calls that found it gone came before the head missed the node
+		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
 	}
 	f.about(b.taskEntity(row.ID(), string(row.Name())))
 	if !id.Nil() {
@@ -413,7 +416,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 	}
 }
 
-// nodeOfActor is where an actor ran last; nil if that is not known.
+// nodeOfActor returns the node where an actor last ran; nil if it is not known.
 func (b *builder) nodeOfActor(id rayid.Actor) (node rayid.Node) {
 	if a := b.s.Actor(id); a != nil {
 		if state, existed := moment.Actor(a, b.r.At); existed {
@@ -423,10 +426,11 @@ func (b *builder) nodeOfActor(id rayid.Actor) (node rayid.Node) {
 	return node
 }
 
-// deadBecause is how Ray goes on in its message about a dead actor.
+// deadBecause begins the sentence in Ray's message about a dead actor that says why it died.
 const deadBecause = "The actor is dead because"
 
-// deathSentence is the sentence of Ray's message about a dead actor that says why.
+// deathSentence returns the sentence of Ray's message about a dead actor that says why it died; the message's beginning if there is no such
+// sentence.
 func deathSentence(text string) string {
 	if at := strings.Index(text, deadBecause); at >= 0 {
 		text = text[at:]
@@ -434,10 +438,10 @@ func deathSentence(text string) string {
 	return firstSentence(text)
 }
 
-// replicaCall is the name of a method of a Serve replica: "ServeReplica:app:deployment.method".
+// replicaCall matches the name of a method of a Serve replica: "ServeReplica:app:deployment.method".
 var replicaCall = expression(`^ServeReplica:([^:]+):([^.:]+)`)
 
-// raisedBy is the finding about an exception that a task raised, or that its own tasks raised.
+// raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
 	what := exceptionOf(text)
 	if what.Type == "" {
@@ -462,7 +466,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	}
 	function := raiser
 	if raiser == name {
-		function = string(row.Function()) // tasks of one function may have been given names of their own
+		function = string(row.Function()) // tasks of one function may have different names
 	}
 	f := b.find(class, row.Job().String()+function+what.Type+normalised(what.Message))
 	f.what, f.wanted = what, class == Cancelled
@@ -479,7 +483,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	return f
 }
 
-// rayErrors are Ray's exceptions that tell of something else that failed, and the kinds of findings about that.
+// rayErrors holds Ray's exceptions that say that something else failed, with the kinds of findings about that failure.
 var rayErrors = map[string][]string{
 	"ActorDiedError":                       {ActorDied, OutOfMemory, NodeDied},
 	"ActorUnavailableError":                {ActorDied, NodeDied},
@@ -508,7 +512,7 @@ var rayErrors = map[string][]string{
 	"PlacementGroupSchedulingTimeoutError": {Unschedulable},
 }
 
-// blame links a finding whose exception is one of Ray's to what that is about.
+// blame links a finding whose exception is in rayErrors to the findings about what failed.
 func (b *builder) blame(f *finding, text string) {
 	kinds := rayErrors[f.what.Type]
 	if kinds == nil {
@@ -522,7 +526,7 @@ func (b *builder) blame(f *finding, text string) {
 	}
 	owner, ownerNode := rayid.Worker{}, ""
 	if m := ownerWorker().FindStringSubmatch(text); m != nil {
-		owner, _ = rayid.Parse[rayid.Worker](m[1]) // matched
+		owner, _ = rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
 		ownerNode = m[2]
 		f.show(b.deaths[owner].evident)
 	}
@@ -534,7 +538,7 @@ func (b *builder) blame(f *finding, text string) {
 			if other == f || other.Kind != kind || other.aboutOther(text) {
 				continue
 			}
-			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() { // nodes are of no job, whatever failed with them
+			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() { // a node belongs to no job, even if its finding names one
 				f.causedBy(other)
 			}
 		}

@@ -9,22 +9,22 @@ import (
 
 const (
 	tracebackStart = "Traceback (most recent call last):"
-	frame          = "  File " // begins the line below
+	frame          = "  File " // begins the next line
 	directCause    = "The above exception was the direct cause of the following exception:"
 	whileHandling  = "During handling of the above exception, another exception occurred:"
 )
 
-// groupStart is the line that heads the traceback of several exceptions, and groupRaised the one that names them together.
+// groupStart matches the first line of an exception group's traceback, groupRaised the line that names the group.
 var (
 	groupStart  = expression(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
 	groupRaised = expression(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
 )
 
-// lastGroup is the exception group that a log ends with, and the offset where its traceback begins; -1 if there is none.
+// lastGroup returns the last exception group in a log, and the offset where its traceback begins; -1 if there is none.
 func lastGroup(log string) (e exception, at int) {
 	starts := groupStart().FindAllStringIndex(log, -1)
 	for i := len(starts) - 1; i >= 0; i-- {
-		// Groups in a group have a margin: the outermost begins with the first one.
+		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group is not.
 		if from := starts[i][0]; i == 0 || !strings.HasPrefix(log[from:], "    ") {
 			if m := groupRaised().FindStringSubmatch(log[from:]); m != nil {
 				return exception{Type: m[2], Message: clip(m[3], maxMessage)}, from
@@ -34,8 +34,8 @@ func lastGroup(log string) (e exception, at int) {
 	return e, -1
 }
 
-// lastTraceback is the last traceback in a log with those that it was raised because of, and the offset where it begins; -1 if there is none.
-// Those of exceptions that did not end their process count if there are no others.
+// lastTraceback returns the last traceback in a log together with the tracebacks before it that led to it, and the offset where the text begins;
+// -1 if there is none. Tracebacks of exceptions that did not end their process count only if there are no others.
 func lastTraceback(log string) (text string, at int) {
 	at = -1
 	for end := len(log); ; {
@@ -61,8 +61,8 @@ func lastTraceback(log string) (text string, at int) {
 	return text, at
 }
 
-// asideHeading is where the heading begins of a traceback whose exception did not end its process: a destructor or a function of atexit raised
-// it, or a coroutine that nobody waits for. It is -1 if the traceback is of another kind.
+// asideHeading returns where the heading of a traceback begins, if its exception did not end its process: the exception was raised by a
+// destructor, by a function of atexit, or by a coroutine that nothing waits for. It returns -1 for all other tracebacks.
 func asideHeading(log string, at int) int {
 	from, to := lineBefore(log, at)
 	if line := log[from:to]; strings.HasPrefix(line, "Exception ignored ") || strings.HasPrefix(line, "Error in atexit") {
@@ -76,13 +76,13 @@ func asideHeading(log string, at int) int {
 	return -1
 }
 
-// lineBefore is the line above an offset where a line begins.
+// lineBefore returns the beginning and the end of the line before the one that begins at an offset.
 func lineBefore(log string, at int) (from, to int) {
 	to = max(0, at-1)
 	return strings.LastIndexByte(log[:to], '\n') + 1, to
 }
 
-// withCauses is a traceback with those before it that it was raised because of.
+// withCauses returns a traceback together with the tracebacks before it that led to it, and where the first one begins.
 func withCauses(log string, at int) (text string, from int) {
 	for {
 		before := strings.TrimRight(log[:at], "\r\n ")
@@ -97,8 +97,8 @@ func withCauses(log string, at int) (text string, from int) {
 	}
 }
 
-// tracebackBefore is where the last traceback before an offset begins: at a line's start, below what a launcher put there too, or after
-// something that was printed without a line end, such as a progress bar.
+// tracebackBefore returns where the last traceback before an offset begins; -1 if there is none. It may begin at the start of a line, after what
+// a launcher put before each line, or after something that was printed without a line end, such as a progress bar.
 func tracebackBefore(log string, end int) int {
 	for {
 		at := strings.LastIndex(log[:end], tracebackStart)
@@ -109,13 +109,14 @@ func tracebackBefore(log string, end int) int {
 	}
 }
 
-// unended says that a traceback begins after what was printed without a line end. After a space it is part of a message.
+// unended reports whether a traceback begins in a line after something that was printed without a line end. After a space the words are part of
+// a message, unless the line contains the carriage returns of a progress bar.
 func unended(log string, at int) bool {
 	line := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
 	return (strings.Contains(line, "\r") || !strings.HasSuffix(line, " ")) && strings.HasPrefix(below(log, at), frame)
 }
 
-// below is what follows the line that ends with tracebackStart; "" if the line goes on.
+// below returns the text after the line that ends with the tracebackStart at an offset; "" if the line continues.
 func below(log string, at int) string {
 	rest := log[at+len(tracebackStart):]
 	if next, ends := strings.CutPrefix(strings.TrimPrefix(rest, "\r"), "\n"); ends {
@@ -126,8 +127,8 @@ func below(log string, at int) string {
 
 const maxMargin = 64
 
-// marginOf is what a launcher put before each line of the traceback that begins at an offset, such as "[rank0]: "; "" if there is none. What Ray
-// puts before what workers print, "(f pid=12) ", is not taken for one: it is not the driver's.
+// marginOf returns what a launcher put before each line of the traceback that begins at an offset, such as "[rank0]: "; "" if there is nothing.
+// Lines that workers printed begin with "(f pid=12) ". This does not count as a margin, because such a traceback is not the driver's.
 func marginOf(log string, at int) string {
 	margin := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
 	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || strings.Contains(margin, "(") || !strings.HasPrefix(below(log, at), margin+frame) {
@@ -136,7 +137,8 @@ func marginOf(log string, at int) string {
 	return margin
 }
 
-// withoutMargin is the last traceback of the lines that begin with a margin, without it, and the offset of its first line.
+// withoutMargin returns the last traceback in the lines that begin with a margin, without the margin, and the offset of its first line in the
+// log.
 func withoutMargin(log, margin string) (text string, from int) {
 	var lines strings.Builder
 	var starts []int
@@ -154,24 +156,25 @@ func withoutMargin(log, margin string) (text string, from int) {
 	return text, starts[strings.Count(inner[:in], "\n")]
 }
 
-// ofWorker is how Ray begins a line in a driver's log that a worker, of any job, printed.
+// ofWorker matches a line in a driver's log that Ray copied from a worker of any job.
 var ofWorker = expression(`(?m)^(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^\n]{1,300}? pid=\d+)[^()\n]{0,100}\).*(?:\n|\z)`)
 
-// ownLines is a part of a driver's log without what workers printed.
+// ownLines returns a part of a driver's log without the lines that workers printed.
 func ownLines(text string) string { return ofWorker().ReplaceAllString(text, "") }
 
 var (
-	// notCompiled is how Python tells that it cannot compile what it should run.
+	// notCompiled matches what Python prints if it cannot compile the program.
 	notCompiled = expression(`(?m)^  File "[^"\n]+", line \d+\n(?:    .*\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$`)
 	boxStart    = expression(`(?m)^╭─+ Traceback \(most recent call last\) ─+╮$`)
 )
 
-// boxed says that a line is part of a box that the library rich draws around a traceback's frames.
+// boxed reports whether a line is part of a box that the library rich draws around a traceback's frames.
 func boxed(line string) bool {
 	return slices.ContainsFunc([]string{"│", "╭", "╰"}, func(edge string) bool { return strings.HasPrefix(line, edge) })
 }
 
-// otherTraceback is what a log without a traceback of the usual form tells of an exception, and its offset; -1 if that is nothing.
+// otherTraceback returns a traceback in another form than the usual one, and its offset: in a box, of a program that cannot be compiled, or in a
+// line of JSON. The offset is -1 if there is none.
 func otherTraceback(log string) (text string, at int) {
 	if boxes := boxStart().FindAllStringIndex(log, -1); boxes != nil {
 		at = boxes[len(boxes)-1][0]

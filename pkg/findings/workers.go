@@ -31,21 +31,21 @@ type death struct {
 	evident Evidence
 }
 
-// wanted says that nothing failed: the process was told to go.
+// wanted reports whether the process was told to end, so that its end is no failure.
 func (d death) wanted() bool { return d.exit == exitIntended || d.exit == exitIntendedUser }
 
 var (
-	// reportedExit is the GCS's line about a worker's end: all that tells of it before Ray 2.58.
+	// reportedExit matches the GCS's line about a worker's end. Before Ray 2.58 nothing else reports it.
 	reportedExit = expression(`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
-	// crashed are the lines that a crash leaves in a worker's own logs.
+	// crashed matches the lines that a crash leaves in a worker's own logs.
 	crashed = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})|terminate called after throwing|Check failed: |(std::bad_alloc)).*$`)
-	// exitCode is what Ray knows of how a process ended.
+	// exitCode matches the exit code in Ray's text about the end of a process.
 	exitCode = expression(`exit(?:s|ed)? with (?:an )?(?:exit )?code:? ?(-?\d+)`)
 )
 
-const maxReadWorkers = 40 // workers whose own logs are read, of one report
+const maxReadWorkers = 40 // workers whose own logs one report reads
 
-// readDeaths collects how workers ended: from events, from the saved list of workers, from the log of the GCS.
+// readDeaths reads how workers ended from events, the saved list of workers and the GCS's log.
 func (b *builder) readDeaths(ctx context.Context) error {
 	for i := range b.s.Workers {
 		w := &b.s.Workers[i]
@@ -80,7 +80,7 @@ func (b *builder) savedDeath(row *pyjson.Object) {
 		return
 	}
 	d := death{at: row.Int("end_time_ms") * 1e6, exit: row.String("exit_type"), detail: row.String("exit_detail"), driver: row.String("worker_type") == moment.TypeDriver}
-	d.node, _ = rayid.Parse[rayid.Node](row.String("node_id")) // none: not known
+	d.node, _ = rayid.Parse[rayid.Node](row.String("node_id")) // nil if it is not known
 	d.evident = Evidence{Source: "snapshot", NodeID: d.node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", id, d.exit, d.detail)}
 	b.deaths[id] = d
 }
@@ -98,17 +98,17 @@ func (b *builder) loggedDeaths(ctx context.Context) error {
 				continue
 			}
 			d := death{at: b.logTime(log.text[from:to]), exit: log.text[m[6]:m[7]], detail: log.text[m[8]:m[9]], evident: b.evidence(log, from, to)}
-			d.node, _ = rayid.Parse[rayid.Node](log.text[m[4]:m[5]]) // matched
+			d.node, _ = rayid.Parse[rayid.Node](log.text[m[4]:m[5]]) // the expression matched 56 hexadecimal digits
 			b.deaths[id] = d
 		}
 	}
 	return nil
 }
 
-// notStarted is the raylet's line about workers that did not come up.
+// notStarted matches the raylet's line about worker processes that did not register in time.
 var notStarted = expression(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
 
-const maxRaylets = 60 // nodes whose raylet's log is read, of one report
+const maxRaylets = 60 // nodes whose raylet's log one report reads
 
 // readStarts finds worker processes that ended before Ray could use them, and what they printed.
 func (b *builder) readStarts(ctx context.Context) error {
@@ -142,7 +142,8 @@ func (b *builder) readStarts(ctx context.Context) error {
 	return nil
 }
 
-// crash looks in a worker's own logs for what a crash leaves there.
+// crash searches a worker's own logs for the lines that a crash leaves there. It returns the signal or error, and the lines; both are empty if
+// there are none.
 func (b *builder) crash(ctx context.Context, worker rayid.Worker) (signal string, e Evidence, err error) {
 	for _, file := range b.logsOf(worker) {
 		log, err := b.readOf(ctx, worker, file)
@@ -151,7 +152,7 @@ func (b *builder) crash(ctx context.Context, worker rayid.Worker) (signal string
 		}
 		if m := crashed().FindStringSubmatchIndex(log.text); m != nil {
 			from, to := log.line(m[0])
-			for range 15 { // the stack begins below
+			for range 15 { // the stack follows
 				if to < len(log.text) {
 					_, to = log.line(to + 1)
 				}
@@ -167,7 +168,7 @@ func (b *builder) crash(ctx context.Context, worker rayid.Worker) (signal string
 	return "", e, nil
 }
 
-// logsOf are the logs of a worker.
+// logsOf returns the logs of a worker.
 func (b *builder) logsOf(worker rayid.Worker) []logfiles.File {
 	if b.files == nil {
 		b.files = map[rayid.Worker][]logfiles.File{}
@@ -182,7 +183,7 @@ func (b *builder) logsOf(worker rayid.Worker) []logfiles.File {
 	return b.files[worker]
 }
 
-// readOf returns a log of a worker; empty if the logs of too many were read.
+// readOf returns a log of a worker. The log is empty if the logs of too many workers were read already.
 func (b *builder) readOf(ctx context.Context, worker rayid.Worker, file logfiles.File) (*logText, error) {
 	if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
 		b.unread++
@@ -192,7 +193,7 @@ func (b *builder) readOf(ctx context.Context, worker rayid.Worker, file logfiles
 	return b.read(ctx, file)
 }
 
-// workerOf is the worker whose log a path is.
+// workerOf returns the worker to which a log's path belongs.
 func workerOf(path string) (id rayid.Worker, ok bool) {
 	name, isWorker := strings.CutPrefix(path, "worker-")
 	if !isWorker {
@@ -207,7 +208,7 @@ func workerOf(path string) (id rayid.Worker, ok bool) {
 	return id, err == nil
 }
 
-// how says in a few words how a worker ended.
+// how returns in a few words how a worker ended.
 func (d death) how(signal string) string {
 	switch {
 	case signal != "":
