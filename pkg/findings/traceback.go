@@ -23,13 +23,17 @@ var (
 // lastGroup returns the last exception group in a log, and the offset where its traceback begins; -1 if there is none.
 func lastGroup(log string) (e exception, at int) {
 	starts := groupStart().FindAllStringIndex(log, -1)
+	end := len(log)
 	for i := len(starts) - 1; i >= 0; i-- {
-		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group is not.
-		if from := starts[i][0]; i == 0 || !strings.HasPrefix(log[from:], "    ") {
-			if m := groupRaised().FindStringSubmatch(log[from:]); m != nil {
+		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group is not. The line that
+		// names it comes before the tracebacks inside.
+		from := starts[i][0]
+		if i == 0 || !strings.HasPrefix(log[from:], "    ") {
+			if m := groupRaised().FindStringSubmatch(log[from:end]); m != nil {
 				return exception{Type: m[2], Message: clip(m[3], maxMessage)}, from
 			}
 		}
+		end = from
 	}
 	return e, -1
 }
@@ -50,7 +54,7 @@ func lastTraceback(log string) (text string, at int) {
 			end = heading
 			continue
 		}
-		if margin := marginOf(log, from); margin != "" {
+		if margin := marginOf(log, from, below(log, from)); margin != "" {
 			return withoutMargin(log[:end], margin)
 		}
 		return withCauses(log[:end], from)
@@ -102,18 +106,22 @@ func withCauses(log string, at int) (text string, from int) {
 func tracebackBefore(log string, end int) int {
 	for {
 		at := strings.LastIndex(log[:end], tracebackStart)
-		if at <= 0 || log[at-1] == '\n' || unended(log, at) || marginOf(log, at) != "" {
+		if at <= 0 || log[at-1] == '\n' {
+			return at
+		}
+		// The end of the line is checked before its start is searched, because one line can contain thousands of these texts.
+		if next := below(log, at); next != "" && (unended(log, at, next) || marginOf(log, at, next) != "") {
 			return at
 		}
 		end = at
 	}
 }
 
-// unended reports whether a traceback begins in a line after something that was printed without a line end. After a space the words are part of
-// a message, unless the line contains the carriage returns of a progress bar.
-func unended(log string, at int) bool {
+// unended reports whether a traceback begins in a line after something that was printed without a line end; next is the text below that line.
+// After a space the words are part of a message, unless the line contains the carriage returns of a progress bar.
+func unended(log string, at int, next string) bool {
 	line := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
-	return (strings.Contains(line, "\r") || !strings.HasSuffix(line, " ")) && strings.HasPrefix(below(log, at), frame)
+	return (strings.Contains(line, "\r") || !strings.HasSuffix(line, " ")) && strings.HasPrefix(next, frame)
 }
 
 // below returns the text after the line that ends with the tracebackStart at an offset; "" if the line continues.
@@ -128,10 +136,11 @@ func below(log string, at int) string {
 const maxMargin = 64
 
 // marginOf returns what a launcher put before each line of the traceback that begins at an offset, such as "[rank0]: "; "" if there is nothing.
+// next is the text below the traceback's first line.
 // Lines that workers printed begin with "(f pid=12) ". This does not count as a margin, because such a traceback is not the driver's.
-func marginOf(log string, at int) string {
+func marginOf(log string, at int, next string) string {
 	margin := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
-	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || strings.Contains(margin, "(") || !strings.HasPrefix(below(log, at), margin+frame) {
+	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || strings.Contains(margin, "(") || !strings.HasPrefix(next, margin+frame) {
 		return ""
 	}
 	return margin
