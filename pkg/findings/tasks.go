@@ -156,8 +156,12 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 	j := b.jobOfID(row.Job())
 	death, dead := b.deaths[worker]
 	if dead && kind == "WORKER_DIED" && strings.Contains(death.detail, "SIGTERM") {
-		end := b.driverEnded(row.Job())
-		return end != 0 && at >= end-withDriver && at-end <= atTheEnd
+		driver := b.s.Job(row.Job())
+		if driver == nil {
+			return false
+		}
+		state, _ := moment.Driver(driver, b.r.At)
+		return state.Ended != 0 && at >= state.Ended-withDriver && at-state.Ended <= atTheEnd
 	}
 	if dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.ended == 0 {
 		return false
@@ -167,21 +171,6 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 
 // withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).
 const withDriver = 5e8
-
-// driverEnded returns when a job's driver ended, according to the job's events; 0 if they do not say so.
-func (b *builder) driverEnded(id rayid.Job) (at int64) {
-	for i := range b.s.Jobs {
-		if b.s.Jobs[i].ID != id {
-			continue
-		}
-		for _, t := range b.s.Jobs[i].Transitions {
-			if t.State == "FINISHED" {
-				at = t.Time
-			}
-		}
-	}
-	return at
-}
 
 // left remembers what an attempt was doing when its driver ended.
 func (b *builder) left(row tasktable.Row) {

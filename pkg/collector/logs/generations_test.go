@@ -346,20 +346,25 @@ func TestSwappedFile(t *testing.T) {
 	}
 }
 
+// rotateMany ships logs of workers, rotates all of them and begins new ones.
+func (r *rig) rotateMany(many int) {
+	for i := range many {
+		r.write(fmt.Sprintf("worker-%d.out", i), first("old"))
+	}
+	r.shipAll()
+	for i := range many {
+		name := fmt.Sprintf("worker-%d.out", i)
+		r.rename(name, name+".1")
+		r.write(name, first("new"))
+	}
+}
+
 // TestStoreThatLostObjects: what is known of all logs is not written once for each log that begins again.
 func TestStoreThatLostObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		const many = 50
-		for i := range many {
-			r.write(fmt.Sprintf("worker-%d.out", i), first("old"))
-		}
-		r.shipAll()
-		for i := range many {
-			name := fmt.Sprintf("worker-%d.out", i)
-			r.rename(name, name+".1")
-			r.write(name, first("new"))
-		}
+		r.rotateMany(many)
 		r.shipAll()
 		var last os.FileInfo
 		saves := 0
@@ -391,15 +396,7 @@ func TestManyRotateTogether(t *testing.T) {
 		r.log = log
 		r.restart()
 		const many = 50
-		for i := range many {
-			r.write(fmt.Sprintf("worker-%d.out", i), first("old"))
-		}
-		r.shipAll()
-		for i := range many {
-			name := fmt.Sprintf("worker-%d.out", i)
-			r.rename(name, name+".1")
-			r.write(name, first("new"))
-		}
+		r.rotateMany(many)
 		r.scan()
 		time.Sleep(4 * time.Second) // rotated files settle
 		r.scan()
