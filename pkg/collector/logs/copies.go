@@ -34,8 +34,8 @@ func (t *tree) begins(s seenFile, want prefix) bool {
 		return false
 	}
 	defer opened.Close()
-	got, err := readPrefix(opened, want.n)
-	return err == nil && got == want
+	start, err := readStart(opened)
+	return err == nil && want.begins(start)
 }
 
 // hold says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes are in the log already.

@@ -85,16 +85,12 @@ func (f *file) isSame(root *os.Root, seen seenFile) (bool, error) {
 		return false, err
 	}
 	defer opened.Close()
-	if f.prefix.n > 0 {
-		now, err := readPrefix(opened, f.prefix.n)
-		if err != nil || now != f.prefix {
-			return false, err
-		}
+	start, err := readStart(opened)
+	if err != nil || !f.prefix.begins(start) {
+		return false, err
 	}
 	if f.prefix.n < maxPrefix {
-		if f.prefix, err = readPrefix(opened, maxPrefix); err != nil {
-			return false, err
-		}
+		f.prefix = prefixOf(start)
 	}
 	return true, nil
 }

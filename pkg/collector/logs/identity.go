@@ -33,16 +33,25 @@ type prefix struct {
 	sum uint64
 }
 
-// readPrefix hashes the first n bytes of f, fewer if it is shorter.
-func readPrefix(f io.ReaderAt, n int64) (prefix, error) {
-	var buf [maxPrefix]byte
-	k, err := f.ReadAt(buf[:min(n, maxPrefix)], 0)
-	if err != nil && err != io.EOF {
-		return prefix{}, err
+// readStart reads the first bytes of f, at most maxPrefix.
+func readStart(f io.ReaderAt) ([]byte, error) {
+	start := make([]byte, maxPrefix)
+	n, err := f.ReadAt(start, 0)
+	if err == io.EOF {
+		err = nil
 	}
+	return start[:n], err
+}
+
+func prefixOf(start []byte) prefix {
 	h := fnv.New64a()
-	_, _ = h.Write(buf[:k])
-	return prefix{n: int64(k), sum: h.Sum64()}, nil
+	_, _ = h.Write(start)
+	return prefix{n: int64(len(start)), sum: h.Sum64()}
+}
+
+// begins says whether a file that starts with these bytes has the prefix.
+func (p prefix) begins(start []byte) bool {
+	return int64(len(start)) >= p.n && prefixOf(start[:p.n]) == p
 }
 
 // errChanged says that a name no longer belongs to the file that the last scan saw.

@@ -206,13 +206,18 @@ func (t *tree) readFirst(f *file, s seenFile) error {
 	if s.size == 0 {
 		return nil
 	}
-	opened, _, err := open(t.root, s.full(), s.id)
+	opened, info, err := open(t.root, s.full(), s.id)
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	f.prefix, err = readPrefix(opened, maxPrefix)
-	return err
+	start, err := readStart(opened)
+	if err != nil {
+		return err
+	}
+	f.prefix = prefixOf(start)
+	f.size = min(f.size, info.Size()) // it may have been truncated after the walk
+	return nil
 }
 
 // finish forgets a file that was removed or replaced. Its unread bytes are lost.

@@ -3,6 +3,7 @@ package logs
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
@@ -76,9 +77,9 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	name, id, before := f.full(), f.id, f.prefix
 	s.tree.lock.Unlock()
 	opened, info, err := s.tree.open(name, id)
+	var start []byte
 	if err == nil {
-		var now prefix
-		if now, err = readPrefix(opened, before.n); err == nil && (now != before || info.Size() < at+n) {
+		if start, err = readStart(opened); err == nil && (!before.begins(start) || info.Size() < at+n) {
 			err = errChanged
 		}
 		if err != nil {
@@ -92,14 +93,41 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 		return nil, fmt.Errorf("open log %s: %w", name, err)
 	}
 	s.on(streamOpened)
-	return section{io.NewSectionReader(opened, at, n), opened}, nil
+	return &section{io.NewSectionReader(opened, at, n), opened, f, prefixOf(start)}, nil
 }
 
-// section is a section of a file that closes the file.
+// section is a section of a log. A store may take minutes to read it, and the log may be truncated by then: what is written to it next
+// must not be stored in the place of what was there.
 type section struct {
 	*io.SectionReader
-	io.Closer
+	opened *os.File
+	file   *file
+	prefix prefix // when it was opened
 }
+
+// Read returns the last bytes only if the file still begins as it did when it was opened. Then all bytes were read from the same
+// generation, and otherwise the store never gets a whole object.
+func (s *section) Read(p []byte) (int, error) {
+	n, err := s.SectionReader.Read(p)
+	at, _ := s.Seek(0, io.SeekCurrent)
+	if err != nil || at < s.Size() {
+		return n, err
+	}
+	start, err := readStart(s.opened)
+	if err == nil && !s.prefix.begins(start) {
+		err = errChanged
+	}
+	if err != nil {
+		t := s.file.stream.tree
+		t.lock.Lock()
+		defer t.lock.Unlock()
+		t.openFailed(s.file, err)
+		return 0, fmt.Errorf("read log %s: %w", s.file.full(), err)
+	}
+	return n, nil
+}
+
+func (s *section) Close() error { return s.opened.Close() }
 
 // Shipped implements ship.Source.
 func (s *stream) Shipped(end int64) {

@@ -110,6 +110,8 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 		return true // it may have grown since the last scan
 	case f.state == finished, s.tree.draining:
 		return false
+	case f.state == restored:
+		return true // no scan has seen yet how long it is
 	}
 	return s.isHome(f) || now.Sub(f.grown) < settle
 }
