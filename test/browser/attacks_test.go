@@ -17,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/test/servers/openid"
@@ -91,7 +92,7 @@ ask.onclick = async () => {
 
 func prepare(t *testing.T, flags ...string) *stage {
 	t.Helper()
-	return prepareAt(t, freeAddress(t), flags...)
+	return prepareAt(t, freeport.Address(t), flags...)
 }
 
 // prepareAt is prepare with the server's address.
@@ -259,7 +260,7 @@ func TestSigningInKeepsTheWay(t *testing.T) {
 
 // TestSigningInWithOpenID: a link to a page of the dashboard survives signing in with an OpenID provider, which is another site.
 func TestSigningInWithOpenID(t *testing.T) {
-	address, rules := freeAddress(t), filepath.Join(t.TempDir(), "namespaces.yaml")
+	address, rules := freeport.Address(t), filepath.Join(t.TempDir(), "namespaces.yaml")
 	server := "http://history.test" + port(address)
 	issuer := openid.Start(t, map[string][]string{"ann": {"team-a"}}, map[string]string{"history": server + "/oidc/callback"})
 	if err := os.WriteFile(rules, []byte("- group: team-a\n  namespaces: [default]\n"), 0o600); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -109,7 +110,7 @@ func pathOf(ref layout.Session) string {
 // launch starts a history server and waits until it is ready. It ends with the test.
 func launch(t *testing.T, binary, data, builds string) string {
 	t.Helper()
-	listen := freeAddress(t)
+	listen := freeport.Address(t)
 	server := exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", builds)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {

@@ -8,7 +8,6 @@ package browser
 import (
 	"bytes"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -91,7 +91,7 @@ func serve(t *testing.T) *shown {
 	}
 	binary := filepath.Join(scratch, "historyserver")
 	build(t, binary)
-	listen := freeAddress(t)
+	listen := freeport.Address(t)
 	process = exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", filepath.Join(scratch, "data"),
 		"--dashboard-dir", filepath.Join(repository, "build", "dashboard"))
 	process.Stderr = os.Stderr
@@ -122,16 +122,6 @@ func command(t *testing.T, name string, arguments ...string) {
 	if out, err := exec.Command(name, arguments...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %v: %s\n%s", name, arguments, err, out)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func answers(url string) bool {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/test/kube/lab"
@@ -90,7 +91,7 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 	dir := t.TempDir()
 	store(t, dir, "a", "stored-in-a")
 	store(t, dir, "b", "stored-in-b")
-	port := freePort(t)
+	port := freeport.Port(t)
 	listen := strings.TrimPrefix(url(port, ""), "http://")
 	run(t, nil, "historyserver", "--listen="+listen, "--storage-backend=local", "--local-dir="+dir, "--auth=kubernetes", "--auth-cache=1s",
 		"--live=storage", "--kubeconfigs="+l.KubeconfigOf(t, l.TokenOf(t, "default", "historyserver")))
@@ -136,7 +137,7 @@ current-context: away
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	port := freeport.Port(t)
 	run(t, nil, "historyserver", "--listen="+strings.TrimPrefix(url(port, ""), "http://"), "--storage-backend=local", "--local-dir="+dir, "--kubeconfigs="+kubeconfig)
 	lab.Eventually(t, "the server is ready", func() bool { status, _ := ask(t, url(port, "/readyz"), ""); return status == 200 })
 	began := time.Now()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/server"
@@ -63,7 +64,7 @@ func TestNoRouteLeaks(t *testing.T) {
 		store(t, dir, namespace, "hidden-in-"+namespace)
 		runHead(t, l, namespace, "hidden-in-"+namespace, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "lives hidden-in-"+namespace) }))
 	}
-	port := freePort(t)
+	port := freeport.Port(t)
 	run(t, nil, "historyserver", "--listen="+strings.TrimPrefix(url(port, ""), "http://"), "--storage-backend=local", "--local-dir="+dir,
 		"--auth=kubernetes", "--live=proxy", "--live-writes", "--kubeconfigs="+l.KubeconfigOf(t, l.TokenOf(t, "default", "historyserver")))
 	for namespace, user := range users {

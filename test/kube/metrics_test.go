@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
@@ -21,7 +22,7 @@ func TestMetricsPage(t *testing.T) {
 	rec := recording.Open(t)
 	grafana := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<h1>panels</h1>") }))
 	t.Cleanup(grafana.Close)
-	port := freePort(t)
+	port := freeport.Port(t)
 	env := []string{"RAY_GRAFANA_HOST=http://grafana.invalid:3000", "RAY_GRAFANA_IFRAME_HOST=" + grafana.URL + "/grafana", "RAY_PROMETHEUS_HOST=http://prometheus.invalid:9090"}
 	run(t, env, "historyserver", "--listen="+strings.TrimPrefix(url(port, ""), "http://"), "--storage-backend=local", "--local-dir="+rec.Store(), "--live=off", "--dashboard-dir="+dashboards(t))
 	ref := rec.Session

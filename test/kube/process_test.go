@@ -110,16 +110,6 @@ func (p *process) stop(t *testing.T) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // ownAddress gives the host an address of a service's until the test ends, as a cluster's network would lead there. It needs root.
 func ownAddress(t *testing.T, ip string) {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
@@ -93,7 +94,7 @@ func TestRealRayHead(t *testing.T) {
 
 	kubeconfig := l.KubeconfigOf(t, l.TokenOf(t, "default", "historyserver"))
 	serve := func(args ...string) string {
-		port := freePort(t)
+		port := freeport.Port(t)
 		run(t, nil, "historyserver", append([]string{"--listen=" + strings.TrimPrefix(url(port, ""), "http://"), "--storage-backend=local", "--local-dir=" + stored,
 			"--dashboard-dir=" + dashboards(t), "--catalog-interval=1s", "--live=proxy", "--live-anonymous-tokens", "--kubeconfigs=" + kubeconfig}, args...)...)
 		live := url(port, "/namespaces/default/clusters/lab/sessions/live")

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/test/kube/lab"
@@ -32,7 +33,7 @@ func TestReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	replica := func() (*process, string) {
-		address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+		address := freeport.Address(t)
 		return run(t, nil, "historyserver", "--listen="+address, "--storage-backend=local", "--local-dir="+dir, "--live=off", "--shutdown-delay=2s"), address
 	}
 	one, first := replica()

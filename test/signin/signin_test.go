@@ -3,7 +3,6 @@ package signin
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/test/servers/openid"
 	"golang.org/x/oauth2"
@@ -49,7 +49,7 @@ func serve(t *testing.T) (server, issuer string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	listen := freeAddress(t)
+	listen := freeport.Address(t)
 	server = "http://" + listen
 	issuer = openid.Start(t, map[string][]string{"ann": {"team-a", "everybody"}, "bob": nil, "eve": {"team-x"}}, map[string]string{
 		"history": server + "/oidc/callback", "terminal": terminal,
@@ -77,16 +77,6 @@ func serve(t *testing.T) (server, issuer string) {
 			t.Fatal("the server is not ready")
 		}
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // ask gets a page, as a browser if there is no token, and says where it is after all redirects.

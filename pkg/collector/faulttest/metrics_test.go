@@ -28,7 +28,7 @@ func TestMetricsKills(t *testing.T) {
 	s.answers(e)
 	gaveUp := s.gaveUp
 	for _, number := range s.missing(e.answered()) {
-		ended := slices.ContainsFunc(r.killed, func(at int64) bool {
+		ended := slices.ContainsFunc(r.ended, func(at int64) bool {
 			return (number == 0 || at >= e.asked[number-1].at) && (number == len(e.asked)-1 || at <= e.asked[number+1].at)
 		})
 		if ended {

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -58,17 +59,11 @@ type rig struct {
 	raylet  net.Listener // nil: none runs
 	child   *exec.Cmd
 	started atomic.Int64 // Unix ns
-	killed  []int64      // Unix ms
+	ended   []int64      // Unix ms: when it was killed, or told to end
 }
 
 func newRig(t *testing.T, subject Subject) *rig {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
-	r := &rig{t: t, subject: subject, dir: t.TempDir(), port: port}
+	r := &rig{t: t, subject: subject, dir: t.TempDir(), port: freeport.Port(t)}
 	logs := filepath.Join(r.dir, "ray", session.Name, "logs")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		t.Fatal(err)
@@ -76,6 +71,7 @@ func newRig(t *testing.T, subject Subject) *rig {
 	if err := os.WriteFile(filepath.Join(r.dir, "ray", session.Name, "metrics_agent_port_"+nodeID.String()), []byte("1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	if r.log, err = os.Create(filepath.Join(r.dir, "collector.log")); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +105,7 @@ func (r *rig) kill() {
 	_ = r.child.Process.Kill()
 	_ = r.child.Wait()
 	r.child = nil
-	r.killed = append(r.killed, time.Now().UnixMilli())
+	r.ended = append(r.ended, time.Now().UnixMilli())
 }
 
 // end stops the collector as Kubernetes does: Ray ends soon after. It must store everything first.
@@ -118,6 +114,7 @@ func (r *rig) end() {
 	if r.raylet != nil {
 		time.AfterFunc(time.Second, func() { _ = r.raylet.Close() })
 	}
+	r.ended = append(r.ended, time.Now().UnixMilli())
 	if err := r.child.Process.Signal(syscall.SIGTERM); err != nil {
 		r.t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/pkg/inject"
 )
 
@@ -191,14 +191,7 @@ func TestSyncSaysWhatIsMissing(t *testing.T) {
 
 // The whole webhook over HTTPS, as the API server asks it.
 func TestRun(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeport.Address(t)
 	api := installed(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

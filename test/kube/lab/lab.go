@@ -9,14 +9,16 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 )
 
 // Lab is a running API server.
@@ -41,16 +43,16 @@ func StartWith(t *testing.T, kubeRay string) *Lab {
 	t.Helper()
 	types := crds(t, kubeRay)
 	l := &Lab{bin: Bin(t), dir: t.TempDir()}
-	etcd, peer, api := freePort(t), freePort(t), freePort(t)
+	etcd, peer, api := freeport.Address(t), freeport.Address(t), strconv.Itoa(freeport.Port(t))
 	l.Server = "https://127.0.0.1:" + api
 	l.writeKeys(t)
 	l.write(t, "tokens.csv", l.tokens())
 	l.Kubeconfig = l.KubeconfigOf(t, "token-admin")
 
 	l.run(t, filepath.Join(l.bin, "etcd"), "--data-dir=etcd", "--unsafe-no-fsync",
-		"--listen-client-urls=http://127.0.0.1:"+etcd, "--advertise-client-urls=http://127.0.0.1:"+etcd,
-		"--listen-peer-urls=http://127.0.0.1:"+peer, "--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
-	l.run(t, filepath.Join(l.bin, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:"+etcd, "--cert-dir=certs", "--bind-address=127.0.0.1", "--secure-port="+api,
+		"--listen-client-urls=http://"+etcd, "--advertise-client-urls=http://"+etcd,
+		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=default=http://"+peer)
+	l.run(t, filepath.Join(l.bin, "kube-apiserver"), "--etcd-servers=http://"+etcd, "--cert-dir=certs", "--bind-address=127.0.0.1", "--secure-port="+api,
 		"--advertise-address=192.0.2.1", // of no network: else it looks for the host's by the default route, which need not be there
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key",
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--token-auth-file=tokens.csv",
@@ -59,17 +61,6 @@ func StartWith(t *testing.T, kubeRay string) *Lab {
 	l.waitReady(t)
 	l.install(t, types)
 	return l
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 func (l *Lab) write(t *testing.T, name, content string) {
