@@ -104,12 +104,12 @@ func (e *exporter) await(t *testing.T, more int) {
 	waitFor(t, fmt.Sprintf("%d requests for metrics", more), func() bool { return e.answered() >= enough })
 }
 
-// waitFor waits for a condition, for a minute at most.
+// waitFor waits for a condition, for three minutes at most.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute for %s", what)
+			t.Fatalf("waited three minutes for %s", what)
 		}
 	}
 }
@@ -146,10 +146,10 @@ func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hugeSeries is how many series Ray Data once had in one exporter.
-const hugeSeries = 488_000
+// hugeSeries is more than twice the limit. (Ray Data once had 488,000 in one exporter: a loaded machine cannot read so many in time.)
+const hugeSeries = 120_000
 
-// hugeAnswer is text of 20 MB.
+// hugeAnswer is text of 5 MB.
 var hugeAnswer = sync.OnceValue(func() []byte {
 	var text bytes.Buffer
 	for i := range hugeSeries {

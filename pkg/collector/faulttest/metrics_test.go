@@ -41,7 +41,7 @@ func TestMetricsKills(t *testing.T) {
 	t.Logf("%d lives, %d requests answered, %d stored whole, %d given up", r.lives, e.answered(), len(s.reads), s.gaveUp)
 }
 
-// TestMetricsOfAnExporter: an exporter that hangs, fails, sends garbage or half a million series, or is started again costs its own figures
+// TestMetricsOfAnExporter: an exporter that hangs, fails, sends garbage or far too many series, or is started again costs its own figures
 // only, and each is told.
 func TestMetricsOfAnExporter(t *testing.T) {
 	// Half of it is the time for a read, enough for many series on a loaded machine.

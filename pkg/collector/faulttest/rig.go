@@ -59,7 +59,7 @@ type rig struct {
 	raylet  net.Listener // nil: none runs
 	child   *exec.Cmd
 	started atomic.Int64 // Unix ns
-	ended   []int64      // Unix ms: when it was killed, or told to end
+	ended   []int64      // Unix ms
 }
 
 func newRig(t *testing.T, subject Subject) *rig {
@@ -114,7 +114,6 @@ func (r *rig) end() {
 	if r.raylet != nil {
 		time.AfterFunc(time.Second, func() { _ = r.raylet.Close() })
 	}
-	r.ended = append(r.ended, time.Now().UnixMilli())
 	if err := r.child.Process.Signal(syscall.SIGTERM); err != nil {
 		r.t.Fatal(err)
 	}
@@ -122,6 +121,7 @@ func (r *rig) end() {
 		r.t.Errorf("the collector's end: %v", err)
 	}
 	r.child = nil
+	r.ended = append(r.ended, time.Now().UnixMilli())
 }
 
 // looked says when the collector was started last and how many scans it has finished since.

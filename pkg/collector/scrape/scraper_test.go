@@ -256,7 +256,8 @@ last 1e400`
 func TestEndpointsThatFail(t *testing.T) {
 	var broken atomic.Bool
 	release := make(chan struct{})
-	r := newRig(t, Options{Interval: 200 * time.Millisecond, MaxSeries: 10},
+	// Half of it is the time for a read, enough for the one without end on a loaded machine.
+	r := newRig(t, Options{Interval: 4 * time.Second, MaxSeries: 10},
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a 1\n") },
 		func(w http.ResponseWriter, req *http.Request) {
 			if broken.Load() {
