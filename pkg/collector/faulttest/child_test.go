@@ -32,8 +32,9 @@ const (
 	seedVariable   = "FAULTTEST_SEED"
 	faultsVariable = "FAULTTEST_FAULTS"
 	zipVariable    = "FAULTTEST_ZSTD"
-	// Ray's metrics are read this often, and the spool may have so many bytes.
+	// Ray's metrics are read this often, of so many series, and the spool may have so many bytes.
 	metricsVariable = "FAULTTEST_METRICS"
+	seriesVariable  = "FAULTTEST_SERIES"
 	spoolVariable   = "FAULTTEST_SPOOL"
 )
 
@@ -111,8 +112,13 @@ func child() error {
 		o.EventCompression, o.LogCompression = layout.Zstd, layout.Gzip
 	}
 	if every := os.Getenv(metricsVariable); every != "" {
-		o.Metrics, o.MetricsMaxSeries = collector.MetricsOn, maxSeries
+		o.Metrics, o.MetricsMaxSeries = collector.MetricsOn, 50_000
 		if o.MetricsInterval, err = time.ParseDuration(every); err != nil {
+			return err
+		}
+	}
+	if limit := os.Getenv(seriesVariable); limit != "" {
+		if o.MetricsMaxSeries, err = strconv.Atoi(limit); err != nil {
 			return err
 		}
 	}

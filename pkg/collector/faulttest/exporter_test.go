@@ -146,10 +146,10 @@ func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hugeSeries is more than twice the limit. (Ray Data once had 488,000 in one exporter: a loaded machine cannot read so many in time.)
-const hugeSeries = 120_000
+// hugeSeries is how many series an exporter has that has too many.
+const hugeSeries = 30_000
 
-// hugeAnswer is text of 5 MB.
+// hugeAnswer is text of 1.2 MB.
 var hugeAnswer = sync.OnceValue(func() []byte {
 	var text bytes.Buffer
 	for i := range hugeSeries {

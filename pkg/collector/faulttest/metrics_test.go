@@ -12,9 +12,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// maxSeries is the collectors' limit of a node's series.
-const maxSeries = 50_000
-
 // metricsOften reads metrics as often as a loaded machine can.
 const metricsOften = metricsVariable + "=400ms"
 
@@ -44,8 +41,9 @@ func TestMetricsKills(t *testing.T) {
 // TestMetricsOfAnExporter: an exporter that hangs, fails, sends garbage or far too many series, or is started again costs its own figures
 // only, and each is told.
 func TestMetricsOfAnExporter(t *testing.T) {
+	const maxSeries = hugeSeries / 5
 	// Half of it is the time for a read, enough for many series on a loaded machine.
-	r := newRig(t, ourselves("", metricsVariable+"=1s"))
+	r := newRig(t, ourselves("", metricsVariable+"=1s", fmt.Sprintf("%s=%d", seriesVariable, maxSeries)))
 	e := r.export()
 	r.start(false)
 	events, writers, stop := r.load(4, 12)
