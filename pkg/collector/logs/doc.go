@@ -16,6 +16,8 @@
 //   - It is shorter than before, or begins with other bytes: it was truncated, or another file has its inode now. A new generation begins.
 //   - It was copied and then truncated (logrotate's copytruncate): the copy has the same first bytes, and what was not read before the
 //     truncation is read from the copy. A new file that looks like a copy waits, because the truncation may be yet to come.
+//   - It is truncated after a chunk of it was opened, while a slow store still reads: the chunk is given up, and the next scan finds where
+//     its bytes are now.
 //   - It is unknown, for example because the state file was lost: it is shipped under its present name. Its bytes may then be stored twice,
 //     but they are never missing.
 //

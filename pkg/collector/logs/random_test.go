@@ -32,13 +32,6 @@ func TestRandomSchedules(t *testing.T) {
 			for _, p := range paths {
 				written[p] = &bytes.Buffer{}
 			}
-			r.store.Fault = func(string) storetest.Fault {
-				if random.IntN(5) > 0 {
-					return storetest.None
-				}
-				faults++
-				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Denied, storetest.Broken}[random.IntN(4)]
-			}
 			r.store.ListFault = func(string) error {
 				if random.IntN(10) == 0 {
 					return storetest.ErrFault
@@ -55,15 +48,55 @@ func TestRandomSchedules(t *testing.T) {
 				}
 			}
 			rotations := 0
+			known := map[string]bool{} // a scan has seen the log's newest generation
+			scan := func() {
+				r.scan()
+				for _, p := range paths {
+					_, err := os.Stat(r.path(p))
+					known[p] = err == nil
+				}
+			}
+			// A generation that no scan has seen is known by its number only if the one before it was known.
+			rotate := func(p string) {
+				known[p] = false
+				rotations++
+				if random.IntN(2) == 0 {
+					for i := 9; i > 0; i-- {
+						_ = os.Rename(r.path(fmt.Sprintf("%s.%d", p, i)), r.path(fmt.Sprintf("%s.%d", p, i+1)))
+					}
+					r.rename(p, p+".1")
+				} else {
+					r.copyTruncate(p, fmt.Sprintf("%s-%d", p, rotations))
+				}
+				write(p)
+			}
+			r.store.Fault = func(string) storetest.Fault {
+				// The store has not read the chunk yet.
+				switch p := paths[random.IntN(len(paths))]; random.IntN(10) {
+				case 0:
+					write(p)
+				case 1, 2:
+					if known[p] {
+						rotate(p)
+					}
+				case 3:
+					scan()
+				}
+				if random.IntN(5) > 0 {
+					return storetest.None
+				}
+				faults++
+				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Denied, storetest.Broken}[random.IntN(4)]
+			}
 			for range 60 {
 				p := paths[random.IntN(len(paths))]
 				switch random.IntN(14) {
 				default:
 					write(p)
 				case 0, 1:
-					r.scan()
+					scan()
 				case 2, 3:
-					r.scan()
+					scan()
 					_, _, _ = r.shipper.ShipOnce(t.Context())
 				case 4:
 					r.restart()
@@ -71,9 +104,9 @@ func TestRandomSchedules(t *testing.T) {
 					time.Sleep(time.Duration(random.IntN(10)) * time.Second)
 				case 8:
 					// What is stored may vanish at any time, known to the collector or not.
-					r.scan()
+					scan()
 					time.Sleep(5 * time.Second) // rotated files settle
-					r.scan()
+					scan()
 					if len(r.tailer.Sources()) > 0 {
 						continue
 					}
@@ -90,18 +123,8 @@ func TestRandomSchedules(t *testing.T) {
 					if _, err := os.Stat(r.path(p)); err != nil || written[p].Len() == 0 {
 						continue
 					}
-					// A generation that no scan has seen is known by its number only if the one before it was known.
-					r.scan()
-					rotations++
-					if random.IntN(2) == 0 {
-						for i := 9; i > 0; i-- {
-							_ = os.Rename(r.path(fmt.Sprintf("%s.%d", p, i)), r.path(fmt.Sprintf("%s.%d", p, i+1)))
-						}
-						r.rename(p, p+".1")
-					} else {
-						r.copyTruncate(p, fmt.Sprintf("%s-%d", p, rotations))
-					}
-					write(p)
+					scan()
+					rotate(p)
 				}
 			}
 			r.store.Fault, r.store.ListFault = nil, nil
