@@ -43,13 +43,17 @@ type world struct {
 	answered []string // lines of batches that were kept
 	refused  map[string]bool
 	foreign  int
-	length   int // of a line
+	length   int             // of a line
+	shipping map[string]bool // streams, each at most once at a time
+	inside   int             // chance in a thousand that something else happens inside a disk call, or while a chunk is read
+	depth    int             // of what happens inside
+	unread   int             // chunks
 }
 
 func newWorld(t *testing.T, seed uint64, interval time.Duration) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), disk: newFaultyDisk(), store: newStore(),
-		refused: make(map[string]bool), opts: testOptions(), length: 100,
+		refused: make(map[string]bool), opts: testOptions(), length: 100, shipping: make(map[string]bool),
 	}
 	w.opts.disk, w.opts.FsyncInterval = w.disk, interval
 	// Small, so that there are many segments, it gets full and is compacted.
@@ -59,7 +63,9 @@ func newWorld(t *testing.T, seed uint64, interval time.Duration) *world {
 }
 
 func (w *world) open() {
+	w.disk.setDuring(nil)
 	w.spool = reopen(w.t, w.dir, w.opts)
+	w.disk.setDuring(w.meanwhile)
 	w.known = make(map[string]bool)
 }
 
@@ -91,7 +97,39 @@ func (w *world) ship(put answer) {
 			st = other
 		}
 	}
-	_, _ = shipOne(st, w.store, 1+w.random.Int64N(400), w.known, put)
+	if w.shipping[st.Key()] {
+		return
+	}
+	w.shipping[st.Key()] = true
+	if _, err := shipSlowly(st, w.store, 1+w.random.Int64N(400), w.known, put, w.meanwhile); err != nil {
+		w.unread++
+		if errors.Is(err, errUnequal) {
+			w.t.Error(err)
+		}
+	}
+	delete(w.shipping, st.Key())
+}
+
+// meanwhile does what another goroutine may do at this moment: nothing if it would have to wait for a lock.
+func (w *world) meanwhile() {
+	if w.depth >= 3 || w.random.IntN(1000) >= w.inside {
+		return
+	}
+	for _, lock := range []*sync.Mutex{&w.spool.mu, &w.spool.syncing, &w.spool.positions.mu} {
+		if !lock.TryLock() {
+			return
+		}
+		lock.Unlock()
+	}
+	w.depth++
+	for range 1 + w.random.IntN(5) {
+		if w.random.IntN(2) == 0 {
+			w.append()
+		} else {
+			w.ship(answer(w.random.IntN(3)))
+		}
+	}
+	w.depth--
 }
 
 // line is a line of w.length bytes. That two collectors' chunks, which are some lines each, never are of one length is what tells them
@@ -115,6 +153,7 @@ func (w *world) intrude() {
 // check ships the rest and compares.
 func (w *world) check(most int) {
 	w.disk.setFail(nil)
+	w.disk.setDuring(nil)
 	drain(w.t, w.spool, w.store, 1<<20)
 	stored := w.store.lines()
 	doubled := 0
@@ -141,13 +180,18 @@ func (w *world) check(most int) {
 			w.t.Errorf("stored but never sent: %q", l)
 		}
 	}
-	w.t.Logf("%d lines kept, all stored, %d twice; %d of %d refused lines stored", len(w.answered), doubled, unanswered, len(w.refused))
+	w.store.checkGaps(w.t)
+	w.t.Logf("%d lines kept, all stored, %d twice; %d of %d refused lines stored; %d chunks could not be read", len(w.answered), doubled, unanswered, len(w.refused), w.unread)
 }
 
 // TestChance: random appends, shipping with refused puts and lost answers, crashes, power losses, disk faults and a second collector that
 // writes into the same streams. Nothing that was answered for is lost; without a second collector and faults nothing is stored twice.
 func TestChance(t *testing.T) {
-	type mix struct{ crash, powerLoss, faults, intruder int } // in a thousand steps
+	seeds := uint64(5)
+	if n, err := strconv.ParseUint(os.Getenv("SPOOL_TEST_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	type mix struct{ crash, powerLoss, faults, intruder, inside int } // in a thousand
 	for name, test := range map[string]struct {
 		mix      mix
 		interval time.Duration
@@ -157,14 +201,18 @@ func TestChance(t *testing.T) {
 		"power losses":         {mix{crash: 20, powerLoss: 50}, 0, 1},
 		"disk faults":          {mix{faults: 100}, 0, 1},
 		"second collector":     {mix{crash: 20, intruder: 50}, 0, 1 << 20},
-		"everything":           {mix{20, 20, 100, 50}, 0, 1 << 20},
+		"everything":           {mix{20, 20, 100, 50, 100}, 0, 1 << 20},
+		"inside":               {mix{crash: 20, inside: 200}, 0, 1},
+		"inside, power losses": {mix{powerLoss: 20, inside: 200}, 0, 1},
+		"inside, disk faults":  {mix{faults: 50, inside: 200}, 0, 1},
 		"crashes, no waiting":  {mix{crash: 50}, time.Hour, 1},
 		"faults, no waiting":   {mix{crash: 50, faults: 100}, time.Hour, 1 << 20},
 		"intruder, no waiting": {mix{crash: 50, intruder: 50}, time.Hour, 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(5) {
+			for seed := range seeds {
 				w := newWorld(t, seed, test.interval)
+				w.inside = test.mix.inside
 				for range 400 {
 					w.step(test.mix.crash, test.mix.powerLoss, test.mix.faults, test.mix.intruder)
 				}

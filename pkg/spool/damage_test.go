@@ -319,7 +319,7 @@ func someSegments() [][]byte {
 // FuzzSegment: whatever a segment file and the file of positions hold, the spool opens, ships what is good of it and is usable.
 func FuzzSegment(f *testing.F) {
 	for _, seed := range someSegments() {
-		f.Add(seed, encodeSlot(nil, position{1, mapping{0, 100}, 1}, 1))
+		f.Add(seed, encodeSlot(nil, position{streamID: 1, mapping: mapping{0, 100}, tried: 1}, 1))
 	}
 	for _, seed := range realSegments(f) {
 		f.Add(seed, []byte{})

@@ -19,6 +19,7 @@ type faultyDisk struct {
 	// fail is asked before each operation that changes the disk: write, grow (a write behind a file's end), sync, truncate, create,
 	// rename, remove, syncDir.
 	fail   func(operation string) error
+	during func() // is called in each operation, if it is set
 	syncs  int
 	synced map[string]int64 // bytes of a file that survive a power loss
 	named  map[string]bool  // files whose names do
@@ -29,6 +30,7 @@ func newFaultyDisk() *faultyDisk {
 }
 
 func (d *faultyDisk) try(operation string) error {
+	d.wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if operation == "sync" {
@@ -44,6 +46,28 @@ func (d *faultyDisk) setFail(fail func(string) error) {
 	d.mu.Lock()
 	d.fail = fail
 	d.mu.Unlock()
+}
+
+func (d *faultyDisk) setDuring(during func()) {
+	d.mu.Lock()
+	d.during = during
+	d.mu.Unlock()
+}
+
+func (d *faultyDisk) wait() {
+	d.mu.Lock()
+	during := d.during
+	d.mu.Unlock()
+	if during != nil {
+		during()
+	}
+}
+
+func (d *faultyDisk) open(path string) (file, error) {
+	d.wait()
+	f, err := d.osDisk.open(path)
+	d.wait()
+	return f, err
 }
 
 func (d *faultyDisk) create(path string) (file, error) {

@@ -32,11 +32,14 @@ func (s *Spool) load() error {
 			p := saved.position
 			// The bytes before the position may have been deleted.
 			st.next = max(st.next, p.mapping.local)
-			st.mapping, st.mapped = p.mapping, true
-			if p.tried > p.mapping.local {
-				st.tried = []int64{p.tried}
+			// If there is a gap behind the position and its chunk, only the store knows where the stream goes on.
+			if st.shipped <= max(p.mapping.local, p.tried) {
+				st.mapping, st.mapped = p.mapping, true
+				if p.tried > p.mapping.local {
+					st.tried = []int64{p.tried}
+				}
+				st.release(p.mapping.local)
 			}
-			st.release(p.mapping.local)
 		}
 		st.next += restartGap
 	}

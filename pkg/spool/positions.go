@@ -16,6 +16,7 @@ type position struct {
 	streamID uint64
 	mapping  mapping
 	tried    int64
+	taken    uint64 // counts positions, so that a newer one is not replaced by one that was taken before; not saved
 }
 
 // positions keeps the streams' positions on disk. A position is saved before a chunk is sent, and before a segment is deleted whose streams
@@ -102,8 +103,13 @@ func (k *positions) save(list []position) error {
 	var written []slot
 	var err error
 	for _, p := range list {
-		if before, ok := k.live[p.streamID]; ok && before.position == p {
-			continue
+		if before, ok := k.live[p.streamID]; ok {
+			if before.position.taken > p.taken {
+				continue // another goroutine saved a newer one meanwhile
+			}
+			if before.position.taken = p.taken; before.position == p {
+				continue
+			}
 		}
 		var index int64
 		if index, err = k.write(p); err != nil {

@@ -80,6 +80,7 @@ type Spool struct {
 	dead     []*segment // everything shipped, to be deleted
 	active   *segment   // appended to; nil: the next batch begins one
 	sequence uint64     // of the next segment
+	taken    uint64     // positions so far: see position
 	used     int64      // bytes of all segments
 	commit   *commit    // the open one: see commit
 	table    []byte     // scratch of writeRecord

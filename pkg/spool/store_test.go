@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +55,20 @@ func (b *store) lines() map[string]int {
 	return lines
 }
 
+// checkGaps reports streams whose chunks leave bytes out.
+func (b *store) checkGaps(t *testing.T) {
+	t.Helper()
+	for stream, chunks := range b.chunks {
+		end := int64(0)
+		for _, offset := range slices.Sorted(maps.Keys(chunks)) {
+			if offset > end {
+				t.Errorf("%s has no bytes from %d to %d", stream, end, offset)
+			}
+			end = max(end, offset+int64(len(chunks[offset])))
+		}
+	}
+}
+
 // answer is what becomes of a put.
 type answer int
 
@@ -64,6 +80,14 @@ const (
 
 // shipOne ships one chunk as package ship does: it lists before the first chunk and after any error.
 func shipOne(st *Stream, b *store, limit int64, known map[string]bool, put answer) (shipped bool, err error) {
+	return shipSlowly(st, b, limit, known, put, func() {})
+}
+
+// errUnequal says that a chunk was read twice with different results.
+var errUnequal = errors.New("unequal")
+
+// shipSlowly is shipOne with a store that reads the chunk twice, some bytes at a time; meanwhile something else happens.
+func shipSlowly(st *Stream, b *store, limit int64, known map[string]bool, put answer, meanwhile func()) (shipped bool, err error) {
 	if !known[st.Key()] {
 		if err := st.Resume(b.stored(st.Key())); err != nil {
 			return false, err
@@ -79,9 +103,18 @@ func shipOne(st *Stream, b *store, limit int64, known map[string]bool, put answe
 	if err != nil {
 		return false, err
 	}
-	body, err := io.ReadAll(r)
+	first, err := readSlowly(r, meanwhile)
+	var body []byte
+	if err == nil {
+		if _, err = r.Seek(0, io.SeekStart); err == nil {
+			body, err = readSlowly(r, meanwhile)
+		}
+	}
 	if err = errors.Join(err, r.Close()); err != nil {
 		return false, err
+	}
+	if !bytes.Equal(first, body) {
+		return false, fmt.Errorf("%s at %d is read as %q and %q: %w", st.Key(), offset, first, body, errUnequal)
 	}
 	if int64(len(body)) != n || !bytes.HasSuffix(body, []byte("\n")) {
 		return false, fmt.Errorf("read %d bytes of %s at %d, want %d, whole lines", len(body), st.Key(), offset, n)
@@ -94,11 +127,28 @@ func shipOne(st *Stream, b *store, limit int64, known map[string]bool, put answe
 	} else if err != nil {
 		return false, err
 	}
+	meanwhile()
 	if put == kept {
 		st.Shipped(offset + n)
 		known[st.Key()] = true
 	}
 	return true, nil
+}
+
+func readSlowly(r io.Reader, meanwhile func()) ([]byte, error) {
+	var all []byte
+	buf := make([]byte, 150)
+	for {
+		n, err := r.Read(buf)
+		all = append(all, buf[:n]...)
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		meanwhile()
+	}
 }
 
 // drain ships everything.

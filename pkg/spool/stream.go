@@ -132,7 +132,8 @@ func (st *Stream) remove(start, n int64) {
 
 // position returns the stream's progress as it is saved on disk.
 func (st *Stream) position() position {
-	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)}}
+	st.spool.taken++
+	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)}, taken: st.spool.taken}
 	if n := len(st.tried); n > 0 {
 		p.tried = st.tried[n-1]
 	}
