@@ -4,8 +4,11 @@ package remote
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
@@ -14,11 +17,11 @@ import (
 // DefaultStall is how long a request may make no progress when nothing else is configured.
 const DefaultStall = 30 * time.Second
 
-// Transport is an HTTP transport set by Configure.
-func Transport(stall time.Duration) *http.Transport {
+// Transport is an HTTP transport set by Configure. When a request has ended, its body is not read any more.
+func Transport(stall time.Duration) http.RoundTripper {
 	transport := &http.Transport{}
 	Configure(transport, stall)
-	return transport
+	return ownBody{transport}
 }
 
 // Configure makes connections fail when nothing was sent or received for the time of stall. A limit for a whole request would have to allow
@@ -60,6 +63,47 @@ func (c stallConn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.Conn.Write(p)
+}
+
+// ownBody keeps a request that has ended from reading its body. A server that is busy answers before it has read the body, and HTTP's own
+// transport may then still be reading it while an SDK sends the same body again: both would get only parts of it. (The SDK for S3 does this itself.)
+type ownBody struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (o ownBody) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body == nil || request.Body == http.NoBody {
+		return o.base.RoundTrip(request)
+	}
+	body := &endingBody{ReadCloser: request.Body}
+	request = request.WithContext(request.Context()) // a copy: a transport must not change the request
+	request.Body = body
+	defer body.end()
+	return o.base.RoundTrip(request)
+}
+
+// endingBody can be read until it is ended.
+type endingBody struct {
+	io.ReadCloser
+	mu    sync.Mutex
+	ended bool
+}
+
+var errEnded = errors.New("the request has ended")
+
+func (b *endingBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return 0, errEnded
+	}
+	return b.ReadCloser.Read(p)
+}
+
+// end waits for the read under way.
+func (b *endingBody) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
 }
 
 // RetryAfterTransport waits as long as Retry-After asks before it returns a refusal. It is for SDKs that ignore Retry-After when they retry.
