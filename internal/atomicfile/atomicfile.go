@@ -1,7 +1,8 @@
-// Package atomicfile writes a small file either completely or not at all, so that a crash leaves the old file or the new one.
+// Package atomicfile writes a file either completely or not at all, so that a crash leaves the old file or the new one.
 package atomicfile
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,17 @@ import (
 // Write replaces the file at path with data: after a crash at any instant the file holds what it held before or data, and once Write
 // has returned nil it is data even if the machine loses power. The folder must exist. Two writers of one path must not run at once.
 func Write(path string, data []byte) error {
+	return WriteBy(path, func(w *bufio.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// WriteBy is Write of what a function writes, for data that is too long to be held. The function need not flush.
+func WriteBy(path string, write func(*bufio.Writer) error) error {
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, "."+filepath.Base(path)+".tmp")
-	if err := writeSynced(temp, data); err != nil {
+	if err := writeSynced(temp, write); err != nil {
 		_ = os.Remove(temp)
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -26,12 +35,15 @@ func Write(path string, data []byte) error {
 	return nil
 }
 
-func writeSynced(path string, data []byte) error {
+func writeSynced(path string, write func(*bufio.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	w := bufio.NewWriter(f)
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
 	if err == nil {
 		err = f.Sync()
 	}
