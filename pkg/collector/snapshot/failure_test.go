@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,6 +78,53 @@ func TestLastAnswerIsTriedAgain(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRayRestartsWithinRound: while the store is slow, Ray is restarted. What the new dashboard answers is not stored with the old session.
+func TestRayRestartsWithinRound(t *testing.T) {
+	const next = "session_2026-11-21_00-00-00_000000_1"
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`, "/api/jobs/": `[]`})
+	var restart sync.Once
+	r.store.Fault = func(string) storetest.Fault {
+		restart.Do(func() {
+			time.Sleep(leastRestart + 10*time.Millisecond)
+			r.dashboard.set("/api/version", version(next))
+			r.dashboard.set("/events", `2`)
+		})
+		return storetest.None
+	}
+	r.Round(t.Context())
+	r.Round(t.Context())
+	if err := r.end(t); err != nil {
+		t.Error(err)
+	}
+	if old, now := r.last(recorded, "/events"), r.last(next, "/events"); old != "" || now != `2` {
+		t.Errorf("stored %q with the old session, %q with the new one", old, now)
+	}
+}
+
+// TestDeletedFolder: a program that cleans /tmp deletes the folder of the snapshots' state. Snapshots go on when it is there again.
+func TestDeletedFolder(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
+	r.Round(t.Context())
+	if err := os.RemoveAll(r.dir); err != nil {
+		t.Fatal(err)
+	}
+	r.Round(t.Context())
+	if err := os.Mkdir(r.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Millisecond)
+	r.dashboard.set("/events", `2`)
+	r.Round(t.Context())
+	if err := r.end(t); err != nil || r.last(recorded, "/events") != `2` {
+		t.Errorf("the last version is %q, %v", r.last(recorded, "/events"), err)
+	}
+	r.restart(t, nil)
+	r.Round(t.Context())
+	if n := r.stored(t, recorded)["/events"]; n != 2 {
+		t.Errorf("%d versions are stored", n)
 	}
 }
 

@@ -16,6 +16,7 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 	if err != nil {
 		return false, err
 	}
+	named := time.Now()
 	if err := t.opts.Prepare(ctx, session); err != nil {
 		return false, err
 	}
@@ -25,6 +26,7 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 			return false, err
 		}
 	}
+	t.named = named
 	s := t.session
 	defer func() {
 		if saveErr := s.save(); saveErr != nil {
@@ -70,6 +72,23 @@ func (t *Taker) identify(ctx context.Context) (session, rayVersion string, err e
 		return "", "", fmt.Errorf("read the dashboard's version: it has %d bytes", len(version.Ray))
 	}
 	return version.Session, version.Ray, nil
+}
+
+// checkSession returns an error if an answer that has just come may be of another session than the dashboard named before: Ray may be restarted
+// while a slow store takes an earlier answer. If nobody answers now, the answer was the old dashboard's.
+func (t *Taker) checkSession(ctx context.Context) error {
+	if time.Since(t.named) < leastRestart {
+		return nil
+	}
+	session, _, err := t.identify(ctx)
+	switch {
+	case err != nil:
+		return nil
+	case session != t.session.Session:
+		return fmt.Errorf("the dashboard is of session %s now", session)
+	}
+	t.named = time.Now()
+	return nil
 }
 
 // beginSession stores the kept answers of earlier sessions and continues with this one.

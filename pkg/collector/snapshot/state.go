@@ -88,6 +88,16 @@ func (s *sessionState) drop(url string) {
 	}
 }
 
+// newFile creates a file for an answer. If the folder was deleted, it is made again, and the state is saved there.
+func (s *sessionState) newFile() (*os.File, error) {
+	if err := os.Mkdir(s.dir, 0o700); err == nil {
+		s.dirty = true
+	} else if !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.CreateTemp(s.dir, "answer-*.tmp")
+}
+
 func (s *sessionState) save() error {
 	if !s.dirty {
 		return nil

@@ -34,6 +34,10 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 		_ = file.Close()
 		_ = os.Remove(file.Name()) // unless it was moved
 	}()
+	if err := t.checkSession(ctx); err != nil {
+		t.opts.Log.WithError(err).Debug("no snapshot")
+		return false, false
+	}
 	listed, listErr := readListing(e, file)
 	if isRefusal(listErr) {
 		t.reportFailure(ctx, e.url, listErr)
@@ -61,7 +65,7 @@ func (t *Taker) fetch(ctx context.Context, url string) (*os.File, error) {
 		return nil, err
 	}
 	defer body.Close()
-	file, err := os.CreateTemp(t.session.dir, "answer-*.tmp")
+	file, err := t.session.newFile()
 	if err != nil {
 		return nil, err
 	}

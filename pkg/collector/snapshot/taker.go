@@ -52,6 +52,8 @@ const (
 	defaultMaxBytes = 256 << 20
 	// firstWait is the time between rounds until the dashboard answers for the first time.
 	firstWait = 5 * time.Second
+	// leastRestart is less than any restart of Ray takes.
+	leastRestart = time.Second
 	// maxVersion is longer than any version of Ray.
 	maxVersion   = 100
 	storeTimeout = time.Minute
@@ -63,6 +65,7 @@ type Taker struct {
 	metrics  *metrics
 	interval time.Duration        // until the next round
 	session  *sessionState        // nil before the dashboard named one
+	named    time.Time            // when the dashboard named that session last
 	next     map[string]time.Time // by URL, when it may be asked again
 	nextNode int                  // the node that the next round begins with
 	warned   map[string]bool      // URLs whose refusal was logged
