@@ -31,6 +31,7 @@ type Collector struct {
 	scraper  *scrape.Scraper // nil: no metrics
 	grafana  map[string]bool // keys of the Grafana dashboards that are stored
 	draining atomic.Bool
+	folder   sync.Mutex // held while the spool's folder is made again
 
 	events, health                  *http.Server
 	eventListeners, metricListeners []net.Listener
@@ -60,7 +61,7 @@ func New(o Options) (*Collector, error) {
 		c.finder.Get = client.Get
 	}
 	if c.spool, err = spool.Open(filepath.Join(o.SpoolDir, "events"), spool.Options{
-		MaxBytes: o.SpoolMaxBytes, FsyncInterval: o.EventFsync, Check: c.sessions.checkSpooled, Log: o.Log, Registerer: o.Registerer,
+		MaxBytes: o.SpoolMaxBytes, FsyncInterval: o.EventFsync, Check: c.sessions.checkSpooled, Remake: c.keepFolder, Log: o.Log, Registerer: o.Registerer,
 	}); err != nil {
 		return nil, err
 	}

@@ -97,6 +97,88 @@ func TestForgedSpool(t *testing.T) {
 	}
 }
 
+// TestDeletedSpoolFolder: the spool's folder is deleted under a running collector. It takes events and stores them, and says so once.
+func TestDeletedSpoolFolder(t *testing.T) {
+	tmpRay := t.TempDir()
+	folder := filepath.Join(tmpRay, session().Name)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "metrics_agent_port_"+strings.Repeat("ab", 28)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, store := options(t, tmpRay)
+	log, logged := logtest.NewNullLogger()
+	o.Log, o.EventCompression, o.PushInterval = log, layout.Zstd, time.Hour
+	c := start(t, o)
+	event := func(id string) {
+		post(t, c.url("/v1/events"), []byte(`[{"eventId":"`+id+`","sessionName":"`+session().Name+`","timestamp":"2026-11-20T23:20:00Z"}]`))
+	}
+	event("waits")
+	for range 2 {
+		if err := os.RemoveAll(o.SpoolDir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event("after")
+	if err := c.keepFolder(); err != nil {
+		t.Error(err)
+	}
+	event("later")
+	stop(t, c)
+	var all strings.Builder
+	for _, key := range store.Keys() {
+		if strings.HasSuffix(key, ".zst") {
+			all.Write(plain(t, store.Object(key)))
+		}
+	}
+	if got := all.String(); strings.Contains(got, "waits") || strings.Count(got, "after") != 1 || strings.Count(got, "later") != 1 {
+		t.Errorf("stored %s", got)
+	}
+	warned := 0
+	for _, e := range logged.AllEntries() {
+		if strings.Contains(e.Message, "Set --spool-dir to a folder that no program cleans") {
+			warned++
+		}
+	}
+	if warned != 1 {
+		t.Errorf("said %d times", warned)
+	}
+	if data, err := os.ReadFile(filepath.Join(o.SpoolDir, "chunks.jsonl")); err != nil || !strings.Contains(string(data), "node_events") {
+		t.Errorf("noted %q, %v", data, err)
+	}
+}
+
+// TestForeignFolderAfterDeletion: another user makes the deleted folder first. Nothing is written there.
+func TestForeignFolderAfterDeletion(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	o, _ := options(t, t.TempDir())
+	c := start(t, o)
+	defer stop(t, c)
+	if err := os.RemoveAll(o.SpoolDir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range subfolders {
+		if err := os.MkdirAll(filepath.Join(o.SpoolDir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(o.SpoolDir, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	key := layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0))
+	for range 2 {
+		if err := c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte("{}\n")}}); err == nil || !strings.Contains(err.Error(), "other users") {
+			t.Errorf("append: %v", err)
+		}
+	}
+	if files, err := os.ReadDir(filepath.Join(o.SpoolDir, "events")); err != nil || len(files) > 0 {
+		t.Errorf("wrote %v, %v", files, err)
+	}
+}
+
 // TestForeignSpoolFolder: a folder that another user made is not used.
 func TestForeignSpoolFolder(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/privatedir"
@@ -17,6 +19,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/spool"
 )
+
+// subfolders of the spool's folder.
+var subfolders = []string{"events", "logs", "snapshots"}
 
 // spoolFolder creates the spool's folder and its subfolders. No other user may have been able to write to it.
 func spoolFolder(o Options) (string, error) {
@@ -27,12 +32,46 @@ func spoolFolder(o Options) (string, error) {
 	if dir != o.SpoolDir {
 		o.Log.WithField("folder", dir).Warn("other users may have written to the spool's folder (--spool-dir): the collector uses a folder inside it, and does not ship files that were already there")
 	}
-	for _, name := range []string{"events", "logs", "snapshots"} {
+	return dir, makeSubfolders(dir)
+}
+
+func makeSubfolders(dir string) error {
+	for _, name := range subfolders {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
-			return "", fmt.Errorf("make the spool's folder (--spool-dir): %w", err)
+			return fmt.Errorf("make the spool's folder (--spool-dir): %w", err)
 		}
 	}
-	return dir, nil
+	return nil
+}
+
+// keepFolder makes the spool's folder again if it was deleted, as programs that clean /tmp do. What the collector remembers is written there
+// again when it changes.
+func (c *Collector) keepFolder() error {
+	c.folder.Lock()
+	defer c.folder.Unlock()
+	gone := func(name string) bool {
+		info, err := os.Lstat(filepath.Join(c.opts.SpoolDir, name))
+		if err != nil {
+			return errors.Is(err, fs.ErrNotExist)
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		return !ok || int(stat.Uid) != os.Geteuid() // another user made it
+	}
+	if !gone(".") && !slices.ContainsFunc(subfolders, gone) {
+		return nil
+	}
+	dir, err := privatedir.Open(c.opts.SpoolDir)
+	if err == nil && dir != c.opts.SpoolDir {
+		err = errors.New("it was deleted, and other users can write to the one that is there now")
+	}
+	if err == nil {
+		err = makeSubfolders(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("make the spool's folder (--spool-dir) again: %w", err)
+	}
+	c.opts.Log.WithField("folder", dir).Error("the spool's folder (--spool-dir) or a part of it was deleted and is made again: events that were not stored yet are lost. Set --spool-dir to a folder that no program cleans")
+	return nil
 }
 
 // spooled says whether anything of a session waits in the spool.

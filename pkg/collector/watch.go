@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/logthrottle"
 )
 
 // watchInterval is the time between two checks for sessions that began or ended.
@@ -13,6 +15,7 @@ const watchInterval = 15 * time.Second
 func (c *Collector) watch(ctx context.Context) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
+	folderErrors := logthrottle.Throttle{Log: c.opts.Log}
 	for {
 		select {
 		case <-ctx.Done():
@@ -22,6 +25,9 @@ func (c *Collector) watch(ctx context.Context) {
 		case <-c.tailer.Notify():
 			c.shipper.Wake()
 		case <-ticker.C:
+			if err := c.keepFolder(); err != nil {
+				folderErrors.Warn(time.Now(), "nothing can be kept in the spool's folder", err)
+			}
 			if err := c.storeMetadata(ctx); err != nil && ctx.Err() == nil {
 				c.opts.Log.WithError(err).Debug("the metadata of a session is not stored yet; it is tried again")
 			}

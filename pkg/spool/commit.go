@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/atomicfile"
 )
 
 // commit is a group of batches that become durable together: all that were appended while the previous commit was being synced. So
@@ -42,19 +44,22 @@ func (s *Spool) finish(c *commit) error {
 	}
 	s.commit = &commit{} // c was the current one: only one is ever open
 	sizes := make([]int64, len(c.segments))
-	var files []file
+	files, lock := make(map[string]file), s.lock
 	for i, seg := range c.segments {
 		sizes[i] = seg.size
 		if seg.file != nil { // else an earlier commit synced and closed it
-			files = append(files, seg.file)
+			files[seg.path] = seg.file
 		}
 	}
 	s.mu.Unlock()
 
 	start := time.Now()
 	var err error
-	for _, f := range files {
+	for path, f := range files {
 		err = errors.Join(err, f.Sync())
+		if !atomicfile.Names(path, f) || !atomicfile.Names(s.lockPath(), lock) {
+			err = errors.Join(err, fmt.Errorf("%s or the folder's lock was deleted", path))
+		}
 	}
 	if len(files) > 0 {
 		s.metrics.syncSeconds.Observe(time.Since(start).Seconds())

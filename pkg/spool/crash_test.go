@@ -47,14 +47,17 @@ type world struct {
 	shipping map[string]bool // streams, each at most once at a time
 	inside   int             // chance in a thousand that something else happens inside a disk call, or while a chunk is read
 	depth    int             // of what happens inside
+	deleted  int             // chance in a thousand that files of the spool are deleted
+	excused  map[string]bool // lines that were kept before files were deleted: they may be lost
 	unread   int             // chunks
 }
 
 func newWorld(t *testing.T, seed uint64, interval time.Duration) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), disk: newFaultyDisk(), store: newStore(),
-		refused: make(map[string]bool), opts: testOptions(), length: 100, shipping: make(map[string]bool),
+		refused: make(map[string]bool), opts: testOptions(), length: 100, shipping: make(map[string]bool), excused: make(map[string]bool),
 	}
+	w.opts.Remake = func() error { return os.MkdirAll(w.dir, 0o700) }
 	w.opts.disk, w.opts.FsyncInterval = w.disk, interval
 	// Small, so that there are many segments, it gets full and is compacted.
 	w.opts.segmentBytes, w.opts.MaxBytes = 400+int64(seed%5)*400, 8_000+int64(seed%4)*4_000
@@ -150,16 +153,38 @@ func (w *world) intrude() {
 	}
 }
 
+// delete deletes the spool's folder or some of its files.
+func (w *world) delete() {
+	pattern := []string{".", "*", "*" + segmentSuffix, "lock", positionsFile, quarantineDir}[w.random.IntN(6)]
+	files, err := filepath.Glob(filepath.Join(w.dir, pattern))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range files {
+		if len(files) > 1 && w.random.IntN(3) == 0 {
+			continue
+		}
+		if err := os.RemoveAll(f); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, l := range w.answered {
+		w.excused[l] = true
+	}
+}
+
 // check ships the rest and compares.
 func (w *world) check(most int) {
 	w.disk.setFail(nil)
 	w.disk.setDuring(nil)
 	drain(w.t, w.spool, w.store, 1<<20)
 	stored := w.store.lines()
-	doubled := 0
+	doubled, lost := 0, 0
 	for _, l := range w.answered {
 		key := batchOf(l)[0].Stream + ": " + l
 		switch n := stored[key]; {
+		case n == 0 && w.excused[l]:
+			lost++
 		case n == 0:
 			w.t.Errorf("lost %q", l)
 		case n > most:
@@ -181,7 +206,7 @@ func (w *world) check(most int) {
 		}
 	}
 	w.store.checkGaps(w.t)
-	w.t.Logf("%d lines kept, all stored, %d twice; %d of %d refused lines stored; %d chunks could not be read", len(w.answered), doubled, unanswered, len(w.refused), w.unread)
+	w.t.Logf("%d lines kept, %d lost with deleted files, %d stored twice; %d of %d refused lines stored; %d chunks could not be read", len(w.answered), lost, doubled, unanswered, len(w.refused), w.unread)
 }
 
 // TestChance: random appends, shipping with refused puts and lost answers, crashes, power losses, disk faults and a second collector that
@@ -191,7 +216,7 @@ func TestChance(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("SPOOL_TEST_SEEDS"), 10, 64); err == nil {
 		seeds = n
 	}
-	type mix struct{ crash, powerLoss, faults, intruder, inside int } // in a thousand
+	type mix struct{ crash, powerLoss, faults, intruder, inside, deleted int } // in a thousand
 	for name, test := range map[string]struct {
 		mix      mix
 		interval time.Duration
@@ -201,7 +226,8 @@ func TestChance(t *testing.T) {
 		"power losses":         {mix{crash: 20, powerLoss: 50}, 0, 1},
 		"disk faults":          {mix{faults: 100}, 0, 1},
 		"second collector":     {mix{crash: 20, intruder: 50}, 0, 1 << 20},
-		"everything":           {mix{20, 20, 100, 50, 100}, 0, 1 << 20},
+		"everything":           {mix{20, 20, 100, 50, 100, 0}, 0, 1 << 20},
+		"deleted files":        {mix{crash: 20, inside: 100, deleted: 20}, 0, 1 << 20},
 		"inside":               {mix{crash: 20, inside: 200}, 0, 1},
 		"inside, power losses": {mix{powerLoss: 20, inside: 200}, 0, 1},
 		"inside, disk faults":  {mix{faults: 50, inside: 200}, 0, 1},
@@ -212,7 +238,7 @@ func TestChance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range seeds {
 				w := newWorld(t, seed, test.interval)
-				w.inside = test.mix.inside
+				w.inside, w.deleted = test.mix.inside, test.mix.deleted
 				for range 400 {
 					w.step(test.mix.crash, test.mix.powerLoss, test.mix.faults, test.mix.intruder)
 				}
@@ -236,6 +262,9 @@ func (w *world) step(crash, powerLoss, faults, intruder int) {
 			}
 			return nil
 		})
+	}
+	if w.random.IntN(1000) < w.deleted {
+		w.delete()
 	}
 	switch chance := w.random.IntN(1000); {
 	case chance < crash:

@@ -31,6 +31,7 @@ type disk interface {
 type file interface {
 	io.ReaderAt
 	io.WriterAt
+	Stat() (fs.FileInfo, error)
 	Sync() error
 	Truncate(size int64) error
 	Close() error

@@ -20,6 +20,12 @@
 // that the store refuses keeps up to half of the spool's limit on disk, most of it shipped (see compact). Without positions, a collector
 // that keeps crashing would store all of that again each time.
 //
+// # What deleted files leave
+//
+// Programs that clean /tmp delete files under a running collector. Before a batch is answered for, its segment's name and the lock are looked
+// up; if one is gone, the batch fails, and Ray sends it again. The next segment makes the folder and its lock again. What waited in deleted
+// segments is lost, counted and logged when it is to be shipped. Deleted positions are written again.
+//
 // # Files
 //
 // A folder belongs to one process at a time:

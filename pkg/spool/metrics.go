@@ -41,7 +41,7 @@ func newMetrics(s *Spool) *metrics {
 		syncSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + "sync_seconds",
 			Help: "How long it took to make batches durable.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)}),
 		counters: counters{
-			damaged:    counter("damaged_total", "Segments found damaged, and blocks of lines found damaged when they were shipped."),
+			damaged:    counter("damaged_total", "Segments found damaged or deleted, and blocks of lines found damaged when they were shipped."),
 			torn:       counter("torn_total", "Segments that ended within a batch, which was cut off: the process was killed."),
 			foreign:    counter("foreign_total", "Blocks of lines found on disk whose stream no collector of this cluster writes: another user wrote to the spool's folder. They are set aside."),
 			rebased:    counter("rebased_total", "Times the store did not hold what was expected, so that a stream went on at its end."),

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+
+	"github.com/rayhistory/historyserver/internal/atomicfile"
 )
 
 // position is the progress of a stream as saved on disk. Everything before mapping.local is stored or lost. The chunk up to the local
@@ -161,7 +163,12 @@ func (k *positions) write(p position) (index int64, err error) {
 // open opens the file, and creates it if it does not exist.
 func (k *positions) open() error {
 	if k.file != nil {
-		return nil
+		if atomicfile.Names(k.path, k.file) {
+			return nil
+		}
+		_ = k.file.Close() // it was deleted
+		k.file, k.slots, k.free = nil, 0, nil
+		clear(k.live)
 	}
 	f, err := k.disk.update(k.path)
 	if err != nil {

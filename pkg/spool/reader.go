@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"slices"
 )
 
 // reader reads a range of a stream. It finds the stream's blocks by walking over the segments' records, so it needs only the memory of one
@@ -136,6 +137,31 @@ func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
 	s.deleteDead()
 }
 
+// loseSegment removes the unshipped bytes of a segment whose file somebody deleted; false if the spool itself deleted it.
+func (s *Spool) loseSegment(seg *segment) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.segments[seg]; !ok {
+		return false
+	}
+	n := int64(0)
+	for st := range seg.streams {
+		for _, e := range slices.Clone(st.spans) {
+			if e.segment == seg {
+				st.remove(e.start, e.n)
+				n += e.n
+			}
+		}
+	}
+	if seg == s.active {
+		s.seal()
+	}
+	s.collect()
+	s.metrics.damaged.Inc()
+	s.log.Errorf("spool: %s was deleted: %d bytes of events that were not stored yet are lost", seg.path, n)
+	return true
+}
+
 // walk iterates over the blocks of one stream in one segment.
 type walk struct {
 	segment *segment
@@ -155,6 +181,9 @@ type located struct {
 
 func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
 	f, err := s.disk.open(seg.path)
+	if errors.Is(err, fs.ErrNotExist) && s.loseSegment(seg) {
+		return nil, fmt.Errorf("open %s: it was deleted: %w", seg.path, errDamaged)
+	}
 	if err != nil {
 		return nil, err
 	}

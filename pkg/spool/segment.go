@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -51,6 +52,9 @@ func (g *segment) add(st *Stream) {
 
 // newSegment begins a segment. Its name is synced to disk before anything in the segment counts.
 func (s *Spool) newSegment() (*segment, error) {
+	if err := s.keepFolder(); err != nil {
+		return nil, fmt.Errorf("create segment: %w", err)
+	}
 	path := filepath.Join(s.dir, segmentName(s.sequence))
 	f, err := s.disk.create(path)
 	if err != nil {
@@ -169,6 +173,7 @@ func (s *Spool) discard(seg *segment) error {
 // quarantine sets a file aside, and deletes the oldest files there if they have too many bytes.
 func (s *Spool) quarantine(path string) error {
 	dir := filepath.Join(s.dir, quarantineDir)
+	_ = os.Mkdir(dir, 0o700) // it may have been deleted
 	if err := s.disk.rename(path, filepath.Join(dir, filepath.Base(path))); err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/atomicfile"
 )
 
 // Options of a spool. Log and Registerer must be set.
@@ -23,7 +25,9 @@ type Options struct {
 	// share one sync. Above 0, Append does not wait: a batch survives the end of the process, but not of the machine.
 	FsyncInterval time.Duration
 	// Check, unless nil, says whether a stream found on disk may be shipped; others are set aside.
-	Check      func(stream string) error
+	Check func(stream string) error
+	// Remake, unless nil, makes the folder again if it was deleted while the spool is open. It must not call the spool.
+	Remake     func() error
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 
@@ -126,9 +130,31 @@ func Open(dir string, opts Options) (*Spool, error) {
 	return s, nil
 }
 
+// errDeleted is an error and not only a line in the log, because what the next lines refer to may be lost: metrics begin a new table.
+var errDeleted = errors.New("the spool's folder or its lock was deleted and is made again")
+
+// keepFolder makes the folder and its lock again if they were deleted, as programs that clean /tmp do. The mutex is held.
+func (s *Spool) keepFolder() error {
+	if atomicfile.Names(s.lockPath(), s.lock) {
+		return nil
+	}
+	if s.opts.Remake != nil {
+		if err := s.opts.Remake(); err != nil {
+			return err
+		}
+	}
+	deleted := s.lock
+	if err := s.takeLock(); err != nil {
+		return err
+	}
+	return errors.Join(errDeleted, deleted.Close())
+}
+
+func (s *Spool) lockPath() string { return filepath.Join(s.dir, "lock") }
+
 // takeLock locks the folder for this process. The kernel releases the lock when the process ends for any reason.
 func (s *Spool) takeLock() error {
-	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(s.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock spool: %w; give the collector a folder that it may write to", err)
 	}

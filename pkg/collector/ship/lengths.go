@@ -99,6 +99,9 @@ func (l *lengthLog) add(now time.Time, n note) error {
 
 // write appends a line.
 func (l *lengthLog) write(line []byte) error {
+	if l.file != nil && !atomicfile.Names(l.path, l.file) {
+		return l.rewrite() // the file was deleted: all notes, with this one
+	}
 	if err := l.open(); err != nil {
 		return err
 	}
