@@ -74,36 +74,54 @@ func (o ownBody) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body == nil || request.Body == http.NoBody {
 		return o.base.RoundTrip(request)
 	}
-	body := &endingBody{ReadCloser: request.Body}
+	var ended ending
+	defer ended.end()
+	again := request.GetBody
 	request = request.WithContext(request.Context()) // a copy: a transport must not change the request
-	request.Body = body
-	defer body.end()
+	request.Body = &endingBody{request.Body, &ended, request.ContentLength}
+	if again != nil { // a connection that the server had closed is replaced
+		request.GetBody = func() (io.ReadCloser, error) {
+			body, err := again()
+			return &endingBody{body, &ended, request.ContentLength}, err
+		}
+	}
 	return o.base.RoundTrip(request)
 }
 
-// endingBody can be read until it is ended.
-type endingBody struct {
-	io.ReadCloser
+// ending is whether a request has ended.
+type ending struct {
 	mu    sync.Mutex
 	ended bool
+}
+
+// end waits for the read under way.
+func (e *ending) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+}
+
+// endingBody can be read until its request has ended.
+type endingBody struct {
+	io.ReadCloser
+	of   *ending
+	left int64 // bytes, if the length is known
 }
 
 var errEnded = errors.New("the request has ended")
 
 func (b *endingBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended {
-		return 0, errEnded
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	switch {
+	case !b.of.ended:
+		n, err := b.ReadCloser.Read(p)
+		b.left -= int64(n)
+		return n, err
+	case b.left == 0:
+		return 0, io.EOF // asked for once more after the last byte: with an error the connection would be given up
 	}
-	return b.ReadCloser.Read(p)
-}
-
-// end waits for the read under way.
-func (b *endingBody) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ended = true
+	return 0, errEnded
 }
 
 // RetryAfterTransport waits as long as Retry-After asks before it returns a refusal. It is for SDKs that ignore Retry-After when they retry.
