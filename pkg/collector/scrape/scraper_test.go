@@ -446,6 +446,22 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
+// TestRayRestartsWithinRead: what the next session's endpoints answer is not stored with the session that ran when the read began.
+func TestRayRestartsWithinRead(t *testing.T) {
+	for next, want := range map[string]int{"session_2026-11-21_00-00-00_000000_1": 0, "": 1, session: 1} {
+		running := session
+		r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			running = next
+			_, _ = io.WriteString(w, "# TYPE x gauge\nx 1\n")
+		})
+		r.opts.Running = func() (string, error) { return running, nil }
+		r.ScrapeOnce(t.Context())
+		if len(r.hours) != want {
+			t.Errorf("%q is next: lines of %d hours are stored, want %d", next, len(r.hours), want)
+		}
+	}
+}
+
 // TestReadCutOff: a read that the collector's end cuts off takes nothing from the last one, which follows it.
 func TestReadCutOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
