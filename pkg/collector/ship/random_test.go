@@ -1,0 +1,204 @@
+package ship
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/prometheus/client_golang/prometheus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/spool"
+)
+
+// world is a spool, its shipper and a store, driven by chance.
+type world struct {
+	storetest.Store
+	t           *testing.T
+	random      *rand.Rand
+	dir         string
+	compression layout.Compression
+	late        []lateObject
+
+	spool   *spool.Spool
+	shipper *Shipper
+	kept    []string // lines
+}
+
+// lateObject is one whose put failed, and that is stored later.
+type lateObject struct {
+	key  string
+	data []byte
+}
+
+const eventsBase = "log/lab_default/session_x/node_events/"
+
+func (w *world) open() {
+	log, _ := logtest.NewNullLogger()
+	var err error
+	if w.spool, err = spool.Open(w.dir+"/events", spool.Options{Log: log, Registerer: prometheus.NewRegistry(), MaxBytes: 8_000}); err != nil {
+		w.t.Fatal(err)
+	}
+	sources := func() (list []Source) {
+		for _, st := range w.spool.Streams() {
+			list = append(list, st)
+		}
+		return list
+	}
+	if w.shipper, err = New(Options{
+		Store: w, Dir: w.dir, Groups: []Group{{Name: "events", Sources: sources, Compression: w.compression}}, MaxChunk: 600, Concurrency: 1,
+		PushInterval: time.Second, Log: log, Registerer: prometheus.NewRegistry(),
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) append() {
+	id := strconv.Itoa(len(w.kept))
+	line := id + strings.Repeat(" ", w.random.IntN(200)) + "\n"
+	if w.spool.Append(w.t.Context(), []spool.Lines{{Stream: eventsBase + string(rune('a'+w.random.IntN(3))), Data: []byte(line)}}) == nil {
+		w.kept = append(w.kept, id)
+	}
+}
+
+// meanwhile is what others do during a request.
+func (w *world) meanwhile() {
+	for range w.random.IntN(3) {
+		w.append()
+	}
+	if len(w.late) > 0 && w.random.IntN(3) == 0 {
+		o := w.late[0]
+		w.late = w.late[1:]
+		_ = w.Store.Create(context.Background(), o.key, bytes.NewReader(o.data)) // the key may be taken by now
+	}
+	time.Sleep(time.Duration(w.random.IntN(1000)) * time.Millisecond)
+}
+
+// Create reads the body twice, and may store it later than it says.
+func (w *world) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	w.meanwhile()
+	var read [2][]byte
+	for i := range read {
+		if _, err := body.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		var err error
+		if read[i], err = io.ReadAll(body); err != nil {
+			return err
+		}
+		w.meanwhile()
+	}
+	if !bytes.Equal(read[0], read[1]) {
+		w.t.Errorf("%s is read as %q and %q", key, read[0], read[1])
+	}
+	switch w.random.IntN(8) {
+	case 0:
+		return storetest.ErrFault
+	case 1:
+		w.late = append(w.late, lateObject{key, read[0]})
+		return storetest.ErrFault
+	}
+	err := w.Store.Create(ctx, key, bytes.NewReader(read[0]))
+	w.meanwhile()
+	if w.random.IntN(8) == 0 {
+		return storetest.ErrFault
+	}
+	return err
+}
+
+// TestChance: puts that fail, whose answers are lost, or that are stored later, while events arrive and the collector is killed. Nothing is
+// lost, and without kills nothing is stored twice.
+func TestChance(t *testing.T) {
+	seeds := uint64(10)
+	if n, err := strconv.ParseUint(os.Getenv("SHIP_TEST_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	for name, test := range map[string]struct {
+		compression layout.Compression
+		kills       int // in a hundred steps
+	}{
+		"plain": {layout.Plain, 0}, "plain, kills": {layout.Plain, 5}, "compressed": {layout.Zstd, 0}, "compressed, kills": {layout.Zstd, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range seeds {
+				synctest.Test(t, func(t *testing.T) {
+					w := &world{t: t, random: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), compression: test.compression}
+					w.open()
+					for range 100 {
+						if w.random.IntN(100) < test.kills {
+							_ = w.spool.Close() // writes nothing that was not on disk
+							w.open()
+						}
+						w.meanwhile()
+						_, _, _ = w.shipper.ShipOnce(t.Context())
+					}
+					doubled := w.check(seed)
+					if test.kills == 0 && doubled > 0 {
+						t.Errorf("seed %d: %d lines are stored twice", seed, doubled)
+					}
+				})
+			}
+		})
+	}
+}
+
+// check ships the rest, and gives how many lines are stored more than once.
+func (w *world) check(seed uint64) (doubled int) {
+	w.t.Helper()
+	if err := w.shipper.Flush(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	stored := map[string]int{}
+	chunks := map[string]map[int64]int64{} // stream → offset → length
+	for _, key := range w.Keys() {
+		stream, offset, compression, _ := layout.ParseChunk(key)
+		data := w.Object(key)
+		if compression == layout.Zstd {
+			in, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if data, err = io.ReadAll(in); err != nil {
+				w.t.Fatal(err)
+			}
+			in.Close()
+		}
+		if chunks[stream] == nil {
+			chunks[stream] = map[int64]int64{}
+		}
+		chunks[stream][offset] = int64(len(data))
+		for line := range strings.Lines(string(data)) {
+			stored[strings.TrimSpace(line)]++
+		}
+	}
+	for stream, lengths := range chunks {
+		end := int64(0)
+		for _, offset := range slices.Sorted(maps.Keys(lengths)) {
+			if offset > end {
+				w.t.Errorf("seed %d: %s has no bytes from %d to %d", seed, stream, end, offset)
+			}
+			end = max(end, offset+lengths[offset])
+		}
+	}
+	for _, id := range w.kept {
+		switch n := stored[id]; {
+		case n == 0:
+			w.t.Errorf("seed %d: line %s is lost", seed, id)
+		case n > 1:
+			doubled++
+		}
+	}
+	return doubled
+}
