@@ -17,10 +17,10 @@ import (
 )
 
 // ErrBusy says that another command holds the session's lease.
-var ErrBusy = errors.New("another compactor is working on the session")
+var ErrBusy = errors.New("another command is working on the session")
 
 // ErrLost says that another command took the lease.
-var ErrLost = errors.New("another compactor took over the session: this one did not renew its lease in time")
+var ErrLost = errors.New("another command took over the session: this one did not renew its lease in time")
 
 const (
 	// Timeout is how long a holder counts as alive after its last renewal.
@@ -37,6 +37,8 @@ type lease struct {
 	token string
 	stop  context.CancelCauseFunc
 	done  chan struct{}
+	// renewed is when the last successful renewal began.
+	renewed time.Time
 }
 
 // Key is the key of a session's lease. It is outside of all sessions, so the lease is never one of a session's objects.
@@ -65,11 +67,8 @@ func Held(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 
 // acquire takes the lease; the context it returns ends when the lease is lost.
 func acquire(ctx context.Context, store blob.Store, key string) (context.Context, *lease, error) {
-	l := &lease{store: store, key: key, token: rand.Text(), done: make(chan struct{})}
-	err := store.Create(ctx, key, strings.NewReader(l.token))
-	if errors.Is(err, os.ErrExist) {
-		err = l.replaceExpired(ctx)
-	}
+	l := &lease{store: store, key: key, token: rand.Text(), done: make(chan struct{}), renewed: time.Now()}
+	err := l.take(ctx, key)
 	if errors.Is(err, ErrBusy) {
 		return nil, nil, err
 	}
@@ -81,30 +80,52 @@ func acquire(ctx context.Context, store blob.Store, key string) (context.Context
 	return ctx, l, nil
 }
 
-// replaceExpired takes the lease from a holder that did not renew it in time.
-func (l *lease) replaceExpired(ctx context.Context) error {
-	held, err := l.store.Stat(ctx, l.key)
-	if err == nil {
-		if age := time.Since(held.ModTime); age < Timeout {
-			return fmt.Errorf("%w (its lease is %s, %s old): try again later", ErrBusy, l.key, age.Round(time.Second))
-		}
-		err = l.store.Delete(ctx, l.key)
+// take creates the object of a lease, or takes it from a holder that did not renew it in time. Several may find the same lease expired: only
+// one of them takes the lease of the takeover. Else the second would take the new lease of the first.
+func (l *lease) take(ctx context.Context, key string) error {
+	err := l.store.Create(ctx, key, strings.NewReader(l.token))
+	if !errors.Is(err, os.ErrExist) {
+		return err
 	}
-	if err == nil || errors.Is(err, os.ErrNotExist) {
-		err = l.store.Create(ctx, l.key, strings.NewReader(l.token))
+	if err := l.checkExpired(ctx, key); err != nil {
+		return err
 	}
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%w: try again later", ErrBusy)
+	takeover := key + ".takeover"
+	if err := l.take(ctx, takeover); err != nil {
+		return err
 	}
-	return err
+	if err = l.checkExpired(ctx, key); err == nil {
+		err = l.store.Put(ctx, key, strings.NewReader(l.token))
+	}
+	return errors.Join(err, l.store.Delete(ctx, takeover))
 }
 
+// checkExpired returns ErrBusy unless the holder of a lease did not renew it in time.
+func (l *lease) checkExpired(ctx context.Context, key string) error {
+	held, err := l.store.Stat(ctx, key)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: try again", ErrBusy) // it was released just now
+	}
+	if err != nil {
+		return err
+	}
+	if age := time.Since(held.ModTime); age < Timeout {
+		return fmt.Errorf("%w (its lease is %s, %s old): try again later", ErrBusy, key, age.Round(time.Second))
+	}
+	return nil
+}
+
+// keep renews the lease. A holder whose renewal hangs, or that was stopped itself, gives up before the lease expires, without asking the store.
 func (l *lease) keep(ctx context.Context) {
 	defer close(l.done)
 	for backoff.Sleep(ctx, renewEvery) == nil {
-		if err := l.renew(ctx); err != nil {
+		began := time.Now()
+		inTime, cancel := context.WithDeadlineCause(ctx, l.renewed.Add(Timeout-renewEvery), ErrLost)
+		if err := l.renew(inTime); err != nil {
 			l.stop(err)
 		}
+		cancel()
+		l.renewed = began
 	}
 }
 

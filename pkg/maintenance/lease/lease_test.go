@@ -1,0 +1,106 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+
+func newStore(t *testing.T) (*local.Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store, dir
+}
+
+// hooked calls a function after each Stat.
+type hooked struct {
+	blob.Store
+	stated func()
+}
+
+func (h hooked) Stat(ctx context.Context, key string) (blob.Object, error) {
+	o, err := h.Store.Stat(ctx, key)
+	h.stated()
+	return o, err
+}
+
+// TestOneTakesOver: of two that find the same expired lease only one gets it, whenever the other one comes between.
+func TestOneTakesOver(t *testing.T) {
+	for after := range 3 {
+		store, dir := newStore(t)
+		if err := store.Create(t.Context(), Key("log", ref), strings.NewReader("a dead holder")); err != nil {
+			t.Fatal(err)
+		}
+		past := time.Now().Add(-2 * Timeout)
+		if err := os.Chtimes(filepath.Join(dir, Key("log", ref)), past, past); err != nil {
+			t.Fatal(err)
+		}
+		var other *lease
+		stats := 0
+		first := hooked{store, func() {
+			if stats++; stats == after+1 {
+				if _, l, err := acquire(t.Context(), store, Key("log", ref)); err == nil {
+					other = l
+				} else if !errors.Is(err, ErrBusy) {
+					t.Error(err)
+				}
+			}
+		}}
+		_, l, err := acquire(t.Context(), first, Key("log", ref))
+		if (err == nil) == (other != nil) || err != nil && !errors.Is(err, ErrBusy) {
+			t.Fatalf("another after %d looks: it has the lease: %v; the first one: %v", after, other != nil, err)
+		}
+		if other != nil {
+			l = other
+		}
+		if err := l.release(); err != nil {
+			t.Error(err)
+		}
+		for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+			t.Errorf("left is %s, %v", o.Key, err)
+		}
+	}
+}
+
+// hanging is a store that does not answer.
+type hanging struct{ blob.Store }
+
+func (hanging) Get(ctx context.Context, _ string, _, _ int64) (io.ReadCloser, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// TestRenewalThatHangs: a holder gives up before others may take its lease.
+func TestRenewalThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := newStore(t)
+		_ = Do(t.Context(), hanging{store}, "log", ref, func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				if !errors.Is(context.Cause(ctx), ErrLost) {
+					t.Error(context.Cause(ctx))
+				}
+			case <-time.After(Timeout - time.Second):
+				t.Error("it goes on working")
+			}
+			return nil
+		})
+	})
+}
