@@ -5,17 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/carry"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
 )
 
 // Place says where a session is stored.
@@ -61,6 +65,8 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 			stored[o.Key] = o.Size
 		}
 	}
+	var mu sync.Mutex
+	var smaller []replacement // objects of the target that are to be replaced
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
 	for _, o := range s.Objects() {
@@ -73,23 +79,36 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 			copies[key] = o.Size
 		}
 		p.Expect(1, o.Size)
-		if size, ok := stored[key]; ok && size >= o.Size && !(derived(to, key) && size != o.Size) {
+		size, exists := stored[key]
+		if exists && serves(to, key, size, o) {
 			result.Kept++
 			p.Did(1, o.Size)
 			continue
 		}
 		result.Copied++
 		result.Bytes += o.Size
-		_, replace := stored[key]
 		g.Go(func() error {
-			if err := copyObject(gctx, from.Store, o, to.Store, key, replace); err != nil {
-				return fmt.Errorf("copy %s: %w", o.Key, err)
+			err := error(os.ErrExist)
+			if !exists {
+				err = copyObject(gctx, from.Store, o, key, to.Store.Create)
+			}
+			if errors.Is(err, os.ErrExist) {
+				mu.Lock()
+				defer mu.Unlock()
+				smaller = append(smaller, replacement{o, key})
+				return nil
 			}
 			p.Did(1, o.Size)
-			return nil
+			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
+		return result, err
+	}
+	if err := replace(ctx, from, to, smaller, p); err != nil {
+		return result, err
+	}
+	if err := unchanged(ctx, from, s); err != nil {
 		return result, err
 	}
 	err = to.Store.Create(ctx, layout.MarkerKey(to.Root, to.Ref), strings.NewReader(""))
@@ -117,20 +136,67 @@ func derived(at Place, key string) bool {
 	return err == nil && (o.Kind == layout.Index || o.Kind == layout.OldIndex)
 }
 
-func copyObject(ctx context.Context, from blob.Reader, o blob.Object, to blob.Store, key string, replace bool) error {
+// serves says whether an object of the target, by its size, need not be replaced by one of the source.
+func serves(to Place, key string, size int64, o blob.Object) bool {
+	return size == o.Size || size > o.Size && !derived(to, key)
+}
+
+// replacement is an object to be copied to a key that the target has.
+type replacement struct {
+	object blob.Object
+	key    string
+}
+
+// replace replaces objects of the target. It takes the session's lease: a compactor that is working there may be writing the same objects.
+func replace(ctx context.Context, from, to Place, all []replacement, p *progress.Counter) error {
+	if len(all) == 0 {
+		return nil
+	}
+	return lease.Do(ctx, to.Store, to.Root, to.Ref, func(ctx context.Context) error {
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(concurrency)
+		for _, r := range all {
+			g.Go(func() error {
+				now, err := to.Store.Stat(ctx, r.key)
+				if errors.Is(err, os.ErrNotExist) || err == nil && !serves(to, r.key, now.Size, r.object) {
+					err = copyObject(ctx, from.Store, r.object, r.key, to.Store.Put)
+				}
+				p.Did(1, r.object.Size)
+				return err
+			})
+		}
+		return g.Wait()
+	})
+}
+
+// unchanged is an error if objects of the source were replaced or removed since they were listed. A listing is not of one moment: if the session
+// was compacted meanwhile, it may have a first chunk as it was before, and lack others that were removed since.
+func unchanged(ctx context.Context, from Place, listed *inventory.Session) error {
+	again, err := inventory.List(ctx, from.Store, from.Root, from.Ref)
+	if err != nil {
+		return err
+	}
+	now := make(map[string]blob.Object)
+	for _, o := range again.Objects() {
+		now[o.Key] = o
+	}
+	for _, o := range listed.Objects() {
+		if n := now[o.Key]; !derived(from, o.Key) && (n.Size != o.Size || n.ETag != o.ETag || n.Key == "") {
+			return fmt.Errorf("%s was replaced or removed during the copy: copy the session again: %w", o.Key, chunks.ErrChanged)
+		}
+	}
+	return nil
+}
+
+func copyObject(ctx context.Context, from blob.Reader, o blob.Object, key string, store func(context.Context, string, io.ReadSeeker) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	body := blob.Join(ctx, from, []blob.Object{o})
-	store := to.Create
-	if replace {
-		store = to.Put
+	if err := errors.Join(store(ctx, key, body), body.Close()); err != nil {
+		return fmt.Errorf("copy %s: %w", o.Key, err)
 	}
-	err := store(ctx, key, body)
-	if errors.Is(err, os.ErrExist) {
-		err = nil // another copy was faster
-	}
-	return errors.Join(err, body.Close())
+	return nil
 }
 
 // rename returns the key of an object at the target, and false if the target's layout has none.
