@@ -53,7 +53,8 @@ func (s *Spool) move(seg *segment) error {
 	}
 	s.mu.Lock()
 	p.blocks = slices.DeleteFunc(p.blocks, func(b newBlock) bool { return b.start+b.n <= b.stream.shipped }) // shipped meanwhile
-	if len(p.blocks) == 0 || s.closed {
+	// Blocks are moved whole, even if most of a block is shipped. A copy that is not much smaller would be moved again, without end.
+	if size, _ := recordSize(p.blocks); len(p.blocks) == 0 || size > seg.size/2 || s.closed {
 		s.mu.Unlock()
 		return nil
 	}
