@@ -233,6 +233,17 @@ func (st *Stream) Resume(stored int64) error {
 	return nil
 }
 
+// ResumeAfter is Resume if the stored end is not known, only that it is not before stored: compressed chunks were joined. What the stream has
+// shipped is among them.
+func (st *Stream) ResumeAfter(stored int64) error {
+	st.spool.mu.Lock()
+	if st.mapped {
+		stored = max(stored, st.storedOffset(st.shipped))
+	}
+	st.spool.mu.Unlock()
+	return st.Resume(stored)
+}
+
 // Open reads the bytes [offset, offset+n) of the stream; offset is a stored one. The bytes are checked. If they are damaged, reading fails
 // and the damaged bytes are no longer pending.
 func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {

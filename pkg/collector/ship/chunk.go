@@ -110,11 +110,15 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	var end int64
+	end, exact := int64(0), true
 	if t != nil {
-		end = t.end(stream, s.lengths)
+		end, exact = t.end(stream, s.lengths)
 	}
-	if err := j.source.Resume(end); err != nil {
+	resume := j.source.Resume
+	if source, ok := j.source.(rememberingSource); ok && !exact {
+		resume = source.ResumeAfter
+	}
+	if err := resume(end); err != nil {
 		return sourceError{fmt.Errorf("resume at %d: %w", end, err)}
 	}
 	j.state.endKnown, j.state.listed, j.state.end = true, true, end

@@ -27,15 +27,16 @@ func (t *tail) add(offset, size int64, c layout.Compression) {
 	}
 }
 
-// end returns the end of the bytes that are certainly stored.
-func (t *tail) end(stream string, lengths *lengthLog) int64 {
+// end returns the end of the bytes that are certainly stored. exact is false if the last chunk may have more: it is compressed, and there is no
+// note of its length. It is then another collector's chunk, or one that compaction joined.
+func (t *tail) end(stream string, lengths *lengthLog) (end int64, exact bool) {
 	if t.compression == layout.Plain {
-		return max(t.othersEnd, t.offset+t.size)
+		return max(t.othersEnd, t.offset+t.size), true
 	}
 	if length, ok := lengths.length(stream, t.offset, t.size); ok {
-		return t.offset + length
+		return t.offset + length, true
 	}
-	return t.offset + 1
+	return t.offset + 1, false
 }
 
 // listings finds the stored tails of streams. A folder that many streams share is listed once. After that no other collector should add to

@@ -15,8 +15,8 @@ func TestEndOfShortCompressedChunk(t *testing.T) {
 	later := tail{offset: 7, size: 5, compression: layout.Plain}
 	later.add(0, 20, layout.Zstd)
 	for name, listed := range map[string]tail{"in order": first, "by key": later} {
-		if end := listed.end("a", lengths); end != 12 {
-			t.Errorf("%s: the end is %d, want 12", name, end)
+		if end, exact := listed.end("a", lengths); end != 12 || !exact {
+			t.Errorf("%s: the end is %d, exact: %v; want 12", name, end, exact)
 		}
 	}
 }

@@ -33,6 +33,12 @@ type emptySource interface {
 	EmptyStored()
 }
 
+// rememberingSource is a Source that keeps no bytes that are stored, but knows how many there are.
+type rememberingSource interface {
+	// ResumeAfter is Resume if the listing does not show where the stored bytes end, only that it is not before stored.
+	ResumeAfter(stored int64) error
+}
+
 // Group is the sources of one kind.
 type Group struct {
 	// Name is the name of the kind in metrics and log lines.
