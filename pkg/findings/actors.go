@@ -97,6 +97,9 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 	name := actorName(a)
 	d, known := b.deaths[state.Worker]
 	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text, Link: b.link("#/actors/%s", a.ID)}
+	if state.Node.Nil() && c.reason == "NODE_DIED" {
+		state.Node = b.lostIn(c.text) // its process had not started there
+	}
 	var f *finding
 	switch {
 	case c.context == "creationTaskFailureContext":
@@ -161,8 +164,7 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 	case known && d.exit == exitOutOfMemory:
 		f = b.outOfMemory(a.Job, p.Node, name)
 	case b.lost[p.Node] != nil:
-		f = b.lost[p.Node]
-		f.named("actor " + name)
+		f, name = b.lost[p.Node], "actor "+name
 	default:
 		signal, e, err := b.crash(ctx, p.Worker)
 		if err != nil {

@@ -13,6 +13,9 @@ import (
 
 const maxEvents = 20_000 // lines of event logs that one report reads
 
+// aboutThen is the longest time between a failure and the line of an event log about it (ns). The log's times are in seconds.
+const aboutThen = 5e9
+
 var noNodeType = expression(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
 
 // readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type can fulfil.
@@ -54,7 +57,7 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	switch label := event.String("label"); {
 	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):
 		for _, f := range b.all {
-			if f.Kind == OutOfMemory {
+			if f.Kind == OutOfMemory && (f.first == 0 || at >= f.first-aboutThen && at <= f.last+aboutThen) {
 				f.show(evident)
 			}
 		}

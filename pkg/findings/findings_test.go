@@ -301,6 +301,12 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"drained": {findings.JobFailed, "(?s)^Job drained failed because the cluster's GCS was gone: Failed to connect to GCS within 8 seconds\n.*see the log file gcs_server.out"},
 		"gcs":     {findings.JobFailed, "^Job gcs failed because the cluster's GCS was gone"},
 	},
+	"spot-2.60": { // one node has little memory, another one was drained because it was preempted
+		"oom_actor":         {findings.OutOfMemory, "^Cache, Cache.fill ran out of memory: Ray's memory monitor killed its process on node 10.77.0.2\n"},
+		"oom_actor_restart": {findings.OutOfMemory, "^Index, Index.build ran out of memory: Ray's memory monitor killed its process 2 times on node 10.77.0.2\n"},
+		"pre_noretry":       {findings.NodeDied, "^Node 10.77.0.3 was preempted: spot instance reclaimed; with it failed actor Counter, actor Trainer, fold\n"},
+		"pre_actor":         {findings.NodeDied, "^Node 10.77.0.3 was preempted: spot instance reclaimed; "}, // the actor had not started
+	},
 	"odd-2.55": {
 		"long_message":    {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
 		"unicode":         {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // its end changed the text's direction
@@ -348,6 +354,31 @@ func TestJobs(t *testing.T) {
 			}
 			checkOrder(t, r)
 		})
+	}
+}
+
+// TestSpot: a task that waits for a node that was preempted is explained by the node. Of the lines in which Ray's memory monitor names what it
+// killed, a finding shows those of its own time.
+func TestSpot(t *testing.T) {
+	dir, ref := cluster(t, "spot-2.60")
+	waits, killed := false, false
+	for _, f := range report(t, load(t, dir, ref, nil)).Findings {
+		if f.Title == "features could not be scheduled any more: it asks for 1 CPU, 0.1 w2, and no node that was left has all of that" {
+			waits = f.SubmissionID == "pre_obj" && len(f.Because) == 1
+		}
+		if f.Kind != findings.OutOfMemory || f.SubmissionID != "oom_forever" {
+			continue
+		}
+		for _, e := range f.Evidence {
+			own := strings.Contains(e.Text, "ray::embed")
+			killed = killed || own && strings.Contains(e.File, "event_RAYLET.log")
+			if !own {
+				t.Errorf("evidence of embed: %s of %s", e.Text, e.File)
+			}
+		}
+	}
+	if !waits || !killed {
+		t.Errorf("a task that waits is explained: %t; the line about the killed task is shown: %t", waits, killed)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // another state than the one that is stored now.
 
 // KeptVersion changes when the same session would get another report.
-const KeptVersion = 8
+const KeptVersion = 9
 
 // Limits of kept findings.
 const (

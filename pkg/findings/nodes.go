@@ -69,3 +69,13 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 	}
 	return f
 }
+
+// lostIn returns the node that died and is named in a text; nil if there is none.
+func (b *builder) lostIn(text string) (node rayid.Node) {
+	for id := range b.lost {
+		if strings.Contains(text, id.String()) {
+			node = id
+		}
+	}
+	return node
+}

@@ -281,11 +281,17 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	if lacking != "" {
 		f = d.b.find(Unschedulable, name+job.String()+key)
 		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, key, lacking)
-	} else {
-		holders := d.holders(resources, at)
-		if holders == "" {
+	} else if holders := d.holders(resources, at); holders == "" {
+		lost := d.b.lostWith(resources)
+		if lost == nil {
 			return nil // it waited for something else
 		}
+		lacking = "no node that was left has all of that"
+		f = d.b.find(Unschedulable, name+job.String()+key)
+		f.Title = fmt.Sprintf("%s could not be scheduled any more: it asks for %s, and %s", name, key, lacking)
+		f.causedBy(lost)
+		at = max(at, lost.last) // until then it waited for its turn
+	} else {
 		lacking = holders
 		f = d.b.find(Starved, name+job.String()+key)
 		f.Title = fmt.Sprintf("%s waited for %s: %s", name, key, holders)
@@ -328,12 +334,10 @@ func (b *builder) lacking(resources map[string]float64) string {
 			continue
 		}
 		nodes++
-		all := true
-		for r, amount := range resources {
+		for r := range resources {
 			most[r] = max(most[r], total[r])
-			all = all && total[r] >= amount
 		}
-		fits = fits || all
+		fits = fits || has(total, resources)
 	}
 	if nodes == 0 || fits || len(resources) == 0 {
 		return ""
@@ -347,6 +351,32 @@ func (b *builder) lacking(resources map[string]float64) string {
 		}
 	}
 	return "no node has all of that together"
+}
+
+// lostWith returns the finding about a node that died and had all of the resources, if no node had all of them that did not die.
+func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
+	for i := range b.s.Nodes {
+		n := &b.s.Nodes[i]
+		total := nodeTotal(n)
+		if _, existed := moment.Node(n, b.r.At); !existed || !has(total, resources) {
+			continue
+		}
+		if b.lost[n.ID] == nil {
+			return nil
+		}
+		lost = b.lost[n.ID]
+	}
+	return lost
+}
+
+// has reports whether a node's resources are at least what is asked for.
+func has(total, resources map[string]float64) bool {
+	for r, amount := range resources {
+		if total[r] < amount {
+			return false
+		}
+	}
+	return true
 }
 
 // resourceText returns resources as people write them, such as "1 CPU, 2 GPU".

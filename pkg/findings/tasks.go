@@ -101,6 +101,9 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 	if f.Kind != NodeDied {
 		f.happened(at, retried)
 	}
+	if f.Kind == OutOfMemory && f == g.b.actors[actorOf(row)] {
+		f.Count-- // the end of the actor's process is counted already, however many calls ended with it
+	}
 	f.about(g.b.taskEntity(row.ID(), string(row.Name())))
 	return nil
 }
@@ -344,12 +347,8 @@ func actorOf(row tasktable.Row) rayid.Actor { return idOf[rayid.Actor](row.Actor
 
 // taskOfLostNode returns the finding about attempts of one function that failed because a node died.
 func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind string, evident Evidence) *finding {
-	if b.lost[node] == nil {
-		for id := range b.lost { // the attempt does not name the node, but Ray's message may
-			if strings.Contains(evident.Text, id.String()) {
-				node = id
-			}
-		}
+	if named := b.lostIn(evident.Text); b.lost[node] == nil && !named.Nil() {
+		node = named // the attempt does not name the node, but Ray's message may
 	}
 	f := b.find(TaskFailed, row.Job().String()+name+kind+node.String())
 	if node.Nil() {
