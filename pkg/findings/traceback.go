@@ -47,6 +47,10 @@ func lastTraceback(log string) (text string, at int) {
 		if from < 0 {
 			break
 		}
+		if line := copiedFrom(log, from); line >= 0 {
+			end = line
+			continue
+		}
 		if heading := asideHeading(log, from); heading >= 0 {
 			if at < 0 {
 				text, at = log[from:], from
@@ -63,6 +67,27 @@ func lastTraceback(log string) (text string, at int) {
 		text, at = otherTraceback(log)
 	}
 	return text, at
+}
+
+// copiedFrom returns where a line begins that Ray copied from a worker, if the exception of the traceback at an offset was raised while that of the
+// traceback in the line was handled; -1 otherwise. Ray puts the worker's name only before the first line of a message.
+func copiedFrom(log string, at int) int {
+	for range 100 { // tracebacks that led to each other; a hostile log has more
+		before := strings.TrimRight(log[:at], "\r\n ")
+		if !strings.HasSuffix(before, directCause) && !strings.HasSuffix(before, whileHandling) {
+			return -1
+		}
+		if at = strings.LastIndex(before, tracebackStart); at < 0 {
+			return -1
+		}
+		if line := strings.LastIndexByte(log[:at], '\n') + 1; line < at {
+			if ofWorker().MatchString(log[line:at]) {
+				return line
+			}
+			return -1
+		}
+	}
+	return -1
 }
 
 // asideHeading returns where the heading of a traceback begins, if its exception did not end its process: the exception was raised by a

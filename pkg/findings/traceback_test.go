@@ -16,6 +16,8 @@ func TestHostileLogs(t *testing.T) {
 		"… in JSON":                       tracebackStart + `\n`,
 		"tracebacks in messages":          "it said " + tracebackStart + "\n",
 		"those of destructors":            "Exception ignored in: f\n" + tracebackStart + "\n",
+		"causes of destructors":           "Exception ignored in: f: " + directCause + "\n" + tracebackStart + "\n",
+		"copied from workers":             "(raylet) " + tracebackStart + "\n" + frame + "\n" + whileHandling + "\n\n" + tracebackStart + "\n",
 		"causes of causes":                tracebackStart + "\n" + frame + "\nValueError: boom\n\n" + directCause + "\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -31,5 +33,22 @@ func TestHostileLogs(t *testing.T) {
 				t.Errorf("a traceback of %d bytes at %d, which is not the last", len(text), at)
 			}
 		})
+	}
+}
+
+// TestCopiedTraceback: the traceback that ended a driver is told, not a later one of a worker that Ray copied to the driver's log. Of its tracebacks
+// only the first begins with the worker's name.
+func TestCopiedTraceback(t *testing.T) {
+	raised := "Traceback (most recent call last):\n  File \"case.py\", line 123, in <module>\n    print(ray.get(load.remote(1)))\nray.exceptions.OutOfDiskError: Local disk is full\n"
+	copied := "\x1b[33m(raylet)\x1b[0m Traceback (most recent call last):\n  File \"external_storage.py\", line 347, in spill_objects\n" +
+		"OSError: [Errno 28] No space left on device\n\n" + whileHandling + "\n\n" +
+		"Traceback (most recent call last):\n  File \"ray/_raylet.pyx\", line 2890, in ray._raylet.spill_objects_handler\nOSError: [Errno 28] No space left on device\n"
+	for _, log := range []string{raised + copied, raised + strings.Repeat(copied, 3)} {
+		if text, at := lastTraceback(log); at != 0 || !strings.HasPrefix(text, raised) {
+			t.Errorf("the traceback at %d of\n%s", at, log)
+		}
+	}
+	if _, at := lastTraceback(copied); at >= 0 {
+		t.Errorf("a worker's traceback at %d is the driver's", at)
 	}
 }
