@@ -382,6 +382,20 @@ func TestSpot(t *testing.T) {
 	}
 }
 
+// TestTrainWorkerKilled: a Train run that names an actor whose process died is a consequence of that.
+func TestTrainWorkerKilled(t *testing.T) {
+	dir, ref := cluster(t, "train-2.56")
+	r := report(t, load(t, dir, ref, nil))
+	i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.OutOfMemory })
+	j := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.Train })
+	if i < 0 || j < 0 || !slices.Equal(r.Findings[j].Because, []string{r.Findings[i].ID}) || r.Findings[j].First != "2026-11-24T01:55:46.623Z" {
+		t.Errorf("killed workers are finding %d, the run is finding %d of %d: %+v", i, j, len(r.Findings), r.Findings[max(0, j)])
+	}
+	if i >= 0 && r.Findings[i].Count != 2 {
+		t.Errorf("Ray's memory monitor killed two workers: %+v", r.Findings[i])
+	}
+}
+
 // TestUnhealthy: if health checks of replicas raise an exception, the finding names it. The cause is not a node that died long after that.
 func TestUnhealthy(t *testing.T) {
 	for _, name := range []string{"odd-2.55", "odd-2.60"} {

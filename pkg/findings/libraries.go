@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
@@ -47,14 +48,16 @@ func (b *builder) readLibraries(ctx context.Context) error {
 				continue
 			}
 			job, _ := rayid.Parse[rayid.Job](run.String("job_id")) // nil if it is not known
-			b.runFailed(Train, "Train run", cmp.Or(run.String("name"), run.String("id")), status, cmp.Or(run.String("status_detail"), run.String("run_status_detail")), job, taken)
+			detail := cmp.Or(run.String("status_detail"), run.String("run_status_detail"))
+			b.runFailed(Train, "Train run", cmp.Or(run.String("name"), run.String("id")), status, detail, job, cmp.Or(run.Int("end_time_ns"), taken))
 		}
 	}
 	return nil
 }
 
-// runFailed adds the finding about a run that failed, and links it to the failures in the run.
-func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.Job, taken int64) {
+// runFailed adds the finding about a run that failed, and links it to the failures in the run: those whose exception, message or actor its
+// details name. at is when the run ended or, if that is not known, when its failure was saved (Unix ns).
+func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.Job, at int64) {
 	f := b.find(kind, name+job.String())
 	f.what = exceptionOf(detail)
 	f.Title = fmt.Sprintf("%s %s %s", what, name, strings.ToLower(status))
@@ -63,16 +66,18 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	}
 	f.named(name)
 	f.of(job)
-	f.happened(taken, false)
+	f.happened(at, false)
 	if !job.Nil() {
 		f.about(b.jobEntity(job, name))
 	}
-	f.show(Evidence{Source: "snapshot", Time: stamp(taken), Text: fmt.Sprintf("%s %s is %s. %s", what, name, status, detail)})
+	f.show(Evidence{Source: "snapshot", Time: stamp(at), Text: fmt.Sprintf("%s %s is %s. %s", what, name, status, detail)})
+	killed := func(e Entity) bool { return e.Type == "actor" && strings.Contains(detail, e.ID) }
 	for _, other := range b.all {
 		if other == f || job.Nil() || other.job != job || other.lasting == 0 || other.Kind == Data || other.Kind == Train {
 			continue
 		}
-		if other.what.same(f.what) || other.what.Message != "" && strings.Contains(detail, other.what.Message) || kind == Data && detail == "" && isOfData(other) {
+		if other.what.same(f.what) || other.what.Message != "" && strings.Contains(detail, other.what.Message) || kind == Data && detail == "" && isOfData(other) ||
+			slices.ContainsFunc(other.Entities, killed) {
 			f.causedBy(other)
 		}
 	}
