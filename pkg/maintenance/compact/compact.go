@@ -3,7 +3,8 @@
 // A hundred nodes store 144,000 chunks a day, and each costs a reader one request. Joining is safe while readers and other compactors work,
 // and can be interrupted at any point. The joined object replaces the first chunk in one step. Readers take each byte from one chunk, even
 // if chunks overlap. Later chunks are deleted only after the joined object was read back and holds their bytes. If a reader has listed a
-// chunk that is deleted since, it finds the bytes in the joined object.
+// chunk that is deleted since, it finds the bytes in the joined object. A listing is not of one moment, so all chunks are deleted after all
+// objects were joined, and some time later: a listing that began before shows the chunks, one that begins later the joined objects.
 package compact
 
 import (
@@ -18,6 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -45,6 +47,9 @@ const abandoned = 24 * time.Hour
 
 // concurrency is how many streams are joined at a time.
 const concurrency = 4
+
+// listings is how many times as long as listing the session itself compaction waits before it deletes chunks: others may list more slowly.
+const listings = 4
 
 // Result says what was compacted.
 type Result struct {
@@ -101,16 +106,17 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (result Resu
 	}
 	err = lease.Do(ctx, opts.Store, opts.Root, ref, func(ctx context.Context) error {
 		// Another compactor may have changed the session until now.
+		began := time.Now()
 		if s, err = inventory.List(ctx, opts.Store, opts.Root, ref); err != nil {
 			return err
 		}
-		return result.compact(ctx, opts, s)
+		return result.compact(ctx, opts, s, listings*time.Since(began))
 	})
 	return result, err
 }
 
-// compact works on a session whose lease is held.
-func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session) error {
+// compact works on a session whose lease is held. Before it deletes chunks it waits.
+func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session, wait time.Duration) error {
 	for _, o := range s.Of(layout.OldIndex) {
 		if err := opts.Store.Delete(ctx, o.Key); err != nil {
 			return fmt.Errorf("remove an old index: %w", err)
@@ -128,20 +134,27 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 	for _, stream := range candidates {
 		opts.Progress.Expect(len(stream.Chunks), stream.Bytes())
 	}
-	var mu sync.Mutex
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(concurrency)
+	var joined []*joining
 	for _, stream := range candidates {
-		g.Go(func() error {
-			j := joining{ctx: gctx, store: opts.Store, stream: &stream.Stream}
-			err := j.join()
-			mu.Lock()
-			defer mu.Unlock()
-			opts.Progress.Did(len(stream.Chunks), stream.Bytes())
-			return r.add(&j, err)
-		})
+		joined = append(joined, &joining{store: opts.Store, stream: &stream.Stream})
 	}
-	if err := g.Wait(); err != nil {
+	if joined, err = r.each(ctx, joined, func(j *joining) error {
+		defer opts.Progress.Did(len(j.stream.Chunks), j.stream.Bytes())
+		return j.join()
+	}); err != nil {
+		return err
+	}
+	if len(joined) > 0 {
+		if err := backoff.Sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+	joined, err = r.each(ctx, joined, (*joining).remove)
+	for _, j := range joined {
+		r.Joined++
+		r.Bytes += j.size
+	}
+	if err != nil {
 		return err
 	}
 	return kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates))
@@ -179,19 +192,32 @@ func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream)
 	}
 }
 
-// add counts one joining. Only errors of the store end the compaction of the others.
-func (r *Result) add(j *joining, err error) error {
-	r.Removed += j.removed
-	switch {
-	case errors.Is(err, errLeft) || errors.Is(err, chunks.ErrDamaged) || chunks.Changed(err):
-		r.Left = append(r.Left, fmt.Sprintf("%s: %v", j.stream.Key, err))
-	case err != nil:
-		return fmt.Errorf("join the chunks of %s: %w", j.stream.Key, err)
-	default:
-		r.Joined++
-		r.Bytes += j.size
+// each does something with all joinings, and returns those that are to go on: the others' streams stay as they are. Only errors of the store
+// end it.
+func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) error) (on []*joining, err error) {
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(concurrency)
+	for _, j := range all {
+		g.Go(func() error {
+			j.ctx = ctx
+			err := do(j)
+			mu.Lock()
+			defer mu.Unlock()
+			r.Removed += j.removed
+			switch {
+			case err == nil:
+				on = append(on, j)
+			case errors.Is(err, errLeft) || errors.Is(err, chunks.ErrDamaged) || chunks.Changed(err):
+				r.Left = append(r.Left, fmt.Sprintf("%s: %v", j.stream.Key, err))
+			default:
+				return fmt.Errorf("join the chunks of %s: %w", j.stream.Key, err)
+			}
+			return nil
+		})
 	}
-	return nil
+	err = g.Wait()
+	return on, err
 }
 
 // keepEnd stores when an abandoned session ended, before its objects are written again.

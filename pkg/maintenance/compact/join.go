@@ -37,9 +37,11 @@ type span struct {
 	// from is the first byte that is taken from this chunk. It is end if the chunks before hold all of its bytes.
 	from int64
 
-	check hash.Hash // of the joined object's bytes in this range
+	check hash.Hash // of the joined object's bytes in this range; nil once same is known
+	same  bool      // the joined object holds the chunk's bytes
 }
 
+// join stores the joined object and reads it back.
 func (j *joining) join() error {
 	if err := j.survey(); err != nil {
 		return err
@@ -50,10 +52,7 @@ func (j *joining) join() error {
 			return err
 		}
 	}
-	if err := j.verify(); err != nil {
-		return err
-	}
-	return j.remove()
+	return j.verify()
 }
 
 // survey reads all chunks.
@@ -181,15 +180,14 @@ func (j *joining) verify() error {
 		return fmt.Errorf("the joined object has %d bytes, its chunks have %d; they are all kept: %w", check.at, j.end, chunks.ErrDamaged)
 	}
 	for _, s := range j.spans {
-		if s.from == s.Offset && !s.same() {
+		s.same = bytes.Equal(s.check.Sum(nil), s.sum)
+		s.check, s.sum = nil, nil
+		if s.from == s.Offset && !s.same {
 			return fmt.Errorf("the joined object differs from %s; all chunks are kept: %w", s.Object.Key, chunks.ErrDamaged)
 		}
 	}
 	return nil
 }
-
-// same says whether the joined object holds the chunk's bytes.
-func (s *span) same() bool { return bytes.Equal(s.check.Sum(nil), s.sum) }
 
 // remove deletes the chunks that the joined object holds.
 func (j *joining) remove() error {
@@ -198,7 +196,7 @@ func (j *joining) remove() error {
 		if s.Object.Key == j.target.Object.Key {
 			continue
 		}
-		if !s.same() {
+		if !s.same {
 			kept = fmt.Errorf("%w: %s is kept: it differs from the chunks before it where they overlap", errLeft, s.Object.Key)
 			continue
 		}
