@@ -11,14 +11,14 @@ import (
 // Write replaces the file at path with data: after a crash at any instant the file holds what it held before or data, and once Write
 // has returned nil it is data even if the machine loses power. The folder must exist. Two writers of one path must not run at once.
 func Write(path string, data []byte) error {
-	return WriteBy(path, func(w *bufio.Writer) error {
+	return WriteFunc(path, func(w *bufio.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
 }
 
-// WriteBy is Write of what a function writes, for data that is too long to be held. The function need not flush.
-func WriteBy(path string, write func(*bufio.Writer) error) error {
+// WriteFunc is Write of what a function writes, for data that is too long to be held. The function need not flush.
+func WriteFunc(path string, write func(*bufio.Writer) error) error {
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, "."+filepath.Base(path)+".tmp")
 	if err := writeSynced(temp, write); err != nil {

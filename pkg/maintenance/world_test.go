@@ -136,13 +136,18 @@ func (w *world) meet(r *request) (result outcome, meets bool) {
 	return result, false
 }
 
-// disturbed says whether the program met a fault or was stopped since it was last called with false.
-func (p *program) disturbed(since bool) bool {
+// forget makes disturbed begin again. A program that was killed stays so.
+func (p *program) forget() {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
-	was := p.failed
-	p.failed = was && (since || p.dead)
-	return was
+	p.failed = p.dead
+}
+
+// disturbed says whether the program met a fault or was stopped.
+func (p *program) disturbed() bool {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	return p.failed
 }
 
 // ask waits until a request is granted, and then carries it out.

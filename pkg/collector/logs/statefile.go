@@ -47,7 +47,7 @@ type fileEntry struct {
 
 // save writes the state; the tree's lock is held.
 func (t *tree) save() error {
-	if err := atomicfile.WriteBy(t.state, t.encode); err != nil {
+	if err := atomicfile.WriteFunc(t.state, t.encode); err != nil {
 		return err
 	}
 	t.dirty = false

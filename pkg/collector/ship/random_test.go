@@ -23,7 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/spool"
 )
 
-// world is a spool, its shipper and a store, driven by chance.
+// world is a spool, its shipper and a store, driven by a seed.
 type world struct {
 	storetest.Store
 	t           *testing.T
@@ -119,9 +119,9 @@ func (w *world) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	return err
 }
 
-// TestChance: puts that fail, whose answers are lost, or that are stored later, while events arrive and the collector is killed. Nothing is
+// TestRandomSchedules: puts that fail, whose answers are lost, or that are stored later, while events arrive and the collector is killed. Nothing is
 // lost, and without kills nothing is stored twice, unless two tries of a compressed chunk have the same size (see lengthLog.length).
-func TestChance(t *testing.T) {
+func TestRandomSchedules(t *testing.T) {
 	seeds := uint64(10)
 	if n, err := strconv.ParseUint(os.Getenv("SHIP_TEST_SEEDS"), 10, 64); err == nil {
 		seeds = n
