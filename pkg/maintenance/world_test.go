@@ -30,6 +30,7 @@ type world struct {
 	changed func() // is called after each change of a store
 	group   sync.WaitGroup
 	trace   []string
+	started int
 
 	mu      sync.Mutex
 	waiting []*request
@@ -66,7 +67,9 @@ var errFault = errors.New("a fault of the test")
 
 func (w *world) start(name string, run func(ctx context.Context, p *program)) {
 	ctx, kill := context.WithCancel(w.t.Context())
-	p := &program{world: w, number: w.running, name: fmt.Sprintf("%s %d", name, w.running), random: rand.New(rand.NewPCG(w.random.Uint64(), 0)), kill: kill}
+	// Those that ended already count too: no two programs have one number.
+	p := &program{world: w, number: w.started, name: fmt.Sprintf("%s %d", name, w.started), random: rand.New(rand.NewPCG(w.random.Uint64(), 0)), kill: kill}
+	w.started++
 	w.mu.Lock()
 	w.running++
 	w.mu.Unlock()
