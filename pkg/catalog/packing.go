@@ -33,6 +33,7 @@ const (
 type packing struct {
 	read     map[string]bool                 // keys of packs that were read, or that cannot be read
 	denied   bool                            // packs must not be written
+	unjoined bool                            // packs must not be removed, so they are not joined
 	unpacked map[layout.Session]*packs.Facts // the facts that wait to be packed
 	gone     map[time.Time]map[layout.Session]bool
 	wake     chan struct{} // has a token when many facts wait
@@ -146,7 +147,7 @@ func (c *Catalog) adopt(f *packs.Facts) {
 }
 
 // Pack reads the packs that others have written since, packs the facts that wait, and joins the packs of a day if there are many or if they have
-// removed sessions. If packs must not be written, it does nothing more and logs this once.
+// removed sessions. If packs must not be written, it does nothing more; if they must not be removed, it joins none. It logs either once.
 func (c *Catalog) Pack(ctx context.Context) error {
 	known, err := c.readPacks(ctx, allDays)
 	if err != nil {
@@ -178,15 +179,18 @@ func (c *Catalog) Pack(ctx context.Context) error {
 	c.mu.Lock()
 	gone := c.packed.gone
 	c.packed.gone = make(map[time.Time]map[layout.Session]bool)
-	denied := c.packed.denied
+	unjoined := c.packed.denied || c.packed.unjoined
 	c.mu.Unlock()
 	for day, n := range count {
-		if denied || n < maxPacks && gone[day] == nil {
+		if unjoined || n < maxPacks && gone[day] == nil {
 			continue
 		}
 		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return gone[day][ref] })
 		if isDenied(err) {
-			c.deny(err)
+			c.opts.Log.WithError(err).Warn("cannot join packs of ended sessions; each start of the server must read more packs: grant the right to delete below index/packs/")
+			c.mu.Lock()
+			c.packed.unjoined = true
+			c.mu.Unlock()
 			return nil
 		}
 		if err != nil {

@@ -50,7 +50,9 @@ type looks struct {
 	blob.Store
 	mu       sync.Mutex
 	sessions int
+	created  int // packs
 	readOnly bool
+	keepsAll bool // refuses to delete
 }
 
 func (l *looks) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
@@ -66,7 +68,15 @@ func (l *looks) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	if l.readOnly {
 		return blob.ErrPermission
 	}
+	l.created++
 	return l.Store.Create(ctx, key, body)
+}
+
+func (l *looks) Delete(ctx context.Context, key string) error {
+	if l.keepsAll {
+		return blob.ErrPermission
+	}
+	return l.Store.Delete(ctx, key)
 }
 
 // server is a catalog with packs over a store, as a server has it.
@@ -309,6 +319,28 @@ func TestReadOnlyStoreHasNoPacks(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + "/" + layout.PacksPrefix(root)); err == nil {
 		t.Error("a read-only store has packs")
+	}
+}
+
+// TestPacksWithoutTheRightToDelete: a server that may write packs but not remove them goes on packing, and stores no joined pack again and again.
+func TestPacksWithoutTheRightToDelete(t *testing.T) {
+	store, dir, _ := bucket(t)
+	c, without := server(store)
+	without.keepsAll = true
+	const sessions = maxPacks + 4
+	for i := range sessions {
+		ended(t, store, fmt.Sprintf("c%d", i))
+		age(t, dir, time.Hour)
+		fresh(t, c)
+		if err := c.Pack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows := packed(t, store); len(rows) != sessions {
+		t.Errorf("%d of %d sessions are packed", len(rows), sessions)
+	}
+	if want := sessions + 1; without.created != want {
+		t.Errorf("%d packs were stored, want %d: one for each session, and one that joins them", without.created, want)
 	}
 }
 

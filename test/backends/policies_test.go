@@ -24,6 +24,9 @@ import (
 
 const oneSession = "session_2026-11-20_23-19-45_581717_22125"
 
+// onePack is the only one of these keys that the server may delete.
+const onePack = "log/index/packs/day=2026-11-20/000001.parquet"
+
 // ownKeys are those that a collector of the namespace team-a creates.
 var ownKeys = []string{
 	"log/lab_team-a/" + oneSession + "/session/start.json",
@@ -42,6 +45,7 @@ var foreignKeys = []string{
 	"log/recent/2026-11-20-23/lab_team-b/" + oneSession,
 	"log/index/lab_team-a/" + oneSession + "/meta.parquet",
 	"log/index/lab_team-b/" + oneSession + "/meta.parquet",
+	onePack,
 	"log/compaction/metadir/lab_team-a/" + oneSession,
 	"log/notes/metadir/lab_team-a/" + oneSession,
 	"log/webhooks/metadir/lab_team-a/" + oneSession + "/done",
@@ -164,7 +168,7 @@ func gcsCondition(t *testing.T, name string) func(key string) bool {
 }
 
 // TestPoliciesKeepNamespacesApart evaluates the policies of all stores: a collector creates below its own namespace's names, and nowhere else,
-// however a key is spelled; the server writes indexes, notes and what webhooks told only.
+// however a key is spelled; the server writes indexes, notes and the records of webhooks only, and deletes packs only.
 func TestPoliciesKeepNamespacesApart(t *testing.T) {
 	create := map[string]func(string) bool{"azure": azureCondition(t, "azure-collector-condition.txt"), "gcs": gcsCondition(t, "gcs-collector-condition.txt")}
 	write := map[string]func(string) bool{"azure": azureCondition(t, "azure-historyserver-condition.txt"), "gcs": gcsCondition(t, "gcs-historyserver-condition.txt")}
@@ -187,6 +191,11 @@ func TestPoliciesKeepNamespacesApart(t *testing.T) {
 		if name != "minio" {
 			server := jsonPolicy(t, name+"-historyserver.json")
 			write[name] = func(key string) bool { return server(service+":PutObject", key) }
+			for _, key := range append(ownKeys, foreignKeys...) {
+				if want := key == onePack; server(service+":DeleteObject", key) != want {
+					t.Errorf("%s: the server may delete %s: %v, want %v", name, key, !want, want)
+				}
+			}
 		}
 	}
 	for name, allows := range create {
@@ -281,6 +290,9 @@ func TestMinIOPolicies(t *testing.T) {
 		if err := history.Put(t.Context(), index, strings.NewReader("PAR1")); err != nil {
 			t.Errorf("write an index: %v", err)
 		}
+	}
+	if err := errors.Join(history.Create(t.Context(), onePack, strings.NewReader("PAR1")), history.Delete(t.Context(), onePack)); err != nil {
+		t.Errorf("write and remove a pack: %v", err)
 	}
 	if body, err := history.Get(t.Context(), ownKeys[0], 0, -1); err != nil {
 		t.Error(err)
