@@ -234,14 +234,16 @@ func (st *Stream) Resume(stored int64) error {
 }
 
 // ResumeAfter is Resume if the stored end is not known, only that it is not before stored: compressed chunks were joined. What the stream has
-// shipped is among them.
-func (st *Stream) ResumeAfter(stored int64) error {
+// shipped is among them. A stream of which nothing was left when the spool was opened has shipped all up to tried, the end of the last chunk
+// that was put.
+func (st *Stream) ResumeAfter(stored, tried int64) error {
 	st.spool.mu.Lock()
+	shipped := tried
 	if st.mapped {
-		stored = max(stored, st.storedOffset(st.shipped))
+		shipped = st.storedOffset(st.shipped)
 	}
 	st.spool.mu.Unlock()
-	return st.Resume(stored)
+	return st.Resume(max(stored, shipped))
 }
 
 // Open reads the bytes [offset, offset+n) of the stream; offset is a stored one. The bytes are checked. If they are damaged, reading fails

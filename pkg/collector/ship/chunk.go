@@ -116,7 +116,7 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	}
 	resume := j.source.Resume
 	if source, ok := j.source.(rememberingSource); ok && !exact {
-		resume = source.ResumeAfter
+		resume = func(stored int64) error { return source.ResumeAfter(stored, s.lengths.end(stream)) }
 	}
 	if err := resume(end); err != nil {
 		return sourceError{fmt.Errorf("resume at %d: %w", end, err)}

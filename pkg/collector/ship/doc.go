@@ -10,7 +10,7 @@
 // A listing shows a chunk's stored size, which for a compressed chunk is not its length in the stream. So each compressed chunk is recorded
 // in a file before it is put (see lengthLog): offset, length, stored size. A listed chunk that agrees with a record ends where the record
 // says. A chunk without a record (the file was lost, another collector stored the chunk, or compaction joined it) may have any length above 0:
-// the stream continues at the chunk's offset + 1, or where its source knows that it has stored more. Nothing is lost by this: replay counts
+// the stream continues at the chunk's offset + 1, or where its source or the last record shows that more was stored. Nothing is lost by this: replay counts
 // equal event lines once, and readers of a log skip bytes that earlier chunks hold.
 //
 // # When a chunk is cut

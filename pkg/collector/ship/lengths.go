@@ -176,6 +176,18 @@ func (l *lengthLog) length(stream string, offset, size int64) (length int64, ok 
 	return length, ok
 }
 
+// end returns the end of the stream's chunk that was noted last, 0 if there is no note.
+func (l *lengthLog) end(stream string) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tries := l.notes[stream]
+	if len(tries) == 0 {
+		return 0
+	}
+	last := tries[len(tries)-1]
+	return last.Offset + last.Length
+}
+
 // rewrite writes the file again with one line for each live note. If it fails, the file stays as it was.
 func (l *lengthLog) rewrite() error {
 	var out bytes.Buffer

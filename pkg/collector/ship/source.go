@@ -35,8 +35,9 @@ type emptySource interface {
 
 // rememberingSource is a Source that keeps no bytes that are stored, but knows how many there are.
 type rememberingSource interface {
-	// ResumeAfter is Resume if the listing does not show where the stored bytes end, only that it is not before stored.
-	ResumeAfter(stored int64) error
+	// ResumeAfter is Resume if the listing does not show where the stored bytes end, only that it is not before stored. tried is the end of
+	// the last chunk that was put, if that is remembered: all before it is stored if the source has nothing left of it.
+	ResumeAfter(stored, tried int64) error
 }
 
 // Group is the sources of one kind.

@@ -17,63 +17,79 @@ import (
 )
 
 // TestLateEventsOfCompactedStreams: a worker's collector that is behind, and lists the store again only after its session was compacted, stores
-// the rest of its events where they are read, also if they are compressed. A listing does not show how many bytes a compressed object has.
+// the rest of its events where they are read, also if they are compressed and the collector has begun again with nothing left to store. A
+// listing does not show how many bytes a compressed object has.
 func TestLateEventsOfCompactedStreams(t *testing.T) {
 	for _, compression := range []layout.Compression{plain, gz, zst} {
-		t.Run(compression.Ext(), func(t *testing.T) {
-			store, _ := newStore(t)
-			dir := t.TempDir()
-			log := logrus.New()
-			log.SetOutput(t.Output())
-			events, err := spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()})
-			if err != nil {
-				t.Fatal(err)
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s restarted %v", compression.Ext(), restarted), func(t *testing.T) { testLateEvents(t, compression, restarted) })
+		}
+	}
+}
+
+func testLateEvents(t *testing.T, compression layout.Compression, restarted bool) {
+	store, _ := newStore(t)
+	dir := t.TempDir()
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	var events *spool.Spool
+	open := func() {
+		t.Helper()
+		var err error
+		if events, err = spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open()
+	defer func() { _ = events.Close() }()
+	key := layout.NodeEventsKey("log", ref, node, hour)
+	var want string
+	flush := func() { // each time by a shipper that knows nothing but what is on disk
+		t.Helper()
+		sources := func() (all []ship.Source) {
+			for _, s := range events.Streams() {
+				all = append(all, s)
 			}
-			defer func() { _ = events.Close() }()
-			key := layout.NodeEventsKey("log", ref, node, hour)
-			var want string
-			flush := func() { // each time by a shipper that knows nothing but what is on disk
-				t.Helper()
-				sources := func() (all []ship.Source) {
-					for _, s := range events.Streams() {
-						all = append(all, s)
-					}
-					return all
-				}
-				s, err := ship.New(ship.Options{
-					Store: store, Groups: []ship.Group{{Name: "events", Sources: sources, Compression: compression}}, Dir: dir,
-					Log: log, Registerer: prometheus.NewRegistry(),
-				})
-				if err == nil {
-					err = s.Flush(t.Context())
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			for i := range 4 {
-				line := fmt.Sprintf("{\"event\":%d}\n", i)
-				want += line
-				if err := events.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte(line)}}); err != nil {
-					t.Fatal(err)
-				}
-				if flush(); i != 2 {
-					continue
-				}
-				end(t, store)
-				if result, err := Session(t.Context(), ref, options(store)); err != nil || result.Joined != 1 {
-					t.Fatalf("%+v, %v", result, err)
-				}
-			}
-			listed, err := inventory.List(t.Context(), store, "log", ref)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body := chunks.NewReader(t.Context(), store, &listed.Streams[0].Stream, chunks.Options{})
-			got, err := io.ReadAll(body)
-			if err = errors.Join(err, body.Close()); err != nil || string(got) != want {
-				t.Errorf("%q is read, want %q: %v", got, want, err)
-			}
+			return all
+		}
+		s, err := ship.New(ship.Options{
+			Store: store, Groups: []ship.Group{{Name: "events", Sources: sources, Compression: compression}}, Dir: dir,
+			Log: log, Registerer: prometheus.NewRegistry(),
 		})
+		if err == nil {
+			err = s.Flush(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 4 {
+		line := fmt.Sprintf("{\"event\":%d}\n", i)
+		want += line
+		if err := events.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte(line)}}); err != nil {
+			t.Fatal(err)
+		}
+		if flush(); i != 2 {
+			continue
+		}
+		end(t, store)
+		if result, err := Session(t.Context(), ref, options(store)); err != nil || result.Joined != 1 {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		if restarted {
+			if err := events.Close(); err != nil {
+				t.Fatal(err)
+			}
+			open()
+		}
+	}
+	listed, err := inventory.List(t.Context(), store, "log", ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := chunks.NewReader(t.Context(), store, &listed.Streams[0].Stream, chunks.Options{})
+	got, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil || string(got) != want {
+		t.Errorf("%q is read, want %q: %v", got, want, err)
 	}
 }
