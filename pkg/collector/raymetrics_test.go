@@ -107,7 +107,7 @@ func TestMetrics(t *testing.T) {
 	o, store := options(t, tmpRay)
 	o.Head, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = true, MetricsOn, time.Hour, 100
 	c := start(t, o)
-	for reads.Load() == 0 {
+	for len(c.spooledSources(true)()) == 0 { // the end would cut off a read under way
 		time.Sleep(time.Millisecond)
 	}
 	if err := c.storeMetadata(t.Context()); err != nil {
