@@ -2,7 +2,8 @@
 //
 // Ended sessions come from the list of sessions; failed jobs of running sessions come from the list of jobs that was stored last. One
 // replica claims a session, or such a job, with a create-only object, finds out what to send, sends it, and records each delivery by
-// another such object. So no receiver gets an event twice, whichever replica continues. docs/webhooks.md has the keys and what is sent.
+// another such object. So an event that was taken is sent again only if the answer or the record was lost. docs/webhooks.md has the keys and
+// what is sent.
 package webhooks
 
 import (

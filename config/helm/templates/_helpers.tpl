@@ -6,7 +6,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{- /* Of objects that belong to the whole cluster: two releases must not meet. */}}
+{{- /* Of objects that belong to the whole cluster: those of two releases must have different names. */}}
 {{- define "clusterName" -}}
 {{ .Release.Namespace }}-{{ .Release.Name }}
 {{- end }}
@@ -87,7 +87,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
-{{- /* A setting's value as text. Helm has all numbers as floats, and would write 1000000 as 1e+06. */}}
+{{- /* A setting's value as text. Helm reads all numbers as floats, and would write 1000000 as 1e+06. */}}
 {{- define "setting" -}}
 {{- $value := last . }}
 {{- if and (kindIs "float64" $value) (or (gt $value 9e15) (lt $value -9e15)) }}
