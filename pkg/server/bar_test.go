@@ -11,6 +11,7 @@ import (
 func TestBar(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
+	f.waitLoaded(t, name)
 	for path, back := range map[string]string{
 		lab + name + "/":                  `data-base="../../../../../../"`,
 		lab + name + "/at/1795216800000/": `data-base="../../../../../../../../"`,
@@ -64,6 +65,7 @@ func TestHeadStart(t *testing.T) {
 func TestMomentBeforeStart(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
+	f.waitLoaded(t, name)
 	for path, status := range map[string]int{
 		lab + name + "/at/2026-11-20T23:19:44Z/": 400, lab + name + "/at/2026-11-20T23:19:44Z/api/jobs/a": 400, lab + name + "/api/jobs/a?at=1000": 400,
 		lab + name + "/at/2026-11-20T23:19:45Z/": 200, lab + name + "/at/2027-01-01T00:00:00Z/api/jobs/a": 200, lab + name + "/api/jobs/a": 200,

@@ -31,6 +31,7 @@ func TestDashboardFiles(t *testing.T) {
 func TestDashboardPage(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
+	f.waitLoaded(t, name)
 	for _, tc := range []struct{ path, cookie, want string }{
 		{path: lab + name + "/", want: "dashboard 2.60.0"},
 		{path: lab + name + "/?dashboard=2.55.1", want: "dashboard 2.55.1"},
@@ -63,6 +64,7 @@ func TestMissingBuilds(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		f := start(t, func(o *Options, _ *gatedStore) { o.DashboardDir = dir })
 		f.waitDescribed(t)
+		f.waitLoaded(t, name)
 		// 404 lets Ray's proxying dashboard show its own pages.
 		if got := f.ask(t, http.MethodGet, lab+name+"/", asBrowser); got.status != 404 || !strings.Contains(got.body, "make dashboard RAY_VERSION=2.60.0") {
 			t.Errorf("%d %s", got.status, got.body)

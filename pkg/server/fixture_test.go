@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -45,7 +46,25 @@ type fixture struct {
 	store   *gatedStore
 	catalog *catalog.Catalog
 	builds  string // the dashboard's builds
-	log     *bytes.Buffer
+	log     *lockedBuffer
+}
+
+// lockedBuffer is a log that may be read while the server writes to it.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // gatedStore fails listings with err, and holds the loads of sessions back until gate is closed, if they are set.
@@ -68,7 +87,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{store: &gatedStore{Store: inner}, builds: t.TempDir(), log: new(bytes.Buffer)}
+	f := &fixture{store: &gatedStore{Store: inner}, builds: t.TempDir(), log: new(lockedBuffer)}
 	for _, n := range []string{old, name} {
 		put(t, inner, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: n}), "")
 	}
@@ -81,7 +100,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	log := logrus.New()
 	log.SetOutput(f.log)
 	registry := prometheus.NewRegistry()
-	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry}
+	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: time.Minute, Log: log, Registerer: registry, Gatherer: registry}
 	o.Dashboard = dashboard.New(dashboard.Options{Log: log})
 	o.ListLogs = func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 		return session.List(ctx, f.store, root, ref)
@@ -102,6 +121,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	}
 	f.catalog.Start()
 	t.Cleanup(f.catalog.Close)
+	f.catalog.List(t.Context()) // a page does not wait for the first listing as long as a busy machine may take
 	f.Server = httptest.NewServer(s)
 	t.Cleanup(f.Close)
 	return f
@@ -203,6 +223,28 @@ const (
 
 func cookies(namespace, cluster, session string) string {
 	return "Cookie: cluster_namespace=" + namespace + "; cluster_name=" + cluster + "; session_name=" + session
+}
+
+// waitUntil asks until an answer is as wanted.
+func (f *fixture) waitUntil(t *testing.T, path string, wanted func(answer) bool, headers ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		got := f.ask(t, http.MethodGet, path, headers...)
+		if wanted(got) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+// waitLoaded waits until sessions of cluster lab are loaded: the dashboard's page does not wait as long as a busy machine may take.
+func (f *fixture) waitLoaded(t *testing.T, sessions ...string) {
+	t.Helper()
+	for _, session := range sessions {
+		f.waitUntil(t, lab+session+"/session_status", func(a answer) bool { return strings.Contains(a.body, `"state":"ready"`) })
+	}
 }
 
 func (f *fixture) waitDescribed(t *testing.T) {

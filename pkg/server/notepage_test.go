@@ -52,8 +52,9 @@ const form, asJSON = "application/x-www-form-urlencoded", "application/json"
 func TestNotes(t *testing.T) {
 	f := start(t, withNotes)
 	f.waitDescribed(t)
+	f.waitLoaded(t, name)
 	page, api := lab+name+"/note", lab+name+"/api/history/note"
-	if got := f.ask(t, http.MethodGet, "/homepage"); !strings.Contains(got.body, "expires in 36") {
+	if got := f.ask(t, http.MethodGet, "/homepage"); !strings.Contains(got.body, "expires in 3650 days") {
 		t.Errorf("the list does not tell when sessions expire: %s", got.body)
 	}
 	got := f.post(t, page, form, "pinned=true&text=a%3Cb%3E%0D%0Asecond")

@@ -30,7 +30,7 @@ const liveLab = "/namespaces/default/clusters/lab/sessions/live/"
 func live(t *testing.T, auth access.Mode, handler http.HandlerFunc) *fixture {
 	t.Helper()
 	api := kubernetes(t, runningCluster("default", "lab")...)
-	f := start(t, func(o *Options, _ *gatedStore) {
+	return start(t, func(o *Options, _ *gatedStore) {
 		withRunningClusters(t, o, true, api, handler)
 		a, err := access.New(access.Config{Auth: auth}, api, silent())
 		if err != nil {
@@ -38,11 +38,6 @@ func live(t *testing.T, auth access.Mode, handler http.HandlerFunc) *fixture {
 		}
 		o.Access = a
 	})
-	clusters := f.Config.Handler.(*Server).opts.Live
-	for _, ok := clusters.Reachable("default", "", "lab"); !ok; _, ok = clusters.Reachable("default", "", "lab") {
-		time.Sleep(time.Millisecond)
-	}
-	return f
 }
 
 // A page of another site may change nothing, here or at a running cluster, whether or not it has its visitor's cookies.
@@ -350,6 +345,7 @@ func TestARunningClusterWithNothingStored(t *testing.T) {
 		o.Live = kube.New(kube.Config{Live: kube.Storage}, api, nil, silent())
 		o.Live.Start()
 		t.Cleanup(o.Live.Close)
+		o.Live.List(t.Context())
 	})
 	f.waitDescribed(t)
 	if got := f.ask(t, http.MethodGet, "/clusters"); !strings.Contains(got.body, `"name":"new"`) || strings.Contains(got.body, "livePath") {

@@ -8,6 +8,7 @@ import (
 	"net/http/cookiejar"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
@@ -185,6 +186,7 @@ func TestEnterThenDashboard(t *testing.T) {
 		t.Errorf("with a session its API is %s", got)
 	}
 
+	f.waitLoaded(t, name, old)
 	// Ray's proxying dashboard asks for what its user's browser does, and its page has no prefix.
 	proxied := func() string { return read("/", "Content-Type: application/json") }
 	if got := proxied(); !strings.Contains(got, "<html>dashboard 2.60.0<") {
@@ -200,10 +202,22 @@ func TestEnterThenDashboard(t *testing.T) {
 	}
 }
 
+// slowly has loads wait for the gate, and requests not wait for loads.
+func slowly(gate chan struct{}) func(*Options, *gatedStore) {
+	return func(o *Options, store *gatedStore) { o.LoadWait, store.gate = time.Second, gate }
+}
+
+// waitBegun waits until a load has begun that waits for the gate.
+func (f *fixture) waitBegun(t *testing.T) {
+	t.Helper()
+	f.waitUntil(t, lab+name+"/session_status", func(a answer) bool { return strings.Contains(a.body, `"bytes_total":4096`) })
+}
+
 func TestSlowLoad(t *testing.T) {
 	gate := make(chan struct{})
-	f := start(t, func(_ *Options, store *gatedStore) { store.gate = gate })
+	f := start(t, slowly(gate))
 	chosen := cookies("default", "lab", name)
+	f.waitBegun(t)
 
 	got := f.ask(t, http.MethodGet, "/api/jobs/a", chosen)
 	if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `"bytes_total":4096`) {
@@ -219,9 +233,7 @@ func TestSlowLoad(t *testing.T) {
 		t.Errorf("status while loading: %s", got.body)
 	}
 	close(gate)
-	if got := f.ask(t, http.MethodGet, "/api/jobs/a", chosen); got.status != 200 {
-		t.Errorf("after loading: %d %s", got.status, got.body)
-	}
+	f.waitUntil(t, "/api/jobs/a", func(a answer) bool { return a.status == 200 }, chosen)
 	if got := f.ask(t, http.MethodGet, "/session_status", chosen); !strings.Contains(got.body, `"state":"ready"`) {
 		t.Errorf("status after loading: %s", got.body)
 	}
@@ -230,9 +242,10 @@ func TestSlowLoad(t *testing.T) {
 func TestDashboardPageWhileLoading(t *testing.T) {
 	gate := make(chan struct{})
 	defer close(gate)
-	f := start(t, func(_ *Options, store *gatedStore) { store.gate = gate })
+	f := start(t, slowly(gate))
+	f.waitBegun(t)
 	for _, tc := range []struct{ path, want string }{
-		{lab + name + "/", `data-status="session_status" data-target=""`}, // it waits until the load has begun
+		{lab + name + "/", `data-status="session_status" data-target=""`},
 		{"/enter_cluster/default/lab/" + name + "?open=dashboard", `data-status="../../../namespaces/default/clusters/lab/sessions/` + name + `/session_status" data-target="../../../namespaces/default/clusters/lab/sessions/` + name + `/"`},
 	} {
 		if got := f.ask(t, http.MethodGet, tc.path, asBrowser); got.status != 200 || !strings.Contains(got.body, tc.want) || !strings.Contains(got.body, "1.00 KiB of 4.00 KiB") {
