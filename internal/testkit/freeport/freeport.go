@@ -12,16 +12,24 @@ import (
 // by another test while the server is not running.
 const first, end = 20_000, 32_768
 
-// Port is a port of 127.0.0.1 that nobody listens on.
+// Port is a port of 127.0.0.1 that nobody listens on. No other test gets it until this one ends, also where nobody listens on it meanwhile: the
+// test holds the UDP port of the same number, which its servers do not need.
 func Port(t testing.TB) int {
 	t.Helper()
 	var err error
 	for range 100 {
 		port := first + rand.IntN(end-first)
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		var held net.PacketConn
+		if held, err = net.ListenPacket("udp", address); err != nil {
 			continue
 		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", address); err != nil {
+			_ = held.Close()
+			continue
+		}
+		t.Cleanup(func() { _ = held.Close() })
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -201,9 +201,10 @@ func TestRun(t *testing.T) {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	roots := x509.NewCertPool()
 	var conn *tls.Conn
-	for deadline := time.Now().Add(30 * time.Second); conn == nil; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); conn == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the webhook does not serve")
+			cancel()
+			t.Fatalf("the webhook does not serve: %v", <-ended)
 		}
 		if err := api.Get(ctx, client.ObjectKey{Name: "hook"}, &config); err != nil || !roots.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
 			continue

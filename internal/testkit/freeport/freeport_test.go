@@ -1,0 +1,30 @@
+package freeport
+
+import (
+	"net"
+	"testing"
+)
+
+// TestHeldUntilTheTestEnds: a port is nobody else's while the test runs, and free for TCP.
+func TestHeldUntilTheTestEnds(t *testing.T) {
+	var address string
+	t.Run("one test", func(t *testing.T) {
+		address = Address(t)
+		if other, err := net.ListenPacket("udp", address); err == nil {
+			_ = other.Close()
+			t.Errorf("%s can be given to another test", address)
+		}
+		for range 2 {
+			server, err := net.Listen("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = server.Close()
+		}
+	})
+	other, err := net.ListenPacket("udp", address)
+	if err != nil {
+		t.Fatalf("%s is held after the test: %v", address, err)
+	}
+	_ = other.Close()
+}
