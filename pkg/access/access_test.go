@@ -221,7 +221,7 @@ func TestDecisionsAreRememberedForAWhile(t *testing.T) {
 
 func TestManyAskOnce(t *testing.T) {
 	k := twoUsers()
-	h := sees(kubernetes(t, k, nil))
+	h := sees(kubernetes(t, k, func(c *Config) { c.CacheFor = time.Hour }))
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {

@@ -203,7 +203,7 @@ func TestLoadsCancelledMidwayLeaveNothing(t *testing.T) {
 		}
 		return strings.Join(left, ", ")
 	}
-	for deadline := time.Now().Add(30 * time.Second); state() != "" && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); state() != "" && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if left := state(); left != "" {
