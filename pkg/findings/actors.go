@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -38,7 +40,7 @@ func causeOf(death []byte) (c cause) {
 // wantedDeaths holds the reasons of deaths that are no failure of the actor: somebody wanted the death, or the actor's owner ended.
 var wantedDeaths = map[string]bool{"RAY_KILL": true, "OUT_OF_SCOPE": true, "REF_DELETED": true, "OWNER_DIED": true}
 
-var actorExit = expression(`Worker exit type: (\w+)`)
+var actorExit = lazyregexp.New(`Worker exit type: (\w+)`)
 
 // wanted reports whether the death is no failure: somebody wanted it, or the actor's owner ended.
 func (c cause) wanted() bool {
@@ -103,19 +105,19 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 	var f *finding
 	switch {
 	case c.context == "creationTaskFailureContext":
-		what := exceptionOf(c.text)
-		f = b.find(ActorDied, a.Class+what.Type+normalised(what.Message))
+		what := output.ExceptionOf(c.text)
+		f = b.find(ActorDied, a.Class+what.Type+output.Normalised(what.Message))
 		f.what = what
 		how := "its constructor raised"
 		if f.ofArgument = strings.Contains(c.text, argumentFailed); f.ofArgument {
 			how = "an argument of its constructor failed:"
 		}
-		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how, cmp.Or(what.String(), firstSentence(c.text)))
+		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how, cmp.Or(what.String(), output.FirstSentence(c.text)))
 	case c.context == "runtimeEnvFailedContext":
 		f = b.envFailed(name, c.text)
 	case c.context == "actorUnschedulableContext":
 		f = b.find(Unschedulable, a.Class)
-		f.Title = fmt.Sprintf("Actor %s could not be scheduled: %s", name, firstSentence(c.text))
+		f.Title = fmt.Sprintf("Actor %s could not be scheduled: %s", name, output.FirstSentence(c.text))
 	case c.context == "oomContext" || known && d.exit == exitOutOfMemory || strings.Contains(c.text, exitOutOfMemory):
 		f = b.outOfMemory(a.Job, state.Node, name)
 	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known:
@@ -136,7 +138,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 			d.detail = c.text
 		}
 		how := d.how(signal)
-		f = b.find(ActorDied, a.Class+normalised(how))
+		f = b.find(ActorDied, a.Class+output.Normalised(how))
 		f.Title = fmt.Sprintf("Actor %s died unexpectedly: %s", name, how)
 		f.show(e)
 	}
@@ -174,7 +176,7 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 		if known || signal != "" {
 			how = d.how(signal)
 		}
-		f = b.find(ActorDied, "restarted "+a.Class+normalised(how))
+		f = b.find(ActorDied, "restarted "+a.Class+output.Normalised(how))
 		f.Title = fmt.Sprintf("Actor %s died and was restarted: %s", name, how)
 		f.show(e)
 	}
@@ -209,7 +211,7 @@ func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name string) *find
 // envFailed returns the finding about runtime environments that failed for the same reason.
 func (b *builder) envFailed(name, text string) *finding {
 	reason := envReason(text)
-	f := b.find(RuntimeEnv, normalised(reason))
+	f := b.find(RuntimeEnv, output.Normalised(reason))
 	f.named(name)
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("The runtime environment of %s could not be set up: %s", name, reason)
@@ -218,21 +220,22 @@ func (b *builder) envFailed(name, text string) *finding {
 }
 
 // toolError matches the line in which pip, uv or conda prints an error.
-var toolError = expression(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
+var toolError = lazyregexp.New(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
 
 // envReason returns the reason from a message about a runtime environment that failed: the error line of the tool that set it up. If there is
 // none, it returns the exception, or else the first line that mentions an error.
 func envReason(text string) string {
-	if m := toolError().FindStringSubmatch(printable(text)); m != nil {
-		return clip(strings.TrimSpace(m[0]), maxTitleText)
+	text = output.Printable(text)
+	if m := toolError().FindStringSubmatch(text); m != nil {
+		return output.Clip(strings.TrimSpace(m[0]), output.MaxTitle)
 	}
-	if what := exceptionOf(text); what.Message != "" {
-		return clip(what.String(), maxTitleText)
+	if what := output.ExceptionOf(text); what.Message != "" {
+		return output.Clip(what.String(), output.MaxTitle)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(colour().ReplaceAllString(text, "")), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		if strings.Contains(strings.ToLower(line), "error") || strings.Contains(strings.ToLower(line), "fail") {
-			return firstSentence(line)
+			return output.FirstSentence(line)
 		}
 	}
-	return firstSentence(text)
+	return output.FirstSentence(text)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -16,7 +18,7 @@ const maxEvents = 20_000 // lines of event logs that one report reads
 // aboutThen is the longest time between a failure and the line of an event log about it (ns). The log's times are in seconds.
 const aboutThen = 5e9
 
-var noNodeType = expression(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
+var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
 
 // readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type can fulfil.
 func (b *builder) readEvents(ctx context.Context) error {
@@ -86,11 +88,11 @@ type refusal struct {
 }
 
 // amount matches one resource of a demand as Python prints it, such as {'CPU': 1.0, 'GPU': 8.0}.
-var amount = expression(`'([^']{1,200})': ([0-9.]{1,20})`)
+var amount = lazyregexp.New(`'([^']{1,200})': ([0-9.]{1,20})`)
 
 func demandIn(message string) string {
 	demand := map[string]float64{}
-	for _, m := range amount().FindAllStringSubmatch(clip(message, maxText), -1) {
+	for _, m := range amount().FindAllStringSubmatch(output.Clip(message, output.MaxText), -1) {
 		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
 			demand[m[1]] = n
 		}
@@ -113,7 +115,7 @@ func (b *builder) readRefusals(context.Context) error {
 			continue
 		}
 		f := b.find(Unschedulable, "autoscaler"+said.demand)
-		f.Title = clip("The autoscaler could not provide what was asked for: "+firstSentence(said.evident.Text), maxTitleText)
+		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+output.FirstSentence(said.evident.Text), output.MaxTitle)
 		f.happened(said.at, false)
 		f.Severity = Warning
 		f.show(said.evident)

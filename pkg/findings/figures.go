@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -74,7 +76,7 @@ var (
 )
 
 // gpuFull matches what frameworks (PyTorch, CuPy, XLA) say when the memory of a GPU is full.
-var gpuFull = expression(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
+var gpuFull = lazyregexp.New(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
 
 // figuresOf returns the figures that help to explain a finding.
 func (f *finding) figuresOf() []figure {
@@ -190,7 +192,7 @@ func (b *builder) figureEvidence(f figure, p place, m *measured) Evidence {
 	}
 	name := f.what
 	if m.gpu != "" {
-		name += " of GPU " + clip(m.gpu, 20)
+		name += " of GPU " + output.Clip(m.gpu, 20)
 	}
 	text := fmt.Sprintf("%s of node %s: %s used", name, b.nodeName(p.node), amountOf(m.used, m.total))
 	if ago := time.Duration(p.at - at); m.since > 0 && ago >= time.Second {

@@ -46,3 +46,12 @@ func FuzzKept(f *testing.F) {
 		}
 	})
 }
+
+// FuzzMessages: any text may stand where Ray says why a task failed or an actor died.
+func FuzzMessages(f *testing.F) {
+	f.Add([]byte(`{"actorDiedErrorContext":{"reason":"OUT_OF_SCOPE","errorMessage":"it died at 10:00"}}`))
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		_ = appendCommon(nil, text)
+		_ = causeOf(text)
+	})
+}

@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -59,11 +61,11 @@ func (g *group) waited(b *builder) bool {
 }
 
 var (
-	registered = expression(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
+	registered = lazyregexp.New(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
 	// aboutGroup matches a later line of the GCS's log about a group.
-	aboutGroup = expression(`(?m)^.*lacement.*\b([0-9a-f]{36})\b.*$`)
+	aboutGroup = lazyregexp.New(`(?m)^.*lacement.*\b([0-9a-f]{36})\b.*$`)
 	// demanded matches a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+ pending placement groups".
-	demanded = expression(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
+	demanded = lazyregexp.New(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
 )
 
 // readGroups reads the placement groups from events, the saved list and the GCS's log.
@@ -140,7 +142,7 @@ func (b *builder) loggedGroups(log *logText, known map[string]*group) {
 		}
 		g := known[id]
 		if g == nil {
-			g = &group{id: id, name: clip(log.text[m[4]:m[5]], maxTitleText), status: "PENDING", created: at}
+			g = &group{id: id, name: output.Clip(log.text[m[4]:m[5]], output.MaxTitle), status: "PENDING", created: at}
 			if parsed, err := rayid.Parse[rayid.PlacementGroup](id); err == nil {
 				g.job = parsed.Job()
 			}

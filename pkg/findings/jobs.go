@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -109,7 +111,7 @@ func (b *builder) readDrivers(ctx context.Context) error {
 }
 
 // gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.
-var gcsLost = expression(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+ seconds)\. [^\n]*$\s*\z`)
+var gcsLost = lazyregexp.New(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+ seconds)\. [^\n]*$\s*\z`)
 
 // driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, with the last lines that the GCS logged. lost is
 // false if the driver's log does not show this. Such a job may never have got the status FAILED: the process that reports a job's end may have
@@ -185,13 +187,13 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 
 var (
 	// notFound matches what shells and Python print if an entrypoint does not exist or cannot be executed.
-	notFound = expression(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|[Pp]ermission denied|` +
+	notFound = lazyregexp.New(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|[Pp]ermission denied|` +
 		`is not recognized as|No module named|can't find '__main__').*$`)
 	// noScript matches what Python and sh print if the script that they should run does not exist. Their exit code is then 1 or 2, as after many
 	// other failures.
-	noScript    = expression(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
-	dumpedLater = expression(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
-	killedBy    = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
+	noScript    = lazyregexp.New(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
+	dumpedLater = lazyregexp.New(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
+	killedBy    = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
 )
 
 // driverEnd says how a driver ended, according to Ray and to the driver's log.
@@ -200,13 +202,13 @@ type driverEnd struct {
 	exited bool // code is known
 	signal string
 
-	log   *logText  // nil if there is none
-	at    int       // where the log's last traceback begins, -1 if there is none
-	trace string    // the traceback
-	what  exception // the exception of the traceback
-	by    exception // if what was raised by a process that the driver ran: the driver's own exception, which only says that this process failed
-	fatal []int     // where the log says what killed the driver; nil if it does not
-	dump  []int     // where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
+	log   *logText         // nil if there is none
+	at    int              // where the log's last traceback begins, -1 if there is none
+	trace string           // the traceback
+	what  output.Exception // the exception of the traceback
+	by    output.Exception // if what was raised by a process that the driver ran: the driver's own exception, which only says that this process failed
+	fatal []int            // where the log says what killed the driver; nil if it does not
+	dump  []int            // where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
 }
 
 func driverEndOf(j *job, log *logText) (e driverEnd) {
@@ -216,11 +218,11 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	if log == nil {
 		return e
 	}
-	e.trace, e.at = lastTraceback(log.text)
-	e.trace = ownLines(e.trace)
-	e.what = exceptionOf(e.trace)
+	e.trace, e.at = output.LastTraceback(log.text)
+	e.trace = output.OwnLines(e.trace)
+	e.what = output.ExceptionOf(e.trace)
 	e.ofProcess()
-	if group, from := lastGroup(log.text); from > e.at {
+	if group, from := output.LastGroup(log.text); from > e.at {
 		e.what, e.at, e.trace = group, from, log.text[from:]
 	}
 	e.fatal = killedBy().FindStringSubmatchIndex(log.text)
@@ -241,8 +243,8 @@ func (e *driverEnd) ofProcess() {
 	if !ofProcesses[e.what.Type] {
 		return
 	}
-	text, at := lastTraceback(e.log.text[:e.at])
-	if what := exceptionOf(text); at >= 0 && e.at-at <= maxBetween && what.Type != "" {
+	text, at := output.LastTraceback(e.log.text[:e.at])
+	if what := output.ExceptionOf(text); at >= 0 && e.at-at <= maxBetween && what.Type != "" {
 		e.by, e.what, e.trace, e.at = e.what, what, text+e.trace, at
 	}
 }
@@ -272,7 +274,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.entrypoint):
 		waited = true
 		f = b.jobFinding(Timeout, j)
-		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, clip(j.entrypoint, maxTitleText))
+		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, output.Clip(j.entrypoint, output.MaxTitle))
 	case e.dump != nil:
 		waited = true
 		f = b.jobFinding(Timeout, j)
@@ -284,7 +286,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), e.code)
 	default:
 		f = b.jobFinding(JobFailed, j)
-		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(firstSentence(j.message), "how it ended was not recorded"))
+		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(j.message), "how it ended was not recorded"))
 	}
 	b.showEnd(f, j, &e)
 	if waited {
@@ -297,7 +299,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 }
 
 // errorLine matches a line about an error that is not part of a Python traceback.
-var errorLine = expression(`(?mi)^(?:\[?[\d][\d:,.TZ \-\]]*)?\[?(?:error|fatal|critical)\b`)
+var errorLine = lazyregexp.New(`(?mi)^(?:\[?[\d][\d:,.TZ \-\]]*)?\[?(?:error|fatal|critical)\b`)
 
 // wentOn reports whether the log has a line about an error after the traceback. Then the traceback does not show what ended the driver.
 func (e *driverEnd) wentOn() bool {
@@ -314,10 +316,10 @@ func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 		f.Title = fmt.Sprintf("Job %s could not start: its runtime environment could not be set up: %s", j.name(), envReason(env))
 	case strings.Contains(j.errorType, "UNSCHEDULABLE") || strings.Contains(j.message, "could not be scheduled"):
 		f = b.jobFinding(Unschedulable, j)
-		f.Title = fmt.Sprintf("Job %s could not start: %s", j.name(), firstSentence(j.message))
+		f.Title = fmt.Sprintf("Job %s could not start: %s", j.name(), output.FirstSentence(j.message))
 	case strings.Contains(j.errorType, "START_TIMEOUT") || strings.Contains(j.message, "failed to start within"):
 		f = b.jobFinding(Timeout, j)
-		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), firstSentence(j.message))
+		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), output.FirstSentence(j.message))
 	}
 	return f
 }
@@ -331,7 +333,7 @@ func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 			f.show(b.evidence(e.log, m[0], m[1]))
 		}
 	}
-	f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code, clip(said, maxTitleText))
+	f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code, output.Clip(said, output.MaxTitle))
 	return f
 }
 
@@ -357,7 +359,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	f.what = e.what
 	f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), e.what)
 	if e.by.Type != "" {
-		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s; before that its log has %s", j.name(), clip(e.by.String(), maxMessage), e.what)
+		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s; before that its log has %s", j.name(), output.Clip(e.by.String(), output.MaxMessage), e.what)
 	}
 	if e.exited && (e.code != uncaught || e.wentOn()) {
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), e.code, e.what)
@@ -368,7 +370,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 // evidenceOf returns the driver's log from its last traceback to the end, without lines that workers printed.
 func (b *builder) evidenceOf(e *driverEnd) Evidence {
 	shown := b.evidence(e.log, e.at, len(e.log.text))
-	shown.Text = ownLines(shown.Text)
+	shown.Text = output.OwnLines(shown.Text)
 	return shown
 }
 
@@ -454,7 +456,7 @@ func (f *finding) replicaIn(text string) bool {
 	})
 }
 
-func isTimeout(what exception) bool {
+func isTimeout(what output.Exception) bool {
 	return what.Type == "GetTimeoutError" || what.Type == "TimeoutError"
 }
 
@@ -489,7 +491,7 @@ func envFailure(j *job, log *logText) string {
 // timedOut is the exit code of the command timeout if it ended a program that took too long. timeoutCommand finds this command in an entrypoint.
 const timedOut = 124
 
-var timeoutCommand = expression(`(?:^|[\s/;&|('"])timeout\s`)
+var timeoutCommand = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s`)
 
 // uncaught is Python's exit code after an exception that the program did not catch.
 const uncaught = 1
@@ -529,7 +531,7 @@ func (b *builder) explain(f *finding, j *job, text string) {
 	for _, other := range b.all {
 		switch {
 		case !mine(other):
-		case f.what.same(other.what):
+		case f.what.Same(other.what):
 			f.causedBy(other)
 		case other.cutIn(text):
 			f.causedBy(other)

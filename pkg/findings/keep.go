@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -127,7 +128,7 @@ func shortLine(text string) string {
 	if len(text) > 8*maxCause {
 		text = text[:8*maxCause]
 	}
-	runes := []rune(strings.Join(strings.Fields(printable(strings.ToValidUTF8(text, "�"))), " "))
+	runes := []rune(strings.Join(strings.Fields(output.Printable(strings.ToValidUTF8(text, "�"))), " "))
 	if len(runes) > maxCause {
 		runes = append(runes[:maxCause-1], '…')
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -59,9 +60,9 @@ func (b *builder) readLibraries(ctx context.Context) error {
 // details name. at is when the run ended or, if that is not known, when its failure was saved (Unix ns).
 func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.Job, at int64) {
 	f := b.find(kind, name+job.String())
-	f.what = exceptionOf(detail)
+	f.what = output.ExceptionOf(detail)
 	f.Title = fmt.Sprintf("%s %s %s", what, name, strings.ToLower(status))
-	if reason := cmp.Or(f.what.String(), firstSentence(detail)); reason != "" {
+	if reason := cmp.Or(f.what.String(), output.FirstSentence(detail)); reason != "" {
 		f.Title += ": " + reason
 	}
 	f.named(name)
@@ -76,7 +77,7 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 		if other == f || job.Nil() || other.job != job || other.lasting == 0 || other.Kind == Data || other.Kind == Train {
 			continue
 		}
-		if other.what.same(f.what) || other.what.Message != "" && strings.Contains(detail, other.what.Message) || kind == Data && detail == "" && isOfData(other) ||
+		if other.what.Same(f.what) || other.what.Message != "" && strings.Contains(detail, other.what.Message) || kind == Data && detail == "" && isOfData(other) ||
 			slices.ContainsFunc(other.Entities, killed) {
 			f.causedBy(other)
 		}
@@ -138,10 +139,10 @@ func (b *builder) trainRetried(log *logText, from, to int) {
 		return
 	}
 	job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
-	what := exceptionOf(line.Message)
-	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+normalised(what.Message))
+	what := output.ExceptionOf(line.Message)
+	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+output.Normalised(what.Message))
 	f.what = what
-	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s", clip(line.Run, maxTitleText), cmp.Or(what.String(), firstSentence(line.Message)))
+	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s", output.Clip(line.Run, output.MaxTitle), cmp.Or(what.String(), output.FirstSentence(line.Message)))
 	f.named(line.Run)
 	f.of(job)
 	f.happened(line.Time, true)

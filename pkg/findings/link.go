@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
 // atTheEnd is the longest time between a failure and the end of its driver for which the failure can be the reason of the end. It is used where
@@ -73,7 +74,7 @@ func (b *builder) complete(f *finding) {
 			f.Title += ", and succeeded when it was retried"
 		}
 	}
-	f.Title = clip(strings.Join(strings.Fields(printable(f.Title)), " "), 2*maxTitleText)
+	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(f.Title)), " "), 2*output.MaxTitle)
 	sum := sha256.Sum256([]byte(f.key))
 	f.ID = hex.EncodeToString(sum[:6])
 	f.First, f.Last = stamp(f.first), stamp(f.last)

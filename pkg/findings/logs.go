@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
@@ -147,10 +145,4 @@ func (b *builder) nodeFiles(most int, is func(path string) bool) (files []logfil
 		}
 	}
 	return files
-}
-
-// expression returns a function that compiles a regular expression when it is first called. All expressions of this package take 700 KB of
-// memory, and most processes make no report.
-func expression(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

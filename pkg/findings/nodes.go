@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -30,7 +31,7 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 		f := b.nodeLost(id)
 		f.happened(raylet.Int("endTimeMs")*1e6, false)
 		f.on(id, raylet.Int("endTimeMs")*1e6)
-		message := cmp.Or(firstSentence(info.String("reasonMessage")), firstSentence(raylet.String("stateMessage")))
+		message := cmp.Or(output.FirstSentence(info.String("reasonMessage")), output.FirstSentence(raylet.String("stateMessage")))
 		how := "died unexpectedly"
 		if info.String("reason") == "AUTOSCALER_DRAIN_PREEMPTED" {
 			how = "was preempted"

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -18,7 +19,7 @@ import (
 )
 
 // waiting matches a line of the autoscaler's status about tasks and actors that wait: "{'GPU': 8.0}: 1+ pending tasks/actors".
-var waiting = expression(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
+var waiting = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
 // showDemand searches the autoscaler's log for the last line that matches an expression and that about accepts. It adds the line to the evidence.
 func (b *builder) showDemand(ctx context.Context, f *finding, line *regexp.Regexp, about func(m []string) bool) error {

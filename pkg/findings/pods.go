@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/events"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -44,8 +45,8 @@ type happening struct {
 func happeningOf(row *pyjson.Object) happening {
 	e := row.Object("platformEvent")
 	return happening{
-		kind: clip(e.String("objectKind"), maxName), name: clip(e.String("objectName"), maxName), reason: clip(e.String("reason"), maxName),
-		message: clip(e.String("message"), maxText),
+		kind: output.Clip(e.String("objectKind"), maxName), name: output.Clip(e.String("objectName"), maxName), reason: output.Clip(e.String("reason"), maxName),
+		message: output.Clip(e.String("message"), output.MaxText),
 		at:      events.PlatformTime(row), warning: row.String("severity") == "WARNING",
 	}
 }
@@ -91,8 +92,8 @@ func (b *builder) readPods(ctx context.Context) error {
 		if what == "" {
 			continue
 		}
-		said := firstSentence(h.message)
-		f := b.find(Pod, what+normalised(said))
+		said := output.FirstSentence(h.message)
+		f := b.find(Pod, what+output.Normalised(said))
 		f.Severity = Warning // the cluster lacked the pod's resources, but no event says whether a job failed because of that
 		f.named(h.name)
 		f.Title = fmt.Sprintf("%s %s %s: %s", h.kind, quoted(f.names), what, said)

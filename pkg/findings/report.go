@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -100,7 +101,7 @@ func (f *Finding) Signature() string {
 			title = strings.ReplaceAll(title, "ob "+name+" ", "ob # ")
 		}
 	}
-	return f.Kind + ": " + strings.Replace(normalised(title), " # times", "", 1)
+	return f.Kind + ": " + strings.Replace(output.Normalised(title), " # times", "", 1)
 }
 
 // Entity is a thing of the cluster that a finding is about.
@@ -139,24 +140,21 @@ func (r *Report) count(severity string) (n int) {
 
 // Limits of a report.
 const (
-	maxFindings  = 200
-	maxEntities  = 20 // of one finding; its Count includes all
-	maxEvidence  = 8  // of one finding
-	maxText      = 4000
-	maxTitleText = 300
-	maxMessage   = 200 // of an exception
+	maxFindings = 200
+	maxEntities = 20 // of one finding; its Count includes all
+	maxEvidence = 8  // of one finding
 )
 
 // finding is a Finding while the report is computed.
 type finding struct {
 	Finding
-	key         string    // its kind, and what the failures that it counts have in common
-	first, last int64     // Unix ns; 0 if not known
-	what        exception // the exception that was raised; empty if there was none
-	job         rayid.Job // nil if the finding is about no job or about several
-	several     bool      // the finding is about several jobs
-	lasting     int       // occurrences after which no retry succeeded
-	recovered   int       // occurrences after which a retry succeeded
+	key         string           // its kind, and what the failures that it counts have in common
+	first, last int64            // Unix ns; 0 if not known
+	what        output.Exception // the exception that was raised; empty if there was none
+	job         rayid.Job        // nil if the finding is about no job or about several
+	several     bool             // the finding is about several jobs
+	lasting     int              // occurrences after which no retry succeeded
+	recovered   int              // occurrences after which a retry succeeded
 	because     []*finding
 	demand      string          // the resources that were asked for; "" if the finding is not about resources
 	names       []string        // of functions, actors and nodes that failed, in the order they were seen
@@ -216,7 +214,7 @@ func (f *finding) named(name string) {
 }
 
 func (f *finding) show(e Evidence) {
-	e.Text = excerpt(e.Text)
+	e.Text = output.Excerpt(e.Text)
 	if e.Text == "" || len(f.Evidence) >= maxEvidence {
 		return
 	}

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
 // replicaFailed returns the finding about an exception that the replicas of a deployment raised.
-func (b *builder) replicaFailed(app, deployment string, what exception) *finding {
-	f := b.find(Serve, app+"#"+deployment+what.Type+normalised(what.Message))
+func (b *builder) replicaFailed(app, deployment string, what output.Exception) *finding {
+	f := b.find(Serve, app+"#"+deployment+what.Type+output.Normalised(what.Message))
 	f.what = what
 	f.ofDeployment(b, app, deployment)
 	return f
@@ -42,13 +44,13 @@ func (b *builder) deploymentEntity(app, deployment string) Entity {
 
 var (
 	// These match lines of Serve's controller (ray/serve/_private/deployment_state.py).
-	replicaRaised  = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception (?:in|when allocating) Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|: )`)
-	updateFailed   = expression(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
-	replicaCrashed = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
-	checkRaised    = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
-	notAnswered    = expression(`(?m)^WARNING (\S+ \S+) controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
-	appFailed      = expression(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
-	logLine        = expression(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
+	replicaRaised  = lazyregexp.New(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception (?:in|when allocating) Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|: )`)
+	updateFailed   = lazyregexp.New(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
+	replicaCrashed = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
+	checkRaised    = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
+	notAnswered    = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
+	appFailed      = lazyregexp.New(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
+	logLine        = lazyregexp.New(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
 )
 
 // readServe finds deployments that did not become healthy or did not stay healthy. It reads the controller's log and the last saved state.
@@ -102,7 +104,7 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
 		end := paragraphEnd(log, m[1])
 		said := log.text[m[1]:end]
-		f := b.replicaFailed(app, deployment, exceptionOf(said))
+		f := b.replicaFailed(app, deployment, output.ExceptionOf(said))
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its replicas raised %s", deployment, app, reasonOf(f.what, said))
 		if len(f.Evidence) == 0 || f.first > at {
 			f.happened(at, false)
@@ -118,7 +120,7 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 }
 
 // reasonOf returns an exception as text, with the reason from the whole text if the exception's message does not contain it.
-func reasonOf(what exception, text string) string {
+func reasonOf(what output.Exception, text string) string {
 	switch how := deathSentence(text); {
 	case what.Type == "RuntimeEnvSetupError":
 		_, said, _ := strings.Cut(text, what.Type+": ")
@@ -126,7 +128,7 @@ func reasonOf(what exception, text string) string {
 	case what.Type == "ActorDiedError" && strings.HasPrefix(how, deadBecause):
 		return what.Type + ": " + how
 	}
-	return cmp.Or(what.String(), firstSentence(text))
+	return cmp.Or(what.String(), output.FirstSentence(text))
 }
 
 // replicasCrashed finds replicas that failed after they had started.
@@ -142,7 +144,7 @@ func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
 		if raised = raised && check.at <= at && log.text[m[8]:m[9]] == "failed health check"; !raised {
 			check = failedCheck{}
 		}
-		f := b.find(Serve, app+"#"+deployment+"crashed"+normalised(check.what.String()))
+		f := b.find(Serve, app+"#"+deployment+"crashed"+output.Normalised(check.what.String()))
 		if f.Title == "" { // for a replica that crashed, Serve also logs that it failed its health check
 			how := strings.Replace(log.text[m[8]:m[9]], "failed health check", "failed their health checks", 1)
 			f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, how)
@@ -210,7 +212,7 @@ func (b *builder) updatesFailed(log *logText, broken map[string]*finding) {
 // failedCheck is a health check that raised an exception, or was not answered.
 type failedCheck struct {
 	at      int64 // Unix ns
-	what    exception
+	what    output.Exception
 	evident Evidence
 }
 
@@ -223,7 +225,7 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 			continue
 		}
 		end := paragraphEnd(log, m[1])
-		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), exceptionOf(log.text[m[1]:end]), b.evidence(log, m[0], end)}
+		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), output.ExceptionOf(log.text[m[1]:end]), b.evidence(log, m[0], end)}
 		c.evident.Time = stamp(c.at)
 		if c.what.Type != "" && c.at <= b.end {
 			first[key] = c
@@ -234,7 +236,7 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 		if _, known := first[key]; known {
 			continue
 		}
-		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), exception{Message: "no answer within " + log.text[m[8]:m[9]] + " s"}, b.evidence(log, m[0], m[1])}
+		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), output.Exception{Message: "no answer within " + log.text[m[8]:m[9]] + " s"}, b.evidence(log, m[0], m[1])}
 		c.evident.Time = stamp(c.at)
 		if c.at <= b.end {
 			first[key] = c
@@ -246,7 +248,7 @@ func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 // applicationFailed adds the finding about an application that could not be built or deployed.
 func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 	f := b.find(Serve, app+"#")
-	f.what = exceptionOf(message)
+	f.what = output.ExceptionOf(message)
 	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.what, message))
 	f.happened(at, false)
 	f.about(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
@@ -293,8 +295,8 @@ func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, br
 			continue
 		}
 		told = true
-		f := b.replicaFailed(app, name, exceptionOf(message))
-		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app, status, cmp.Or(f.what.String(), firstSentence(message)))
+		f := b.replicaFailed(app, name, output.ExceptionOf(message))
+		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app, status, cmp.Or(f.what.String(), output.FirstSentence(message)))
 		f.happened(taken, false)
 		f.show(e)
 		f.Severity = Error

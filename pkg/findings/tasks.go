@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -204,9 +206,9 @@ type abandoned struct {
 }
 
 // ownerWorker matches the part of Ray's message that names the process that owned a lost object.
-var ownerWorker = expression(`Owner worker ID: ([0-9a-f]{56})(?:, owner node ID: ([0-9a-f]{56}))?`)
+var ownerWorker = lazyregexp.New(`Owner worker ID: ([0-9a-f]{56})(?:, owner node ID: ([0-9a-f]{56}))?`)
 
-var actorID = expression(`actor_id: ?([0-9a-f]{32})`)
+var actorID = lazyregexp.New(`actor_id: ?([0-9a-f]{32})`)
 
 // taskFailed returns the finding for a failed attempt, and adds it if there is none yet. It returns nil if the attempt needs no finding, or is
 // already part of one.
@@ -280,7 +282,7 @@ func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worke
 		death.detail = text
 	}
 	how := cmp.Or(death.how(signal), "Ray did not record how")
-	f := b.find(WorkerDied, function+normalised(how))
+	f := b.find(WorkerDied, function+output.Normalised(how))
 	f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
 	if !node.Nil() {
 		f.about(b.nodeEntity(node))
@@ -301,13 +303,13 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 		f = b.envFailed(name, text)
 	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR"):
 		f = b.find(Unschedulable, row.Job().String()+name)
-		f.Title = fmt.Sprintf("%s could not be scheduled: %s", name, firstSentence(text))
+		f.Title = fmt.Sprintf("%s could not be scheduled: %s", name, output.FirstSentence(text))
 	case kind == "OUT_OF_DISK_ERROR":
 		f = b.find(ObjectStore, "disk")
 		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", name)
 	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
 		f = b.find(ObjectLost, row.Job().String()+name+kind)
-		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", name, firstSentence(text))
+		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", name, output.FirstSentence(text))
 		for _, lost := range b.lost {
 			f.causedBy(lost)
 		}
@@ -383,8 +385,8 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		f.about(b.taskEntity(row.ID(), string(row.Name())))
 		return
 	}
-	what := exceptionOf(text)
-	f := b.find(ActorDied, "calls "+row.Job().String()+name+kind+normalised(what.String()))
+	what := output.ExceptionOf(text)
+	f := b.find(ActorDied, "calls "+row.Job().String()+name+kind+output.Normalised(what.String()))
 	f.what = what
 	f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, cmp.Or(what.String(), deathSentence(text)))
 	if strings.Contains(text, "ray.kill") || strings.Contains(text, exitIntendedUser) ||
@@ -423,17 +425,17 @@ func deathSentence(text string) string {
 	if at := strings.Index(text, deadBecause); at >= 0 {
 		text = text[at:]
 	}
-	return firstSentence(text)
+	return output.FirstSentence(text)
 }
 
 // replicaCall matches the name of a method of a Serve replica: "ServeReplica:app:deployment.method".
-var replicaCall = expression(`^ServeReplica:([^:]+):([^.:]+)`)
+var replicaCall = lazyregexp.New(`^ServeReplica:([^:]+):([^.:]+)`)
 
 // raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
-	what := exceptionOf(text)
+	what := output.ExceptionOf(text)
 	if what.Type == "" {
-		what.Message = firstSentence(strings.TrimPrefix(text, "User exception:"))
+		what.Message = output.FirstSentence(strings.TrimPrefix(text, "User exception:"))
 	}
 	raiser := cmp.Or(what.Function, name)
 	if m := replicaCall().FindStringSubmatch(raiser); m != nil {
@@ -456,14 +458,14 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	if raiser == name {
 		function = string(row.Function()) // tasks of one function may have different names
 	}
-	f := b.find(class, row.Job().String()+function+what.Type+normalised(what.Message))
+	f := b.find(class, row.Job().String()+function+what.Type+output.Normalised(what.Message))
 	f.what, f.wanted = what, class == Cancelled
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("%s failed: %s", raiser, cmp.Or(what.String(), kind, "no error was recorded"))
 	}
 	f.named(raiser)
 	for _, died := range b.all {
-		if died.ofArgument && died.job == row.Job() && died.what.same(what) {
+		if died.ofArgument && died.job == row.Job() && died.what.Same(what) {
 			died.causedBy(f)
 		}
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -36,11 +38,11 @@ func (d death) wanted() bool { return d.exit == exitIntended || d.exit == exitIn
 
 var (
 	// reportedExit matches the GCS's line about a worker's end. Before Ray 2.58 nothing else reports it.
-	reportedExit = expression(`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
+	reportedExit = lazyregexp.New(`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
 	// crashed matches the lines that a crash leaves in a worker's own logs.
-	crashed = expression(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})|terminate called after throwing|Check failed: |(std::bad_alloc)).*$`)
+	crashed = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})|terminate called after throwing|Check failed: |(std::bad_alloc)).*$`)
 	// exitCode matches the exit code in Ray's text about the end of a process.
-	exitCode = expression(`exit(?:s|ed)? with (?:an )?(?:exit )?code:? ?(-?\d+)`)
+	exitCode = lazyregexp.New(`exit(?:s|ed)? with (?:an )?(?:exit )?code:? ?(-?\d+)`)
 )
 
 const maxReadWorkers = 40 // workers whose own logs one report reads
@@ -106,7 +108,7 @@ func (b *builder) loggedDeaths(ctx context.Context) error {
 }
 
 // notStarted matches the raylet's line about worker processes that did not register in time.
-var notStarted = expression(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
+var notStarted = lazyregexp.New(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
 
 const maxRaylets = 60 // nodes whose raylet's log one report reads
 
@@ -129,7 +131,7 @@ func (b *builder) readStarts(ctx context.Context) error {
 				continue
 			}
 			f := b.find(WorkerStart, printed)
-			f.Title = "Worker processes did not start: " + clip(cmp.Or(printed, log.text[m[2]:m[3]]), maxTitleText)
+			f.Title = "Worker processes did not start: " + output.Clip(cmp.Or(printed, log.text[m[2]:m[3]]), output.MaxTitle)
 			f.happened(at, false)
 			f.about(b.nodeEntity(file.Node))
 			if first := strings.Index(log.text, printed); printed != "" && first >= 0 {
@@ -213,9 +215,9 @@ func (d death) how(signal string) string {
 	switch {
 	case signal != "":
 		return signal
-	case strings.Contains(d.detail, tracebackStart):
-		before, _, _ := strings.Cut(d.detail, tracebackStart)
-		return strings.TrimPrefix(strings.TrimSuffix(firstSentence(before), ".")+": "+exceptionOf(d.detail).String(), ": ")
+	case strings.Contains(d.detail, output.TracebackStart):
+		before, _, _ := strings.Cut(d.detail, output.TracebackStart)
+		return strings.TrimPrefix(strings.TrimSuffix(output.FirstSentence(before), ".")+": "+output.ExceptionOf(d.detail).String(), ": ")
 	case exitCode().MatchString(d.detail):
 		how := "exit code " + exitCode().FindStringSubmatch(d.detail)[1]
 		if strings.Contains(d.detail, "SIGTERM") {
@@ -225,5 +227,5 @@ func (d death) how(signal string) string {
 	case strings.Contains(d.detail, "connection error code 2"):
 		return "its process ended without telling Ray why"
 	}
-	return firstSentence(d.detail)
+	return output.FirstSentence(d.detail)
 }

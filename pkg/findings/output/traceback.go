@@ -1,27 +1,30 @@
-package findings
+package output
 
 import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
+// TracebackStart is the first line of a traceback.
+const TracebackStart = "Traceback (most recent call last):"
+
 const (
-	tracebackStart = "Traceback (most recent call last):"
-	frame          = "  File " // begins the next line
-	directCause    = "The above exception was the direct cause of the following exception:"
-	whileHandling  = "During handling of the above exception, another exception occurred:"
+	frame         = "  File " // begins the next line
+	directCause   = "The above exception was the direct cause of the following exception:"
+	whileHandling = "During handling of the above exception, another exception occurred:"
 )
 
 // groupStart matches the first line of an exception group's traceback, groupRaised the line that names the group.
 var (
-	groupStart  = expression(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
-	groupRaised = expression(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
+	groupStart  = lazyregexp.New(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
+	groupRaised = lazyregexp.New(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
 )
 
-// lastGroup returns the last exception group in a log, and the offset where its traceback begins; -1 if there is none.
-func lastGroup(log string) (e exception, at int) {
+// LastGroup returns the last exception group in a log, and the offset where its traceback begins; -1 if there is none.
+func LastGroup(log string) (e Exception, at int) {
 	starts := groupStart().FindAllStringIndex(log, -1)
 	end := len(log)
 	for i := len(starts) - 1; i >= 0; i-- {
@@ -30,7 +33,7 @@ func lastGroup(log string) (e exception, at int) {
 		from := starts[i][0]
 		if i == 0 || !strings.HasPrefix(log[from:], "    ") {
 			if m := groupRaised().FindStringSubmatch(log[from:end]); m != nil {
-				return exception{Type: m[2], Message: clip(m[3], maxMessage)}, from
+				return Exception{Type: m[2], Message: Clip(m[3], MaxMessage)}, from
 			}
 		}
 		end = from
@@ -38,9 +41,9 @@ func lastGroup(log string) (e exception, at int) {
 	return e, -1
 }
 
-// lastTraceback returns the last traceback in a log together with the tracebacks before it that led to it, and the offset where the text begins;
+// LastTraceback returns the last traceback in a log together with the tracebacks before it that led to it, and the offset where the text begins;
 // -1 if there is none. Tracebacks of exceptions that did not end their process count only if there are no others.
-func lastTraceback(log string) (text string, at int) {
+func LastTraceback(log string) (text string, at int) {
 	at = -1
 	for end := len(log); ; {
 		from := tracebackBefore(log, end)
@@ -77,7 +80,7 @@ func copiedFrom(log string, at int) int {
 		if !strings.HasSuffix(before, directCause) && !strings.HasSuffix(before, whileHandling) {
 			return -1
 		}
-		if at = strings.LastIndex(before, tracebackStart); at < 0 {
+		if at = strings.LastIndex(before, TracebackStart); at < 0 {
 			return -1
 		}
 		if line := strings.LastIndexByte(log[:at], '\n') + 1; line < at {
@@ -130,7 +133,7 @@ func withCauses(log string, at int) (text string, from int) {
 // a launcher put before each line, or after something that was printed without a line end, such as a progress bar.
 func tracebackBefore(log string, end int) int {
 	for {
-		at := strings.LastIndex(log[:end], tracebackStart)
+		at := strings.LastIndex(log[:end], TracebackStart)
 		if at <= 0 || log[at-1] == '\n' {
 			return at
 		}
@@ -149,9 +152,9 @@ func unended(log string, at int, next string) bool {
 	return (strings.Contains(line, "\r") || !strings.HasSuffix(line, " ")) && strings.HasPrefix(next, frame)
 }
 
-// below returns the text after the line that ends with the tracebackStart at an offset; "" if the line continues.
+// below returns the text after the line that ends with the TracebackStart at an offset; "" if the line continues.
 func below(log string, at int) string {
-	rest := log[at+len(tracebackStart):]
+	rest := log[at+len(TracebackStart):]
 	if next, ends := strings.CutPrefix(strings.TrimPrefix(rest, "\r"), "\n"); ends {
 		return next
 	}
@@ -185,21 +188,21 @@ func withoutMargin(log, margin string) (text string, from int) {
 		at += len(line)
 	}
 	inner := lines.String()
-	last := strings.LastIndex(inner, "\n"+tracebackStart) + 1
+	last := strings.LastIndex(inner, "\n"+TracebackStart) + 1
 	text, in := withCauses(inner, last)
 	return text, starts[strings.Count(inner[:in], "\n")]
 }
 
 // ofWorker matches a line in a driver's log that Ray copied from a worker of any job.
-var ofWorker = expression(`(?m)^(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^\n]{1,300}? pid=\d+)[^()\n]{0,100}\).*(?:\n|\z)`)
+var ofWorker = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^\n]{1,300}? pid=\d+)[^()\n]{0,100}\).*(?:\n|\z)`)
 
-// ownLines returns a part of a driver's log without the lines that workers printed.
-func ownLines(text string) string { return ofWorker().ReplaceAllString(text, "") }
+// OwnLines returns a part of a driver's log without the lines that workers printed.
+func OwnLines(text string) string { return ofWorker().ReplaceAllString(text, "") }
 
 var (
 	// notCompiled matches what Python prints if it cannot compile the program.
-	notCompiled = expression(`(?m)^  File "[^"\n]+", line \d+\n(?:    .*\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$`)
-	boxStart    = expression(`(?m)^╭─+ Traceback \(most recent call last\) ─+╮$`)
+	notCompiled = lazyregexp.New(`(?m)^  File "[^"\n]+", line \d+\n(?:    .*\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$`)
+	boxStart    = lazyregexp.New(`(?m)^╭─+ Traceback \(most recent call last\) ─+╮$`)
 )
 
 // boxed reports whether a line is part of a box that the library rich draws around a traceback's frames.
@@ -217,7 +220,7 @@ func otherTraceback(log string) (text string, at int) {
 	if m := notCompiled().FindStringIndex(log); m != nil {
 		return log[m[0]:m[1]], m[0]
 	}
-	at = strings.LastIndex(log, tracebackStart+`\n`) // in a line of JSON
+	at = strings.LastIndex(log, TracebackStart+`\n`) // in a line of JSON
 	if at < 0 {
 		return "", -1
 	}
@@ -228,7 +231,7 @@ func otherTraceback(log string) (text string, at int) {
 		return "", -1
 	}
 	for name := range fields.All() {
-		if told := fields.String(name); strings.Contains(told, tracebackStart) {
+		if told := fields.String(name); strings.Contains(told, TracebackStart) {
 			text, _ = withCauses(told, max(0, tracebackBefore(told, len(told))))
 			return text, at
 		}

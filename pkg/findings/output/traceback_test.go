@@ -1,9 +1,20 @@
-package findings
+package output
 
 import (
 	"strings"
 	"testing"
 )
+
+func TestLastTraceback(t *testing.T) {
+	const chained = "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + directCause + "\n\nTraceback (most recent call last):\n  y\nOSError: b\n"
+	log := "Traceback (most recent call last):\n  old\nValueError: handled\nnext\n" + chained
+	if got, at := LastTraceback(log); got != chained || log[at:] != chained {
+		t.Errorf("got %q", got)
+	}
+	if got, at := LastTraceback("no line starts with it: " + TracebackStart); at >= 0 {
+		t.Errorf("got %q", got)
+	}
+}
 
 // TestHostileLogs: the time to find a traceback grows with the log, not with its square. A search that looks at the rest of a line, or of the log,
 // for each of the tracebacks in it takes longer for these logs than a test may.
@@ -11,14 +22,14 @@ func TestHostileLogs(t *testing.T) {
 	for name, line := range map[string]string{
 		"exception groups without a name": "Exception Group Traceback (most recent call last):\n",
 		"groups in a margin":              "    | Exception Group Traceback (most recent call last):\n",
-		"tracebacks in one line":          tracebackStart,
-		"… after progress bars":           tracebackStart + "\r",
-		"… in JSON":                       tracebackStart + `\n`,
-		"tracebacks in messages":          "it said " + tracebackStart + "\n",
-		"those of destructors":            "Exception ignored in: f\n" + tracebackStart + "\n",
-		"causes of destructors":           "Exception ignored in: f: " + directCause + "\n" + tracebackStart + "\n",
-		"copied from workers":             "(raylet) " + tracebackStart + "\n" + frame + "\n" + whileHandling + "\n\n" + tracebackStart + "\n",
-		"causes of causes":                tracebackStart + "\n" + frame + "\nValueError: boom\n\n" + directCause + "\n\n",
+		"tracebacks in one line":          TracebackStart,
+		"… after progress bars":           TracebackStart + "\r",
+		"… in JSON":                       TracebackStart + `\n`,
+		"tracebacks in messages":          "it said " + TracebackStart + "\n",
+		"those of destructors":            "Exception ignored in: f\n" + TracebackStart + "\n",
+		"causes of destructors":           "Exception ignored in: f: " + directCause + "\n" + TracebackStart + "\n",
+		"copied from workers":             "(raylet) " + TracebackStart + "\n" + frame + "\n" + whileHandling + "\n\n" + TracebackStart + "\n",
+		"causes of causes":                TracebackStart + "\n" + frame + "\nValueError: boom\n\n" + directCause + "\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			size := 1 << 20
@@ -26,10 +37,10 @@ func TestHostileLogs(t *testing.T) {
 				size = 8 << 20
 			}
 			log := strings.Repeat(line, size/len(line)) + "ValueError: last\n"
-			if _, at := lastGroup(log); at >= 0 {
+			if _, at := LastGroup(log); at >= 0 {
 				t.Errorf("a group at %d", at)
 			}
-			if text, at := lastTraceback(log); at >= 0 && !strings.HasSuffix(text, "ValueError: last\n") {
+			if text, at := LastTraceback(log); at >= 0 && !strings.HasSuffix(text, "ValueError: last\n") {
 				t.Errorf("a traceback of %d bytes at %d, which is not the last", len(text), at)
 			}
 		})
@@ -44,11 +55,11 @@ func TestCopiedTraceback(t *testing.T) {
 		"OSError: [Errno 28] No space left on device\n\n" + whileHandling + "\n\n" +
 		"Traceback (most recent call last):\n  File \"ray/_raylet.pyx\", line 2890, in ray._raylet.spill_objects_handler\nOSError: [Errno 28] No space left on device\n"
 	for _, log := range []string{raised + copied, raised + strings.Repeat(copied, 3)} {
-		if text, at := lastTraceback(log); at != 0 || !strings.HasPrefix(text, raised) {
+		if text, at := LastTraceback(log); at != 0 || !strings.HasPrefix(text, raised) {
 			t.Errorf("the traceback at %d of\n%s", at, log)
 		}
 	}
-	if _, at := lastTraceback(copied); at >= 0 {
+	if _, at := LastTraceback(copied); at >= 0 {
 		t.Errorf("a worker's traceback at %d is the driver's", at)
 	}
 }

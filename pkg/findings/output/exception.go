@@ -1,0 +1,98 @@
+// Package output reads what Ray and its users' programs print: which exception a text is about, and which traceback ended a program.
+package output
+
+import (
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+)
+
+// Exception is the exception that a traceback is about. Of nested exceptions it is the first one: the one that another was raised from, or the
+// one of the innermost task.
+type Exception struct {
+	Type     string // without its module, such as ValueError
+	Message  string // the first line of the message
+	Function string // the task or method that raised it, from Ray's "ray::name()"; "" if the text names none
+}
+
+// String returns the line that Python prints about the exception.
+func (e Exception) String() string {
+	if e.Message == "" || e.Type == "" {
+		return e.Type + e.Message
+	}
+	return e.Type + ": " + e.Message
+}
+
+// Same reports whether two texts are about the same exception.
+func (e Exception) Same(other Exception) bool {
+	return e.Type != "" && e.Type == other.Type && Normalised(e.Message) == Normalised(other.Message)
+}
+
+var (
+	// raised matches the line of a traceback that names the exception: "module.Type(Inner): message".
+	raised = lazyregexp.New(`^((?:[A-Za-z_]\w*\.|<locals>\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
+	// typical matches names of exceptions with a usual ending, such as Error. Other names count only directly after a traceback's frames, and only
+	// if they begin with a capital letter or have a module.
+	typical = lazyregexp.New(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
+	// remote matches the line that Ray puts before the traceback of a task: the name of its process, which may be any text, and the process's ID.
+	remote = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
+
+	varying = lazyregexp.New(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
+)
+
+// ExceptionOf returns the exception that a text printed by Python is about. A CancelledError does not count if another exception was raised
+// because of it: asyncio cancels what took too long, and then raises a TimeoutError.
+func ExceptionOf(text string) (e Exception) {
+	text = colour().ReplaceAllString(text, "")
+	for {
+		first, rest, more := strings.Cut(text, directCause)
+		if e = raisedIn(first); !more || e.Type != "CancelledError" {
+			return e
+		}
+		text = rest
+	}
+}
+
+// raisedIn returns the exception of a text that does not contain directCause.
+func raisedIn(text string) (e Exception) {
+	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception, and may be the rest of its
+	// message or its notes.
+	indented, inMessage := false, false
+	function := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if m := remote().FindStringSubmatch(line); m != nil {
+			function, inMessage = m[1]+m[2], false
+		}
+		inMessage = inMessage && line != TracebackStart && !strings.HasPrefix(line, "  File \"")
+		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' || boxed(line) {
+			indented = indented || line != ""
+			continue
+		}
+		m := raised().FindStringSubmatch(line)
+		if m == nil || inMessage || !typical().MatchString(m[2]) && !(indented && (m[1] != "" || strings.ToUpper(m[2][:1]) == m[2][:1]) && m[2] != "Traceback") {
+			indented = false
+			continue
+		}
+		inMessage, indented = indented, false
+		if m[2] == "RayTaskError" && m[3] != "" {
+			e, inMessage = Exception{Type: lastName(m[3]), Function: function}, false
+			continue // its own traceback follows, if Ray kept it
+		}
+		if m[4] == "" && e.Type == m[2] && e.Message != "" {
+			continue
+		}
+		e = Exception{Type: m[2], Message: Clip(m[4], MaxMessage), Function: function}
+		if m[2] == "RuntimeEnvSetupError" {
+			break // its message continues with tracebacks of the agent that sets up environments
+		}
+	}
+	return e
+}
+
+func lastName(dotted string) string { return dotted[strings.LastIndexByte(dotted, '.')+1:] }
+
+// Normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.
+func Normalised(message string) string {
+	return varying().ReplaceAllString(Clip(message, MaxTitle), "#")
+}

@@ -1,0 +1,57 @@
+package output
+
+import "testing"
+
+func TestExceptionOf(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       Exception
+	}{
+		{"plain", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x()\nValueError: bad value 3\n", Exception{Type: "ValueError", Message: "bad value 3"}},
+		{"without a message", "Traceback (most recent call last):\n  File \"a.py\", line 1\n    assert x\nAssertionError\n", Exception{Type: "AssertionError"}},
+		{"of a module, with a name of its own", "Traceback (most recent call last):\n  File \"a.py\", line 1\npkg.NoSuchShard: 17\n", Exception{Type: "NoSuchShard", Message: "17"}},
+		{
+			"nested in tasks",
+			"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::stage()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"a.py\", line 9, in stage\n    ^^^^\n" +
+				"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::parse()\x1b[39m (pid=2, ip=10.0.0.2)\n  File \"a.py\", line 3, in parse\nValueError: corrupt shard\n",
+			Exception{Type: "ValueError", Message: "corrupt shard", Function: "parse"},
+		},
+		{
+			"of a task with a name of its own",
+			"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::stage two()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"a.py\", line 9, in outer\n" +
+				"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::load shard 3 (ünï)()\x1b[39m (pid=2, ip=10.0.0.2)\n  File \"a.py\", line 3, in leaf\nValueError: corrupt\n",
+			Exception{Type: "ValueError", Message: "corrupt", Function: "load shard 3 (ünï)"},
+		},
+		{
+			"raised from another",
+			"ray::Map(f)->Write() (pid=1)\n  File \"a.py\", line 1\nZeroDivisionError: division by zero\n\n" + directCause + "\n\nray::Map(f)->Write() (pid=1)\n" +
+				"  File \"b.py\", line 2\nray.exceptions.UserCodeException: UDF failed\n",
+			Exception{Type: "ZeroDivisionError", Message: "division by zero", Function: "Map(f)->Write"},
+		},
+		{"raised while handling another", "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + whileHandling + "\n\nTraceback (most recent call last):\n  y\nOSError: b\n", Exception{Type: "OSError", Message: "b"}},
+		{
+			"with lines and notes after it",
+			"ray::read() (pid=1)\n  File \"a.py\", line 1\n    raise e\nOSError: cannot read:\nthe header is short\nError: see the log\nWarning: shard 4 is old\n",
+			Exception{Type: "OSError", Message: "cannot read:", Function: "read"},
+		},
+		{
+			"with another's text in its message",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\nRuntimeError: it failed:\nTraceback (most recent call last):\n  File \"b.py\", line 2\nKeyError: 'a'\n",
+			Exception{Type: "KeyError", Message: "'a'"},
+		},
+		{"none", "all is well: nothing happened\n", Exception{}},
+	} {
+		if got := ExceptionOf(c.text); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func FuzzExceptionOf(f *testing.F) {
+	f.Add("ray::f() (pid=1)\n  File\nValueError: \xff\n" + directCause + TracebackStart)
+	f.Fuzz(func(_ *testing.T, text string) {
+		_ = ExceptionOf(text).String()
+		LastTraceback(text)
+		_ = Excerpt(text) + Normalised(text) + FirstSentence(text)
+	})
+}

@@ -1,0 +1,61 @@
+package output
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+)
+
+// Limits of what is shown, in bytes.
+const (
+	MaxText    = 4000
+	MaxTitle   = 300
+	MaxMessage = 200 // of an exception
+)
+
+var colour = lazyregexp.New("\x1b\\[[0-9;]*[A-Za-z]")
+
+// Clip cuts a text after the given number of bytes, but not inside a character.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return strings.ToValidUTF8(text, "\uFFFD")
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return strings.ToValidUTF8(text[:most], "\uFFFD") + "…"
+}
+
+// Printable returns a text without characters that control a terminal or change the direction of writing.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
+			return -1
+		}
+		return r
+	}, colour().ReplaceAllString(text, ""))
+}
+
+// Excerpt returns a text as evidence shows it: printable, and only the beginning and the end of a long text.
+func Excerpt(text string) string {
+	if len(text) > 4*MaxText {
+		text = text[:2*MaxText] + text[len(text)-2*MaxText:]
+	}
+	text = strings.TrimSpace(Printable(text))
+	if len(text) <= MaxText {
+		return strings.ToValidUTF8(text, "\uFFFD")
+	}
+	const head = MaxText / 4
+	return Clip(text[:head], head) + "\n…\n" + strings.ToValidUTF8(text[len(text)-(MaxText-head):], "")
+}
+
+// FirstSentence returns the part of Ray's message that says what happened, without the general advice after it.
+func FirstSentence(text string) string {
+	text = strings.Join(strings.Fields(colour().ReplaceAllString(Clip(text, MaxText), "")), " ")
+	for _, end := range []string{" Some common causes include", " Refer to the documentation", " To see more information", " Unintentional worker failures"} {
+		text, _, _ = strings.Cut(text, end)
+	}
+	return Clip(text, MaxTitle)
+}
