@@ -134,7 +134,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("--%s or %s is not in the help", f.Name, env)
 		}
 	})
-	for _, want := range []string{"\nStorage:\n", "\nEvents and spool:\n", "\nUploads:\n", "RAY_ROLE", "(default 1m0s)"} {
+	for _, want := range []string{"\nStorage:\n", "\nEvents and spool:\n", "\nUploads:\n", "RAY_ROLE", "(default 1m)"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("no %q in the help:\n%s", want, help)
 		}

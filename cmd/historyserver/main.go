@@ -34,7 +34,7 @@ func command() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:           "historyserver",
-		Short:         "Open stored Ray sessions, ended or running, in the Ray Dashboard",
+		Short:         "Show stored Ray sessions, ended or running, in the Ray Dashboard",
 		Version:       version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

@@ -21,7 +21,7 @@ func mcpCommand() *cobra.Command {
 	var logs logging.Options
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Serve the tools of a history server to an AI assistant: Model Context Protocol over stdin and stdout",
+		Short: "Give an AI assistant the tools of a history server: Model Context Protocol over standard input and output",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&server, "server", "http://127.0.0.1:8080", "address of the history server")

@@ -93,7 +93,7 @@ func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
 func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 	o.cacheMemory = 2 << 30
 	fs.Var(&o.cacheMemory, "session-cache-max-memory", "maximum memory for sessions, loaded or loading, such as 512MiB")
-	fs.Var(&o.answerMemory, "max-answer-memory", "maximum memory for answers in progress; a request that gets no memory within 5s is answered 503; 0: half of --session-cache-max-memory")
+	fs.Var(&o.answerMemory, "max-answer-memory", "maximum memory for answers in progress; a request that gets no memory within 5s is answered 503; not set: half of --session-cache-max-memory")
 	o.metricsMemory = 256 << 20
 	fs.Var(&o.metricsMemory, "max-metrics-memory", "maximum memory for metrics that are kept for PromQL queries, and for the samples of queries; reading sessions that do not fit needs at most the same amount in addition")
 	fs.DurationVar(&o.queryTimeout, "query-timeout", 30*time.Second, "maximum time of one PromQL query")

@@ -35,8 +35,11 @@ func (b *Bytes) Set(s string) error {
 	return nil
 }
 
-// String writes the value in the largest unit of 1024 that divides it.
+// String writes the value in the largest unit of 1024 that divides it; "" if it is not set.
 func (b *Bytes) String() string {
+	if *b == 0 {
+		return ""
+	}
 	n, unit := int64(*b), ""
 	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
 		if n == 0 || n%1024 != 0 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,6 +60,7 @@ func writeUsage(w io.Writer, cmd *cobra.Command) error {
 				fmt.Fprintf(&b, "  %-14s %s\n", c.Name(), c.Short)
 			}
 		}
+		fmt.Fprintf(&b, "\n`%s COMMAND --help` shows the flags of a command.\n", cmd.CommandPath())
 	}
 	settings := all(cmd.Flags())
 	for _, heading := range headings(cmd.Flags()) {
@@ -114,7 +116,11 @@ func (s *setting) describe(b *strings.Builder) {
 	if kind != "" {
 		b.WriteString(" " + kind)
 	}
-	if value := s.flag.DefValue; value != "" && value != "false" && value != "[]" {
+	value := s.flag.DefValue
+	if d, err := time.ParseDuration(value); err == nil && kind == "duration" {
+		value = (*Duration)(&d).String()
+	}
+	if value != "" && value != "false" && value != "[]" {
 		b.WriteString(" (default " + value + ")")
 	}
 	fmt.Fprintf(b, "\n      %s\n      Environment: %s\n", usage, strings.Join(s.env(), ", "))

@@ -47,7 +47,7 @@ type common struct {
 
 func (c *common) addFlags(fs *pflag.FlagSet) {
 	c.storage.AddFlags(fs)
-	fs.StringVarP(&c.output, "output", "o", "table", "output format: table or json; of fleet also csv")
-	settings.DurationVar(fs, &c.quiet, "quiet", 10*time.Minute, "a session without an end marker counts as ended when nothing was stored of it for this long")
+	fs.StringVarP(&c.output, "output", "o", "table", "output format: table or json")
+	settings.DurationVar(fs, &c.quiet, "quiet", 10*time.Minute, "a session without an end marker counts as ended when nothing of it was stored for this long")
 	c.logging.AddFlags(fs)
 }

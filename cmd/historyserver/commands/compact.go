@@ -17,11 +17,11 @@ import (
 func compactCommand(o *operator) (*cobra.Command, runFunc) {
 	var all, dryRun bool
 	cmd := &cobra.Command{
-		Use:   "compact [--all] [session | namespace/cluster/session]...",
+		Use:   "compact {--all | SESSION...}",
 		Short: "Join the chunks of ended sessions, and of running sessions' past hours, into one object per file",
 		Long: "Join the chunks of ended sessions, and of running sessions' past hours, into one object per file.\n" +
 			"Chunks are deleted only after the joined object was read back. The command can be interrupted and run again at any time;\n" +
-			"servers and other compactors may work on the same store meanwhile.",
+			"servers and other compactors may use the same store at the same time.",
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "compact all stored sessions")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be joined")

@@ -23,10 +23,11 @@ import (
 func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	var q compare.Question
 	cmd := &cobra.Command{
-		Use:   "compare {session | namespace/cluster[/session]} [session | namespace/cluster/session]",
+		Use:   "compare {SESSION | namespace/cluster} [SESSION]",
 		Short: "Compare two sessions, or two runs of a job",
-		Long: "Compare two sessions, or two runs of a job: times of functions, retries, failures, nodes and resource hours. " +
-			"Without a second session, the first is compared with the previous one of the same cluster; a job with its previous run.",
+		Long: "Compare two sessions, or two runs of a job: times of functions, retries, failures, nodes and resource hours.\n" +
+			"The default for the second session is the previous one of the same cluster; for a job, its previous run.\n" +
+			"namespace/cluster is the cluster's latest session.",
 		Args: cobra.RangeArgs(1, 2),
 	}
 	fs := cmd.Flags()

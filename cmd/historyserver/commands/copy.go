@@ -31,10 +31,11 @@ type copyOptions struct {
 func copyCommand(o *operator) (*cobra.Command, runFunc) {
 	var c copyOptions
 	cmd := &cobra.Command{
-		Use:   "copy --to storage-backend=s3 --to s3-bucket=history [--layout 1.6|1.7] [--all] [session | namespace/cluster/session]...",
+		Use:   "copy --to NAME=VALUE... [--layout 1.6|1.7] {--all | SESSION...}",
 		Short: "Copy sessions to another bucket, backend or layout; run it again to continue an interrupted copy",
 		Long: "Copy sessions to another bucket, backend or layout. The target takes the storage flags, each as --to name=value, and nothing from\n" +
-			"the environment. Objects that the target has are not copied again, so run an interrupted copy again to continue it.",
+			"the environment. Objects that the target has are not copied again, so run an interrupted copy again to continue it.\n" +
+			"For example: historyserver copy --all --local-dir data --to storage-backend=s3 --to s3-bucket=history",
 	}
 	fs := cmd.Flags()
 	fs.StringArrayVar(&c.to, "to", nil, "a storage setting of the target, such as local-dir=./copy or storage-backend=gcs; may be repeated")

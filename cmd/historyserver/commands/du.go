@@ -24,8 +24,8 @@ type used struct {
 
 func usageCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
-		Use:   "du [session | namespace/cluster/session]...",
-		Short: "Show stored bytes by kind, the largest session first",
+		Use:   "du [SESSION]...",
+		Short: "Show stored bytes of sessions, by default all, by kind; the largest session first",
 	}
 	return cmd, func(ctx context.Context, args []string) error {
 		entries, err := o.entries(ctx, args)

@@ -22,8 +22,8 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 	var file string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "export {session | namespace/cluster/session | namespace/cluster/latest}",
-		Short: "Write one session to a .tar.zst file, for `historyserver import` or to unpack as --local-dir",
+		Use:   "export SESSION",
+		Short: "Write one session to a .tar.zst file, for `historyserver import`, or to unpack into a folder for --local-dir",
 		Args:  cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write, \"-\" for standard output; empty: {session}.tar.zst")

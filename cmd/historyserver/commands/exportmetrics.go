@@ -14,7 +14,7 @@ import (
 
 func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
-		Use:   "export-metrics {session | namespace/cluster/session | namespace/cluster/latest}",
+		Use:   "export-metrics SESSION",
 		Short: "Write a session's metrics as OpenMetrics text, for `promtool tsdb create-blocks-from openmetrics`",
 		Args:  cobra.ExactArgs(1),
 	}

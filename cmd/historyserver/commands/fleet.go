@@ -23,14 +23,14 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "fleet",
 		Short: "Summarize many sessions: outcomes, causes and hours",
-		Long: "Summarize the sessions of the last 30 days, or of other days: how they ended, what failed first, and the node, CPU, GPU and memory " +
-			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed.",
+		Long: "Summarize the sessions of the last 30 days, or of other days: how they ended, what failed first, and the node, CPU, GPU and memory\n" +
+			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed. --output=csv writes one of the tables.",
 		Args: cobra.NoArgs,
 	}
 	o.outputs = []string{"table", "json", "csv"}
 	fs := cmd.Flags()
 	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node; empty: gpu if nodes had any, otherwise cpu")
-	fs.IntVar(&rows, "top", fleet.DefaultTop, "rows of each sorted table")
+	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")
 	fs.StringVar(&table, "table", "", "table for --output=csv: "+strings.Join(fleet.Tables, ", "))
 	filter := addFilter(fs)
 	return cmd, func(ctx context.Context, _ []string) error {

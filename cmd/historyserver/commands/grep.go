@@ -32,13 +32,13 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	var q logsearch.Query
 	var flags grepFlags
 	cmd := &cobra.Command{
-		Use:   "grep pattern {namespace/cluster | session | namespace/cluster/session | namespace/cluster/latest}",
+		Use:   "grep PATTERN {SESSION | namespace/cluster}",
 		Short: "Search the logs of a session, or of all sessions of a cluster",
 		Args:  cobra.ExactArgs(2),
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
-	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "ignore the difference of upper and lower case")
+	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "treat upper and lower case as the same")
 	fs.StringVar(&q.Node, "node", "", "search only nodes whose ID begins with this")
 	fs.StringVar(&q.Files, "files", "", "search only logs whose name matches this pattern, such as 'worker-*.out' or 'old/*'")
 	fs.StringVar(&q.Job, "job", "", "search only logs of the job with this ID, such as 01000000")

@@ -19,7 +19,7 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 	limit := settings.Bytes(100 << 30)
 	cmd := &cobra.Command{
 		Use:         "import FILE...",
-		Short:       "Store sessions that export wrote; run it again to continue an interrupted import; \"-\" is standard input",
+		Short:       "Store sessions from files of export, or from standard input (-); run it again to continue an interrupted import",
 		Args:        cobra.MinimumNArgs(1),
 		Annotations: map[string]string{writesStore: "true"},
 	}

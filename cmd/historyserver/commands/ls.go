@@ -55,8 +55,8 @@ func state(running bool) string {
 
 func listCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
-		Use:   "ls [session | namespace/cluster/session]...",
-		Short: "List stored sessions with their sizes and times",
+		Use:   "ls [SESSION]...",
+		Short: "List stored sessions, by default all, with their sizes and times",
 	}
 	filter := addFilter(cmd.Flags())
 	return cmd, func(ctx context.Context, args []string) error {
@@ -96,20 +96,20 @@ func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 	names := map[string]string{"search": "q", "ray-version": "version"} // others are called like their parameter
 	flags := []string{"search", "namespace", "cluster", "owner", "state", "kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
-		fs.String("search", "", "words that each occur in what is known of the session: names, owner, jobs' IDs, submissions, entrypoints, users and messages, findings, labels")
+		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' IDs, submissions, entrypoints, users and messages, findings, labels")
 		fs.String("namespace", "", "name of the namespace")
 		fs.String("cluster", "", "name of the RayCluster")
 		fs.String("owner", "", "name of the RayJob, RayService or RayCluster that the user created")
 		fs.String("state", "", "running or ended")
 		fs.String("kind", "", "RayCluster, RayJob or RayService")
-		fs.String("outcome", "", "failed, succeeded, stopped or unfinished; known where findings are kept")
+		fs.String("outcome", "", "failed, succeeded, stopped or unfinished; known only for sessions whose findings are kept")
 		fs.String("ray-version", "", "version of Ray, such as 2.60 or 2.60.0")
 		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z")
 		fs.String("to", "", "began before this time, or on or before this date")
-		fs.String("longer", "", "ran at least so long, such as 90m, 2h or 3d")
-		fs.String("shorter", "", "ran at most so long")
-		fs.String("larger", "", "holds at least so many bytes, such as 10MiB")
-		fs.String("smaller", "", "holds at most so many bytes")
+		fs.String("longer", "", "ran at least this long, such as 90m, 2h or 3d")
+		fs.String("shorter", "", "ran at most this long")
+		fs.String("larger", "", "has at least this size, such as 10MiB")
+		fs.String("smaller", "", "has at most this size")
 	})
 	return func() (catalog.Filter, error) {
 		v := make(url.Values)

@@ -20,8 +20,8 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 	var pin, unpin bool
 	var text string
 	cmd := &cobra.Command{
-		Use:   "note [--pin | --unpin] [--text TEXT] [session | namespace/cluster/session]...",
-		Short: "Show pins and notes on sessions, or pin a session and write a note on it; a pinned session is never removed",
+		Use:   "note [--pin | --unpin] [--text TEXT] [SESSION]...",
+		Short: "Show pins and notes, pin sessions, or write notes on them; pinned sessions are never removed",
 	}
 	cmd.Flags().BoolVar(&pin, "pin", false, "keep the session from being removed")
 	cmd.Flags().BoolVar(&unpin, "unpin", false, "allow removing the session again")

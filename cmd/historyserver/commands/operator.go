@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,10 +45,16 @@ type operator struct {
 	out   io.Writer
 }
 
+// sessionNames explains the argument SESSION in --help.
+const sessionNames = "SESSION is the name of a session, namespace/cluster/session, or namespace/cluster/latest."
+
 // complete makes a command read its settings and open the store before it runs.
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
 	if o.outputs == nil {
 		o.outputs = []string{"table", "json"}
+	}
+	if strings.Contains(cmd.Use, "SESSION") {
+		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := settings.Load(cmd.Flags(), os.Environ(), server); err != nil {

@@ -19,8 +19,10 @@ import (
 func removeCommand(o *operator) (*cobra.Command, runFunc) {
 	var r removal
 	cmd := &cobra.Command{
-		Use:   "rm [--older-than 30d | --rules FILE] [--dry-run] [session | namespace/cluster/session]...",
+		Use:   "rm [--older-than 30d | --rules FILE] [--dry-run] [SESSION]...",
 		Short: "Remove ended sessions by name, age or rules; running and pinned sessions are never removed",
+		Long: "Remove ended sessions by name, age or rules; running and pinned sessions are never removed.\n" +
+			"With --older-than or --rules the default is all sessions that have expired.",
 	}
 	settings.DurationVar(cmd.Flags(), &r.olderThan, "older-than", 0, "remove only sessions that ended at least this long ago, such as 30d, 2w or 12h; 0: all that are named")
 	cmd.Flags().StringVar(&r.rules, "rules", "", "file with retention rules, as for the server's --retention-rules: remove only sessions that have expired by them")

@@ -29,8 +29,8 @@ var layoutNames = map[layout.Version]string{layout.V16: "1.6", layout.V17: "1.7"
 
 func showCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
-		Use:   "show {session | namespace/cluster/session | namespace/cluster/latest}",
-		Short: "Show the stored data of one session, and where it is",
+		Use:   "show SESSION",
+		Short: "Show what is stored for one session, and where",
 		Args:  cobra.ExactArgs(1),
 	}
 	return cmd, func(ctx context.Context, args []string) error {

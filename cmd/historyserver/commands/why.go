@@ -19,9 +19,9 @@ import (
 
 func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
-		Use:   "why {session | namespace/cluster[/session]}",
+		Use:   "why {SESSION | namespace/cluster}",
 		Short: "Say why a session failed: what went wrong, its causes and the evidence",
-		Long:  "Say why a session failed: what went wrong, causes first, with the stored texts that show it. Default: the cluster's latest session.",
+		Long:  "Say why a session failed: what went wrong, causes first, with the stored texts that show it.\nnamespace/cluster is the cluster's latest session.",
 		Args:  cobra.ExactArgs(1),
 	}
 	return cmd, func(ctx context.Context, args []string) error {

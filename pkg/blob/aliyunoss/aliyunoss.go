@@ -41,8 +41,8 @@ type Config struct {
 // AddFlags adds the flags of this backend, with the names that KubeRay and Alibaba Cloud give them.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "oss-bucket", "", "name of the bucket; required with this backend")
-	fs.StringVar(&c.Endpoint, "oss-endpoint", "", "URL of the service, such as `https://oss-cn-hangzhou.aliyuncs.com`; empty: the region's")
-	fs.StringVar(&c.Region, "oss-region", "", "region, such as `cn-hangzhou`; empty: the endpoint's")
+	fs.StringVar(&c.Endpoint, "oss-endpoint", "", "URL of the service, such as https://oss-cn-hangzhou.aliyuncs.com; empty: the region's")
+	fs.StringVar(&c.Region, "oss-region", "", "region, such as cn-hangzhou; empty: the endpoint's")
 	fs.BoolVar(&c.Internal, "oss-internal", false, "use the region's internal endpoint, within Alibaba Cloud's network")
 	fs.StringVar(&c.AccessKeyID, "oss-access-key-id", "", "access key ID; empty: the pod's role (RRSA)")
 	fs.StringVar(&c.AccessKeySecret, "oss-access-key-secret", "", "access key secret")

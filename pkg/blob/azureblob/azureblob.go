@@ -36,7 +36,7 @@ type Config struct {
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Container, "azure-container", "", "name of the container; required with this backend")
 	fs.StringVar(&c.ConnectionString, "azure-connection-string", "", "connection string of the storage account")
-	fs.StringVar(&c.AccountURL, "azure-account-url", "", "blob endpoint of the storage account, such as `https://account.blob.core.windows.net`")
+	fs.StringVar(&c.AccountURL, "azure-account-url", "", "blob endpoint of the storage account, such as https://account.blob.core.windows.net")
 	fs.StringVar(&c.Account, "azure-account", "", "name of the storage account")
 	fs.StringVar(&c.AccountKey, "azure-account-key", "", "key of the storage account")
 	fs.StringVar(&c.AuthMode, "azure-auth-mode", authAuto, "connection_string, account_key, workload_identity or default; empty: what the other flags imply, else default")

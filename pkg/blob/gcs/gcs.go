@@ -45,7 +45,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "gcs-bucket", "", "name of the bucket; required with this backend")
 	fs.StringVar(&c.Project, "gcs-project", "", "Google Cloud project, for --storage-create-bucket")
 	fs.StringVar(&c.CredentialsFile, "gcs-credentials-file", "", "key file of a service account; empty: the application default credentials (GOOGLE_APPLICATION_CREDENTIALS, workload identity)")
-	fs.StringVar(&c.Endpoint, "gcs-endpoint", "", "URL of another server than Google's; one with http:// is taken for an emulator and gets no credentials, such as `http://localhost:4443`")
+	fs.StringVar(&c.Endpoint, "gcs-endpoint", "", "URL of another server than Google's; with http://, such as http://localhost:4443, it counts as an emulator and gets no credentials")
 	settings.Bind(fs, map[string][]string{
 		"gcs-bucket":   {"GCS_BUCKET"},
 		"gcs-project":  {"GCP_PROJECT_ID"},

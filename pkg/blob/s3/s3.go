@@ -58,7 +58,7 @@ type Config struct {
 // AddFlags adds the flags of this backend, with KubeRay's names for them.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "s3-bucket", "", "name of the bucket; required with this backend")
-	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "URL of another S3 server than AWS, such as `http://minio:9000`")
+	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "URL of another S3 server than AWS, such as http://minio:9000")
 	fs.StringVar(&c.Region, "s3-region", "", "region of the bucket; empty: AWS_REGION, or with --s3-endpoint "+defaultRegion)
 	fs.BoolVar(&c.PathStyle, "s3-force-path-style", false, "put the bucket's name into the path, not the host name; most servers other than AWS need it")
 	fs.BoolVar(&c.DisableSSL, "s3-disable-ssl", false, "use HTTP if --s3-endpoint has neither http:// nor https://")
