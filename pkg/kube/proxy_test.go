@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,14 +39,22 @@ func headService(c *rayv1.RayCluster) *corev1.Service {
 }
 
 // running is a cluster whose dashboard is handler, and a server that forwards all requests to it. Whatever address the proxy dials, it gets
-// the dashboard; dialled collects what it wanted.
-func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handler, objects ...client.Object) (front *httptest.Server, dialled *[]string) {
+// the dashboard; dialled gives what it wanted.
+func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handler, objects ...client.Object) (front *httptest.Server, dialled func() []string) {
 	t.Helper()
 	dashboard := httptest.NewServer(handler)
 	t.Cleanup(dashboard.Close)
-	dialled = new([]string)
+	var mu sync.Mutex // a transport dials in goroutines of its own
+	var addresses []string
+	dialled = func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(addresses)
+	}
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		*dialled = append(*dialled, addr)
+		mu.Lock()
+		addresses = append(addresses, addr)
+		mu.Unlock()
 		return new(net.Dialer).DialContext(ctx, network, dashboard.Listener.Addr().String())
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -123,8 +132,8 @@ func TestForward(t *testing.T) {
 	if diff := cmp.Diff(want, seen.Header); diff != "" {
 		t.Errorf("headers, -want +got:\n%s", diff)
 	}
-	if !slices.Equal(*dialled, []string{"10.96.7.7:8265"}) {
-		t.Errorf("dialled %v", *dialled)
+	if got := dialled(); !slices.Equal(got, []string{"10.96.7.7:8265"}) {
+		t.Errorf("dialled %v", got)
 	}
 }
 

@@ -139,7 +139,8 @@ func TestFailedWhileRunning(t *testing.T) {
 	told(4 * n) // that the sessions ended
 	stop()
 	in.check(t, 4*n)
-	for _, e := range in.events {
+	events, _ := in.told()
+	for _, e := range events {
 		switch {
 		case e.Type == SessionEnded:
 			if e.Outcome != findings.Failed || e.End.IsZero() {

@@ -94,6 +94,13 @@ func (in *inbox) counts() (events, deliveries int) {
 	return len(in.took), deliveries
 }
 
+// told gives the events that were taken, and how many requests there were.
+func (in *inbox) told() (events []Event, requests int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Clone(in.events), in.asked
+}
+
 // check fails the test unless each of so many events was told, and hardly one twice.
 func (in *inbox) check(t *testing.T, want int) {
 	t.Helper()
@@ -218,15 +225,16 @@ func TestThreeReplicas(t *testing.T) {
 		s.Close()
 	}
 	in.check(t, n*perSession)
-	asked := in.asked
+	_, asked := in.told()
 	again := replica(store, configOf(in.URL), time.Minute, sessions)
 	again.Start()
 	until(t, "that a new server knows what was told", func() bool { return again.knows(n) })
 	again.Close()
-	if in.asked != asked {
-		t.Errorf("%d requests after a restart", in.asked-asked)
+	events, now := in.told()
+	if now != asked {
+		t.Errorf("%d requests after a restart", now-asked)
 	}
-	for _, e := range in.events {
+	for _, e := range events {
 		if e.Namespace != "default" || e.Session == "" || e.Outcome != "failed" || e.Cause != "no memory" ||
 			e.URL != "https://history.example.com/namespaces/default/clusters/lab/sessions/"+e.Session+"/findings" {
 			t.Errorf("%+v", e)
@@ -338,7 +346,8 @@ func TestUnreadable(t *testing.T) {
 	s.Start()
 	until(t, "that it is told", func() bool { events, _ := in.counts(); return events == 1 })
 	s.Close()
-	if e := in.events[0]; e.Type != SessionEnded || e.Outcome != "unknown" {
+	events, _ := in.told()
+	if e := events[0]; e.Type != SessionEnded || e.Outcome != "unknown" {
 		t.Errorf("%+v", e)
 	}
 }

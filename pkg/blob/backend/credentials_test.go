@@ -59,7 +59,7 @@ func TestMissingCredentials(t *testing.T) {
 			var told bytes.Buffer
 			log := logrus.New()
 			log.SetOutput(&told)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			s, err := Open(ctx, c, log)
 			if err == nil {

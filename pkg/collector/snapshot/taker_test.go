@@ -35,7 +35,6 @@ type dashboard struct {
 	mu      sync.Mutex
 	answers map[string]string // URL → body
 	asked   []string
-	busy    int
 	header  http.Header
 	fail    map[string]bool // URLs answered with 503
 }
@@ -44,13 +43,8 @@ func (d *dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	d.asked = append(d.asked, r.URL.String())
 	d.header = r.Header
-	d.busy++
-	if d.busy > 1 {
-		panic("asked more than one thing at a time")
-	}
 	body, ok := d.answers[r.URL.String()]
 	fail := d.fail[r.URL.String()]
-	d.busy--
 	d.mu.Unlock()
 	if fail {
 		http.Error(w, "later", http.StatusServiceUnavailable)
@@ -115,6 +109,7 @@ func (r *rig) restart(t *testing.T, change func(*Options)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	client.http.Timeout = 10 * time.Minute // answers of 64 MiB take a loaded machine longer than a dashboard may
 	r.versions, r.nodes = map[string]string{}, map[string]int{}
 	o := Options{
 		Client: client, Store: r.store, Key: key, Dir: r.dir, Log: log, Registerer: prometheus.NewRegistry(),

@@ -3,6 +3,7 @@ package indexing
 import (
 	"context"
 	"io"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -83,7 +84,10 @@ func TestMetrics(t *testing.T) {
 	if got := index(store, false); got.Index != UpToDate || !keyExists(t, store, key) {
 		t.Errorf("lost: %+v", got)
 	}
-	first = written()
+	first = time.Now().Add(-time.Hour).Truncate(time.Second)
+	if err := os.Chtimes(filepath.Join(dir, key), first, first); err != nil {
+		t.Fatal(err)
+	}
 	if got := index(store, true); got.Index != Written || written().Equal(first) {
 		t.Errorf("forced: %+v", got)
 	}
