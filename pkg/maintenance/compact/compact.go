@@ -1,6 +1,6 @@
 // Package compact joins the chunks of each stream into one object.
 //
-// A hundred nodes store 144,000 chunks a day, and each costs a reader one request. Joining is safe while readers and other compactors work,
+// A hundred nodes store 144,000 chunks a day when no job runs, and each costs a reader one request. Joining is safe while readers and other compactors work,
 // and can be interrupted at any point. The joined object replaces the first chunk in one step. Readers take each byte from one chunk, even
 // if chunks overlap. Later chunks are deleted only after the joined object was read back and holds their bytes. If a reader has listed a
 // chunk that is deleted since, it finds the bytes in the joined object. A listing is not of one moment, so all chunks are deleted after all
