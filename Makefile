@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 GO          ?= go
 BUILD       := build
-# What the images are built with too; Dockerfile.historyserver says what the tags leave out.
+# The images are built with these tags too; Dockerfile.historyserver says what they leave out.
 GO_TAGS     := disable_grpc_modules,grpcnotrace
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 RAY_VERSION ?= 2.60.0
@@ -18,21 +18,21 @@ ATTEMPTS    ?= 1
 ENGINE       ?= docker
 IMAGE_TAG    ?= v0.1.0
 RAY_VERSIONS ?= 2.60.0 2.55.1
-# --without-hash: Ray versions that scripts/ray-wheels.txt has no hash of.
+# --without-hash allows Ray versions for which scripts/ray-wheels.txt has no hash.
 DASHBOARD_FLAGS ?=
-# The test modules bring their servers (MinIO, fake GCS …) and so do not weigh on those who import this one.
+# The test modules have servers (MinIO, fake GCS …) in their go.mod, so this module's go.mod does not need them.
 MODULES     := . test test/kube
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod staticcheck
-# Tests store thousands of small files, each with an fsync: in memory that takes no time. The path is a fixed one, for it is part of what
-# results are cached by; go's own files stay where they were. Without such a folder it is the system's.
+# Tests store thousands of small files, each with an fsync, which takes no time in memory. The path does not change, because Go's cache of
+# results depends on it. Go's own files stay where they were. Without such a folder, tests use the system's.
 TEST_TMP    ?= $(shell scripts/test-tmp.sh)
 GO_TEST     := GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$(TEST_TMP) $(GO) test
-# How like the recorded dashboards the answers are is told with the tests of pkg/dashboard, which run once for both: $(1) are their flags.
+# The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards. $(1) are their flags.
 define test_dashboard
 	@mkdir -p $(BUILD)
 	@$(GO_TEST) -v $(1) ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
 	@grep -E '^(ok|FAIL)' $(BUILD)/dashboard-tests.log
-	@echo "how like the recorded dashboards the answers are, the two buckets of KubeRay's collectors among them:"
+	@echo "share of the recorded dashboards' answers that are equal, also with the two buckets of KubeRay's collectors:"
 	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
 endef
 
@@ -41,46 +41,46 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## both binaries, into build/
+build: ## build both binaries, into build/
 	$(GO) build -tags $(GO_TAGS) -ldflags "-X main.version=$(VERSION)" -o $(BUILD)/ ./cmd/...
 
 .PHONY: localimage-build localimage-collector localimage-historyserver
-localimage-build: localimage-collector localimage-historyserver ## both images (ENGINE=docker|podman, IMAGE_TAG=…)
+localimage-build: localimage-collector localimage-historyserver ## build both images (ENGINE=docker|podman, IMAGE_TAG=…)
 
-localimage-collector: ## the image collector:v0.1.0
+localimage-collector: ## build the image collector:v0.1.0
 	$(ENGINE) build -f Dockerfile.collector -t collector:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) .
 
-localimage-historyserver: ## the image historyserver:v0.1.0, with the dashboards of RAY_VERSIONS
+localimage-historyserver: ## build the image historyserver:v0.1.0, with the dashboards of RAY_VERSIONS
 	$(ENGINE) build -f Dockerfile.historyserver -t historyserver:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) --build-arg RAY_VERSIONS="$(RAY_VERSIONS)" --build-arg DASHBOARD_FLAGS="$(DASHBOARD_FLAGS)" .
 
 .PHONY: demo
-demo: build dashboard ## recorded Ray sessions, collected, then shown at http://localhost:8080 (PORT=…)
+demo: build dashboard ## collect recorded Ray sessions and show them at http://localhost:8080 (PORT=…)
 	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT)
 
 .PHONY: screenshots
-screenshots: build dashboard ## the pictures of docs/, of the demo: needs Chromium and Node; look at them before committing them
+screenshots: build dashboard ## take the pictures of docs/ from the demo: needs Chromium and Node; look at them before you commit them
 	cd test/browser && { [ -d node_modules ] || npm ci --no-audit --no-fund; }
 	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT) --running even260 --run node --run test/browser/pictures.js --run docs/images
 
 .PHONY: dashboard
-dashboard: ## the Ray Dashboard's own build, out of the Ray wheel (RAY_VERSION=…)
+dashboard: ## take the Ray Dashboard's pages out of the Ray wheel, into build/dashboard (RAY_VERSION=…)
 	scripts/dashboard.sh $(DASHBOARD_FLAGS) $(RAY_VERSION) $(BUILD)/dashboard
 
 .PHONY: test
-test: vet ## hermetic tests of everything but real servers, clusters and browsers
+test: vet ## vet, and all tests that need no servers, clusters or browsers
 	$(GO_TEST) $$($(GO) list ./... | grep -v /pkg/dashboard$$)
 	$(call test_dashboard,)
 
 .PHONY: check-fast
-check-fast: ## vet and tests of the packages that differ from BASE (main), for while one edits
+check-fast: ## vet and test the packages that differ from BASE (main), while you edit
 	@GO_TEST="$(GO_TEST)" GO="$(GO)" scripts/check-fast.sh $(BASE)
 
 .PHONY: race
-race: ## the hermetic tests under the race detector
+race: ## the tests of `make test` under the race detector
 	CGO_ENABLED=1 $(GO_TEST) -race -timeout 30m ./...
 
 .PHONY: unraced
-unraced: ## of the hermetic tests, those that do less under the race detector: with `make race` they are all of `make test`
+unraced: ## those tests that do less under the race detector; `make race` and this are together all of `make test`
 	@mkdir -p $(BUILD)
 	@$(GO) run ./internal/testkit/race/unraced >$(BUILD)/unraced
 	@grep -v '^./pkg/dashboard ' $(BUILD)/unraced | while read -r package tests; do \
@@ -89,33 +89,33 @@ unraced: ## of the hermetic tests, those that do less under the race detector: w
 	$(call test_dashboard,-run "$$(sed -n 's|^./pkg/dashboard ||p' $(BUILD)/unraced)")
 
 .PHONY: faults
-faults: ## collectors killed 200 times over failing stores, then one under load for SOAK seconds; prints the figures
+faults: ## kill collectors 200 times over failing stores, then run one under load for SOAK seconds; prints the figures
 	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 10 ./pkg/collector/faulttest | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-backends
-test-backends: ## the storage contract against real servers, which it builds and starts
+test-backends: ## test the storage drivers against real servers, which it builds and starts
 	cd test && $(GO) test -v -count=1 -timeout 30m -parallel 8 ./backends/... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-kube
-test-kube: ## against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2
+test-kube: ## test against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2
 	cd test/kube && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-browser
-test-browser: ## recorded sessions in the dashboards of their Ray versions, our own pages and what axe-core says of them, attacks by other sites and by heads, and signing in with an OpenID provider: needs Chromium and Node, gets the dashboards out of Ray's wheels
+test-browser: ## test the dashboards, our own pages (also with axe-core), attacks by other sites and by heads, and signing in, in a browser: needs Chromium and Node
 	cd test && $(GO) test -v -count=1 -timeout 60m ./browser ./signin | grep -vE '^(=== |\s*--- PASS|time=)'
 
 .PHONY: test-ray
-test-ray: build ## real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus (ATTEMPTS=1 with each version)
+test-ray: build ## test with real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus (ATTEMPTS=1 with each version)
 	$(MAKE) dashboard RAY_VERSION=2.60.0
 	$(MAKE) dashboard RAY_VERSION=2.55.1
 	python3 test/e2e/e2e.py --attempts $(ATTEMPTS)
 
 .PHONY: test-analysis
-test-analysis: build ## what docs/analysis.md shows, by DuckDB and Ray Data over generated sessions: installs both
+test-analysis: build ## run the programs of docs/analysis.md over generated sessions: installs DuckDB and Ray Data
 	python3 test/analysis/analysis.py
 
 .PHONY: e2e
-e2e: test-kube test-browser test-ray test-analysis ## all that needs a real Kubernetes API server, real Ray clusters, a browser, DuckDB and Ray Data
+e2e: test-kube test-browser test-ray test-analysis ## all tests that need a real Kubernetes API server, real Ray clusters, a browser, DuckDB and Ray Data
 
 .PHONY: vet
 vet: ## go vet, staticcheck, gofmt
@@ -123,23 +123,23 @@ vet: ## go vet, staticcheck, gofmt
 	for m in $(MODULES); do (cd $$m && $(GO) vet ./... && $(STATICCHECK) ./...); done
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME
+fuzz: ## run every fuzz target for FUZZTIME
 	GO="$(GO)" TMPDIR=$(TEST_TMP) scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: mutations
-mutations: ## MUTATIONS (20,000) stored objects with some bytes changed, each opened and asked; prints what that took
+mutations: ## change some bytes of stored objects, MUTATIONS (20,000) times, and open the sessions; prints what that took
 	MUTATIONS=$(MUTATIONS) $(GO) test -v -count=1 -timeout 120m -run '^TestMutations$$' ./pkg/index
 
 .PHONY: bench
-bench: ## every benchmark once
+bench: ## run every benchmark once
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: docs
-docs: ## writes the tables in docs/ that come from the code
+docs: ## write the tables in docs/ that come from the code
 	UPDATE_DOCS=1 $(GO) test -count=1 -run TestFidelity ./pkg/dashboard
 	$(GO) test -count=1 -run Docs ./pkg/blob/backend -update
 	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver ./config/helm
 
 .PHONY: clean
-clean: ## removes build/
+clean: ## remove build/
 	rm -rf $(BUILD)
