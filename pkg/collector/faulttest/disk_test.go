@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -73,11 +72,12 @@ func TestFlippedBit(t *testing.T) {
 	r.start(true)
 	r.waitReady()
 	damaged := 0.0
-	for deadline := time.Now().Add(time.Minute); damaged == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	waitFor(t, "damage that is counted", func() bool {
 		if damaged, err = r.read("rayhistory_collector_spool_damaged_total"); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return damaged > 0
+	})
 	r.end()
 	stored := storedEvents(t, r.subject.Store(t, r.dir))
 	missing := 0
@@ -102,11 +102,7 @@ func (r *rig) post(enough func() bool) *events {
 	posting.Go(func() { e.run(ctx, r.t) })
 	defer posting.Wait()
 	defer cancel()
-	for deadline := time.Now().Add(time.Minute); !enough(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatal("a minute of events is not enough")
-		}
-	}
+	waitFor(r.t, "enough events", enough)
 	return e
 }
 

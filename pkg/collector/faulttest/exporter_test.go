@@ -104,16 +104,6 @@ func (e *exporter) await(t *testing.T, more int) {
 	waitFor(t, fmt.Sprintf("%d requests for metrics", more), func() bool { return e.answered() >= enough })
 }
 
-// waitFor waits for a condition, for three minutes at most.
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited three minutes for %s", what)
-		}
-	}
-}
-
 func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	mood := e.mood

@@ -32,7 +32,8 @@ type events struct {
 }
 
 func (e *events) run(ctx context.Context, t *testing.T) {
-	client := &http.Client{Timeout: 5 * time.Second}
+	// An answer that comes late is waited for: a batch that is sent again would be stored twice, wherever the first time was damaged.
+	client := &http.Client{Timeout: time.Minute}
 	for n := 0; ctx.Err() == nil; n++ {
 		ids, body := batch(n)
 		for ctx.Err() == nil {

@@ -41,7 +41,7 @@ func TestMetricsKills(t *testing.T) {
 // TestMetricsOfAnExporter: an exporter that hangs, fails, sends garbage or far too many series, or is started again costs its own figures
 // only, and each is told.
 func TestMetricsOfAnExporter(t *testing.T) {
-	const maxSeries = hugeSeries / 5
+	const maxSeries = hugeSeries / 15
 	// Half of it is the time for a read, enough for many series on a loaded machine.
 	r := newRig(t, ourselves("", metricsVariable+"=1s", fmt.Sprintf("%s=%d", seriesVariable, maxSeries)))
 	e := r.export()

@@ -135,14 +135,23 @@ func (r *rig) url(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%
 
 func (r *rig) waitReady() {
 	r.t.Helper()
-	for range 3000 {
-		if answer, err := http.Get(r.url("/readyz")); err == nil {
+	waitFor(r.t, "the collector to become ready", func() bool {
+		answer, err := http.Get(r.url("/readyz"))
+		if err == nil {
 			_ = answer.Body.Close()
-			return
 		}
-		time.Sleep(20 * time.Millisecond)
+		return err == nil
+	})
+}
+
+// waitFor waits for a condition, for three minutes at most.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited three minutes for %s", what)
+		}
 	}
-	r.t.Fatal("the collector does not become ready")
 }
 
 // read reads one value of the collector's metrics.

@@ -43,6 +43,7 @@ func (r *rig) run(kills int, seed uint64) Figures {
 		r.kill()
 		r.start(false)
 	}
+	r.waitReady() // on a slow machine those that were killed may have done nothing
 	time.Sleep(3 * time.Second)
 	stop()
 	r.kill()
