@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import random
 import re
 import socket
 import subprocess
@@ -40,9 +41,24 @@ def shorten(value):
     return text if len(text) <= 900 else text[:900] + "…"
 
 
+held = []  # by free_port
+
+
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
+    """A port of 127.0.0.1 that no other test gets, as internal/testkit/freeport picks them: none of those that Linux takes for connections.
+    The UDP port of the same number is held until this program ends."""
+    for _ in range(100):
+        port = random.randrange(20_000, 32_768)
+        holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            holder.bind(("127.0.0.1", port))
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            holder.close()
+            continue
+        held.append(holder)
+        return port
+    raise OSError("no port is free")
 
 
 def get_json(url):

@@ -104,7 +104,7 @@ class Scenario:
             children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             os.kill(int(children[0]) if children else process.pid, 15)
         for name, process in collectors:
-            self.report.check(f"collector of {name} exits 0 after SIGTERM", process.wait(timeout=60), 0)
+            self.report.check(f"collector of {name} exits 0 after SIGTERM", process.wait(timeout=120), 0)
 
     def live_answers(self, lab):
         """What the live cluster tells of itself: rows by entity, Ray's command line output, and every URL of golden.py."""
@@ -130,7 +130,7 @@ class Scenario:
 
         stack.callback(stop)
         self.server = f"http://127.0.0.1:{port}"
-        wait(lambda: urllib.request.urlopen(self.server + "/readyz").status == 200, 30, "the history server")
+        wait(lambda: urllib.request.urlopen(self.server + "/readyz").status == 200, 120, "the history server")
         return self.server + SESSION_PATH
 
     def compare(self, base, lab, live, store):
