@@ -8,7 +8,7 @@
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
-const WAIT = 30000; // ms
+const WAIT = 120000; // ms: machines are busy
 const NAMES = 'MAP evil.example 127.0.0.1, MAP history.test 127.0.0.1, MAP sub.history.test 127.0.0.1';
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run', `--host-resolver-rules=${NAMES}`];
 const LIVE = '/namespaces/default/clusters/lab/sessions/live/';
@@ -106,7 +106,7 @@ async function tabs(context, { server, clusters }) {
       await page.bringToFront();
       if (i === 2) await page.reload();
       await page.locator('#ask').click();
-      await page.waitForFunction(() => document.getElementById('said').textContent !== '', null, { timeout: WAIT });
+      await page.waitForFunction(() => document.getElementById('said').textContent !== '');
       said.push(`${cluster}: ${await page.locator('#said').textContent()}`);
     }
   }
@@ -148,7 +148,7 @@ async function openid(context, { server, link, user, password }) {
   await page.waitForSelector('#ask');
   const signedIn = page.url();
   await page.locator('#ask').click();
-  await page.waitForFunction(() => document.getElementById('said').textContent !== '', null, { timeout: WAIT });
+  await page.waitForFunction(() => document.getElementById('said').textContent !== '');
   const said = await page.locator('#said').textContent();
   const cookies = (await context.cookies(server)).filter(c => c.name.startsWith('history_')).map(c => `${c.name} ${c.httpOnly} ${c.sameSite}`).sort();
   await page.goto(server + '/logout');
@@ -165,7 +165,7 @@ async function removed(context, { page: url, remove }) {
   await page.goto(url);
   const notice = page.locator('ray-history-bar [role=alert]');
   await page.locator('#ask').click();
-  await page.waitForFunction(() => document.getElementById('said').textContent !== '', null, { timeout: WAIT });
+  await page.waitForFunction(() => document.getElementById('said').textContent !== '');
   const before = await notice.isVisible() ? await notice.textContent() : '';
   fs.rmSync(remove, { recursive: true });
   for (const end = Date.now() + WAIT; Date.now() < end && !(await notice.isVisible());) {
@@ -178,7 +178,9 @@ async function removed(context, { page: url, remove }) {
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  const report = await { attack, tabs, login, openid, removed }[job.do](await browser.newContext(), job);
+  const context = await browser.newContext();
+  context.setDefaultTimeout(WAIT);
+  const report = await { attack, tabs, login, openid, removed }[job.do](context, job);
   await browser.close();
   process.stdout.write(JSON.stringify(report));
 })().catch(e => {

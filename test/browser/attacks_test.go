@@ -144,12 +144,27 @@ func prepareAt(t *testing.T, address string, flags ...string) *stage {
 		_ = p.Process.Signal(syscall.SIGTERM)
 		_ = p.Wait()
 	})
-	for deadline := time.Now().Add(30 * time.Second); !answers("http://" + s.server + "/readyz"); time.Sleep(50 * time.Millisecond) {
+	waitReady(t, "http://"+s.server)
+	return s
+}
+
+// waitForHead waits until requests reach the running cluster: a server that is ready may not know it yet.
+func (s *stage) waitForHead(t *testing.T) {
+	t.Helper()
+	const path = "/api/known"
+	for deadline := time.Now().Add(2 * time.Minute); s.head.count("GET "+path) == 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the history server is not ready after 30 s")
+			t.Fatal("the running cluster is not known after two minutes")
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.server+"/namespaces/default/clusters/lab/sessions/live"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer ann")
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_ = answer.Body.Close()
 		}
 	}
-	return s
 }
 
 func port(address string) string { return address[strings.LastIndex(address, ":"):] }
@@ -164,6 +179,7 @@ func TestAttacks(t *testing.T) {
 	for mode, flags := range map[string][]string{"off": nil, "kubernetes": {"--auth=kubernetes"}} {
 		t.Run(mode, func(t *testing.T) {
 			s := prepare(t, flags...)
+			s.waitForHead(t)
 			for _, host := range []string{"127.0.0.1", "history.test"} {
 				t.Run(host, func(t *testing.T) {
 					var got attacked

@@ -9,12 +9,12 @@ const { chromium } = require('playwright-core');
 const { source } = require('axe-core');
 const fs = require('fs');
 
-const QUIET = 60000; // ms
+const WAIT = 120000; // ms: machines are busy
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 async function look(page, spec) {
   await page.goto(spec.address, { waitUntil: 'load' });
-  const missing = spec.wait && !(await page.locator(spec.wait).first().waitFor({ timeout: QUIET }).then(() => true, () => false));
+  const missing = spec.wait && !(await page.locator(spec.wait).first().waitFor().then(() => true, () => false));
   await page.evaluate(source);
   const violations = await page.evaluate(async only => (await axe.run(only || document)).violations.map(v => ({
     rule: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map(n => ({ target: n.target.join(' '), why: n.failureSummary })),
@@ -28,6 +28,7 @@ async function look(page, spec) {
   const report = { pages: [], errors: [] };
   for (const dark of [false, true]) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' });
+    context.setDefaultTimeout(WAIT);
     for (const spec of job.pages) {
       const page = await context.newPage();
       page.on('pageerror', e => report.errors.push(`${spec.name}: ${(e.stack || e.message).slice(0, 1000)}`));

@@ -12,7 +12,7 @@
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
-const WAIT = 30000; // ms; the dashboard asks for new data every four seconds
+const WAIT = 120000; // ms: machines are busy, and the dashboard asks for new data every four seconds
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 const quiet = promise => promise.catch(() => {});
 
@@ -22,6 +22,7 @@ const quiet = promise => promise.catch(() => {});
   const report = { steps: {}, errors: [] };
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
   const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, permissions: ['clipboard-read', 'clipboard-write'] });
+  context.setDefaultTimeout(WAIT);
 
   // What the server counts at the moment that the page's address names.
   const counted = page => page.evaluate(async query => {
@@ -34,7 +35,7 @@ const quiet = promise => promise.catch(() => {});
     await quiet(page.waitForFunction(([source, count]) => {
       const found = new RegExp(source).exec(document.body.innerText);
       return found && Number(found[1]) === count;
-    }, [job.shows, count], { timeout: WAIT }));
+    }, [job.shows, count]));
     const found = shows.exec(await page.evaluate(() => document.body.innerText));
     const time = await page.locator('ray-history-bar .time').textContent();
     report.steps[name] = { url: page.url(), shown: found ? Number(found[1]) : null, counted: count, time };
@@ -47,9 +48,9 @@ const quiet = promise => promise.catch(() => {});
   await note('the end', page);
 
   await press(page, 'Replay');
-  await quiet(page.locator('ray-history-bar rect').first().waitFor({ state: 'attached', timeout: WAIT }));
+  await quiet(page.locator('ray-history-bar rect').first().waitFor({ state: 'attached' }));
   report.bars = { running: await page.locator('ray-history-bar rect.running').count(), failed: await page.locator('ray-history-bar rect.failed').count() };
-  await quiet(page.locator('ray-history-bar .usage span').first().waitFor({ state: 'attached', timeout: WAIT }));
+  await quiet(page.locator('ray-history-bar .usage span').first().waitFor({ state: 'attached' }));
   report.lines = await page.locator('ray-history-bar .usage span').allTextContents();
   const box = await page.locator('ray-history-bar input').boundingBox();
   const drag = async fraction => {
@@ -75,7 +76,7 @@ const quiet = promise => promise.catch(() => {});
   await note('a step back', page);
   await press(page, 'Play');
   const before = page.url();
-  await quiet(page.waitForURL(url => url.href !== before, { timeout: WAIT }));
+  await quiet(page.waitForURL(url => url.href !== before));
   await press(page, 'Pause');
   await note('played', page);
   await press(page, 'To the end');

@@ -10,12 +10,12 @@ const { chromium } = require('playwright-core');
 const fs = require('fs');
 
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
-const quiet = 30000; // ms
+const WAIT = 120000; // ms: machines are busy
 
 async function look(frame) {
   await frame.evaluate(() => document.querySelectorAll('details').forEach(row => { row.open = true; }));
   await frame.waitForFunction(() => document.querySelector('.missing') || Array.from(document.querySelectorAll('.panel'))
-    .every(panel => panel.querySelector('svg') || /^(?!…)./.test(panel.querySelector('.message')?.textContent || '')), null, { timeout: quiet }).catch(() => {});
+    .every(panel => panel.querySelector('svg') || /^(?!…)./.test(panel.querySelector('.message')?.textContent || ''))).catch(() => {});
   return frame.evaluate(() => ({
     url: location.href, to: Number(document.body.dataset.to), text: document.body.innerText,
     panels: Array.from(document.querySelectorAll('.panel'), panel => ({
@@ -30,6 +30,7 @@ const framesOf = page => page.frames().filter(frame => frame !== page.mainFrame(
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
   const page = await browser.newPage({ viewport: { width: 1400, height: 8000 } }); // high: panels are drawn when they are seen
+  page.setDefaultTimeout(WAIT);
   const report = { pages: [], errors: [] };
   page.on('pageerror', e => report.errors.push((e.stack || e.message).slice(0, 1000)));
   page.on('console', m => { if (/Content Security Policy|Refused to/.test(m.text())) report.errors.push(m.text()); });
@@ -39,12 +40,12 @@ const framesOf = page => page.frames().filter(frame => frame !== page.mainFrame(
     await page.waitForFunction(() => {
       const frames = Array.from(document.querySelectorAll('iframe'), frame => frame.contentWindow);
       return frames.length && frames.every(frame => frame.location.href !== 'about:blank' && frame.document.readyState === 'complete');
-    }, null, { timeout: quiet }).catch(() => {});
+    }).catch(() => {});
   };
   await open('/#/metrics');
   await page.getByRole('button', { name: 'Replay', exact: true }).click();
   await page.getByRole('button', { name: 'One step back' }).click();
-  await page.waitForFunction(() => document.querySelector('iframe').contentWindow.location.pathname.includes('/at/'), null, { timeout: quiet }).catch(() => {});
+  await page.waitForFunction(() => document.querySelector('iframe').contentWindow.location.pathname.includes('/at/')).catch(() => {});
   report.replayed = await look(framesOf(page)[0]);
   for (const path of job.pages) {
     await open(path);

@@ -121,11 +121,7 @@ func launch(t *testing.T, binary, data, builds string) string {
 		_ = server.Wait()
 	})
 	base := "http://" + listen
-	for deadline := time.Now().Add(time.Minute); !answers(base + "/readyz"); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the history server is not ready after a minute")
-		}
-	}
+	waitReady(t, base)
 	return base
 }
 

@@ -98,13 +98,19 @@ func serve(t *testing.T) *shown {
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
+	waitReady(t, "http://"+listen)
 	s.URL = "http://" + listen
-	for deadline := time.Now().Add(30 * time.Second); !answers(s.URL + "/readyz"); time.Sleep(50 * time.Millisecond) {
+	return s
+}
+
+// waitReady waits until a history server that was started is ready.
+func waitReady(t *testing.T, url string) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !answers(url + "/readyz"); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the history server is not ready after 30 s")
+			t.Fatal("the history server is not ready after two minutes")
 		}
 	}
-	return s
 }
 
 // build makes the history server's binary.

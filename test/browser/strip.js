@@ -10,12 +10,14 @@ const { chromium } = require('playwright-core');
 const fs = require('fs');
 
 const width = 800;
+const WAIT = 120000; // ms: machines are busy
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
   const page = await browser.newPage({ viewport: { width, height: 600 } });
+  page.setDefaultTimeout(WAIT);
   const report = { width, keys: [] };
   await page.goto(job.root);
   const enter = await page.getByRole('button', { name: /^Enter Cluster Dashboard/ }).or(page.getByRole('link', { name: /^Enter Cluster Dashboard/ })).first().boundingBox();
@@ -32,11 +34,11 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking
   report.name = await name.evaluate(b => ({ text: b.textContent, shown: Math.min(b.getBoundingClientRect().right, b.parentElement.getBoundingClientRect().right), whole: b.getBoundingClientRect().right }));
   const cut = page.locator('ray-history-bar .cut[role=status]');
   await page.getByText(/^\s*Task Table\s*$/i).first().click();
-  await cut.waitFor({ timeout: 30000 });
+  await cut.waitFor();
   report.cut = await cut.textContent();
 
   await page.getByRole('button', { name: 'Replay', exact: true }).click();
-  await page.locator('ray-history-bar rect').first().waitFor({ state: 'attached', timeout: 30000 });
+  await page.locator('ray-history-bar rect').first().waitFor({ state: 'attached' });
   report.marks = await page.locator('ray-history-bar .axis span').allTextContents();
   await page.locator('ray-history-bar input').focus();
   for (const key of ['Home', 'ArrowRight', 'PageUp', 'ArrowLeft', 'End']) {

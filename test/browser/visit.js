@@ -7,9 +7,9 @@
 //   enter  is opened first, to choose a session by cookie
 //   path   is put behind base
 //   press  are CSS selectors of elements to click before, in order, the first of each: what has no text
-//   keys   are pressed after that, in order, as Playwright names them; what begins with = is typed as text
+//   keys   are pressed after that, in order, as Playwright names them; what begins with = is typed as text, and Enter leads to another page
 //   click  are texts of elements to click, in order; a download that starts is reported with its size
-//   wait   is a text to wait for at the end, at most 15 s; it and what was to be clicked are reported as missing where they are not there
+//   wait   is a text to wait for at the end; it and what was to be clicked are reported as missing where they are not there
 //   out    is a folder for a screenshot of each page
 //   ahead  is how many milliseconds the browser's clock is ahead of the time
 //   width  is that of the window, in pixels
@@ -18,7 +18,8 @@
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
-const QUIET = 15000; // ms to wait for a text or for quiet
+const WAIT = 120000; // ms to wait for a page or a text: machines are busy
+const QUIET = 15000; // ms to wait for quiet
 const VISITORS = 3; // pages open at a time: most of a visit is waiting
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
@@ -60,26 +61,31 @@ async function visit(context, base, spec, out, report) {
   await page.goto(base + spec.path, { waitUntil: 'load' });
   await settle(page);
   for (const selector of spec.press || []) {
-    if (!(await page.locator(selector).first().click({ timeout: QUIET }).then(() => true, () => false))) result.missing.push(selector);
+    if (!(await page.locator(selector).first().click().then(() => true, () => false))) result.missing.push(selector);
     await settle(page);
   }
   for (const key of spec.keys || []) {
     if (key.startsWith('=')) await page.keyboard.type(key.slice(1));
-    else await page.keyboard.press(key);
-    if (key === 'Enter') await settle(page);
+    else if (key !== 'Enter') await page.keyboard.press(key);
+    else {
+      await Promise.all([page.waitForNavigation({ waitUntil: 'load' }), page.keyboard.press(key)]);
+      await settle(page);
+    }
   }
   for (const text of spec.click || []) {
     // Style sheets write some labels in capitals.
     const label = page.getByText(new RegExp(`^\\s*${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}\\s*$`, 'i')).first();
-    if (!(await label.click({ timeout: QUIET }).then(() => true, () => false))) result.missing.push(text);
+    if (!(await label.click().then(() => true, () => false))) result.missing.push(text);
     await settle(page);
   }
-  const shows = spec.wait && (await page.getByText(spec.wait).first().waitFor({ timeout: QUIET }).then(() => true, () => false));
+  const shows = spec.wait && (await page.getByText(spec.wait).first().waitFor().then(() => true, () => false));
   if (spec.wait && !shows) result.missing.push(spec.wait);
   for (const d of downloads) {
     const path = await d.path();
     result.downloads.push({ name: d.suggestedFilename(), bytes: fs.statSync(path).size });
   }
+  // A page that is blank is reported as it is.
+  await page.waitForFunction(() => document.body.innerText.trim().length >= 40, null, { timeout: QUIET }).catch(() => {});
   result.url = page.url();
   result.text = await page.evaluate(() => document.body.innerText);
   if (out) await page.screenshot({ path: `${out}/${spec.name.replace(/[^A-Za-z0-9._-]+/g, '_')}.png` });
@@ -93,6 +99,7 @@ async function visit(context, base, spec, out, report) {
   if (job.out) fs.mkdirSync(job.out, { recursive: true });
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
   const context = await browser.newContext({ viewport: { width: job.width || 1400, height: 1600 }, acceptDownloads: true, colorScheme: job.dark ? 'dark' : 'light' });
+  context.setDefaultTimeout(WAIT);
   if (job.ahead) await context.addInitScript(setClock, job.ahead);
   if (job.enter) await (await context.newPage()).goto(job.enter);
   const left = [...job.pages];
