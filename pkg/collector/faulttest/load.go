@@ -32,7 +32,7 @@ type events struct {
 }
 
 func (e *events) run(ctx context.Context, t *testing.T) {
-	// An answer that comes late is waited for: a batch that is sent again would be stored twice, wherever the first time was damaged.
+	// Long enough for a loaded machine: of a batch that is sent twice, damage to the one costs nothing.
 	client := &http.Client{Timeout: time.Minute}
 	for n := 0; ctx.Err() == nil; n++ {
 		ids, body := batch(n)

@@ -58,7 +58,8 @@ type Scraper struct {
 	held   int64                // bytes of the names in the table
 	last   time.Time            // of the last read
 	logged map[string]time.Time // message → when it was logged last
-	now    func() time.Time
+	now    func() time.Time     // set by tests
+	limit  time.Duration        // of reading one endpoint; set by tests
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -78,7 +79,7 @@ func (s stream) equal(o stream) bool {
 
 // New makes a scraper.
 func New(o Options) *Scraper {
-	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(), logged: make(map[string]time.Time), now: time.Now}
+	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(), logged: make(map[string]time.Time), now: time.Now, limit: maxRead}
 }
 
 // Start starts reading at every interval.
@@ -198,7 +199,7 @@ const reserved = 8
 
 // target reads one endpoint, and gives how many of its series are left out.
 func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (dropped int) {
-	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Interval/2, maxRead))
+	ctx, cancel := context.WithTimeout(ctx, min(s.opts.Interval/2, s.limit))
 	defer cancel()
 	began := time.Now()
 	body, err := s.client.get(ctx, port)
