@@ -70,7 +70,10 @@ func serve(t *testing.T) (server, issuer string) {
 		}
 	})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if status, _, _ := ask(http.DefaultClient, server+"/readyz", ""); status == http.StatusOK {
+		// The server asks the provider while it already answers.
+		ready, _, _ := ask(http.DefaultClient, server+"/readyz", "")
+		start, _, _ := ask(http.DefaultClient, server+"/oidc/start", "")
+		if ready == http.StatusOK && start == http.StatusOK {
 			return server, issuer
 		}
 		if time.Now().After(deadline) {
