@@ -221,7 +221,7 @@ func tail(name string) string {
 // Build gives the path of the server's program, building it on the first use of its version.
 func (k Kind) Build(ctx context.Context) (string, error) {
 	folder, err := buildcache.Folder(k.Name+"@"+k.Version, func(dir string) error {
-		command := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", k.Module+k.Package+"@"+k.Version)
+		command := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w", k.Module+k.Package+"@"+k.Version)
 		if k.NPM != "" {
 			command = exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", dir, k.NPM+"@"+k.Version)
 		}

@@ -17,7 +17,7 @@ const helmVersion = "v4.3.1"
 func HelmBin(t testing.TB) string {
 	t.Helper()
 	dir, err := buildcache.Folder("helm@"+helmVersion, func(dir string) error {
-		cmd := exec.Command("go", "install", "-trimpath", "-ldflags=-s -w", "helm.sh/helm/v4/cmd/helm@"+helmVersion)
+		cmd := exec.Command("go", "install", "-ldflags=-s -w", "helm.sh/helm/v4/cmd/helm@"+helmVersion)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build Helm: %w\n%s", err, out)
