@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ func (c *Collector) runningSession() (string, error) {
 	return session, nil
 }
 
+// release is the release that a version of Ray is, or leads to: 2.60.0 of 2.60.0rc1, 3.0.0 of 3.0.0.dev0.
+var release = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}`)
+
 // nodeAddress is the host in the metrics' label instance: the pod's address, or the first of this host that is not the loopback.
 func nodeAddress(podIP string) string {
 	if podIP != "" {
@@ -60,10 +64,7 @@ func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
 		}
 		c.sessions.learn(session, version, 0)
 	}
-	v := "v" + version
-	if !semver.IsValid(v) { // a development version, as 3.0.0.dev0
-		v = "v" + strings.Join(strings.SplitN(version, ".", 4)[:min(3, strings.Count(version, ".")+1)], ".")
-	}
+	v := "v" + release.FindString(version)
 	if semver.Compare(v, metricsSince) >= 0 {
 		return nil
 	}

@@ -172,7 +172,8 @@ func plain(t *testing.T, data []byte) []byte {
 // TestMetricsAuto: they are read from Ray 2.57 on, and not while the version is unknown. A worker learns it from the head.
 func TestMetricsAuto(t *testing.T) {
 	for version, want := range map[string]string{
-		"2.55.1": "only one reader", "2.56.1": "only one reader", "2.57.0": "", "2.60.0": "", "3.0.0.dev0": "", "": "before Ray's version is known",
+		"2.55.1": "only one reader", "2.56.1": "only one reader", "2.57.0": "", "2.60.0": "", "3.0.0.dev0": "",
+		"2.60.0rc1": "", "2.60.0.post1": "", "2.60.0+cu12": "", "2.56.0rc1": "only one reader", "master": "only one reader", "": "before Ray's version is known",
 	} {
 		for _, head := range []bool{true, false} {
 			dashboard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
