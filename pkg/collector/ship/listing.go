@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -53,7 +54,7 @@ type folder struct {
 	listed bool
 	tails  map[string]*tail // a stream whose tail was returned has nil
 	// incomplete says that the shipper forgot streams of the folder, so a stream that is not in tails may be stored.
-	incomplete bool
+	incomplete atomic.Bool // not guarded: forget must not wait for a listing
 }
 
 // find returns the stream's tail, nil if nothing of it is stored. fresh lists the stream even if its folder was listed before.
@@ -79,7 +80,7 @@ func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool
 		}
 		dir.tails, dir.listed = tails, true
 	}
-	if t, known := dir.tails[stream]; t != nil || (!known && !dir.incomplete) {
+	if t, known := dir.tails[stream]; t != nil || (!known && !dir.incomplete.Load()) {
 		dir.tails[stream] = nil // the stream's state is newer from now on
 		return t, nil
 	}
@@ -87,15 +88,13 @@ func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool
 	return tails[stream], err
 }
 
-// forget says that the shipper no longer remembers the stream.
+// forget says that the shipper no longer remembers the stream. The caller holds the shipper's mutex, which all workers and the metrics need.
 func (l *listings) forget(g *Group, stream string) {
 	l.mu.Lock()
 	dir := l.folders[g.folder(stream)]
 	l.mu.Unlock()
 	if dir != nil {
-		dir.mu.Lock()
-		dir.incomplete = true
-		dir.mu.Unlock()
+		dir.incomplete.Store(true)
 	}
 }
 

@@ -3,6 +3,7 @@ package ship
 import (
 	"testing"
 
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -18,5 +19,27 @@ func TestEndOfShortCompressedChunk(t *testing.T) {
 		if end, exact := listed.end("a", lengths); end != 12 || !exact {
 			t.Errorf("%s: the end is %d, exact: %v; want 12", name, end, exact)
 		}
+	}
+}
+
+// TestForgetDoesNotWait: that old streams are forgotten stops nothing while the store takes minutes to list their folder.
+func TestForgetDoesNotWait(t *testing.T) {
+	logs := &Group{Logs: true}
+	const node = "log/lab_default/session_1/00000000000000000000000000000000000000000000000000000001/"
+	if got := logs.folder(node + "logs/a"); got != node {
+		t.Fatalf("the folder is %q", got)
+	}
+	store := &storetest.Store{}
+	l := &listings{store: store, folders: make(map[string]*folder)}
+	store.ListFault = func(string) error {
+		l.forget(logs, node+"logs/old")
+		return nil
+	}
+	if _, err := l.find(t.Context(), logs, node+"logs/a", false); err != nil {
+		t.Fatal(err)
+	}
+	// Of the streams that the listing did not show, any may be the forgotten one: each is listed alone.
+	if _, lists := store.Requests(); lists != 2 {
+		t.Errorf("%d listings, want 2", lists)
 	}
 }
