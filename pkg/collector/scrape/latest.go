@@ -13,8 +13,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// latest keeps the last complete answer of each endpoint for a Prometheus that asks the collector instead of Ray. Compression reduces an
-// answer to a twentieth.
+// latest keeps the answer of each endpoint to the last read, for a Prometheus that asks the collector instead of Ray. An endpoint that could
+// not be read has none: Prometheus gives what it gets the time of now, so earlier values would be wrong. Compression reduces an answer to a
+// twentieth.
 type latest struct {
 	writer *zstd.Encoder // of the answer being read
 	data   bytes.Buffer
@@ -39,6 +40,13 @@ func (l *latest) setPorts(ports []int) {
 	defer l.mu.Unlock()
 	l.ports = ports
 	maps.DeleteFunc(l.answers, func(port int, _ []byte) bool { return !slices.Contains(ports, port) })
+}
+
+// drop removes the answer of a port.
+func (l *latest) drop(port int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.answers, port)
 }
 
 // record returns a reader of r that keeps a copy of the bytes. The copy becomes the port's answer when done is called.

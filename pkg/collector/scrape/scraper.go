@@ -125,26 +125,10 @@ func (s *Scraper) ScrapeOnce(ctx context.Context) {
 }
 
 func (s *Scraper) scrape(ctx context.Context) error {
-	session, err := s.opts.Running()
-	if err != nil || session == "" {
+	session, node, ports, err := s.find(ctx)
+	s.latest.setPorts(ports)
+	if err != nil || len(ports) == 0 {
 		return err
-	}
-	if s.opts.Allowed != nil {
-		if err := s.opts.Allowed(ctx, session); err != nil {
-			s.logOnce(s.opts.Log.Info, err)
-			return nil
-		}
-	}
-	node, err := s.opts.Node(ctx, session)
-	if err != nil {
-		return fmt.Errorf("read metrics: %w", err)
-	}
-	ports, err := ports(s.opts.Dir, session, node, s.opts.Head, s.opts.Host)
-	if errors.Is(err, errNoTargets) {
-		return nil // a cluster without metrics, or one that starts
-	}
-	if err != nil {
-		return fmt.Errorf("read metrics: %w", err)
 	}
 	now := s.now().Round(0) // as the clock says: it may have been set
 	if !now.After(s.last) {
@@ -172,6 +156,30 @@ func (s *Scraper) scrape(ctx context.Context) error {
 	return nil
 }
 
+// find returns the ports to read, and whose they are. There are none if no Ray runs, or if its metrics may not be read, or not yet.
+func (s *Scraper) find(ctx context.Context) (session string, node rayid.Node, found []int, err error) {
+	session, err = s.opts.Running()
+	if err != nil || session == "" {
+		return "", node, nil, err
+	}
+	if s.opts.Allowed != nil {
+		if err := s.opts.Allowed(ctx, session); err != nil {
+			s.logOnce(s.opts.Log.Info, err)
+			return "", node, nil, nil
+		}
+	}
+	if node, err = s.opts.Node(ctx, session); err == nil {
+		found, err = ports(s.opts.Dir, session, node, s.opts.Head, s.opts.Host)
+	}
+	switch {
+	case errors.Is(err, errNoTargets):
+		return "", node, nil, nil // a cluster without metrics, or one that starts
+	case err != nil:
+		return "", node, nil, fmt.Errorf("read metrics: %w", err)
+	}
+	return session, node, found, nil
+}
+
 // errClockSetBack says that reads will be skipped.
 var errClockSetBack = errors.New("the node's clock was set back: newly read metrics of Ray are not shown until the clock has passed the time of the last earlier read")
 
@@ -181,7 +189,6 @@ func (s *Scraper) begin(now stream) {
 		return
 	}
 	s.stream = now
-	s.latest.setPorts(now.ports)
 	s.encoder.Lines() // drops the lines of a read that was not kept
 	targets := make([][]samples.Label, len(now.ports))
 	for i, port := range now.ports {
@@ -205,6 +212,7 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	body, err := s.client.get(ctx, port)
 	if err != nil {
 		s.encoder.Fail(number, at)
+		s.latest.drop(port)
 		s.failed(port, err)
 		return 0
 	}
@@ -217,6 +225,7 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	s.encoder.End()
 	s.taken[number], s.held = t.taken, t.held
 	if err != nil {
+		s.latest.drop(port)
 		s.failed(port, err) // the lines before are kept, so only some series have a gap
 	} else {
 		done()

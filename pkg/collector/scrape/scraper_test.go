@@ -541,3 +541,35 @@ func FuzzExposition(f *testing.F) {
 		}
 	})
 }
+
+// TestLatestIsOfTheLastRead: what could not be read now is not answered from an earlier read, which would look like the values of now.
+func TestLatestIsOfTheLastRead(t *testing.T) {
+	running, status := session, http.StatusOK
+	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "a 1\n")
+	})
+	r.opts.Running = func() (string, error) { return running, nil }
+	check := func(about string, want int) {
+		t.Helper()
+		r.scrape()
+		recorder := httptest.NewRecorder()
+		r.Latest().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics/ray", nil))
+		if recorder.Code != want {
+			t.Errorf("%s: status %d, %q; want %d", about, recorder.Code, recorder.Body, want)
+		}
+	}
+	check("at first", http.StatusOK)
+	status = http.StatusInternalServerError
+	check("the exporter fails", http.StatusNotFound)
+	status = http.StatusOK
+	check("it answers again", http.StatusOK)
+	running = ""
+	check("Ray has ended", http.StatusNotFound)
+	running = session
+	check("Ray runs again", http.StatusOK)
+	if err := os.Remove(filepath.Join(r.dir, session, portFile+node.String())); err != nil {
+		t.Fatal(err)
+	}
+	check("there is no exporter", http.StatusNotFound)
+}
