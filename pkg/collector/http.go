@@ -2,6 +2,7 @@ package collector
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,7 +21,7 @@ func (c *Collector) serve(events http.Handler) {
 	}
 }
 
-// maxScrapes bounds the concurrent requests for metrics.
+// maxScrapes bounds the concurrent requests for metrics of one kind: answering one takes memory, and any pod may ask and read slowly.
 const maxScrapes = 4
 
 // maxHeader bounds a request's header. Ray's and Prometheus's have about 500 bytes.
@@ -51,11 +52,25 @@ func (c *Collector) routes(events http.Handler) http.Handler {
 	service.Route(service.GET("/readyz").To(handle(http.HandlerFunc(c.ready))))
 	service.Route(service.GET("/metrics").To(handle(metrics)))
 	if c.scraper != nil {
-		service.Route(service.GET("/metrics/ray").To(handle(c.scraper.Latest())))
+		service.Route(service.GET("/metrics/ray").To(handle(atMost(maxScrapes, c.scraper.Latest()))))
 	}
 	container := restful.NewContainer()
 	container.DoNotRecover(false)
 	return container.Add(service)
+}
+
+// atMost lets h answer n requests at a time, and refuses more.
+func atMost(n int, h http.Handler) http.Handler {
+	answering := make(chan struct{}, n)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case answering <- struct{}{}:
+			defer func() { <-answering }()
+			h.ServeHTTP(w, r)
+		default:
+			http.Error(w, fmt.Sprintf("%d requests for these metrics are being answered; ask again", n), http.StatusServiceUnavailable)
+		}
+	})
 }
 
 func answerOK(w http.ResponseWriter, _ *http.Request) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -245,5 +247,56 @@ func TestLastRead(t *testing.T) {
 			t.Errorf("got %q", text)
 		}
 		return
+	}
+}
+
+// slowClient takes nothing before it may.
+type slowClient struct {
+	*httptest.ResponseRecorder
+	writing chan<- struct{}
+	may     <-chan struct{}
+}
+
+func (c slowClient) Write(p []byte) (int, error) {
+	c.writing <- struct{}{}
+	<-c.may
+	return c.ResponseRecorder.Write(p)
+}
+
+// TestLastReadIsBounded: each answer takes half a megabyte while it is sent, and any pod can ask for it.
+func TestLastReadIsBounded(t *testing.T) {
+	tmpRay, raylet := rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ray_x 1\n") }))
+	defer raylet.Close()
+	o, _ := options(t, tmpRay)
+	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.scraper.ScrapeOnce(t.Context())
+	handler := c.routes(nil)
+	request := httptest.NewRequest(http.MethodGet, "/metrics/ray", nil)
+	writing, may := make(chan struct{}), make(chan struct{})
+	var asking sync.WaitGroup
+	for range maxScrapes {
+		client := slowClient{httptest.NewRecorder(), writing, may}
+		asking.Go(func() { handler.ServeHTTP(client, request) })
+		<-writing
+	}
+	ask := func() int {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		return recorder.Code
+	}
+	if status := ask(); status != http.StatusServiceUnavailable {
+		t.Errorf("status %d while %d are answered", status, maxScrapes)
+	}
+	close(may)
+	asking.Wait()
+	if status := ask(); status != http.StatusOK {
+		t.Errorf("status %d afterwards", status)
+	}
+	if err := errors.Join(c.spool.Close(), closeAll(append(c.eventListeners, c.metricListeners...))); err != nil {
+		t.Error(err)
 	}
 }
