@@ -99,3 +99,32 @@ func TestURLsAreBounded(t *testing.T) {
 		t.Error("what is asked of every session is not stored")
 	}
 }
+
+// TestManyURLsAreBounded: the first answers of ever more jobs and nodes count against the session's bytes too, also in the last round. What is
+// over waits on disk, which has a bound of its own, and is stored at the end.
+func TestManyURLsAreBounded(t *testing.T) {
+	const most = 10_000
+	answers := map[string]string{"/api/version": version(recorded)}
+	var urls []string
+	for i := range 20 {
+		url := fmt.Sprintf("/more/%d", i)
+		urls, answers[url] = append(urls, url), strings.Repeat("1", 3000)
+	}
+	for name, round := range map[string]func(r *rig){
+		"a round":        func(r *rig) { r.Round(t.Context()) },
+		"the last round": func(r *rig) { r.Final(t.Context()) },
+	} {
+		r := newRig(t, answers)
+		r.restart(t, func(o *Options) { o.MaxBytes, o.Additional = most, urls })
+		round(r)
+		if stored := r.session.Bytes; stored == 0 || stored > most {
+			t.Errorf("%s: %d bytes are stored of %d", name, stored, most)
+		}
+		if err := r.Finish(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if stored := r.session.Bytes; stored <= most || stored > 2*most {
+			t.Errorf("%s: %d bytes are stored in the end, want what was kept too", name, stored)
+		}
+	}
+}

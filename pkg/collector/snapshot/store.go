@@ -12,7 +12,7 @@ import (
 )
 
 // storeIfChanged stores an answer if it differs from the last one that was stored. keep says that it is to be kept on disk: the URL has to
-// wait, only figures changed, which are stored at the end, or the store did not take it.
+// wait, the session's bytes are used up, only figures changed, which are stored at the end, or the store did not take it.
 func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint, file *os.File, taken time.Time, final bool) (stored, keep bool, err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return false, false, err
@@ -30,14 +30,12 @@ func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint,
 		}
 		return false, e.hardware, nil
 	}
-	if !final && u.Stored > 0 {
-		size, err := file.Seek(0, io.SeekEnd)
-		if err != nil {
-			return false, false, err
-		}
-		if !t.fits(s, size) || taken.Sub(time.UnixMilli(u.Stored)).Abs() < t.gap(s) {
-			return false, true, nil
-		}
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false, false, err
+	}
+	if !t.fits(s, size, final) || (!final && u.Stored > 0 && taken.Sub(time.UnixMilli(u.Stored)).Abs() < t.gap(s)) {
+		return false, true, nil
 	}
 	if err := t.store(ctx, s, e.url, u, file, taken); err != nil {
 		return false, true, err
@@ -75,13 +73,16 @@ func (t *Taker) keep(s *sessionState, url string, file *os.File, taken time.Time
 	return nil
 }
 
-// fits reports whether another version of an answer may be stored. The last 1 % of the session's bytes is reserved for its end.
-func (t *Taker) fits(s *sessionState, size int64) bool {
+// fits says whether an answer may be stored now. The last 1 % of the session's bytes is reserved for its end.
+func (t *Taker) fits(s *sessionState, size int64, final bool) bool {
+	if final {
+		return s.Bytes+size <= t.opts.MaxBytes
+	}
 	return s.Bytes+size < t.opts.MaxBytes-t.opts.MaxBytes/100
 }
 
 // gap returns the time between two versions of a URL: the rounds' interval at first, and longer the more of the session's bytes are used, of
-// which some must be left.
+// which some must be left (see fits).
 func (t *Taker) gap(s *sessionState) time.Duration {
 	left := 1 - float64(s.Bytes)/float64(t.opts.MaxBytes)
 	return time.Duration(float64(t.opts.Interval) * 0.9 / (left * left))

@@ -40,7 +40,7 @@ type Options struct {
 	AdditionalEvery time.Duration
 	// Interval is the shortest time between two rounds; 0 means 30 s.
 	Interval time.Duration
-	// MaxBytes bounds the snapshots of one session; 0 means 256 MiB.
+	// MaxBytes bounds the snapshots of one session, and separately those that are kept on disk until its end; 0 means 256 MiB.
 	MaxBytes   int64
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
