@@ -1,6 +1,9 @@
 package snapshot
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -196,5 +199,27 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 	}
 	if kept == 0 || kept > 1000 {
 		t.Errorf("%d bytes are kept of 1,000", kept)
+	}
+}
+
+// TestStoreThatIsDown: what the log says of a store that fails is true, and is not said once for each URL.
+func TestStoreThatIsDown(t *testing.T) {
+	answers := map[string]string{"/api/version": version(recorded)}
+	for _, e := range periodic {
+		answers[e.url] = `1`
+	}
+	r := newRig(t, answers)
+	r.store.Fault = func(string) storetest.Fault { return storetest.Refuse }
+	r.Round(t.Context())
+	if lines := len(r.logged.AllEntries()); lines == 0 || lines > 3 {
+		t.Errorf("%d lines in the log", lines)
+	}
+	r.restart(t, func(o *Options) {
+		o.Prepare = func(context.Context, string) error { return errors.New("mark session: the store is down") }
+	})
+	r.Round(t.Context())
+	entry := r.logged.LastEntry()
+	if entry == nil || strings.Contains(entry.Message, "does not answer") || !strings.Contains(fmt.Sprint(entry.Data), "mark session") {
+		t.Errorf("the log says %+v", entry)
 	}
 }

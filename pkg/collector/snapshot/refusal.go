@@ -22,17 +22,18 @@ func isRefusal(err error) bool {
 // reportFailure counts and logs why an answer was not stored.
 func (t *Taker) reportFailure(ctx context.Context, url string, err error) {
 	var refusal *answer.Refusal
-	log := t.opts.Log.WithError(err).WithField("url", url)
 	switch {
 	case errors.As(err, &refusal):
 		t.metrics.refused.WithLabelValues(refusal.Reason).Inc()
 		t.next[url] = time.Now().Add(refusedPause)
 		if !t.warned[url] && len(t.warned) < maxWarned {
 			t.warned[url] = true
-			log.Warn("refused an answer of the dashboard and did not store it: Ray does not answer like this, so check which process answers on the head")
+			t.opts.Log.WithError(err).WithField("url", url).Warn("refused an answer of the dashboard and did not store it: Ray does not answer like this, so check which process answers on the head")
 		}
 	case ctx.Err() == nil:
 		t.metrics.errors.Inc()
-		log.Warn("could not save a snapshot; it is tried again")
+		if log, ok := t.failures.Next(time.Now()); ok {
+			log.WithError(err).WithField("url", url).Warn("could not save a snapshot; it is tried again")
+		}
 	}
 }

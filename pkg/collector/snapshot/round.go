@@ -10,7 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// round requests every URL that is due. It fails only if the dashboard does not answer at all.
+// round requests every URL that is due. It fails only if it can request none: the dashboard does not answer, the store does not take the
+// session's marker, or the disk fails.
 func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error) {
 	session, version, err := t.identify(ctx)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -69,7 +70,8 @@ type Taker struct {
 	next     map[string]time.Time // by URL, when it may be asked again
 	nextNode int                  // the node that the next round begins with
 	warned   map[string]bool      // URLs whose refusal was logged
-	absent   bool                 // the dashboard did not answer the last round
+	failing  bool                 // the last round failed
+	failures logthrottle.Throttle // of single answers: while the store is down, they are of every URL
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -81,7 +83,7 @@ func New(o Options) *Taker {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	return &Taker{
 		opts: o, metrics: newMetrics(o.Registerer), interval: firstWait,
-		next: make(map[string]time.Time), warned: make(map[string]bool), done: make(chan struct{}),
+		next: make(map[string]time.Time), warned: make(map[string]bool), failures: logthrottle.Throttle{Log: o.Log}, done: make(chan struct{}),
 	}
 }
 
@@ -118,20 +120,20 @@ func (t *Taker) Round(ctx context.Context) {
 	case err != nil:
 		t.metrics.errors.Inc()
 		log := t.opts.Log.WithError(err)
-		if !t.absent {
-			log.Info("the dashboard does not answer, so there are no snapshots now; the collector tries again")
+		if !t.failing {
+			log.Info("no snapshots of the dashboard can be taken now; the collector tries again")
 		} else {
 			log.Debug("no snapshots of the dashboard")
 		}
-		t.absent = true
+		t.failing = true
 		if t.session != nil {
 			t.interval = t.opts.Interval
 		}
 	default:
-		if t.absent {
-			t.opts.Log.Info("the dashboard answers")
+		if t.failing {
+			t.opts.Log.Info("snapshots of the dashboard are taken")
 		}
-		t.absent = false
+		t.failing = false
 		if changed {
 			t.interval = t.opts.Interval
 		} else {
