@@ -18,19 +18,15 @@ type Envelope struct {
 	// Multiline: there are line breaks between Raw's tokens. It must go through OneLine to become a line of JSON Lines.
 	Multiline bool
 
-	Type     Type
-	TypeName []byte // eventType as it came: Type does not know the names of a newer Ray
-	ID       []byte // eventId, base64
-	Session  []byte // sessionName
-	Time     time.Time
-	// Node is nodeId: the sender's. Zero bytes if it is empty.
-	Node rayid.Node
+	Type    Type
+	Session []byte // sessionName
+	Time    time.Time
 	// Job is the job the event belongs to, if HasJob: its body's jobId, else the job within its creatorJobId, actorId, taskId or
 	// placementGroupId (the last bytes of these name the job that created them, src/ray/common/id.h). Events of the session
 	// (Type.NodeScope) have none.
 	Job    rayid.Job
 	HasJob bool
-	// Invalid says which of nodeId and jobId is there and is not an ID; nil if none.
+	// Invalid says which of nodeId (the sender's) and jobId is there and is not an ID; nil if none.
 	Invalid error
 }
 
@@ -71,7 +67,7 @@ type Scanner struct {
 
 // fields are the raw JSON values, quotes included, of the fields an envelope is made of.
 type fields struct {
-	typ, id, session, timestamp, node         []byte
+	typ, session, timestamp, node             []byte
 	job, creator, actor, task, placementGroup []byte
 }
 
@@ -148,8 +144,6 @@ func (f *fields) envelope(key, value []byte) {
 	switch string(key) {
 	case "eventType", "event_type":
 		f.typ = value
-	case "eventId", "event_id":
-		f.id = value
 	case "sessionName", "session_name":
 		f.session = value
 	case "timestamp":
@@ -179,19 +173,16 @@ func (f *fields) body(key, value []byte) {
 // interpret fills the event from its fields.
 func (s *Scanner) interpret() {
 	e, f := &s.event, &s.fields
-	e.TypeName, e.ID, e.Session = text(f.typ), text(f.id), text(f.session)
-	e.Type = ParseType(e.TypeName)
+	e.Type, e.Session = ParseType(text(f.typ)), text(f.session)
 	if t := text(f.timestamp); len(t) > 0 {
 		if err := e.Time.UnmarshalText(t); err != nil {
 			e.Time = time.Time{}
 		}
 	}
 	if t := text(f.node); len(t) > 0 {
-		node, err := s.nodes.Parse(t)
-		if err != nil {
+		if _, err := s.nodes.Parse(t); err != nil {
 			e.Invalid = fmt.Errorf("nodeId: %w", err)
 		}
-		e.Node = node
 	}
 	job, err := f.jobOf(&s.jobs)
 	if err != nil {
