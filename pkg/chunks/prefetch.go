@@ -86,7 +86,8 @@ func (f *Prefetcher) run(job fetch) {
 	}
 }
 
-// readObject reads an object and checks that it is as it was listed.
+// readObject reads the bytes that an object had when it was listed. If compaction has stored a longer one under its key since, that begins with
+// them.
 func readObject(ctx context.Context, store Store, o blob.Object) ([]byte, error) {
 	r, err := store.Get(ctx, o.Key, 0, o.Size)
 	if err != nil {

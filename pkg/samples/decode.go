@@ -43,8 +43,8 @@ const (
 	MaxSeries  = 1 << 20
 )
 
-// ErrUntrusted is a line that cannot be understood because lines before it are missing or damaged.
-var ErrUntrusted = errors.New("lines before it are missing or damaged")
+// errUntrusted is a line that cannot be understood because lines before it are missing or damaged.
+var errUntrusted = errors.New("lines before it are missing or damaged")
 
 // Decoder reads the lines of one stream, in order.
 type Decoder struct {
@@ -83,12 +83,12 @@ func NewDecoder(v Visitor) *Decoder { return &Decoder{visitor: v} }
 // Lost says that bytes before the next line are missing.
 func (d *Decoder) Lost() { d.trusted = false }
 
-// Line reads one line. After an error it returns ErrUntrusted for each line until a new table begins.
+// Line reads one line. After an error it returns errUntrusted for each line until a new table begins.
 func (d *Decoder) Line(line []byte) error {
 	in := scanner{data: line}
 	key := in.firstKey()
 	if in.err == nil && key != "start" && !d.trusted {
-		return ErrUntrusted
+		return errUntrusted
 	}
 	switch key {
 	case "start":
@@ -181,7 +181,7 @@ func (d *Decoder) define(in *scanner) {
 		return
 	}
 	if from > d.series {
-		in.err = ErrUntrusted
+		in.err = errUntrusted
 		return
 	}
 	id := from
@@ -285,7 +285,7 @@ func (d *Decoder) changed(in *scanner, t *source) (count int) {
 		}
 	}
 	if id >= d.series {
-		in.err = ErrUntrusted
+		in.err = errUntrusted
 	}
 	return count
 }

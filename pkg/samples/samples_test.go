@@ -183,7 +183,7 @@ func TestLinesTwiceOrLost(t *testing.T) {
 				d.Lost()
 				continue
 			}
-			if err := d.Line([]byte(line)); errors.Is(err, ErrUntrusted) {
+			if err := d.Line([]byte(line)); errors.Is(err, errUntrusted) {
 				untrusted++
 			} else if err != nil {
 				t.Fatal(err)
@@ -235,7 +235,7 @@ func TestDamagedLines(t *testing.T) {
 		}
 		if err := d.Line([]byte(line)); err == nil && line != `{"from":0,"target":0,"series":[["a"]]}` {
 			t.Errorf("%s: no error", line)
-		} else if err != nil && !errors.Is(d.Line([]byte(`{"t":9,"target":0,"i":[],"v":[]}`)), ErrUntrusted) {
+		} else if err != nil && !errors.Is(d.Line([]byte(`{"t":9,"target":0,"i":[],"v":[]}`)), errUntrusted) {
 			t.Errorf("%s: what follows is trusted", line)
 		}
 		if len(h.values) > 0 {

@@ -46,13 +46,13 @@ const maxSessions = 1024
 // askGap is the shortest time between two requests to the dashboard.
 const askGap = 10 * time.Second
 
-// ErrUnknown is that the node's ID cannot be found yet.
-var ErrUnknown = errors.New("the node's ID is not known yet: no *_port_{node ID} file in the session's folder, no raylet_node_id file, and no answer of the dashboard")
+// errUnknown is that the node's ID cannot be found yet.
+var errUnknown = errors.New("the node's ID is not known yet: no *_port_{node ID} file in the session's folder, no raylet_node_id file, and no answer of the dashboard")
 
 // Node is the ID of the node whose files a session's folder holds.
 func (f *Finder) Node(ctx context.Context, session string) (rayid.Node, error) {
 	node, err := f.fromFolder(session)
-	if errors.Is(err, ErrUnknown) && f.Get != nil && f.IP != "" {
+	if errors.Is(err, errUnknown) && f.Get != nil && f.IP != "" {
 		node, err = f.fromDashboard(ctx)
 	}
 	if err == nil {
@@ -96,14 +96,14 @@ func (f *Finder) remember(session string, node rayid.Node) {
 func (f *Finder) fromFolder(session string) (rayid.Node, error) {
 	root, err := os.OpenRoot(f.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return rayid.Node{}, ErrUnknown
+		return rayid.Node{}, errUnknown
 	}
 	if err != nil {
 		return rayid.Node{}, fmt.Errorf("look for the node's ID: %w", err)
 	}
 	defer root.Close()
 	node, err := fromSession(root, session, f.Head)
-	if errors.Is(err, ErrUnknown) {
+	if errors.Is(err, errUnknown) {
 		node, err = fromFile(root)
 	}
 	return node, err
@@ -124,7 +124,7 @@ const maxEntries = 10_000
 func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 	entries, err := regular.Folder(root, session, maxEntries)
 	if errors.Is(err, fs.ErrNotExist) {
-		return rayid.Node{}, ErrUnknown
+		return rayid.Node{}, errUnknown
 	}
 	if err != nil {
 		return rayid.Node{}, fmt.Errorf("look for the node's ID: %w", err)
@@ -153,7 +153,7 @@ func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 		files = append(files, p)
 	}
 	if len(files) == 0 {
-		return rayid.Node{}, ErrUnknown
+		return rayid.Node{}, errUnknown
 	}
 	return slices.MaxFunc(files, func(a, b portFile) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), a.written.Compare(b.written), strings.Compare(a.node.String(), b.node.String()))
@@ -170,7 +170,7 @@ const (
 func fromFile(root *os.Root) (rayid.Node, error) {
 	data, err := regular.Read(root, hookFile, maxHookFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return rayid.Node{}, ErrUnknown
+		return rayid.Node{}, errUnknown
 	}
 	if err != nil {
 		return rayid.Node{}, fmt.Errorf("look for the node's ID: %w", err)
@@ -191,16 +191,16 @@ func (f *Finder) fromDashboard(ctx context.Context) (rayid.Node, error) {
 	}
 	f.mu.Unlock()
 	if soon {
-		return rayid.Node{}, ErrUnknown
+		return rayid.Node{}, errUnknown
 	}
 	body, err := f.Get(ctx, "/api/v0/nodes?limit=10000&filter_keys=state&filter_predicates=%3D&filter_values=ALIVE")
 	if err != nil {
-		return rayid.Node{}, fmt.Errorf("%w (%w)", ErrUnknown, err)
+		return rayid.Node{}, fmt.Errorf("%w (%w)", errUnknown, err)
 	}
 	defer body.Close()
 	nodes := answer.NewReader(body)
 	if err := nodes.Enter("data", "result", "result"); err != nil {
-		return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", ErrUnknown, err)
+		return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", errUnknown, err)
 	}
 	for range answer.MaxNodes {
 		if !nodes.More() {
@@ -212,11 +212,11 @@ func (f *Finder) fromDashboard(ctx context.Context) (rayid.Node, error) {
 			State string `json:"state"`
 		}
 		if err := nodes.Row(&n); err != nil {
-			return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", ErrUnknown, err)
+			return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", errUnknown, err)
 		}
 		if n.IP == f.IP && n.State == "ALIVE" {
 			return rayid.Parse[rayid.Node](n.ID)
 		}
 	}
-	return rayid.Node{}, fmt.Errorf("%w (the dashboard knows no living node at %s)", ErrUnknown, f.IP)
+	return rayid.Node{}, fmt.Errorf("%w (the dashboard knows no living node at %s)", errUnknown, f.IP)
 }

@@ -100,7 +100,7 @@ func TestDashboardIsNotAskedOften(t *testing.T) {
 		return nil, errors.New("busy")
 	}}
 	for range 3 {
-		if _, err := f.Node(t.Context(), session); !errors.Is(err, ErrUnknown) {
+		if _, err := f.Node(t.Context(), session); !errors.Is(err, errUnknown) {
 			t.Error(err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestManyNodesOfTheDashboard(t *testing.T) {
 		f := &Finder{Dir: t.TempDir(), IP: "10.0.0.1", Get: func(context.Context, string) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(answer)), nil
 		}}
-		if got, err := f.Node(t.Context(), session); !errors.Is(err, ErrUnknown) {
+		if got, err := f.Node(t.Context(), session); !errors.Is(err, errUnknown) {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
 	}

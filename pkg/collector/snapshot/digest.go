@@ -57,7 +57,7 @@ func (d *digester) value() (uint64, error) {
 		return d.leaf(token), nil
 	}
 	sum := uint64(delim)
-	for n := uint64(1); d.in.More(); n++ {
+	for d.in.More() {
 		name := ""
 		if delim == '{' {
 			key, err := d.in.Token()
