@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/atomicfile"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -60,6 +61,11 @@ func (t *tree) encode(w *bufio.Writer) error {
 	separator := ""
 	lines := json.NewEncoder(w)
 	for _, s := range t.streams {
+		if !utf8.ValidString(s.path) {
+			// JSON cannot hold it: it would be read back as another path, and several as one. At a restart it is forgotten which files of
+			// this log were rotated, as if the state file was lost.
+			continue
+		}
 		_, _ = w.WriteString(separator)
 		if err := lines.Encode(s.entry()); err != nil {
 			return fmt.Errorf("encode the state of log %s: %w", s.path, err)

@@ -44,3 +44,23 @@ func TestForeignState(t *testing.T) {
 		})
 	}
 }
+
+// TestNamesThatAreNotText: logs whose names are not UTF-8, which JSON cannot hold, remain those that they are when the collector is restarted.
+func TestNamesThatAreNotText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		logs := map[string]string{"a\xff.log": "a%FF.log", "a\xfe.log": "a%FE.log", "b.log": "b.log"}
+		for name := range logs {
+			r.write(name, first(name))
+		}
+		r.shipAll()
+		r.restart()
+		for name := range logs {
+			r.write(name, "more of "+name+"\n")
+		}
+		r.shipAll()
+		for name, stored := range logs {
+			r.want(stored, first(name)+"more of "+name+"\n")
+		}
+	})
+}
