@@ -143,12 +143,12 @@ func (s *Store) Requests() (puts, lists int) {
 	return s.puts, s.lists
 }
 
-// Joined is what `cat {whole}*` prints of the whole's own chunks, which must be plain. A gap or overlap is an error.
-func (s *Store) Joined(whole string, parse func(key string) (string, int64)) ([]byte, error) {
+// Joined returns a stream, joined of its chunks, which must be plain. A gap or overlap is an error.
+func (s *Store) Joined(stream string, parse func(key string) (string, int64)) ([]byte, error) {
 	var joined bytes.Buffer
 	for _, key := range s.Keys() {
 		of, offset := parse(key)
-		if of != whole {
+		if of != stream {
 			continue
 		}
 		if offset != int64(joined.Len()) {
