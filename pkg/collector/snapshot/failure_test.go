@@ -223,3 +223,27 @@ func TestStoreThatIsDown(t *testing.T) {
 		t.Errorf("the log says %+v", entry)
 	}
 }
+
+// TestFailingURLs: a URL that fails is asked ever more rarely, at the end once more. Without Ray Data, the dashboard answers 503 about the
+// datasets of every job that it lists, and writes a traceback each time.
+func TestFailingURLs(t *testing.T) {
+	const datasets = "/api/data/datasets/01000000"
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/api/jobs/": `[{"job_id":"01000000","status":"SUCCEEDED"}]`})
+	r.restart(t, func(o *Options) { o.Interval = time.Hour })
+	r.dashboard.fail = map[string]bool{datasets: true}
+	for range 3 {
+		r.Round(t.Context())
+	}
+	if failing, others := r.dashboard.count(datasets), r.dashboard.count("/api/jobs/"); failing != 1 || others != 3 {
+		t.Errorf("asked %d times, the others %d times; want 1 and 3", failing, others)
+	}
+	r.Final(t.Context())
+	if failing := r.dashboard.count(datasets); failing != 2 {
+		t.Errorf("asked %d times in the end, want 2", failing)
+	}
+	for failures, want := range map[int]time.Duration{1: 15 * time.Second, 2: 30 * time.Second, 3: time.Minute, 6: maxInterval, 1000: maxInterval} {
+		if got := failurePause(failures, defaultInterval); got != want {
+			t.Errorf("after %d failures: %s, want %s", failures, got, want)
+		}
+	}
+}

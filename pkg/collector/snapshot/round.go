@@ -114,7 +114,7 @@ func (t *Taker) beginSession(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	t.session, t.next, t.nextNode, t.warned = s, make(map[string]time.Time), 0, make(map[string]bool)
+	t.session, t.next, t.failures, t.nextNode, t.warned = s, make(map[string]time.Time), make(map[string]int), 0, make(map[string]bool)
 	return nil
 }
 

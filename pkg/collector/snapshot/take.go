@@ -17,18 +17,19 @@ import (
 func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final bool) (stored, done bool) {
 	start := time.Now()
 	file, err := t.fetch(ctx, e.url)
-	t.next[e.url] = start.Add(e.pause(time.Since(start)))
+	var status *statusError
+	absent := errors.As(err, &status) && status.Status == http.StatusNotFound // there is no answer
+	t.schedule(e, start, err != nil && !absent && ctx.Err() == nil)
 	if isRefusal(err) {
 		t.reportFailure(ctx, e.url, err)
 		return false, false
 	}
 	if err != nil {
-		var status *statusError
-		if !errors.As(err, &status) && ctx.Err() == nil {
+		if status == nil && ctx.Err() == nil {
 			t.metrics.errors.Inc()
 			t.opts.Log.WithError(err).Debug("no snapshot")
 		}
-		return false, status != nil && status.Status == http.StatusNotFound // there is no answer
+		return false, absent
 	}
 	defer func() {
 		_ = file.Close()
@@ -56,6 +57,24 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 		t.reportFailure(ctx, e.url, err)
 	}
 	return stored, err == nil && (stored || !keep || e.hardware)
+}
+
+// schedule says when a URL may be asked again, after a request that began at start.
+func (t *Taker) schedule(e endpoint, start time.Time, failed bool) {
+	pause := e.pause(time.Since(start))
+	if failed {
+		t.failures[e.url]++
+		pause = max(pause, failurePause(t.failures[e.url], t.opts.Interval))
+	} else {
+		delete(t.failures, e.url)
+	}
+	t.next[e.url] = start.Add(pause)
+}
+
+// failurePause returns the time until the next request to a URL that failed a number of times in a row. After the first failure it is asked
+// in the next round: half an interval has passed by then.
+func failurePause(failures int, interval time.Duration) time.Duration {
+	return min(interval/2<<min(failures-1, 5), max(maxInterval, interval))
 }
 
 // fetch writes an answer to a new file.
