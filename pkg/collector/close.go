@@ -179,6 +179,9 @@ func (c *Collector) storeRest(ctx context.Context) error {
 			break
 		}
 	}
+	if err := c.tailer.Unread(); err != nil {
+		return fmt.Errorf("store the remaining data: %w", err)
+	}
 	return nil
 }
 

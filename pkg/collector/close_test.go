@@ -258,3 +258,33 @@ func TestRestart(t *testing.T) {
 		t.Error("the end is not told")
 	}
 }
+
+// TestEndWithoutNode: logs that were never stored, because Ray ended before the node's ID was known, are not called stored. A session's folder
+// without logs has nothing to store.
+func TestEndWithoutNode(t *testing.T) {
+	for _, logs := range []bool{true, false} {
+		tmpRay := t.TempDir()
+		folder := filepath.Join(tmpRay, session().Name)
+		if logs {
+			folder = filepath.Join(folder, "logs")
+		}
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if logs {
+			if err := os.WriteFile(filepath.Join(folder, "raylet.err"), []byte("it cannot start\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o, store := options(t, tmpRay)
+		o.Head = true
+		err := closeWithin(t, start(t, o), time.Minute)
+		if logs != (err != nil) || (err != nil && !strings.Contains(err.Error(), session().Name)) {
+			t.Errorf("logs: %t, error %v", logs, err)
+		}
+		ended := slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, layout.End) })
+		if ended == logs {
+			t.Errorf("logs: %t, the end is stored: %t; keys %q", logs, ended, store.Keys())
+		}
+	}
+}

@@ -49,6 +49,7 @@ type Tailer struct {
 	mu       sync.Mutex
 	trees    map[string]*tree // by session
 	draining bool
+	unread   error // see Unread
 
 	notify chan struct{} // something may be shipped
 	again  chan struct{} // a scan is wanted soon
@@ -152,6 +153,16 @@ func (t *Tailer) Moved() bool {
 	return false
 }
 
+// Unread says which sessions have logs that the last scan did not read, and why: because their node is not known. It is nil if there are none.
+func (t *Tailer) Unread() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unread
+}
+
+// logsOf is the folder of a session's logs, below Ray's temporary folder.
+func logsOf(session string) string { return path.Join(session, "logs") }
+
 // Scan scans all sessions once. It returns the folders to watch, below Dir. Errors of single files are logged, not returned.
 func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 	t.scanning.Lock()
@@ -172,16 +183,23 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 	}
 	dirs = append(dirs, ".")
 	present := make(map[string]bool, len(sessions))
+	var unread error
 	for _, session := range sessions {
 		present[session] = true
 		dirs = append(dirs, session)
 		tree, err := t.tree(ctx, session)
 		if err != nil {
 			t.nodeUnknown(session, err)
+			if _, missing := root.Stat(logsOf(session)); missing == nil {
+				unread = errors.Join(unread, fmt.Errorf("the logs of %s: %w", session, err))
+			}
 			continue
 		}
 		dirs = append(dirs, tree.scan(root, time.Now(), t.isDraining())...)
 	}
+	t.mu.Lock()
+	t.unread = unread
+	t.mu.Unlock()
 	t.dropTrees(present)
 	if t.opts.DeleteShipped {
 		t.sweep(root, sessions)
@@ -216,7 +234,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 	}
 	made := &tree{
 		tmp:     t.opts.Dir,
-		session: session, dir: path.Join(session, "logs"), node: node,
+		session: session, dir: logsOf(session), node: node,
 		state: filepath.Join(t.opts.StateDir, session+".json"),
 		keyOf: func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		wake:  t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
