@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -247,9 +248,12 @@ const logGap = time.Hour
 
 func (s *Scraper) warn(err error) { s.logOnce(s.opts.Log.Warn, err) }
 
+// source is in the text of a connection's error: the collector's own address, whose port is another each time.
+var source = regexp.MustCompile(`\S+->`)
+
 // logOnce logs an error unless it was logged less than logGap ago.
 func (s *Scraper) logOnce(log func(...any), err error) {
-	text := err.Error()
+	text := source.ReplaceAllString(err.Error(), "")
 	if now := time.Now(); now.Sub(s.logged[text]) > logGap {
 		if len(s.logged) > 100 {
 			clear(s.logged)

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -572,4 +573,17 @@ func TestLatestIsOfTheLastRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("there is no exporter", http.StatusNotFound)
+}
+
+// TestResetConnections: errors that differ only in the port that the collector had are one message.
+func TestResetConnections(t *testing.T) {
+	r := newRig(t, Options{})
+	for source := range 5 {
+		r.failed(8080, &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000 + source},
+			Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, Err: syscall.ECONNRESET})
+	}
+	r.failed(8080, errTooLong)
+	if lines := r.log.AllEntries(); len(lines) != 2 || !strings.Contains(lines[0].Message, "connection reset") {
+		t.Errorf("%d lines, want two", len(lines))
+	}
 }
