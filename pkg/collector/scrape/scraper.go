@@ -233,7 +233,7 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	}
 	s.metrics.read(lines, bad, t.dropped, time.Since(began))
 	if t.dropped > 0 {
-		s.warn(fmt.Errorf("%d series of port %d are left out: the node has more than --metrics-max-series=%d", t.dropped, port, s.opts.MaxSeries))
+		s.warn(fmt.Errorf("series of port %d are left out: the node has more than --metrics-max-series=%d", port, s.opts.MaxSeries))
 	}
 	return t.dropped
 }

@@ -587,3 +587,20 @@ func TestResetConnections(t *testing.T) {
 		t.Errorf("%d lines, want two", len(lines))
 	}
 }
+
+// TestTooManySeriesAreLoggedOnce: however many there are in each read. The metric counts them.
+func TestTooManySeriesAreLoggedOnce(t *testing.T) {
+	count := 10
+	r := newRig(t, Options{MaxSeries: 2}, func(w http.ResponseWriter, _ *http.Request) {
+		count++
+		for i := range count {
+			_, _ = fmt.Fprintf(w, "a{i=\"%d\"} 1\n", i)
+		}
+	})
+	for range 3 {
+		r.scrape()
+	}
+	if lines := r.log.AllEntries(); len(lines) != 1 || !strings.Contains(lines[0].Message, "--metrics-max-series=2") {
+		t.Errorf("%d lines, want one", len(lines))
+	}
+}
