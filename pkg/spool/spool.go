@@ -19,7 +19,8 @@ import (
 
 // Options of a spool. Log and Registerer must be set.
 type Options struct {
-	// MaxBytes is the maximum size of all segments together; 0 means 1 GiB.
+	// MaxBytes is the maximum size of all segments together; 0 means 1 GiB. While a segment is compacted, its copy comes on top: at most half
+	// of a segment.
 	MaxBytes int64
 	// FsyncInterval is the time between syncs of appended batches. 0 means that Append waits until its batch is durable; concurrent batches
 	// share one sync. Above 0, Append does not wait: a batch survives the end of the process, but not of the machine.

@@ -143,8 +143,11 @@ func (s *Scraper) scrape(ctx context.Context) error {
 		dropped += s.target(ctx, i, port, now)
 	}
 	// Ray may be restarted while a slow endpoint is read, and the next session's endpoints have the same ports.
-	if after, err := s.opts.Running(); err != nil || after != "" && after != session {
-		return errors.Join(fmt.Errorf("metrics of session %s are left out, because another session began while they were read", session), err)
+	switch after, err := s.opts.Running(); {
+	case err != nil:
+		return err
+	case after != "" && after != session:
+		return fmt.Errorf("metrics of session %s are left out, because another session began while they were read", session)
 	}
 	if err := s.opts.Append(ctx, session, node, s.stream.hour, s.encoder.Lines()); err != nil {
 		return fmt.Errorf("keep metrics: %w", err)
