@@ -124,7 +124,9 @@ func (s *Spool) abandon(c *commit, err error) {
 		s.report("close segment", seg.closeFile())
 	}
 	s.metrics.syncErrors.Inc()
-	s.log.WithError(err).Error("spool: events could not be synced to disk; Ray sends those again that were not answered yet")
+	if log, ok := s.failures.Next(time.Now()); ok {
+		log.WithError(err).Error("spool: events could not be synced to disk; Ray sends those again that were not answered yet")
+	}
 	s.complete(c, err)
 	s.complete(next, err)
 }

@@ -9,6 +9,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
 // faultyDisk is a disk that fails when it is told to, and can lose what was not synced.
@@ -235,3 +239,24 @@ func (d fastDisk) create(path string) (file, error) {
 }
 
 func (fastDisk) truncate(path string, size int64) error { return os.Truncate(path, size) }
+
+// TestFailingDiskDoesNotFillTheLog: Ray sends a batch again each second while the disk fails.
+func TestFailingDiskDoesNotFillTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFaultyDisk()
+		opts := testOptions()
+		log, said := logtest.NewNullLogger()
+		opts.disk, opts.Log = d, log
+		s := reopen(t, t.TempDir(), opts)
+		d.setFail(failing(syscall.EIO, "sync"))
+		const batches = 100
+		for range batches {
+			if err := s.Append(t.Context(), batchOf(line("a", 1))); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("error %v", err)
+			}
+		}
+		if lines, failures := len(said.AllEntries()), testutil.ToFloat64(s.metrics.syncErrors); lines != loggedAtOnce || failures != batches {
+			t.Errorf("%d lines in the log about %v failures", lines, failures)
+		}
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/atomicfile"
+	"github.com/rayhistory/historyserver/internal/logthrottle"
 )
 
 // Options of a spool. Log and Registerer must be set.
@@ -49,6 +50,8 @@ const (
 	// restartGap separates the local offsets that two processes gave to one stream: bytes that one process appended and that were damaged
 	// cannot be confused with bytes that the next process appends. No spool is that large.
 	restartGap = 1 << 40
+	// loggedAtOnce is how many failures of the disk are logged together (see logthrottle).
+	loggedAtOnce = 10
 	// maxOffset is above any local offset: a stream would have to see a million restarts.
 	maxOffset = 1 << 60
 )
@@ -68,6 +71,7 @@ type Spool struct {
 	opts      Options
 	disk      disk
 	log       logrus.FieldLogger
+	failures  logthrottle.Throttle // of the disk: the same ones come with each batch and each chunk
 	lock      *os.File
 	positions *positions
 	metrics   *metrics
@@ -106,6 +110,7 @@ func Open(dir string, opts Options) (*Spool, error) {
 	}
 	s := &Spool{
 		dir: dir, opts: opts, disk: opts.disk, log: opts.Log, opened: time.Now(),
+		failures: logthrottle.Throttle{Log: opts.Log, Burst: loggedAtOnce},
 		notify:   make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 		streams:  make(map[string]*Stream),
@@ -249,6 +254,6 @@ func (s *Spool) stream(key string) *Stream {
 func (s *Spool) report(what string, err error) {
 	if err != nil {
 		s.metrics.diskErrors.Inc()
-		s.log.WithError(err).Warn("spool: " + what)
+		s.failures.Warn(time.Now(), "spool: "+what, err)
 	}
 }
