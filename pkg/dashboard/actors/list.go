@@ -117,7 +117,7 @@ func rowOf(shown *pyjson.Object) *pyjson.Object {
 // checkFilters refuses what Ray's actor table refuses (get_all_actor_info in ray/util/state/state_manager.py).
 func checkFilters(q tasktable.Query) *reply.Error {
 	for _, f := range q.Filters {
-		if f.Not {
+		if f.Not || !f.Source {
 			continue
 		}
 		switch f.Key {

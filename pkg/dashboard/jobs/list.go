@@ -16,8 +16,8 @@ import (
 
 // Columns has the order of the short list; the full list has another order, see detailColumns.
 var Columns = []state.Column{
-	state.Filterable("job_id"), state.Filterable("submission_id"), state.Shown("entrypoint"), state.Filterable("type"), state.Filterable("status"),
-	state.Shown("message"), state.Shown("error_type"), state.Shown("driver_info"),
+	state.Filterable("job_id").Nullable(), state.Filterable("submission_id").Nullable(), state.Shown("entrypoint"), state.Filterable("type"),
+	state.Filterable("status"), state.Shown("message"), state.Shown("error_type"), state.Shown("driver_info"),
 }
 
 // detailColumns are a job's fields as JobDetails has them.

@@ -36,7 +36,7 @@ func Rows(r *request.Request) (state.RowSet, error) {
 	set := state.RowSet{
 		PartialFailure: "", Check: checkFilters, Difference: state.Differences(Columns, list),
 		Selected: func(f tasktable.Filter) bool {
-			return !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
+			return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
 		},
 	}
 	for _, id := range all.Order {
@@ -78,7 +78,7 @@ func newRow(raylet *pyjson.Object, n *entities.Node) *pyjson.Object {
 // checkFilters refuses what Ray's node table refuses (get_all_node_info in ray/util/state/state_manager.py).
 func checkFilters(q tasktable.Query) *reply.Error {
 	for _, f := range q.Filters {
-		if f.Not {
+		if f.Not || !f.Source {
 			continue
 		}
 		switch f.Key {

@@ -14,6 +14,9 @@ type Column struct {
 	OnlyDetail bool
 	// kind is what filter values of the column are converted to first; Ray does so only where the column cannot be null.
 	kind kind
+	// nullable columns may be null in Ray's own rows, and then differ from every value. Elsewhere a null stands for a field that Ray's row
+	// does not have: no filter keeps such a row.
+	nullable bool
 	// newer marks a column that not all supported versions of Ray have: it is left out if the saved rows do not have it.
 	newer bool
 }
@@ -43,6 +46,9 @@ func FilterableDetail(name string) Column {
 
 // Of sets the column's kind.
 func (c Column) Of(k kind) Column { c.kind = k; return c }
+
+// Nullable makes the column nullable.
+func (c Column) Nullable() Column { c.nullable = true; return c }
 
 func (c Column) notIn255() Column { c.newer = true; return c }
 

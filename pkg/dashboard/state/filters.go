@@ -38,7 +38,7 @@ func convertFilters(columns []Column, filters []tasktable.Filter) ([]typedFilter
 	for i, f := range filters {
 		typed[i] = typedFilter{f, f.Value}
 		j := slices.IndexFunc(columns, func(c Column) bool { return c.Name == f.Key })
-		if j < 0 {
+		if j < 0 || !f.Source {
 			continue
 		}
 		switch columns[j].kind {
@@ -63,8 +63,12 @@ func convertFilters(columns []Column, filters []tasktable.Filter) ([]typedFilter
 // matches says whether a row passes all filters. Ray checks a filter's column only when it gets to it.
 func matches(columns []Column, row *pyjson.Object, filters []typedFilter) (bool, *reply.Error) {
 	for _, f := range filters {
-		if !slices.ContainsFunc(columns, func(c Column) bool { return c.filterable && c.Name == f.Key }) {
+		i := slices.IndexFunc(columns, func(c Column) bool { return c.filterable && c.Name == f.Key })
+		if i < 0 {
 			return false, UnknownColumn(columns, f.Key)
+		}
+		if row.Get(f.Key) == nil && !columns[i].nullable {
+			return false, nil
 		}
 		if ok, refused := f.match(row); !ok || refused != nil {
 			return false, refused
@@ -89,11 +93,7 @@ func UnknownColumn(columns []Column, key string) *reply.Error {
 // match compares one column with the filter's value. Strings match regardless of case. A string is converted to the type of what it is
 // compared with for "=" but not for "!=", where values of different types always differ: that is what Ray does.
 func (f typedFilter) match(row *pyjson.Object) (bool, *reply.Error) {
-	datum, found := row.Lookup(f.Key)
-	if !found {
-		return false, nil
-	}
-	equal := false
+	datum, equal := row.Get(f.Key), false
 	switch value := f.value.(type) {
 	case string:
 		switch datum := datum.(type) {
@@ -113,8 +113,8 @@ func (f typedFilter) match(row *pyjson.Object) (bool, *reply.Error) {
 			if f.Not || !isInt {
 				break
 			}
-			want, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-			if err != nil {
+			want, refused := request.Int(value)
+			if refused != nil {
 				return false, reply.BadRequest("Failed to convert a value %s of type <class 'str'> to <class 'int'>", value)
 			}
 			equal = n == want

@@ -63,16 +63,21 @@ func ParseSummaryQuery(r *request.Request) (tasktable.Query, *reply.Error) {
 	return out, err
 }
 
-// parseFilters pairs filter_keys, filter_predicates and filter_values in order; surplus elements of one of them are dropped. Keys are lower-cased.
+// parseFilters pairs filter_keys, filter_predicates and filter_values in order; a filter without a predicate is dropped, as by Ray. Keys are
+// lower-cased. Ray's own store, and the conversion of values, know only keys that are written so: Filter.Source.
 func parseFilters(r *request.Request) ([]tasktable.Filter, *reply.Error) {
 	q := r.Query()
 	keys, predicates, values := q["filter_keys"], q["filter_predicates"], q["filter_values"]
-	filters := make([]tasktable.Filter, min(len(keys), len(predicates), len(values)))
+	if len(keys) != len(values) {
+		return nil, reply.BadRequest("%d filter_keys and %d filter_values are given. Give one value for each key.", len(keys), len(values))
+	}
+	filters := make([]tasktable.Filter, min(len(keys), len(predicates)))
 	for i := range filters {
 		if predicates[i] != "=" && predicates[i] != "!=" {
 			return nil, reply.BadRequest("Unsupported filter predicate %s is given. Available predicates: =, !=.", predicates[i])
 		}
-		filters[i] = tasktable.Filter{Key: strings.ToLower(keys[i]), Not: predicates[i] == "!=", Value: values[i]}
+		key := strings.ToLower(keys[i])
+		filters[i] = tasktable.Filter{Key: key, Not: predicates[i] == "!=", Value: values[i], Source: key == keys[i]}
 	}
 	return filters, nil
 }

@@ -37,7 +37,7 @@ func TestListQuery(t *testing.T) {
 		"timeout=5&exclude_driver=False":    with(func(q *tasktable.Query) { q.ExcludeDriver = false }),
 		"filter_keys=STATE&filter_values=x": usual, // no predicate to pair them with
 		"filter_keys=A&filter_predicates=%3D&filter_values=x&filter_keys=b&filter_predicates=!%3D&filter_values=Y": with(func(q *tasktable.Query) {
-			q.Filters = []tasktable.Filter{{Key: "a", Value: "x"}, {Key: "b", Not: true, Value: "Y"}}
+			q.Filters = []tasktable.Filter{{Key: "a", Value: "x"}, {Key: "b", Not: true, Value: "Y", Source: true}}
 		}),
 	} {
 		got, refused := ParseListQuery(ask("/?"+query, 10_000))
@@ -60,6 +60,7 @@ func TestListQuery(t *testing.T) {
 		"exclude_driver=2": "Failed to convert a value 2 of type <class 'str'> to <class 'bool'>",
 		"limit=10001":      "Given limit 10001 exceeds the supported limit 10000. Use a lower limit, or set the `RAY_MAX_LIMIT_FROM_API_SERVER` environment variable to a larger value.",
 		"filter_keys=a&filter_predicates=%3E&filter_values=x": "Unsupported filter predicate > is given. Available predicates: =, !=.",
+		"filter_keys=a&filter_predicates=%3D":                 "1 filter_keys and 0 filter_values are given. Give one value for each key.",
 	} {
 		if _, refused := ParseListQuery(ask("/?"+query, 10_000)); refused == nil || refused.Text != want || refused.Status != http.StatusBadRequest {
 			t.Errorf("%s: %v, want %s", query, refused, want)
@@ -72,8 +73,10 @@ func TestListQuery(t *testing.T) {
 
 // things are rows of a made-up entity.
 var (
-	thingColumns = []Column{Filterable("id"), Filterable("alive").Of(BoolKind), Filterable("pid").Of(IntKind), Filterable("size"), Shown("text"), FilterableDetail("more")}
-	things       = []*pyjson.Object{
+	thingColumns = []Column{
+		Filterable("id"), Filterable("alive").Of(BoolKind), Filterable("pid").Of(IntKind), Filterable("size").Nullable(), Shown("text"), FilterableDetail("more"),
+	}
+	things = []*pyjson.Object{
 		pyjson.Obj("id", "b", "alive", true, "pid", pyjson.Number("7"), "size", pyjson.Number("3"), "text", "X", "more", nil),
 		pyjson.Obj("id", "a", "alive", false, "pid", int64(8), "size", pyjson.Number("4"), "text", "Y", "more", "Z"),
 		pyjson.Obj("id", "c", "alive", true, "pid", 9, "size", nil, "text", "Y"),
@@ -81,8 +84,13 @@ var (
 )
 
 func TestFilters(t *testing.T) {
-	is := func(key, value string) tasktable.Filter { return tasktable.Filter{Key: key, Value: value} }
-	not := func(key, value string) tasktable.Filter { return tasktable.Filter{Key: key, Not: true, Value: value} }
+	is := func(key, value string) tasktable.Filter {
+		return tasktable.Filter{Key: key, Value: value, Source: true}
+	}
+	not := func(key, value string) tasktable.Filter {
+		return tasktable.Filter{Key: key, Not: true, Value: value, Source: true}
+	}
+	capital := func(f tasktable.Filter) tasktable.Filter { f.Source = false; return f } // its key had capital letters
 	for _, tt := range []struct {
 		name    string
 		filters []tasktable.Filter
@@ -98,7 +106,10 @@ func TestFilters(t *testing.T) {
 		{"nullable int", []tasktable.Filter{is("size", "3")}, "b"},
 		{"nullable int, not: text and number always differ", []tasktable.Filter{not("size", "3")}, "a b c"},
 		{"both", []tasktable.Filter{is("alive", "true"), is("pid", "9")}, "c"},
-		{"a row without the column", []tasktable.Filter{not("more", "Z")}, "b"},
+		{"null, not", []tasktable.Filter{not("size", "4")}, "a b c"},
+		{"rows without the column", []tasktable.Filter{not("more", "Q")}, "a"},
+		{"a key in capital letters: no value is converted before it is compared", []tasktable.Filter{capital(not("alive", "true")), capital(not("pid", "8"))}, "a b c"},
+		{"a key in capital letters", []tasktable.Filter{capital(is("alive", "true")), capital(is("pid", " 9 "))}, "c"},
 		{"column that cannot be filtered", []tasktable.Filter{is("text", "Y")},
 			"The given filter column text is not supported. Enter filters with –-filter key=value or –-filter key!=value Supported filter columns: {'alive', 'id', 'more', 'pid', 'size'}"},
 		{"unknown column after no row is left", []tasktable.Filter{is("id", "nope"), is("bogus", "x")}, ""},

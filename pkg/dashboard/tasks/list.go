@@ -20,7 +20,6 @@ func List(w http.ResponseWriter, r *request.Request) error {
 	if refused != nil {
 		return state.WriteError(w, refused)
 	}
-	markSource(r, q.Filters)
 	picked, err := r.Session.Tasks.Select(q)
 	if err != nil {
 		return refusedFilter(w, err)
@@ -50,15 +49,6 @@ func List(w http.ResponseWriter, r *request.Request) error {
 	out.Buf = append(pyjson.Append(out.Buf, reply.OrNull(state.Warnings(r.Session))), "}}}"...)
 	out.Close()
 	return nil
-}
-
-// markSource marks the filters that Ray's own store applies, that is, before num_after_truncation is counted: Ray compares their keys as they are
-// written.
-func markSource(r *request.Request, filters []tasktable.Filter) {
-	keys := r.Query()["filter_keys"]
-	for i := range filters {
-		filters[i].Source = keys[i] == filters[i].Key
-	}
 }
 
 // refusedFilter answers if tasks cannot be filtered as requested; other errors are returned.

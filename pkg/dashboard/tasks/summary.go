@@ -24,7 +24,6 @@ func Summarize(w http.ResponseWriter, r *request.Request) error {
 	if refused != nil {
 		return state.WriteError(w, refused)
 	}
-	markSource(r, q.Filters)
 	by := r.Query().Get("summary_by")
 	switch by {
 	case "", "func_name", "task_name":

@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // Columns are the columns of the State API's list, in Ray's order (WorkerState in ray/util/state/common.py).
@@ -45,7 +46,11 @@ func Rows(r *request.Request) (state.RowSet, error) {
 		t.addDriver(&r.Session.Jobs[i])
 	}
 	t.addLogged(logfiles.Names(r).Workers, list)
-	return state.RowSet{Rows: t.rows, PartialFailure: "", Difference: state.Differences(Columns, list)}, nil
+	return state.RowSet{
+		Rows: t.rows, PartialFailure: "", Difference: state.Differences(Columns, list),
+		// get_all_worker_info in ray/util/state/state_manager.py
+		Selected: func(f tasktable.Filter) bool { return f.Source && !f.Not && f.Key == "is_alive" && f.Value == "True" },
+	}, nil
 }
 
 // table collects rows of workers, each worker once.

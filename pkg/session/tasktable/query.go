@@ -15,7 +15,7 @@ type Filter struct {
 	Key   string
 	Not   bool
 	Value string
-	// Source says that Ray's own store would apply the filter before it counts what there is, where it can (tasks only).
+	// Source says that Ray's own store would apply the filter before it counts what there is, where it can: it knows only keys in small letters.
 	Source bool
 }
 
