@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
@@ -50,6 +51,10 @@ func (b *builder) outcome(id string, e *evidence, facts logFacts) outcome {
 		if o.ended == 0 {
 			o.ended = max(driverEnded, e.completed)
 		}
+		if e.failure != "" {
+			o.message, o.errorType = e.failure, reply.Nullable(failureType(e.failure))
+			return o
+		}
 	case driverEnded != 0:
 		o.status, o.ended, o.message = succeeded, driverEnded, "The driver ended; its exit code was not recorded."
 		return o
@@ -71,6 +76,25 @@ func (o *outcome) exit(facts logFacts) {
 	o.status, o.errorType, o.message = failed, "JOB_ENTRYPOINT_COMMAND_ERROR", facts.failure()
 }
 
+// failureTypes are the types of error of what a job manager says about a submission that it let fail, by the beginnings of its sentences
+// (_monitor_job_internal in ray/dashboard/modules/job/job_manager.py).
+var failureTypes = map[string]string{
+	"runtime_env setup failed: ":                    "RUNTIME_ENV_SETUP_FAILURE",
+	"Job supervisor actor could not be scheduled: ": "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
+	"Job supervisor actor died: ":                   "JOB_SUPERVISOR_ACTOR_DIED",
+	"Unexpected error occurred: ":                   "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE",
+}
+
+// failureType is the type of error of such a sentence; "" if it is another one.
+func failureType(failure string) string {
+	for begins, kind := range failureTypes {
+		if strings.HasPrefix(failure, begins) {
+			return kind
+		}
+	}
+	return ""
+}
+
 // past says whether t is not after the requested moment.
 func (b *builder) past(t int64) bool { return b.r.At == 0 || t <= b.r.At }
 
@@ -88,9 +112,7 @@ func (b *builder) supervised(o *outcome, a *entities.Actor) {
 		o.status = running
 	}
 	o.ended = state.Ended
-	if !state.Node.Nil() {
-		o.node = state.Node
-	}
+	o.node = state.Node // nil if it never ran: Ray then names no node, whoever wrote the log
 }
 
 // driven takes the state of the driver, and returns when it ended (0: not yet).

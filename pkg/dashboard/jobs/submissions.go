@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +47,7 @@ type evidence struct {
 	started    int64 // Unix ns, from event_JOBS.log, which has whole seconds
 	completed  int64
 	status     string // the status with which it completed
+	failure    string // why its job manager let it fail; "" if it did not
 }
 
 // evidenceOf collects the evidence about submissions, by their IDs.
@@ -81,23 +81,23 @@ func evidenceOf(r *request.Request) (map[string]*evidence, error) {
 		}
 		for _, event := range events {
 			if id := event.Object("custom_fields").String("submission_id"); event.String("source_type") == "JOBS" && id != "" {
-				of(id).learn(event)
+				of(id).learn(id, event)
 			}
 		}
 		return found, nil
 	})
 }
 
-var completedLine = regexp.MustCompile(`^Completed a ray job .* with a status ([A-Z]+)`)
-
-// learn reads what a line of event_JOBS.log says (JobManager in ray/dashboard/modules/job/job_manager.py).
-func (e *evidence) learn(event *pyjson.Object) {
+// learn reads what a line of event_JOBS.log says about a submission (JobManager in ray/dashboard/modules/job/job_manager.py).
+func (e *evidence) learn(id string, event *pyjson.Object) {
 	at := event.Int("timestamp") * int64(time.Second)
 	message := event.String("message")
 	if strings.HasPrefix(message, "Started a ray job") {
 		e.started = at
-	} else if m := completedLine.FindStringSubmatch(message); m != nil {
-		e.completed, e.status = at, m[1]
+	} else if said, ok := strings.CutPrefix(message, "Completed a ray job "+id+" with a status "); ok {
+		if status, why, _ := strings.Cut(said, "."); Terminal(status) {
+			e.completed, e.status, e.failure = at, status, strings.TrimPrefix(why, " ")
+		}
 	}
 }
 
