@@ -1,7 +1,9 @@
 package tasks
 
 import (
+	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"strconv"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
@@ -230,12 +232,30 @@ func (e *encoder) appendProfile(b []byte, r tasktable.Row) []byte {
 		b = append(b, `, "end_time": `...)
 		b = pyjson.AppendFloat(b, float64(event.End)/1e6)
 		b = append(b, `, "extra_data": `...)
-		b = append(b, event.Extra...)
+		b = appendExtra(b, event.Extra)
 		b = append(b, `, "event_name": `...)
 		b = appendText(b, event.Name)
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)
+}
+
+// appendExtra writes the extra data of a profile event. The user's program wrote it; a value that is not JSON would spoil the whole answer. Most
+// have only strings, which cannot be wrong.
+func appendExtra(b, extra []byte) []byte {
+	onlyStrings := bytes.Count(extra, []byte(`": `)) == bytes.Count(extra, []byte(`": "`))
+	if !onlyStrings && !json.Valid(extra) {
+		return pyjson.Append(b, readExtra(extra)) // it may have numbers that only Python writes
+	}
+	return append(b, extra...)
+}
+
+// readExtra reads the extra data of a profile event; what cannot be read is empty.
+func readExtra(extra []byte) *pyjson.Object {
+	if o, err := pyjson.ParseObject(extra); err == nil {
+		return o
+	}
+	return &pyjson.Object{}
 }
 
 func (e *encoder) appendLogInfo(b []byte, r tasktable.Row) []byte {

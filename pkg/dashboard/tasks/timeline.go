@@ -134,8 +134,7 @@ func (t *timeline) event(r tasktable.Row, e tasktable.ProfileEvent, process, num
 	t.begin()
 	extra := &pyjson.Object{}
 	if len(e.Extra) > len("{}") {
-		// Stored extra data is well-formed.
-		extra, _ = pyjson.ParseObject(e.Extra)
+		extra = readExtra(e.Extra)
 	}
 	colour, name := colourOf(string(e.Name)), any(string(e.Name))
 	if c, ok := extra.Lookup("cname"); ok {
