@@ -86,7 +86,7 @@ func TestLogFile(t *testing.T) {
 		"/api/v0/logs/file?node_id=ffff&filename=a":                                   "Node ffff is not part of this session. /api/v0/nodes lists its nodes.",
 		"/api/v0/logs/file?node_ip=1.2.3.4&filename=a":                                "Cannot find matching node_id for a given node ip 1.2.3.4",
 		"/api/v0/logs/file?actor_id=xyz":                                              "Odd-length string",
-		"/api/v0/logs/file?actor_id=" + strings.Repeat("ab", 16):                      "Actor ID " + strings.Repeat("ab", 16) + " not found.",
+		"/api/v0/logs/file?actor_id=" + strings.Repeat("ab", 16):                      "Actor ID ActorID(" + strings.Repeat("ab", 16) + ") not found.",
 		"/api/v0/logs/file?task_id=ab":                                                "ID string needs to have length 24, got 1",
 		"/api/v0/logs/file?task_id=" + strings.Repeat("ab", 24) + "&attempt_number=1": "Could not find log file for task attempt:" + strings.Repeat("ab", 24) + "(1)",
 	} {

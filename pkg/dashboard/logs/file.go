@@ -64,10 +64,9 @@ func sendLog(w http.ResponseWriter, r *request.Request, o *options, asked part) 
 		}
 	}
 	var target io.Writer = out
+	filter := &ansiFilter{w: out}
 	if o.filterANSI {
-		filter := &ansiFilter{w: out}
 		target = filter
-		defer filter.flush()
 	}
 	err = f.WriteRange(ctx, target, start, asked.end)
 	if err == nil && asked.unsure {
@@ -86,6 +85,7 @@ func sendLog(w http.ResponseWriter, r *request.Request, o *options, asked part) 
 		w.Header().Del("Content-Disposition")
 		return err
 	}
+	filter.flush()
 	return nil
 }
 

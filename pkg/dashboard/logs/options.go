@@ -100,6 +100,6 @@ func (o *options) noLog(node string) *reply.Error {
 		return s
 	}
 	return notFound("Could not find a log file. Please make sure the given option exists in the cluster.\n"+
-		"\tnode_id: %s\n\tfilename: %s\n\tactor_id: %s\n\ttask_id: %s\n\tpid: %s\n\tsuffix: %s\n\tsubmission_id: %s\n\tattempt_number: %d\n",
-		or(node), or(o.filename), or(o.actorID), or(o.taskID), or(o.pid), o.suffix, or(o.submissionID), o.attempt)
+		"\tnode_id: %s\n\tfilename: None\n\tactor_id: %s\n\ttask_id: %s\n\tpid: %s\n\tsuffix: %s\n\tsubmission_id: %s\n\tattempt_number: %d\n",
+		or(node), or(o.actorID), or(o.taskID), or(o.pid), o.suffix, or(o.submissionID), o.attempt)
 }

@@ -62,7 +62,7 @@ func findWorkerLog(logs *sessionlogs.Set, node rayid.Node, worker, pid, suffix s
 	return ""
 }
 
-// part is the part of a log that a request asks for: bytes [start, end); end < 0 means the end of the file.
+// part is the part of a log that a request asks for: bytes [start, end).
 type part struct {
 	node       rayid.Node
 	path       string
@@ -140,10 +140,10 @@ func actorLog(r *request.Request, o *options) (part, error) {
 		return part{}, err
 	}
 	if !known {
-		return part{}, notFound("Actor ID %s not found.", o.actorID)
+		return part{}, notFound("Actor ID ActorID(%s) not found.", o.actorID)
 	}
 	if len(processes) == 0 {
-		return part{}, notFound("Worker ID for Actor ID %s not found. Actor is not scheduled yet.", o.actorID)
+		return part{}, notFound("Worker ID for Actor ID ActorID(%s) not found. Actor is not scheduled yet.", o.actorID)
 	}
 	for _, p := range processes {
 		if name := findWorkerLog(r.Session.Logs, p.Node, p.Worker.String(), "", o.suffix); name != "" {
