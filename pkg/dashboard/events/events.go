@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -25,10 +26,11 @@ var Columns = []state.Column{
 }
 
 const (
-	maxEventFileBytes = 16 << 20 // read of one file, from its end
-	maxEventLine      = 2 << 20  // longer lines are left out, as Ray does
-	maxJobEvents      = 10_000   // kept of one job, the last
-	globalEvents      = "global" // the group of events without a job
+	maxEventFileBytes = 16 << 20  // read of one file, from its end
+	maxEventLine      = 2 << 20   // longer lines are left out, as Ray does
+	maxEventMemory    = 128 << 20 // of all events of a session, which are kept
+	maxJobEvents      = 10_000    // kept of one job, the last
+	globalEvents      = "global"  // the group of events without a job
 )
 
 // cache keeps the events of the logs.
@@ -43,7 +45,7 @@ func Read(r *request.Request) ([]*pyjson.Object, error) {
 		version.WriteString(r.Session.Logs.Version(log.Node, log.Path, 0) + ",")
 	}
 	all, err := request.Kept[cache](r).events.GetFor(r.Context(), version.String(), func(ctx context.Context) ([]*pyjson.Object, error) {
-		return readEvents(r.With(ctx))
+		return readEvents(r.With(ctx), maxEventMemory)
 	})
 	if err != nil || r.At == 0 {
 		return all, err
@@ -57,49 +59,56 @@ func Read(r *request.Request) ([]*pyjson.Object, error) {
 	return until, nil
 }
 
-func readEvents(r *request.Request) ([]*pyjson.Object, error) {
-	var events []*pyjson.Object
-	seen := map[string]bool{}
+// readEvents reads the events of all files, as many as take so many bytes of memory.
+func readEvents(r *request.Request, most int64) ([]*pyjson.Object, error) {
+	all := eventReader{left: most, seen: map[string]bool{}}
 	for _, log := range logfiles.Names(r).Events {
-		lines, err := eventLines(r, log)
+		f, err := r.Session.Logs.Open(r.Context(), log.Node, log.Path)
 		if err != nil {
 			return nil, err
 		}
-		for _, event := range lines {
-			if id := event.String("event_id"); !seen[id] {
-				seen[id] = true
-				events = append(events, event)
-			}
+		data, err := f.ReadRange(r.Context(), max(0, f.Size()-maxEventFileBytes), f.Size())
+		if err != nil {
+			return nil, err
+		}
+		if !all.addLines(data) {
+			r.Log.WithField("session", r.Session.Ref.String()).Warn("cluster events that take too much memory are left out")
+			break
 		}
 	}
-	return events, nil
+	return all.events, nil
 }
 
-// eventLines reads one file's events. Lines that are not JSON are left out, as Ray does.
-func eventLines(r *request.Request, log logfiles.File) ([]*pyjson.Object, error) {
-	f, err := r.Session.Logs.Open(r.Context(), log.Node, log.Path)
-	if err != nil || f.Size() == 0 {
-		return nil, err
-	}
-	data, err := f.ReadRange(r.Context(), max(0, f.Size()-maxEventFileBytes), f.Size())
-	if err != nil {
-		return nil, err
-	}
-	var events []*pyjson.Object
+// eventReader collects events, each once.
+type eventReader struct {
+	events []*pyjson.Object
+	seen   map[string]bool
+	left   int64 // bytes of memory that further events may take
+}
+
+// addLines adds the events of a file; false means that no more are added. Lines that are not JSON are left out, as Ray does.
+func (e *eventReader) addLines(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		if len(line) > maxEventLine || line[len(line)-1] != '\n' {
 			continue
 		}
-		event, err := pyjson.ParseObject(line)
-		if err != nil || event.String("event_id") == "" {
+		value, taken, err := pyjson.ParseWithin(line, e.left)
+		if errors.Is(err, pyjson.ErrTooLarge) {
+			return false
+		}
+		event, _ := value.(*pyjson.Object)
+		id := event.String("event_id")
+		if id == "" || e.seen[id] {
 			continue
 		}
 		if text := event.String("message"); strings.Contains(text, `\`) {
 			event.Set("message", strings.NewReplacer(`\n`, "\n", `\r`, "\n").Replace(text))
 		}
-		events = append(events, event)
+		e.left -= taken
+		e.seen[id] = true
+		e.events = append(e.events, event)
 	}
-	return events, nil
+	return true
 }
 
 // eventsByJob groups events as /events shows them: by job, keys in camelCase, the saved answer first and then what only logs have.
