@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -122,7 +123,8 @@ func readRuntimeEnvs(r *request.Request) ([]nodeEnvs, error) {
 // parseEnvLog reads what an agent's log says about environments.
 func parseEnvLog(text []byte, zone *time.Location) []envChange {
 	var changes []envChange
-	failed := "" // the environment that was last said to have failed
+	envs := map[string]string{} // those that were read: most lines are about the same few
+	failed := ""                // the environment that was last said to have failed
 	var traceback strings.Builder
 	inTraceback := false
 	for line := range bytes.Lines(text) {
@@ -151,6 +153,11 @@ func parseEnvLog(text []byte, zone *time.Location) []envChange {
 		case envGaveUp:
 			c.env, c.failure = failed, traceback.String()
 		}
+		if same, known := envs[c.env]; known {
+			c.env = same
+		} else {
+			envs[c.env] = c.env
+		}
 		changes = append(changes, c)
 	}
 	return changes
@@ -176,6 +183,8 @@ func envSaid(said string) (what, env string) {
 
 // envState is an environment as its agent holds it.
 type envState struct {
+	env         string
+	number      int   // of its first change
 	asked, made int64 // Unix ns
 	done, ok    bool
 	references  int
@@ -185,16 +194,14 @@ type envState struct {
 // at returns the environments that an agent had at a moment (0: the end), as rows of the State API.
 func (n nodeEnvs) at(at int64) []*pyjson.Object {
 	states := map[string]*envState{}
-	var order []string
-	for _, c := range n.changes {
+	for i, c := range n.changes {
 		if at != 0 && c.at > at {
 			break
 		}
 		s := states[c.env]
 		if s == nil {
-			s = &envState{}
+			s = &envState{env: c.env, number: i}
 			states[c.env] = s
-			order = append(order, c.env)
 		}
 		switch c.what {
 		case envCreating:
@@ -209,12 +216,11 @@ func (n nodeEnvs) at(at int64) []*pyjson.Object {
 			s.made, s.done, s.failure = c.at, true, c.failure
 		case envRemoved:
 			delete(states, c.env)
-			order = slices.DeleteFunc(order, func(env string) bool { return env == c.env })
 		}
 	}
 	var rows []*pyjson.Object
-	for _, env := range order {
-		if row := states[env].row(n.node, env); row != nil {
+	for _, s := range slices.SortedFunc(maps.Values(states), func(a, b *envState) int { return cmp.Compare(a.number, b.number) }) {
+		if row := s.row(n.node); row != nil {
 			rows = append(rows, row)
 		}
 	}
@@ -222,8 +228,8 @@ func (n nodeEnvs) at(at int64) []*pyjson.Object {
 }
 
 // row is nil for an environment that is still being made or whose beginning was not logged.
-func (s *envState) row(node rayid.Node, env string) *pyjson.Object {
-	parsed, err := pyjson.ParseObject([]byte(env))
+func (s *envState) row(node rayid.Node) *pyjson.Object {
+	parsed, err := pyjson.ParseObject([]byte(s.env))
 	if !s.done || err != nil {
 		return nil
 	}

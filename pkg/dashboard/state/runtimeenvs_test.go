@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -80,4 +81,12 @@ func FuzzEnvLog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		nodeEnvs{changes: parseEnvLog(text, time.UTC)}.at(0)
 	})
+}
+
+// TestChangesShareEnvironments: a log says thousands of times that the same environment is used; it is held once.
+func TestChangesShareEnvironments(t *testing.T) {
+	changes := parseEnvLog([]byte(agentLog), time.UTC)
+	if len(changes) < 3 || changes[0].env == "" || changes[2].env != changes[0].env || unsafe.StringData(changes[2].env) != unsafe.StringData(changes[0].env) {
+		t.Errorf("%+v", changes)
+	}
 }
