@@ -64,11 +64,26 @@ func factsOf(ctx context.Context, r *request.Request, id string, zone *time.Loca
 		}
 		if hasLog && facts.exited && facts.exitCode != 0 {
 			facts.tail, err = logfiles.ReadTail(ctx, logs, own, failureLines, 4*failureLength) // a character takes at most four bytes
-			text := []rune(facts.tail)
+			text := []rune(lastLines(facts.tail, failureLines))
 			facts.tail = string(text[max(0, len(text)-failureLength):])
 		}
 		return facts, err
 	})
+}
+
+// lineEnd is what ends a line to Python's str.splitlines: also the carriage return that a progress bar begins again with.
+var lineEnd = regexp.MustCompile(`\r\n|[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]`)
+
+// lastLines returns the last n lines of a text (fast_tail_last_n_lines in ray/dashboard/modules/job/utils.py).
+func lastLines(text string, n int) string {
+	ends := lineEnd.FindAllStringIndex(text, -1)
+	if last := len(ends) - 1; last >= 0 && ends[last][1] == len(text) {
+		ends = ends[:last]
+	}
+	if len(ends) < n {
+		return text
+	}
+	return text[ends[len(ends)-n][1]:]
 }
 
 // readHead reads start and entrypoint from the beginning of the submission's log, which the job manager writes.
