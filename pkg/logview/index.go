@@ -9,8 +9,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// indexStep is the distance of two marks of an index, in bytes: a log of 10 GB has 1,200 marks.
-const indexStep = 8 << 20
+const (
+	// indexStep is the distance of two marks of an index, in bytes: a log of 10 GB has 1,200 marks.
+	indexStep = 8 << 20
+	// maxMarks bounds the marks of an index. What is behind them is counted again each time: a log seems so long only if the name of a stored
+	// chunk is wrong, and then there is little to read.
+	maxMarks = 1 << 16
+)
 
 // Index knows the numbers of a log's lines. It counts as far as it is asked, and remembers. It is safe for concurrent use.
 type Index struct {
@@ -23,6 +28,9 @@ func (x *Index) before(ctx context.Context, f *sessionlogs.File, step int64) (in
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for int64(len(x.marks)) < step {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx) // where nothing is stored, nothing that heeds the context is called
+		}
 		from := int64(len(x.marks)) * indexStep
 		n, err := count(ctx, f, from, from+indexStep)
 		if err != nil {
@@ -41,7 +49,7 @@ func (x *Index) before(ctx context.Context, f *sessionlogs.File, step int64) (in
 
 // Number is the number of the line that begins at an offset.
 func (x *Index) Number(ctx context.Context, f *sessionlogs.File, offset int64) (int64, error) {
-	step := offset / indexStep
+	step := min(offset/indexStep, maxMarks)
 	before, err := x.before(ctx, f, step)
 	if err != nil {
 		return 0, err
@@ -56,7 +64,7 @@ func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (in
 		return 0, nil
 	}
 	step := int64(0)
-	for ; (step+1)*indexStep < f.Size(); step++ {
+	for ; (step+1)*indexStep < f.Size() && step < maxMarks; step++ {
 		if n, err := x.before(ctx, f, step+1); err != nil {
 			return 0, err
 		} else if n >= line-1 {

@@ -18,17 +18,23 @@ import (
 // stored is a log in two chunks, and the bytes that were read of it.
 func stored(t *testing.T, text []byte) (*sessionlogs.File, *memstore.Store) {
 	t.Helper()
+	return inChunks(t, map[int64][]byte{0: text[:len(text)/3], int64(len(text) / 3): text[len(text)/3:]})
+}
+
+// inChunks is a log in chunks, by their offsets.
+func inChunks(t *testing.T, chunks map[int64][]byte) (*sessionlogs.File, *memstore.Store) {
+	t.Helper()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	store := memstore.New()
 	set := sessionlogs.New(store)
-	for _, chunk := range [][2]int{{0, len(text) / 3}, {len(text) / 3, len(text)}} {
-		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), int64(chunk[0]), layout.Plain)
-		store.Objects[key] = text[chunk[0]:chunk[1]]
+	for offset, text := range chunks {
+		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), offset, layout.Plain)
+		store.Objects[key] = text
 		o, err := layout.ParseObject("log", ref, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		set.Add(o, blob.Object{Key: key, Size: int64(chunk[1] - chunk[0])})
+		set.Add(o, blob.Object{Key: key, Size: int64(len(text))})
 	}
 	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
 	if err != nil {
@@ -74,6 +80,29 @@ func TestIndex(t *testing.T) {
 	leave()
 	if _, err := (&Index{}).Number(gone, f, f.Size()); err == nil {
 		t.Error("it counts for nobody")
+	}
+}
+
+// TestIndexOfHugeGap: an index is bounded even if the name of a chunk says that a log is as long as no log can be, and making it heeds its context.
+func TestIndexOfHugeGap(t *testing.T) {
+	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntwo\n"), 1 << 60: []byte("three\nfour\n")})
+	x := &Index{}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := x.Number(gone, f, f.Size()); err == nil || len(x.marks) > 0 {
+		t.Errorf("%d marks for nobody, %v", len(x.marks), err)
+	}
+	if n, err := x.Number(t.Context(), f, f.Size()-1); n != 4 || err != nil {
+		t.Errorf("the last line is %d, %v", n, err)
+	}
+	if offset, err := x.Offset(t.Context(), f, 2); offset != 4 || err != nil {
+		t.Errorf("the second line begins at %d, %v", offset, err)
+	}
+	if offset, err := x.Offset(t.Context(), f, 9); offset != f.Size() || err != nil {
+		t.Errorf("a line that is not there is at %d, %v", offset, err)
+	}
+	if len(x.marks) > maxMarks {
+		t.Errorf("%d marks", len(x.marks))
 	}
 }
 
