@@ -35,7 +35,7 @@ var weights = []struct {
 	{"/api/v0/nodes", rows(func(s *session.Session) int { return len(s.Nodes) }, "/nodes", "/api/v0/nodes")},
 	{"/api/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs")},
 	{"/api/v0/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs", "/api/v0/jobs")},
-	{"/api/v0/workers", rows(func(s *session.Session) int { return len(s.Workers) }, "/api/v0/workers")},
+	{"/api/v0/workers", rows(workersAndLogs, "/api/v0/workers")},
 	{"/api/v0/placement_groups", rows(groupsAndBundles, "/api/v0/placement_groups")},
 	{"/api/v0/platform_events", platformEvents},
 	{"/api/v0/objects", rows(func(*session.Session) int { return 0 }, "/api/v0/objects")},
@@ -61,6 +61,18 @@ func platformEvents(s *session.Session) int64 {
 		bytes += rowBytes + 2*s.PlatformEvents[i].MemoryBytes()
 	}
 	return bytes
+}
+
+// logsOfWorker is how many logs each worker leaves: its own, and those of what it prints.
+const logsOfWorker = 3
+
+// workersAndLogs counts the workers that events or only the names of logs tell of.
+func workersAndLogs(s *session.Session) int {
+	logs := 0
+	for _, node := range s.Logs.Nodes() {
+		logs += len(s.Logs.Paths(node))
+	}
+	return len(s.Workers) + logs/logsOfWorker
 }
 
 func groupsAndBundles(s *session.Session) int {

@@ -38,6 +38,7 @@ func (d *Dashboard) routes() []route {
 		{"/api/jobs/", jobs.All},
 		{"/api/jobs/{job_or_submission_id}", jobs.One},
 		{"/api/jobs/{job_or_submission_id}/logs", logs.Job},
+		{"/api/jobs/{job_or_submission_id}/logs/tail", logs.JobTail},
 		{"/api/component_activities", jobs.Activities},
 
 		// The State API: lists with filters, and summaries.
@@ -121,7 +122,6 @@ func (d *Dashboard) Routes() []Route {
 	for _, known := range d.routes() {
 		all = append(all, Route{http.MethodGet, known.path, d.answer(d.weighed(known.path, known.handle))})
 	}
-	all = append(all, Route{http.MethodGet, "/api/jobs/{job_or_submission_id}/logs/tail", d.answer(logs.JobTail)})
 	for _, known := range refusals {
 		all = append(all, Route{known.method, known.path, known.refuse})
 	}

@@ -25,13 +25,6 @@ func ObjectRows(r *request.Request) (RowSet, error) {
 	return set, err
 }
 
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // objectGroup counts the objects of one call site (ObjectSummaryPerKey in ray/util/state/common.py).
 type objectGroup struct {
 	objects                    int

@@ -38,9 +38,11 @@ func RuntimeEnvRows(r *request.Request) (RowSet, error) {
 		set.Rows, err = loggedRuntimeEnvs(r)
 	}
 	set.Compare = func(a, b *pyjson.Object) int {
-		ma, mb := a.Get("creation_time_ms") != nil, b.Get("creation_time_ms") != nil
-		if !ma || !mb {
-			return cmp.Compare(boolInt(ma), boolInt(mb))
+		switch madeA, madeB := a.Get("creation_time_ms") != nil, b.Get("creation_time_ms") != nil; {
+		case madeA && !madeB:
+			return 1
+		case madeB && !madeA:
+			return -1
 		}
 		return cmp.Compare(b.Int("creation_time_ms"), a.Int("creation_time_ms"))
 	}
