@@ -24,7 +24,8 @@ var browserHeaders = []string{
 
 // FromBrowser says whether a request comes from a browser, by Ray's own rule. Browsers are not shown secrets.
 func FromBrowser(r *http.Request) bool {
-	return strings.HasPrefix(r.UserAgent(), "Mozilla") || slices.ContainsFunc(browserHeaders, func(h string) bool { return r.Header.Get(h) != "" })
+	sent := func(header string) bool { return len(r.Header[header]) > 0 } // an empty one counts too
+	return strings.HasPrefix(r.UserAgent(), "Mozilla") || slices.ContainsFunc(browserHeaders, sent)
 }
 
 // Redacts says whether secrets must be left out of an answer: for browsers, unless the cluster's own dashboard was configured to show them.
