@@ -32,7 +32,7 @@ var wholeSession = atLeast{
 // Ray before 2.58 sends no events of workers, and the recorded list of them was cut at 100 (a collector asks for 10,000): the others are
 // known by their logs' names.
 var (
-	ray257 = with(wholeSession, atLeast{"api/v0/workers": 0.92})
+	ray257 = with(wholeSession, atLeast{"api/v0/workers": 0.92, "api/v0/objects": 0.97})
 	ray255 = with(wholeSession, atLeast{"api/v0/workers": 0.97})
 )
 
@@ -40,8 +40,8 @@ var (
 var (
 	kuberay17 = with(wholeSession, atLeast{
 		"nodes?view=summary": 0.87, "nodes/{id}": 0.85, "logical/actors": 0.96, "logical/actors/{id}": 0.96,
-		"api/v0/objects": 0.01, "api/v0/objects/summarize": 0.19, "api/prometheus/sd": 0,
-		"api/cluster_status":      0.95, // the autoscaler's text and process are in no log; the rest is what the nodes were
+		"api/v0/objects": 0.01, "api/v0/objects/summarize": 0.15, "api/prometheus/sd": 0,
+		"api/cluster_status":      0.92, // the autoscaler's text and process are in no log; the rest is what the nodes were
 		"api/v0/workers":          0.99, // that Ray's own drivers ended, and why
 		"api/v0/cluster_metadata": 0.8,  // Python's version
 	})

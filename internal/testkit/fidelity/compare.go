@@ -18,8 +18,9 @@ var volatile = regexp.MustCompile(`(^|/)(` + strings.Join([]string{
 	`cpu`, `cpus`, `mem`, `shm`, `disk`, `diskIo`, `diskIoSpeed`, `network`, `networkSpeed`, `loadAvg`, `gpus`, `tpus`, `cmdline`, `now`,
 	`bootTime`, `uptime_s`, `num_control_loops`, `gcsRequestTime`, `autoscalingStatus`, `cluster_status_time`, `last_activity_at`,
 	`timestamp_ms`, `loop_duration.*`, `event_loop_delay.*`, `last_sleep.*`, `memoryInfo`, `memoryFullInfo`, `cpuPercent`, `cpuTimes`,
-	`createTime`, `objectStoreUsedMemory`, `objectStoreAvailableMemory`, `numFds`, `mem_used`, `timestamp_now`, `raylet/(objectStore.*)`,
+	`createTime`, `objectStoreUsedMemory`, `objectStoreAvailableMemory`, `numFds`, `mem_used`, `timestamp_now`, `driver/timestamp`, `raylet/(objectStore.*)`,
 	`agent`, `workers`, `processStats`, `gcs`, `cpuUsage`, `loadMetricsReport`, `nodePhysicalStats`, `usage_.*`, `language`, `viewDeprecated`,
+	`controller_health_metrics`,
 }, "|") + `)(/|$)`)
 
 var idInPath = regexp.MustCompile(`[0-9a-f]{8,}`)
@@ -121,7 +122,7 @@ func show(v any) string {
 	return string(b)
 }
 
-// equalLeaf compares scalars. Numbers may differ by 2 (a clock's milliseconds) or a millionth.
+// equalLeaf compares scalars.
 func equalLeaf(want, got any, volatile bool) bool {
 	w, wIsNumber := number(want)
 	g, gIsNumber := number(got)
@@ -132,13 +133,28 @@ func equalLeaf(want, got any, volatile bool) bool {
 		if volatile {
 			return w == 0 || g != 0
 		}
-		return w == g || math.Abs(w-g) <= max(2, 1e-6*math.Abs(w))
+		return (w == g || math.Abs(w-g) <= slack(w)) && isWhole(want) == isWhole(got)
 	}
 	if volatile {
 		return fmt.Sprintf("%T", want) == fmt.Sprintf("%T", got)
 	}
 	return want == got
 }
+
+// slack is how much a number may differ. Clocks may differ by a tenth of a second: times of events are a little later than Ray's own. Any
+// other number may differ by what floating point loses.
+func slack(want float64) float64 {
+	switch want = math.Abs(want); {
+	case want >= 1e11: // a time of these years in milliseconds
+		return 100
+	case want >= 1e9: // and in seconds
+		return 0.1
+	}
+	return 1e-9 * want
+}
+
+// isWhole says whether a number is spelled as Python spells an int: clients of Python get another type for 1.0.
+func isWhole(number any) bool { return !strings.ContainsAny(string(number.(json.Number)), ".eE") }
 
 func number(v any) (float64, bool) {
 	n, ok := v.(json.Number)
