@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -51,7 +53,7 @@ func (s Session) ran(mint, maxt int64) bool {
 
 // Scope says which sessions a request queries, and up to which moment. This moment is also the default time of a query.
 type Scope struct {
-	Sessions []Session
+	Sessions []Session // the newest last
 	Until    time.Time
 }
 
@@ -72,6 +74,8 @@ const (
 	maxForm = 256 << 10
 	// maxSelectors bounds the selectors of a request for series or labels. What each finds is kept until the last is done.
 	maxSelectors = 64
+	// maxMetadata bounds what sessions say about their metrics together, in bytes. Ray says some 100 KB.
+	maxMetadata = 16 << 20
 )
 
 // New makes an API.
@@ -293,15 +297,24 @@ func (q *request) selection() (querier storage.Querier, matchers [][]*labels.Mat
 	return querier, matchers, err
 }
 
+// number reads a number that is not negative.
+func (q *request) number(name string, otherwise int) (int, error) {
+	text := q.get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, badData(name, errors.New("want a number, 0 or more"))
+	}
+	return n, nil
+}
+
 // cut shortens a list to the requested limit; 0 means none.
 func cut[T any](q *request, list []T, warnings *annotations.Annotations) ([]T, error) {
-	text := q.get("limit")
-	if text == "" {
-		return list, nil
-	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 0 {
-		return nil, badData("limit", errors.New("want a number, 0 or more"))
+	limit, err := q.number("limit", 0)
+	if err != nil {
+		return nil, err
 	}
 	if limit > 0 && len(list) > limit {
 		warnings.Add(errors.New("results truncated due to limit"))
@@ -343,7 +356,7 @@ func labelNames(ctx context.Context, q *request) (*result, error) {
 }
 
 func labelValues(ctx context.Context, q *request, name string) (*result, error) {
-	if escaped := strings.HasPrefix(name, "U__"); escaped {
+	if strings.HasPrefix(name, "U__") {
 		name = model.UnescapeName(name, model.ValueEncodingEscaping)
 	}
 	if !model.UTF8Validation.IsValidLabelName(name) {
@@ -384,8 +397,20 @@ type described struct {
 
 func metadata(ctx context.Context, q *request) (*result, error) {
 	asked := q.get("metric")
-	all := make(map[string][]described)
-	for _, s := range q.scope.Sessions {
+	limit, limitErr := q.number("limit", math.MaxInt)
+	limitPerMetric, perErr := q.number("limit_per_metric", math.MaxInt)
+	if err := errors.Join(limitErr, perErr); err != nil {
+		return nil, err
+	}
+	limitPerMetric = cmp.Or(limitPerMetric, math.MaxInt)
+	sessions := q.scope.Sessions
+	var warnings annotations.Annotations
+	if len(sessions) > maxSessions {
+		sessions = sessions[len(sessions)-maxSessions:]
+		warnings.Add(fmt.Errorf("only the newest %d sessions were read", maxSessions))
+	}
+	all, left := make(map[string][]described), maxMetadata
+	for _, s := range sessions {
 		// The metadata of targets is read with their series.
 		never := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "")
 		database := s.Open()
@@ -395,12 +420,19 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 		for name, m := range database.Metrics() {
 			d := described{Type: m.Type, Help: m.Help}
 			d.Type = cmp.Or(d.Type, "unknown")
-			if (asked == "" || asked == name) && !slices.Contains(all[name], d) {
-				all[name] = append(all[name], d)
+			if asked != "" && asked != name || len(all[name]) >= limitPerMetric || slices.Contains(all[name], d) {
+				continue
 			}
+			if left -= len(name) + len(d.Type) + len(d.Help); left < 0 {
+				return nil, metrics.ErrTooMuch
+			}
+			all[name] = append(all[name], d)
 		}
 	}
-	return &result{data: all}, nil
+	for _, name := range slices.Sorted(maps.Keys(all))[min(limit, len(all)):] {
+		delete(all, name)
+	}
+	return &result{data: all, warnings: warnings}, nil
 }
 
 func buildInfo(_ context.Context, q *request) (*result, error) {

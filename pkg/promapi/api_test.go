@@ -177,6 +177,8 @@ func TestAnswers(t *testing.T) {
 		{"series", "match[]=up&match[]={instance=\"aa\",__name__=~\"u.\"}",
 			`[{"__name__":"up","instance":"aa","job":"ray"},{"__name__":"up","instance":"bb","job":"ray"}]`},
 		{"metadata", "metric=ray_tasks", `{"ray_tasks":[{"type":"gauge","help":"Tasks","unit":""}]}`},
+		{"metadata", "limit=1&limit_per_metric=1", `{"ray_tasks":[{"type":"gauge","help":"Tasks","unit":""}]}`},
+		{"metadata", "limit=0", `{}`}, // as Prometheus answers
 	} {
 		form, err := url.ParseQuery(strings.ReplaceAll(test.query, "+", "%2B"))
 		if err != nil {
@@ -216,11 +218,13 @@ func TestRefusals(t *testing.T) {
 		"query_range?query=up&start=1&end=20000&step=1":                                            `400 bad_data invalid parameter "step": more than 11000 points`,
 		"query?query=ray_seconds_bucket[10m]&time=" + fmt.Sprint(begin.Add(10*time.Minute).Unix()): `422 execution`,
 		"query?query=up%2Bon()ray_tasks&time=" + at:                                                `422 execution`,
-		"series?":              `400 bad_data invalid parameter "match[]"`,
-		"series?match[]={":     `400 bad_data invalid parameter "match[]"`,
-		"labels?limit=x":       `400 bad_data invalid parameter "limit"`,
-		"label/%FF/values?":    `400 bad_data`,
-		"admin/tsdb/snapshot?": `404 not_found`,
+		"series?":                     `400 bad_data invalid parameter "match[]"`,
+		"series?match[]={":            `400 bad_data invalid parameter "match[]"`,
+		"labels?limit=x":              `400 bad_data invalid parameter "limit"`,
+		"metadata?limit=x":            `400 bad_data invalid parameter "limit"`,
+		"metadata?limit_per_metric=x": `400 bad_data invalid parameter "limit_per_metric"`,
+		"label/%FF/values?":           `400 bad_data`,
+		"admin/tsdb/snapshot?":        `404 not_found`,
 		"query?query=" + strings.Repeat("(", 300_000): `400 bad_data`,
 		"query?query=" + strings.Repeat("(", 60_000):  `400 bad_data`,
 		// Parsing these takes time by the square of their depth.
@@ -243,6 +247,55 @@ func TestRefusals(t *testing.T) {
 		if got := fmt.Sprint(status, " ", answer.ErrorType, " ", answer.Error); answer.Status != "error" || !strings.HasPrefix(got, want) {
 			t.Errorf("%.80s: %.200s, want %s", query, got, want)
 		}
+	}
+}
+
+// TestMetadataOfManySessions: of a cluster with more sessions than a query reads, the newest are read, and the answer says so.
+func TestMetadataOfManySessions(t *testing.T) {
+	opened := 0
+	last := stored(t, oneSession)
+	scope := Scope{Until: begin.Add(time.Hour)}
+	for i := range 3 * maxSessions {
+		scope.Sessions = append(scope.Sessions, Session{Name: fmt.Sprintf("session_2026-11-%03d", i), Open: func() *metrics.Database {
+			opened++
+			return last.Open()
+		}})
+	}
+	status, body := newAPI(Options{}).ask(t, scope, http.MethodGet, "metadata", nil)
+	if status != http.StatusOK || opened != maxSessions || !strings.Contains(body, `"help":"Tasks"`) || !strings.Contains(body, `"warnings":["`) {
+		t.Errorf("%d, %d sessions read: %s", status, opened, body)
+	}
+}
+
+// TestMetadataTooLarge: what the sessions of a cluster say about their metrics together is limited.
+func TestMetadataTooLarge(t *testing.T) {
+	scope := Scope{Until: begin.Add(time.Hour)}
+	for i := range 5 {
+		name := fmt.Sprintf("session_2026-11-20_20-00-00_000000_%d", i)
+		store, err := local.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e samples.Encoder
+		e.Start([][]samples.Label{{{Name: "instance", Value: "aa"}}})
+		e.Begin(0, begin)
+		for j := range 400 {
+			e.Metric(samples.Metric{Name: fmt.Sprintf("m%d", j), Type: "gauge", Help: strings.Repeat(fmt.Sprint(i), 10_000)})
+		}
+		e.End()
+		key := layout.ChunkKey(layout.MetricsKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{0xaa}, begin), 0, layout.Plain)
+		if err := store.Create(t.Context(), key, bytes.NewReader(e.Lines())); err != nil {
+			t.Fatal(err)
+		}
+		scope.Sessions = append(scope.Sessions, sessionIn(store, name, 64<<20))
+	}
+	api := newAPI(Options{})
+	if status, body := api.ask(t, scope, http.MethodGet, "metadata", nil); status != http.StatusUnprocessableEntity {
+		t.Errorf("%d %.200s", status, body)
+	}
+	scope.Sessions = scope.Sessions[:1]
+	if status, body := api.ask(t, scope, http.MethodGet, "metadata", nil); status != http.StatusOK || !strings.Contains(body, `"m399"`) {
+		t.Errorf("one session: %d %.200s", status, body)
 	}
 }
 
