@@ -60,8 +60,8 @@ func (e *WriteError) Error() string {
 
 // Forward passes a request on to the dashboard of a running cluster, and its answer back as it comes; connections may be upgraded. path is
 // the path at the dashboard, escaped, and begins with a slash. fail answers what cannot be passed on; it is called before anything was
-// written, with ErrNoCluster, ErrPath, a *WriteError, an *http.MaxBytesError or the trouble on the way. What a request brings is passed on
-// as it comes, however r's server limits the time to read it.
+// written, with ErrNoCluster, ErrPath, a *WriteError, an *http.MaxBytesError or the trouble on the way. What a request that changes something
+// brings is passed on as it comes, however r's server limits the time to read it.
 //
 // The caller's credentials and cookies stay here, and of the dashboard's answer only what browser.ClusterAnswer leaves comes back: the
 // dashboard belongs to whoever runs the cluster. Headers that are set on w stay beside those.
@@ -85,6 +85,8 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 			fail(err)
 			return
 		}
+	} else {
+		r = withoutBody(r)
 	}
 	h, err := s.head(r.Context(), cluster)
 	if err != nil {
@@ -122,6 +124,13 @@ func (c *Clusters) upload(w http.ResponseWriter, r *http.Request) (*http.Request
 	limited := *r
 	limited.Body = http.MaxBytesReader(w, r.Body, limit)
 	return &limited, nil
+}
+
+// withoutBody is a request that brings nothing: Ray reads no body of requests that only read, and those of upload are the only limits.
+func withoutBody(r *http.Request) *http.Request {
+	without := *r
+	without.Body, without.ContentLength, without.TransferEncoding = http.NoBody, 0, nil
+	return &without
 }
 
 // inert takes out of a dashboard's answers what could act on those who read them.

@@ -71,6 +71,26 @@ func TestForwardUploads(t *testing.T) {
 	}
 }
 
+// What a request brings that only reads does not reach the dashboard: Ray reads none of it, and the limits are those of uploads.
+func TestForwardReadsBringNothing(t *testing.T) {
+	c := rayCluster("a", "lab")
+	came := make(chan string, 1)
+	front, _ := running(t, false, c, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		came <- r.Header.Get("Content-Length") + string(body)
+	}), headService(c))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/", strings.NewReader("a body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, text := send(t, req); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", resp.StatusCode, text)
+	}
+	if got := <-came; got != "" {
+		t.Errorf("the dashboard got %q", got)
+	}
+}
+
 // Those who did not say who they are do not get to a cluster that wants a token, unless it is asked for.
 func TestTokensAreNotForEverybody(t *testing.T) {
 	for _, tc := range []struct {
