@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -100,6 +101,9 @@ func ClusterAnswer(h http.Header, status int) {
 	}
 	if status != http.StatusSwitchingProtocols {
 		h.Set("Content-Type", plainType(h.Get("Content-Type")))
+	}
+	if seconds, err := strconv.Atoi(h.Get("Retry-After")); err != nil || seconds < 1 {
+		h.Del("Retry-After") // pages would ask again at once, and again
 	}
 }
 

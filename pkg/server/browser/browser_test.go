@@ -72,6 +72,17 @@ func TestRoot(t *testing.T) {
 	}
 }
 
+// TestRetryAfter: a cluster's owner must not have pages ask again at once, and again.
+func TestRetryAfter(t *testing.T) {
+	for given, want := range map[string]string{"5": "5", "0": "", "-1": "", "0.001": "", "1e-9": "", "soon": ""} {
+		h := http.Header{"Retry-After": {given}}
+		ClusterAnswer(h, http.StatusServiceUnavailable)
+		if got := h.Get("Retry-After"); got != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	for _, host := range []string{"", "https://history.example", "history.example/path", "a?b"} {
 		if _, err := New(Config{AllowedHosts: []string{host}}, false); err == nil || !strings.Contains(err.Error(), "--allowed-hosts") {
