@@ -146,6 +146,23 @@ func TestAssistantsThatLeave(t *testing.T) {
 	<-ended
 }
 
+// TestAssistantsOfAnswersThatEndEarly: an answer that is cut off on purpose is no panic, which would write a stack into the log each time.
+func TestAssistantsOfAnswersThatEndEarly(t *testing.T) {
+	f := start(t, func(o *Options, _ *gatedStore) {
+		o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/v0/jobs", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+			_, _ = io.WriteString(w, "the first half")
+			panic(http.ErrAbortHandler)
+		}})
+	})
+	text, failed := call(t, assistantOf(t, f, ""), "list_entities", map[string]any{"kind": "jobs", "session": "default/lab/" + name})
+	if !failed || strings.Contains(text, "the first half") {
+		t.Errorf("failed %v: %s", failed, text)
+	}
+	if log := f.log.String(); strings.Contains(log, "panic") {
+		t.Error(log)
+	}
+}
+
 // TestAssistantsDoNotSubscribe: the tools never change, and a subscription would last as long as its client likes.
 func TestAssistantsDoNotSubscribe(t *testing.T) {
 	const version = "2026-07-28"

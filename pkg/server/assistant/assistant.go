@@ -69,8 +69,11 @@ type asker struct {
 	log      logrus.FieldLogger
 }
 
-// errPanicked is the end of an answer whose handler panicked.
-var errPanicked = errors.New("the history server failed to answer; its log has the details")
+// Ends of answers that are not complete.
+var (
+	errPanicked = errors.New("the history server failed to answer; its log has the details")
+	errCutOff   = errors.New("the answer ended early")
+)
 
 // RoundTrip returns an answer while it is being written. The work ends with the tool's request, with the assistant's, and when the body is closed.
 func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -82,7 +85,11 @@ func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer cancel()
 		defer stopped()
 		defer func() {
-			if cause := recover(); cause != nil {
+			switch cause := recover(); cause {
+			case nil:
+			case http.ErrAbortHandler: // the handler has logged why
+				w.fail(errCutOff)
+			default:
 				a.log.WithField("path", r.URL.Path).Errorf("panic while answering an assistant: %v\n%s", cause, debug.Stack())
 				w.fail(errPanicked)
 			}
