@@ -67,7 +67,7 @@ func tidyAddress(r *http.Request, c choice) string {
 		// The page's requests are relative to it. The target is relative too: a proxy may have cut a prefix off.
 		target := browser.Relative(path.Base(r.URL.EscapedPath())) + "/"
 		if r.URL.RawQuery != "" {
-			target += "?" + r.URL.RawQuery
+			target += "?" + strings.ReplaceAll(r.URL.RawQuery, "#", "%23") // in a request it is part of the query, in a target the end of it
 		}
 		return target
 	case query.Has("dashboard") && query.Get("dashboard") == "":

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -57,6 +58,16 @@ func TestDashboardPage(t *testing.T) {
 		if got := f.ask(t, http.MethodGet, path); got.status != 302 || got.header.Get("Location") != location {
 			t.Errorf("%s: %d to %s", path, got.status, got.header.Get("Location"))
 		}
+	}
+}
+
+// TestNumberSigns: browsers send no "#". What follows one in a program's request need not be a fragment of an address.
+func TestNumberSigns(t *testing.T) {
+	f := start(t, nil)
+	w := httptest.NewRecorder()
+	f.Config.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, lab+"latest?a#%zz", nil))
+	if got := w.Header().Get("Location"); w.Code != http.StatusFound || got != "./latest/?a%23%zz" {
+		t.Errorf("%d to %q: %s", w.Code, got, w.Body)
 	}
 }
 
