@@ -1,11 +1,18 @@
 package panels
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/budget"
 )
 
 // pageOf is the page of a stored dashboard, and its status.
@@ -53,6 +60,35 @@ func variables(n int) string {
 		list = append(list, fmt.Sprintf(`{"name":"v%d"}`, i))
 	}
 	return strings.Join(list, ",")
+}
+
+// TestPagesReserveMemory: a page that is much larger than Ray's waits for memory until others have sent theirs, and usual ones do not.
+func TestPagesReserveMemory(t *testing.T) {
+	memory := budget.New(budget.Options{Bytes: 64 << 20, Wait: time.Nanosecond, Registerer: prometheus.NewRegistry()})
+	release, err := memory.Reserve(t.Context(), budget.Work, memory.Size(budget.Work))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := newStore(t)
+	putMetrics(t, store)
+	put(t, store, "large_grafana_dashboard.json", fmt.Appendf(nil, `{"panels":[{"id":1,"title":"mine","description":"%s"}]}`, strings.Repeat("x", 1<<20)))
+	put(t, store, "usual_grafana_dashboard.json", []byte(`{"panels":[{"id":1,"title":"mine"}]}`))
+	p := newPanels(store)
+	page := func(name string) (int, error) {
+		w := httptest.NewRecorder()
+		err := p.Page(w, requestOf(t, "/grafana/d/rayDefaultDashboard/", memory), name, false)
+		return w.Body.Len(), err
+	}
+	if n, err := page("large"); !errors.Is(err, budget.ErrBusy) || n > 0 {
+		t.Errorf("the large page without memory: %d bytes, %v", n, err)
+	}
+	if n, err := page("usual"); err != nil || n == 0 {
+		t.Errorf("the usual page without memory: %d bytes, %v", n, err)
+	}
+	release()
+	if n, err := page("large"); err != nil || n < 1<<20 {
+		t.Errorf("the large page: %d bytes, %v", n, err)
+	}
 }
 
 // TestCopiesOfValues: few queries that name a long value often do not become more text than a page may have.

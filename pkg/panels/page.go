@@ -25,11 +25,12 @@ import (
 type Panels struct {
 	dashboards dashboards
 	metrics    *metrics.Databases
+	building   chan struct{} // has one for each page that is put together
 }
 
 // New makes pages of the sessions under a root of a store, whose metrics are those of databases.
 func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
-	return &Panels{dashboards{store: store, root: root, reading: make(chan struct{}, maxReading)}, databases}
+	return &Panels{dashboards{store: store, root: root, reading: make(chan struct{}, maxReading)}, databases, make(chan struct{}, maxBuilding)}
 }
 
 const (
@@ -43,19 +44,28 @@ const (
 
 // Page answers with the page of a dashboard, by Ray's name for it, or of the panel that panelId names.
 func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, onePanel bool) error {
-	query := r.Query()
-	page := web.Panels{
-		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel, Kiosk: query.Has("kiosk"),
-		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"),
-	}
 	d, sentence, err := p.dashboard(r, name)
 	if err != nil {
 		return err
 	}
+	page, release, err := p.reserved(r, func() web.Panels { return d.page(r, sentence, onePanel) })
+	if err != nil {
+		return err
+	}
+	defer release()
+	web.Write(w, statusOf(page.Missing), page)
+	return nil
+}
+
+// page is the page of a dashboard, or of one of its panels, or the sentence that says why there is none.
+func (d *dashboard) page(r *request.Request, sentence string, onePanel bool) web.Panels {
+	query := r.Query()
+	page := web.Panels{
+		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel, Kiosk: query.Has("kiosk"),
+		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"), Missing: sentence,
+	}
 	if sentence != "" {
-		page.Missing = sentence
-		web.Write(w, statusOf(sentence), page)
-		return nil
+		return page
 	}
 	asked := ofSession(r)
 	from, to := rangeOf(r, asked, onePanel)
@@ -69,11 +79,10 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 			if page.Missing = noPanel; d == hardwareOnly {
 				page.Missing = noFigures
 			}
-			web.Write(w, statusOf(page.Missing), page)
-			return nil
+			return page
 		}
 		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
-		return write(w, page, values)
+		return notTooLong(page, values)
 	}
 	page.Spans, page.Hidden = spansOf(query.Get("last")), kept(query)
 	for _, v := range d.Templating.List {
@@ -88,16 +97,15 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 		}
 		page.Rows = append(page.Rows, shown)
 	}
-	return write(w, page, values)
+	return notTooLong(page, values)
 }
 
-// write writes a page, unless its queries are too long.
-func write(w http.ResponseWriter, page web.Panels, values *values) error {
+// notTooLong is a page, or says that its queries are too long.
+func notTooLong(page web.Panels, values *values) web.Panels {
 	if values.room < 0 {
 		page.Missing, page.Rows, page.Variables = tooLong, nil, nil
 	}
-	web.Write(w, statusOf(page.Missing), page)
-	return nil
+	return page
 }
 
 // dashboard returns the dashboard of a page, or the sentence that says why there is none.

@@ -23,6 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -92,10 +93,7 @@ func recorded(t testing.TB, store blob.Creator, name string) (names []string) {
 // ask gives a page of a session that ran for half an hour.
 func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ...func(*request.Request)) *httptest.ResponseRecorder {
 	t.Helper()
-	r := &request.Request{
-		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil), Session: &session.Session{Ref: ref},
-		Env: request.NewEnv(logrus.New(), nil, 0), Began: begin, Ended: begin.Add(30 * time.Minute),
-	}
+	r := requestOf(t, address, nil)
 	for _, c := range change {
 		c(r)
 	}
@@ -104,6 +102,13 @@ func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ..
 		t.Fatal(err)
 	}
 	return w
+}
+
+func requestOf(t testing.TB, address string, memory *budget.Budget) *request.Request {
+	return &request.Request{
+		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil), Session: &session.Session{Ref: ref},
+		Env: request.NewEnv(logrus.New(), memory, 0), Began: begin, Ended: begin.Add(30 * time.Minute),
+	}
 }
 
 var (
