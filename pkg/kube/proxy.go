@@ -22,8 +22,10 @@ func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, er
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   5 * time.Second,
 		ResponseHeaderTimeout: time.Minute,
-		IdleConnTimeout:       time.Minute,
-		MaxIdleConnsPerHost:   16,
+		// A head may be hostile, and many requests may wait for its headers. Ray's have some hundred bytes; Go's own limit is 10 MiB.
+		MaxResponseHeaderBytes: 64 << 10,
+		IdleConnTimeout:        time.Minute,
+		MaxIdleConnsPerHost:    16,
 	}
 	if !throughAPIServer {
 		return direct, nil

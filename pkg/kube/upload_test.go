@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -88,6 +89,32 @@ func TestForwardReadsBringNothing(t *testing.T) {
 	}
 	if got := <-came; got != "" {
 		t.Errorf("the dashboard got %q", got)
+	}
+}
+
+// A dashboard's headers are in memory before anything of its answer is passed on, for as long as it likes to send them.
+func TestHeadersAreBounded(t *testing.T) {
+	dashboard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.Query().Get("n"))
+		w.Header().Set("X-Long", strings.Repeat("x", n))
+	}))
+	defer dashboard.Close()
+	transport, err := newTransport(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, taken := range map[int]bool{16 << 10: true, 1 << 20: false} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, dashboard.URL+"?n="+strconv.Itoa(n), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (err == nil) != taken {
+			t.Errorf("%d bytes: %v", n, err)
+		}
 	}
 }
 
