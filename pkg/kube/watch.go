@@ -64,6 +64,7 @@ func (w *watcher) followOnce(ctx context.Context) error {
 		return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
 	}
 	defer changes.Stop()
+	w.recordWatch()
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,11 +87,18 @@ func (w *watcher) replace(items []rayv1.RayCluster) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
-		w.log.Info("running clusters can be listed again")
-	}
-	w.clusters, w.at, w.err = clusters, time.Now(), nil
+	w.clusters, w.at = clusters, time.Now()
 	w.markTried()
+}
+
+// recordWatch ends an error. Listing alone does not: who may list need not have the right to watch.
+func (w *watcher) recordWatch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		w.log.Info("running clusters can be watched again")
+	}
+	w.err = nil
 }
 
 func (w *watcher) apply(change watch.Event) error {

@@ -12,11 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -191,6 +193,36 @@ func TestAPIServerGoesAway(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 || l.At.IsZero() {
 			t.Errorf("back: %+v", l)
+		}
+	})
+}
+
+// TestOnlyListingIsAllowed: without the right to watch, the log and the list say so once, not that all is well after each listing.
+func TestOnlyListingIsAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refused atomic.Bool
+		refused.Store(true)
+		api := interceptor.NewClient(apiServerWith(t, rayCluster("a", "one")), interceptor.Funcs{
+			Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+				if refused.Load() {
+					return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "rayclusters"}, "", errors.New("no watch"))
+				}
+				return c.Watch(ctx, list, opts...)
+			},
+		})
+		log, hook := test.NewNullLogger()
+		clusters := &Clusters{config: Config{Live: Proxy}, log: log}
+		clusters.add(newSite(api, nil, nil), nil, labels.Everything())
+		clusters.Start()
+		t.Cleanup(clusters.Close)
+		time.Sleep(10 * time.Minute)
+		if l := clusters.List(t.Context()); l.Err == nil || len(l.Clusters) != 1 || len(hook.AllEntries()) != 1 {
+			t.Errorf("%+v, %d lines are logged", l, len(hook.AllEntries()))
+		}
+		refused.Store(false)
+		time.Sleep(2 * time.Minute)
+		if l := clusters.List(t.Context()); l.Err != nil || len(hook.AllEntries()) != 2 {
+			t.Errorf("later: %+v, %d lines are logged", l, len(hook.AllEntries()))
 		}
 	})
 }
