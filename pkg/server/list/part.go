@@ -3,6 +3,7 @@ package list
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -37,17 +38,9 @@ func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog
 		return nil, "", err
 	}
 	if p.Next != "" {
-		v = cloneValues(v)
+		v = maps.Clone(v)
 		v.Set("continue", p.Next)
 		next = "?" + v.Encode()
 	}
 	return slices.Values(p.Entries), next, nil
-}
-
-func cloneValues(v url.Values) url.Values {
-	out := make(url.Values, len(v))
-	for name, values := range v {
-		out[name] = slices.Clone(values)
-	}
-	return out
 }

@@ -10,7 +10,7 @@ type Tagged struct {
 }
 
 func (t *Tagged) WriteHeader(status int) {
-	if !t.written && status == http.StatusOK && t.ETag != "" {
+	if !t.written && status == http.StatusOK {
 		t.Header().Set("ETag", t.ETag)
 	}
 	t.written = true
