@@ -2,9 +2,11 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/url"
 	"regexp"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -77,6 +79,31 @@ func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bo
 		return selector, "", false
 	}
 	return catalog.Selector{Namespace: parts[1], Name: parts[2], Session: parts[3]}, parts[4], true
+}
+
+// finding is the context for finding a request's sessions: the first listing of the store may not have ended.
+func (s *Server) finding(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.opts.LoadWait, problem.ErrWaited)
+}
+
+// storedOf returns the stored sessions of the cluster in a request's path, the newest first; an error if there are none.
+func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
+	ctx, cancel := s.finding(r.Context())
+	defer cancel()
+	of := s.sessions.List(ctx)
+	if err := of.Unknown(); err != nil {
+		return nil, err
+	}
+	var entries []catalog.Entry
+	for e := range of.Matching(catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]}, time.Now()) {
+		if e.Ref.Name != catalog.Live {
+			entries = append(entries, e)
+		}
+	}
+	if len(entries) == 0 {
+		return nil, catalog.ErrNoSession
+	}
+	return entries, nil
 }
 
 // clusterWithoutSession answers an address that ends before its session's name: people get to the list of the cluster's sessions.

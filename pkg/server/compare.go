@@ -55,7 +55,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
+	ctx, cancel := s.finding(r.Context())
 	defer cancel()
 	form := r.URL.Query()
 	q := compare.Question{Job: form.Get("job"), WithJob: form.Get("with_job")}
@@ -103,7 +103,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string) (named *catalog.Entry, earlier []catalog.Entry, err error) {
 	if with == "" {
 		l := s.sessions.List(ctx)
-		return nil, catalog.Earlier(l.Matching(catalog.Filter{Namespace: of.Ref.Namespace, To: of.Start}, time.Now()), of), l.Err
+		return nil, catalog.Earlier(l.Matching(catalog.Filter{Namespace: of.Ref.Namespace, To: of.Start}, time.Now()), of), l.Unknown()
 	}
 	selector := catalog.Selector{Namespace: of.Ref.Namespace, Name: of.Ref.Cluster, Session: with}
 	if parts := strings.Split(with, "/"); len(parts) == 3 {

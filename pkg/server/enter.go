@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -24,7 +23,7 @@ import (
 // Forms: /enter_cluster/{namespace}/{name}/{session} and KubeRay's newer /enter_cluster/{namespace}/{kind}/{name}[/{session}].
 func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	selector := selectorOf(r.params)
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
+	ctx, cancel := s.finding(r.Context())
 	defer cancel()
 	version := r.URL.Query().Get("dashboard")
 	if version != "" && !s.frontends.Has(version) {

@@ -2,11 +2,9 @@ package server
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/emicklei/go-restful/v3"
 
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/logarchive"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 )
@@ -43,18 +41,9 @@ func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session)
 
 // searchCluster searches the logs of all sessions of a cluster, the newest first.
 func (s *Server) searchCluster(w http.ResponseWriter, r *request) error {
-	of := s.sessions.List(r.Context())
-	if of.Err != nil {
-		return of.Err
-	}
-	var entries []catalog.Entry
-	for e := range of.Matching(catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]}, time.Now()) {
-		if e.Ref.Name != catalog.Live {
-			entries = append(entries, e)
-		}
-	}
-	if len(entries) == 0 {
-		return catalog.ErrNoSession
+	entries, err := s.storedOf(r)
+	if err != nil {
+		return err
 	}
 	return s.logs.SearchSessions(w, r.Request, entries)
 }

@@ -29,7 +29,9 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.sessions.Find(r.Context(), c.selector)
+	ctx, cancel := s.finding(r.Context())
+	defer cancel()
+	e, err := s.sessions.Find(ctx, c.selector)
 	if err != nil {
 		return err
 	}
@@ -46,18 +48,13 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 
 // clusterPromQL answers from the metrics of all sessions of a cluster.
 func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
-	of := s.sessions.List(r.Context())
-	if of.Err != nil {
-		return of.Err
+	entries, err := s.storedOf(r)
+	if err != nil {
+		return err
 	}
 	scope := promapi.Scope{Until: time.Now()}
-	for e := range of.Matching(catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]}, scope.Until) {
-		if e.Ref.Name != catalog.Live {
-			scope.Sessions = append(scope.Sessions, s.metricsOf(e))
-		}
-	}
-	if len(scope.Sessions) == 0 {
-		return catalog.ErrNoSession
+	for _, e := range entries {
+		scope.Sessions = append(scope.Sessions, s.metricsOf(e))
 	}
 	slices.SortFunc(scope.Sessions, func(a, b promapi.Session) int { return cmp.Compare(a.Name, b.Name) })
 	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], scope)

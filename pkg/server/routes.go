@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"strings"
@@ -132,7 +131,7 @@ func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), s.opts.LoadWait, problem.ErrWaited)
+		ctx, cancel := s.finding(r.Context())
 		defer cancel()
 		e, err := s.sessions.Find(ctx, c.selector)
 		if err != nil {

@@ -52,8 +52,8 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, problem.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(ctx)
-	if l.Err != nil && l.At.IsZero() {
-		return l.Err
+	if err := l.Unknown(); err != nil {
+		return err
 	}
 	now := time.Now()
 	entries, next, err := page(l.Listing, r.URL.Query(), now)

@@ -85,8 +85,8 @@ func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visi
 	soon, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(soon)
-	if l.Err != nil && l.At.IsZero() {
-		return nil, l, l.Err
+	if err := l.Unknown(); err != nil {
+		return nil, l, err
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), reportWait, errSlowFleet)
 	defer cancel()

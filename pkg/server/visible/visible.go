@@ -29,6 +29,14 @@ type Listing struct {
 	LiveErr error
 }
 
+// Unknown is why nothing is known of the sessions; nil if the list is known, even if it may be old.
+func (l Listing) Unknown() error {
+	if l.At.IsZero() {
+		return l.Err
+	}
+	return nil
+}
+
 // liveWait is how long a list waits for an API server that has not answered yet: stored sessions do not depend on it.
 const liveWait = 2 * time.Second
 
