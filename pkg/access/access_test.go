@@ -271,6 +271,24 @@ func TestOffShowsEverything(t *testing.T) {
 	}
 }
 
+// TestLoginNeedsACookie: browsers drop a cookie that is too long or has other letters; its user would be asked to sign in again and again.
+func TestLoginNeedsACookie(t *testing.T) {
+	for token, status := range map[string]int{
+		"tok-" + strings.Repeat("x", 3000): http.StatusSeeOther, "tok-" + strings.Repeat("x", 4000): http.StatusBadRequest, `tok;"1`: http.StatusBadRequest, "tök": http.StatusBadRequest,
+	} {
+		people := twoUsers()
+		people.users[token] = people.users["tok-ann"]
+		r := httptest.NewRequest(http.MethodPost, "https://hs.example/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		sees(kubernetes(t, people, nil)).ServeHTTP(w, r)
+		signedIn := status == http.StatusSeeOther
+		if w.Code != status || len(w.Result().Cookies()) > 0 != signedIn || strings.Contains(w.Body.String(), "cookie") == signedIn {
+			t.Errorf("token %.10s: %d, %d cookies", token, w.Code, len(w.Result().Cookies()))
+		}
+	}
+}
+
 func TestLogin(t *testing.T) {
 	h := sees(kubernetes(t, twoUsers(), nil))
 	post := func(token, next string, header http.Header) *httptest.ResponseRecorder {

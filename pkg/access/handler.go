@@ -180,6 +180,10 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodPost:
 		token := strings.TrimSpace(r.PostFormValue("token"))
+		if !fitsCookie(token) {
+			status, page.Error = http.StatusBadRequest, fmt.Sprintf("browsers keep no such token in a cookie: it must have at most %d letters of ASCII, without quotes, semicolons and backslashes", cookieBytes)
+			break
+		}
 		_, err := a.check(r.Context(), token)
 		if err == nil {
 			setCookie(w, r, token)
@@ -196,6 +200,11 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.show(w, status, page)
+}
+
+// fitsCookie says whether browsers keep a token as it is.
+func fitsCookie(token string) bool {
+	return len(token) <= cookieBytes && cookie(cookieName, token, false).Valid() == nil
 }
 
 func setCookie(w http.ResponseWriter, r *http.Request, token string) {
