@@ -265,7 +265,7 @@ func (a *Access) checkShared(token string) (Identity, error) {
 	}
 	given := sha256.Sum256([]byte(token))
 	found := 0
-	for _, t := range tokens { // all of them, so that the time tells nothing
+	for _, t := range tokens { // all of them, so that the time says nothing about them
 		want := sha256.Sum256([]byte(t))
 		found |= subtle.ConstantTimeCompare(given[:], want[:])
 	}

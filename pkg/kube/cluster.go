@@ -19,7 +19,7 @@ type Cluster struct {
 	Namespace, Name string
 	// OwnerKind is RayCluster, RayJob or RayService; OwnerName is the name of the object that the user created.
 	OwnerKind, OwnerName string
-	RayVersion           string // "2.60.0"; empty if neither the cluster nor its image's tag tells
+	RayVersion           string // "2.60.0"; empty if neither the cluster nor its image's tag has it
 	Created              time.Time
 	// State is KubeRay's word: ready, suspended, failed, or empty while the cluster is being made.
 	State string

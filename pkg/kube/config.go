@@ -88,15 +88,15 @@ func (c Config) resolve() (Mode, error) {
 	if c.UploadTimeout < 0 {
 		return "", fmt.Errorf("--live-writes-timeout=%s: want more than 0", c.UploadTimeout)
 	}
-	told := len(c.Kubeconfigs) > 0 || c.UseKubernetesProxy
+	given := len(c.Kubeconfigs) > 0 || c.UseKubernetesProxy
 	switch c.Live {
 	case Auto, "":
-		if told || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		if given || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 			return Storage, nil
 		}
 		return Off, nil
 	case Off:
-		if told {
+		if given {
 			return "", errors.New("--live=off contradicts --kubeconfigs and --use-kubernetes-proxy")
 		}
 		return Off, nil

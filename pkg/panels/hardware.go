@@ -65,7 +65,7 @@ func shares(id int, title string, queries ...string) *panel { return lines(id, t
 
 func lines(id int, title, unit string, queries []string) *panel {
 	p := &panel{
-		ID: id, Type: "graph", Title: title, Description: "Of the hardware figures that the dashboard told while the session ran.",
+		ID: id, Type: "graph", Title: title, Description: "From the hardware figures that the dashboard reported while the session ran.",
 		Yaxes: []axis{{Format: unit, Min: "0"}}, NullPointMode: "connected",
 		Legend: map[string]any{"show": true, "alignAsTable": true, "values": true, "avg": true, "current": true, "max": true, "hideZero": true},
 	}

@@ -52,7 +52,7 @@ type Options struct {
 	Findings FindingsOf
 	// Outcomes know how listed sessions ended; nil: the list does not show it.
 	Outcomes *outcomes.Outcomes
-	// Fleet adds up what many sessions came to; nil: of what the list tells alone.
+	// Fleet computes totals over many sessions; nil: only from what the list has.
 	Fleet *fleet.Fleet
 	// Notes are people's pins and notes on sessions, WriteNotes says whether the server stores them; nil: there are none.
 	Notes      *notes.Book

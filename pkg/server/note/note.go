@@ -81,7 +81,7 @@ func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) 
 	return nil
 }
 
-// version tells a note from those before it: "at" as JSON has it, "" if there is none.
+// version identifies a version of a note: its "at" as in JSON, "" if there is no note.
 func version(n notes.Note) string {
 	if n.At.IsZero() {
 		return ""
@@ -89,11 +89,11 @@ func version(n notes.Note) string {
 	return n.At.UTC().Format(time.RFC3339Nano)
 }
 
-// errChanged is a request about a note that is another by now.
+// errChanged is a request about a note that was changed in the meantime.
 var errChanged = errors.New("somebody changed the pin or the note since it was read")
 
-// Write takes a form or JSON of pinned, text, and seen: the version of the note that the request is about, which is refused if it is another
-// by now. JSON that leaves pinned or text out leaves it as it is; without seen it changes the note that is there.
+// Write takes a form or JSON of pinned, text, and seen: the version of the note that the request is about. The request is refused if the note
+// has changed. JSON that leaves pinned or text out leaves it as it is; without seen it changes the note that is there.
 func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
 	if !h.Writable {
 		return &problem.Problem{
@@ -123,7 +123,7 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 	switch {
 	case errors.Is(err, errChanged):
 		return &problem.Problem{
-			Status: http.StatusConflict, Title: "The note is another by now", Detail: problem.Sentence(err),
+			Status: http.StatusConflict, Title: "The note has changed", Detail: problem.Sentence(err),
 			Advice: "Go back, copy what you wrote, and open the note again.",
 		}
 	case errors.Is(err, notes.ErrTooLong):

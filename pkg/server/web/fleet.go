@@ -16,7 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Fleet is the page that tells of many sessions together.
+// Fleet is the page with the totals over many sessions.
 type Fleet struct {
 	Base    string     // relative address of the server's root
 	Form    url.Values // what was requested
@@ -132,7 +132,7 @@ func percentage(v float64) string { return fmt.Sprintf("%.0f %%", math.Floor(v+0
 // GPUs says whether nodes had any.
 func (p Fleet) GPUs() bool { return p.Total.Hours.GPU.Offered > 0 }
 
-// Ends tells how sessions ended that did not fail.
+// Ends counts the sessions that did not fail by how they ended.
 func (p Fleet) Ends() string {
 	var parts []string
 	for _, of := range []struct {
