@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -50,17 +51,38 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	if mayHold := src.opts.MayHold; mayHold != nil && !mayHold(latest.Tasks.MemoryBytes()) {
 		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // no memory for a second copy of the rows
 	}
-	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
-	tables := latest.Tasks.Builder()
-	if err := src.replayAll(ctx, s.Ref, grown, tables, nil); err != nil {
+	goBack := src.mark()
+	next, err := src.readGrown(ctx, found, grown)
+	if err != nil {
+		goBack()
 		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
 	}
-	next, err := src.assemble(ctx, s.Ref, found, tables)
-	if err != nil {
-		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
+	if next == nil {
+		goBack()
+		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // no memory for the new rows
 	}
 	src.latest = next
 	return next, nil
+}
+
+// readGrown makes a session of the latest one and what the grown streams have more. It returns nil if memory does not hold all rows.
+func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.Stream) (*Session, error) {
+	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
+	tables := s.latest.Tasks.Builder()
+	if err := s.replayAll(ctx, s.latest.Ref, grown, tables, s.opts.MayHold); err != nil || !tables.Complete() {
+		return nil, err
+	}
+	return s.assemble(ctx, s.latest.Ref, found, tables)
+}
+
+// mark returns a function that sets how far the source was read, and the warnings about that, to what they are now: what is read again is
+// counted again. Rows need no undoing, because reading events twice changes nothing.
+func (s *source) mark() (goBack func()) {
+	done, counts, warnings, more := maps.Clone(s.done), s.counts, slices.Clone(s.warnings.list), s.warnings.more
+	return func() {
+		s.done, s.counts = done, counts
+		s.warnings.list, s.warnings.more = warnings, more
+	}
 }
 
 func sameChunk(a, b chunks.Chunk) bool { return sameObject(a.Object, b.Object) }

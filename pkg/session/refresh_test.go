@@ -1,8 +1,11 @@
 package session
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -61,5 +64,74 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 				t.Error("a refresh made another session though nothing was stored")
 			}
 		})
+	}
+}
+
+// TestRefreshAfterOneThatFailed: what a refresh had read before it failed is there after the next one, and counts once.
+func TestRefreshAfterOneThatFailed(t *testing.T) {
+	workers := func(ms int) string {
+		return layout.SnapshotVersionKey(layout.SnapshotKey(layout.DefaultRoot, testSession, "/api/v0/workers"), time.UnixMilli(int64(ms)))
+	}
+	foreign := strings.ReplaceAll(finishedEvent(0), testSession.Name, "session_2020-01-01_00-00-00_000000_1") + "\n"
+	other := layout.JobEventsKey(layout.DefaultRoot, testSession, testJob, testNode, testHour.Add(time.Hour))
+	failed := errors.New("the store does not answer")
+	for name, failing := range map[string]func(b *bucket) (key string){
+		"events":            func(b *bucket) string { b.objects[other] = []byte(lines(12, 13)); return other },
+		"a list of workers": func(b *bucket) string { b.objects[workers(2000)] = []byte(`{"data": {}}`); return workers(2000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket()
+			b.objects[testWhole] = []byte(lines(0, 10))
+			b.objects[workers(1000)] = []byte(`{}`)
+			s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Concurrency: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12) + foreign)
+			key := failing(b)
+			b.broken[key] = failed
+			for range 2 {
+				if _, err := s.Refresh(t.Context()); !errors.Is(err, failed) {
+					t.Fatalf("the refresh ended with %v", err)
+				}
+			}
+			delete(b.broken, key)
+			if s, err = s.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := span(0, 12)
+			if key == other {
+				want = span(0, 13)
+			}
+			if got := finished(s); !slices.Equal(got, want) {
+				t.Errorf("finished tasks %v, want %v", got, want)
+			}
+			if want := []string{"1 × event of another session skipped"}; !slices.Equal(s.Warnings, want) {
+				t.Errorf("warnings %q, want %q", s.Warnings, want)
+			}
+		})
+	}
+}
+
+// TestRefreshWithinMemory: a session that has grown by more than memory holds is read in passes, as when it is loaded.
+func TestRefreshWithinMemory(t *testing.T) {
+	const tasks = 20_000
+	b := newBucket()
+	b.objects[testWhole] = []byte(lines(0, 10))
+	room := int64(1 << 40)
+	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: func(held int64) bool { return held <= room }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, tasks))
+	room = s.Tasks.MemoryBytes()
+	if s, err = s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.Tasks.InMemory() {
+		t.Errorf("its rows are in memory, %d bytes, of which it may hold %d", s.Tasks.MemoryBytes(), room)
+	}
+	if got := finished(s); s.Tasks.Len() != tasks || !slices.Equal(got, span(0, 2000)) {
+		t.Errorf("%d tasks, %d of the first 2000 finished, want %d and all", s.Tasks.Len(), len(got), tasks)
 	}
 }

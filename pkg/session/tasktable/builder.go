@@ -65,6 +65,7 @@ func (t *Builder) Freeze() *Table {
 // Builder copies the rows back into shards, for more events to be merged.
 func (t *Table) Builder() *Builder {
 	b := t.interners
+	b.begin, b.end = 0, numShards // rows that did not fit may have been dropped before
 	for i := range b.shards {
 		b.shards[i].shardRows = shardRows{arenas: t.arenas[i], paused: maps.Clone(t.paused[i])}
 	}
