@@ -122,12 +122,16 @@ func FuzzTime(f *testing.F) {
 	for _, s := range []string{
 		"2026-11-20T23:19:48.917345350Z", "2026-11-20T23:19:48Z", "2026-11-20T23:19:48.9Z", "1970-01-01T00:00:00Z", "2000-02-29T12:00:00.000000001Z",
 		"2026-11-20T23:19:48+01:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "", "yesterday", "2026-13-01T00:00:00Z",
+		"2026-11-20T23:19:48.xZ", "2026-11-20T23:19:48.9xZ", "2026-11-20T23:19:48.91734535-Z", "2026-11-2 T23:19:48Z",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		want, err := time.Parse(time.RFC3339Nano, s)
 		got, ok := parseTime([]byte(s))
+		if _, utc := parseUTC([]byte(s)); err != nil && utc && !strings.Contains(err.Error(), "out of range") {
+			t.Errorf("parseTime(%q) = %d, want that it is refused: %v", s, got, err)
+		}
 		if err != nil || want.Year() < 1970 || want.Year() >= 2262 {
 			return
 		}

@@ -79,7 +79,7 @@ func digits(s []byte) int {
 	n := 0
 	for _, ch := range s {
 		if ch < '0' || ch > '9' {
-			return -1 << 40
+			return -1
 		}
 		n = n*10 + int(ch-'0')
 	}
