@@ -43,6 +43,8 @@ type Update struct {
 type entity[E any] struct {
 	row     E
 	defined defined
+	// unsorted is how many of the row's last transitions are in the order they came, see add.
+	unsorted int
 }
 
 // defined identifies the event that a row's definition came from.
@@ -62,27 +64,6 @@ func (e *entity[E]) newer(u *Update) bool {
 
 // table is a small table while events come in.
 type table[ID comparable, E any] map[ID]*entity[E]
-
-// moment identifies a transition: nothing enters the same state twice at the same nanosecond.
-type moment struct {
-	state string
-	time  int64
-}
-
-func compareMoments(a, b moment) int {
-	return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.state, b.state))
-}
-
-// mergeTransitions adds the transitions in more that all does not have, in order of time. It does not change all, which sets made earlier read.
-func mergeTransitions[T any](all, more []T, of func(T) moment) []T {
-	for i := range more {
-		at, known := slices.BinarySearchFunc(all, of(more[i]), func(t T, m moment) int { return compareMoments(of(t), m) })
-		if !known {
-			all = slices.Concat(all[:at], more[i:i+1], all[at:])
-		}
-	}
-	return all
-}
 
 // Builder collects the entities while events come in. It is safe for concurrent use.
 type Builder struct {
@@ -117,24 +98,22 @@ func (t *Builder) MergeEntity(u *Update) {
 	defer t.mu.Unlock()
 	switch u.Kind {
 	case KindActor:
-		mergeRow(&t.bytes, t.actors, u.Actor.ID, u, u.Actor, func(a *Actor) *[]ActorTransition { return &a.Transitions }, ActorTransition.moment)
+		mergeRow(&t.bytes, t.actors, u.Actor.ID, u, u.Actor, ofActor)
 	case KindNode:
-		mergeRow(&t.bytes, t.nodes, u.Node.ID, u, u.Node, func(n *Node) *[]NodeTransition { return &n.Transitions }, NodeTransition.moment)
+		mergeRow(&t.bytes, t.nodes, u.Node.ID, u, u.Node, ofNode)
 	case KindJob:
-		mergeRow(&t.bytes, t.jobs, u.Job.ID, u, u.Job, func(j *Job) *[]JobTransition { return &j.Transitions }, JobTransition.moment)
+		mergeRow(&t.bytes, t.jobs, u.Job.ID, u, u.Job, ofJob)
 	case KindSubmission:
-		mergeRow(&t.bytes, t.submissions, u.Submission.ID, u, u.Submission, func(s *Submission) *[]SubmissionTransition { return &s.Transitions },
-			SubmissionTransition.moment)
+		mergeRow(&t.bytes, t.submissions, u.Submission.ID, u, u.Submission, ofSubmission)
 	case KindWorker:
 		// A worker's job comes with its transitions, everything else with its definition.
 		if e := t.workers[u.Worker.ID]; e != nil && u.Worker.Job.Nil() {
 			u.Worker.Job = e.row.Job
 		}
-		e := mergeRow(&t.bytes, t.workers, u.Worker.ID, u, u.Worker, func(w *Worker) *[]WorkerTransition { return &w.Transitions }, WorkerTransition.moment)
+		e := mergeRow(&t.bytes, t.workers, u.Worker.ID, u, u.Worker, ofWorker)
 		e.row.Job = u.Worker.Job
 	case KindPlacementGroup:
-		mergeRow(&t.bytes, t.groups, u.Group.ID, u, u.Group, func(g *PlacementGroup) *[]PlacementGroupTransition { return &g.Transitions },
-			PlacementGroupTransition.moment)
+		mergeRow(&t.bytes, t.groups, u.Group.ID, u, u.Group, ofGroup)
 	case KindPlatformEvent:
 		t.mergePlatform(u)
 	}
@@ -154,33 +133,24 @@ func (t *Builder) mergePlatform(u *Update) {
 }
 
 // mergeRow merges row, the content of an event, into the row of id.
-func mergeRow[ID comparable, E, T any, P interface {
-	*E
-	MemoryBytes() int64
-}](bytes *int64, t table[ID, E], id ID, u *Update, row E, transitions func(*E) *[]T, of func(T) moment) *entity[E] {
+func mergeRow[ID comparable, E, T any, P rowOf[E]](bytes *int64, t table[ID, E], id ID, u *Update, row E, of transitions[E, T]) *entity[E] {
 	e, known := t[id]
 	if !known {
 		e = &entity[E]{}
 		t[id] = e
 	}
-	before := len(*transitions(&e.row))
-	merged := mergeTransitions(*transitions(&e.row), *transitions(&row), of)
-	if defined := u.Defines && e.newer(u); defined || !known || len(merged) > before {
-		*bytes += P(&row).MemoryBytes() // an upper bound: some of it may be known already
-		if defined || !known {
-			e.row = row
-		}
+	*bytes += P(&row).MemoryBytes()
+	all, more := *of.list(&e.row), *of.list(&row)
+	*of.list(&row) = nil
+	if defined := u.Defines && e.newer(u); defined || !known {
+		e.row = row // what the row had before stays in bytes, an upper bound
+	} else {
+		*bytes -= P(&row).MemoryBytes()
 	}
-	*transitions(&e.row) = merged
+	*of.list(&e.row) = all
+	add[E, T, P](bytes, e, more, of)
 	return e
 }
-
-func (t ActorTransition) moment() moment          { return moment{t.State, t.Time} }
-func (t NodeTransition) moment() moment           { return moment{t.State + t.SubState, t.Time} }
-func (t JobTransition) moment() moment            { return moment{t.State, t.Time} }
-func (t SubmissionTransition) moment() moment     { return moment{t.State, t.Time} }
-func (t WorkerTransition) moment() moment         { return moment{t.State, t.Time} }
-func (t PlacementGroupTransition) moment() moment { return moment{t.State + t.SchedulingState, t.Time} }
 
 // rows returns the rows in order, and which definition each has.
 func rows[ID comparable, E any](t table[ID, E], compare func(a, b *E) int) (all []E, which []defined) {
@@ -193,13 +163,10 @@ func rows[ID comparable, E any](t table[ID, E], compare func(a, b *E) int) (all 
 }
 
 // restoreRows puts back the result of rows.
-func restoreRows[ID comparable, E any, P interface {
-	*E
-	MemoryBytes() int64
-}](bytes *int64, t table[ID, E], all []E, which []defined, id func(*E) ID) {
+func restoreRows[ID comparable, E any, P rowOf[E]](bytes *int64, t table[ID, E], all []E, which []defined, id func(*E) ID) {
 	*bytes += rowsBytes[E, P](all)
 	for i := range all {
-		t[id(&all[i])] = &entity[E]{all[i], which[i]}
+		t[id(&all[i])] = &entity[E]{row: all[i], defined: which[i]}
 	}
 }
 
@@ -207,6 +174,12 @@ func restoreRows[ID comparable, E any, P interface {
 func (t *Builder) Set() (s Set, which Definitions) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	sortAll(&t.bytes, t.actors, ofActor)
+	sortAll(&t.bytes, t.nodes, ofNode)
+	sortAll(&t.bytes, t.jobs, ofJob)
+	sortAll(&t.bytes, t.submissions, ofSubmission)
+	sortAll(&t.bytes, t.workers, ofWorker)
+	sortAll(&t.bytes, t.groups, ofGroup)
 	s.Actors, which.Actors = rows(t.actors, func(a, b *Actor) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	s.Nodes, which.Nodes = rows(t.nodes, func(a, b *Node) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	s.Jobs, which.Jobs = rows(t.jobs, func(a, b *Job) int { return bytes.Compare(a.ID[:], b.ID[:]) })

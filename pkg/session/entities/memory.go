@@ -4,6 +4,12 @@ import "unsafe"
 
 // The memory of rows. Sessions usually have some thousands of them, but only memory bounds how many there may be.
 
+// rowOf is a pointer to a row of type E.
+type rowOf[E any] interface {
+	*E
+	MemoryBytes() int64
+}
+
 // mapEntry estimates the bytes of a map's entry besides its key's and value's own.
 const mapEntry = 64
 
@@ -34,7 +40,7 @@ func (a *Actor) MemoryBytes() int64 {
 		stringsBytes(a.LabelSelector) + int64(len(a.Parent))
 	for i := range a.Transitions {
 		t := &a.Transitions[i]
-		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.ReprName, t.RestartReason) + int64(len(t.DeathCause))
+		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.State, t.ReprName, t.RestartReason) + int64(len(t.DeathCause))
 	}
 	return n
 }
@@ -44,15 +50,19 @@ func (n *Node) MemoryBytes() int64 {
 	bytes := int64(unsafe.Sizeof(*n)) + stringBytes(n.IP, n.Hostname, n.Name, n.InstanceID, n.InstanceType) + stringsBytes(n.Labels)
 	for i := range n.Transitions {
 		t := &n.Transitions[i]
-		bytes += int64(unsafe.Sizeof(*t)) + stringBytes(t.DeathReason, t.DeathMessage) + numbersBytes(t.Resources)
+		bytes += int64(unsafe.Sizeof(*t)) + stringBytes(t.State, t.SubState, t.DeathReason, t.DeathMessage) + numbersBytes(t.Resources)
 	}
 	return bytes
 }
 
 // MemoryBytes likewise.
 func (j *Job) MemoryBytes() int64 {
-	return int64(unsafe.Sizeof(*j)) + stringBytes(j.Entrypoint, j.RuntimeEnv) + stringsBytes(j.Metadata) +
-		int64(len(j.Transitions))*int64(unsafe.Sizeof(JobTransition{}))
+	n := int64(unsafe.Sizeof(*j)) + stringBytes(j.Entrypoint, j.RuntimeEnv) + stringsBytes(j.Metadata)
+	for i := range j.Transitions {
+		t := &j.Transitions[i]
+		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.State)
+	}
+	return n
 }
 
 // MemoryBytes likewise.
@@ -60,17 +70,17 @@ func (s *Submission) MemoryBytes() int64 {
 	n := int64(unsafe.Sizeof(*s)) + stringBytes(s.ID, s.Entrypoint, s.RuntimeEnv) + stringsBytes(s.Metadata) + numbersBytes(s.Resources)
 	for i := range s.Transitions {
 		t := &s.Transitions[i]
-		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.Message, t.ErrorType, t.AgentAddress)
+		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.State, t.Message, t.ErrorType, t.AgentAddress)
 	}
 	return n
 }
 
 // MemoryBytes likewise.
 func (w *Worker) MemoryBytes() int64 {
-	n := int64(unsafe.Sizeof(*w))
+	n := int64(unsafe.Sizeof(*w)) + stringBytes(w.Type)
 	for i := range w.Transitions {
 		t := &w.Transitions[i]
-		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.ExitType, t.ExitDetail)
+		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.State, t.ExitType, t.ExitDetail)
 	}
 	return n
 }
@@ -84,7 +94,7 @@ func (g *PlacementGroup) MemoryBytes() int64 {
 	}
 	for i := range g.Transitions {
 		t := &g.Transitions[i]
-		n += int64(unsafe.Sizeof(*t)) + int64(len(t.Placements))*mapEntry
+		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.State, t.SchedulingState) + int64(len(t.Placements))*mapEntry
 	}
 	return n
 }
@@ -96,10 +106,7 @@ func (p *PlatformEvent) MemoryBytes() int64 {
 }
 
 // rowsBytes estimates the memory of all rows of a kind.
-func rowsBytes[E any, P interface {
-	*E
-	MemoryBytes() int64
-}](all []E) (n int64) {
+func rowsBytes[E any, P rowOf[E]](all []E) (n int64) {
 	for i := range all {
 		n += P(&all[i]).MemoryBytes()
 	}

@@ -8,7 +8,7 @@ import (
 
 // The rows of everything there are few of: a session of a million tasks has some thousands of these. Tasks are columns: see tasktable.
 //
-// Times are Unix nanoseconds; 0 if no event has them. States are Ray's own names (ALIVE, DEAD, …), interned, so that a state a newer
+// Times are Unix nanoseconds; 0 if no event has them. States are Ray's own names (ALIVE, DEAD, …), so that a state a newer
 // Ray adds is shown as it is. Transitions are sorted by time, repeats removed; the last one is the final state.
 
 // Actor is one actor, from actor events (events_actor_definition_event.proto, events_actor_lifecycle_event.proto).

@@ -1,0 +1,92 @@
+package entities
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// TestManyTransitions: what it takes to merge an entity's transitions grows with their number, not with its square, whether they come in one
+// event or in many, in order or not, once or again.
+func TestManyTransitions(t *testing.T) {
+	const n = 10_000
+	id := rayid.Actor{1}
+	var forward, backward []ActorTransition
+	for i := range n {
+		forward = append(forward, ActorTransition{State: "ALIVE", Time: int64(1 + i)})
+	}
+	backward = slices.Clone(forward)
+	slices.Reverse(backward)
+	for name, events := range map[string][][]ActorTransition{
+		"one event":            {forward},
+		"one event, backwards": {backward},
+		"many events":          slices.Collect(slices.Chunk(forward, 1)),
+		"many, backwards":      slices.Collect(slices.Chunk(backward, 1)),
+		"again":                {forward, backward, forward},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBuilder()
+			var set Set
+			used := memstore.Allocated(func() {
+				for _, transitions := range events {
+					b.MergeEntity(&Update{Kind: KindActor, Actor: Actor{ID: id, Transitions: transitions}})
+				}
+				set, _ = b.Set()
+			})
+			if got := set.Actor(id).Transitions; !slices.EqualFunc(got, forward, func(a, b ActorTransition) bool { return a.Time == b.Time }) {
+				t.Errorf("%d transitions, want %d in order", len(got), n)
+			}
+			if used > 64<<20 {
+				t.Errorf("%d bytes were allocated", used)
+			}
+			if held, want := b.MemoryBytes(), set.MemoryBytes(); held != want {
+				t.Errorf("%d bytes are counted for rows of %d", held, want)
+			}
+		})
+	}
+}
+
+// TestEarlierSet: a set is not changed by events that come after it was made.
+func TestEarlierSet(t *testing.T) {
+	b := NewBuilder()
+	id := rayid.Job{1}
+	var want []string
+	var sets []Set
+	for i := range 100 {
+		at := int64(1000 - 10*i)
+		b.MergeEntity(&Update{Kind: KindJob, Job: Job{ID: id, Transitions: []JobTransition{{"CREATED", at}, {"FINISHED", at + 5000}}}})
+		set, _ := b.Set()
+		sets, want = append(sets, set), append(want, fmt.Sprint(set.Jobs))
+	}
+	for i, set := range sets {
+		if got := fmt.Sprint(set.Jobs); got != want[i] {
+			t.Fatalf("set %d was %s and became %s", i, want[i], got)
+		}
+	}
+}
+
+// TestMemoryOfNames: names of states and types are counted, for they come from outside too.
+func TestMemoryOfNames(t *testing.T) {
+	name := strings.Repeat("x", 1<<20)
+	for kind, u := range map[string]Update{
+		"actor":      {Kind: KindActor, Actor: Actor{Transitions: []ActorTransition{{State: name}}}},
+		"node":       {Kind: KindNode, Node: Node{Transitions: []NodeTransition{{State: name}}}},
+		"node's sub": {Kind: KindNode, Node: Node{Transitions: []NodeTransition{{SubState: name}}}},
+		"job":        {Kind: KindJob, Job: Job{Transitions: []JobTransition{{State: name}}}},
+		"submission": {Kind: KindSubmission, Submission: Submission{Transitions: []SubmissionTransition{{State: name}}}},
+		"worker":     {Kind: KindWorker, Worker: Worker{Transitions: []WorkerTransition{{State: name}}}},
+		"type":       {Kind: KindWorker, Worker: Worker{Type: name}},
+		"group":      {Kind: KindPlacementGroup, Group: PlacementGroup{Transitions: []PlacementGroupTransition{{State: name}}}},
+		"scheduling": {Kind: KindPlacementGroup, Group: PlacementGroup{Transitions: []PlacementGroupTransition{{SchedulingState: name}}}},
+	} {
+		b := NewBuilder()
+		b.MergeEntity(&u)
+		if set, _ := b.Set(); set.MemoryBytes() < int64(len(name)) || b.MemoryBytes() < int64(len(name)) {
+			t.Errorf("%s: %d bytes are counted for a row with a name of %d", kind, b.MemoryBytes(), len(name))
+		}
+	}
+}
