@@ -3,10 +3,12 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
 
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -127,4 +129,68 @@ func snakeCaseOf(name string) string {
 		out.WriteRune(r)
 	}
 	return out.String()
+}
+
+// TestDamagedJSON: JSON that answers copy as it is kept is JSON, or is left out, whatever an event has in its place.
+func TestDamagedJSON(t *testing.T) {
+	id := taskID(1)
+	for _, value := range []string{
+		`{"a": {"b": x}}`, `{"a": {"b": nul}}`, `{"a": [1, -.e]}`, `{"a": 007}`, `{"a": {"b" 1}}`, `{"a": {1: 2}}`, `{"a": 1e999}`, `{"a": "Infinity"}`, `[{"a": tru}]`, `[[1 2]]`,
+		`{"a": [` + strings.Repeat("0,", 1<<18) + `0]}`,
+	} {
+		for _, field := range []string{`"requiredResources":%s`, `"labelSelector":%s`, `"fallbackStrategy":%s`} {
+			tables, events := tasktable.NewBuilder(), entities.NewBuilder()
+			d := eventjson.NewDecoder(tablesSink{tables, events}, tables.Strings, tables.States, testSession.Name)
+			event := fmt.Sprintf(`{"taskDefinitionEvent":{"taskId":%q,`+field+`}}`, base64Of(id[:]), value)
+			profile := fmt.Sprintf(`{"taskProfileEvents":{"taskId":%q,"profileEvents":{"componentType":"worker","events":[{"extraData":%q}]}}}`, base64Of(id[:]), value)
+			for _, text := range []string{event, profile} {
+				if _, err := d.Decode([]byte(text)); err != nil {
+					continue
+				}
+			}
+			table := tables.Freeze()
+			for n := range table.Len() {
+				checkKeptJSON(t, table.Row(n, 0))
+			}
+		}
+	}
+}
+
+// checkKeptJSON reports what of a row is copied into answers and is not JSON.
+func checkKeptJSON(t *testing.T, r tasktable.Row) {
+	t.Helper()
+	kept := [][]byte{r.Resources(), r.Labels(), r.Fallback()}
+	var profile tasktable.Profile
+	r.Profile(&profile)
+	for _, e := range profile.Events {
+		kept = append(kept, e.Extra)
+	}
+	for _, text := range kept {
+		if len(text) > 0 && !json.Valid(text) {
+			t.Errorf("kept %.100q, which is no JSON", text)
+		}
+	}
+}
+
+// TestManyElements: an event is refused whose lists have so many elements that they would take many times the event's own bytes.
+func TestManyElements(t *testing.T) {
+	id := taskID(1)
+	task, list := base64Of(id[:]), "["+strings.Repeat("0,", 1<<20)+"0]"
+	for _, event := range []string{
+		`{"submissionJobLifecycleEvent":{"submissionId":"a","stateTransitions":` + list + `}}`,
+		`{"actorLifecycleEvent":{"stateTransitions":` + list + `}}`,
+		`{"placementGroupDefinitionEvent":{"bundles":` + list + `}}`,
+		`{"taskLifecycleEvent":{"stateTransitions":` + list + `}}`,
+		`{"taskProfileEvents":{"taskId":"` + task + `","profileEvents":{"componentType":"worker","events":` + list + `}}}`,
+		`{"taskProfileEvents":{"profileEvents":{"componentType":"worker","events":` + list + `},"taskId":"` + task + `"}}`,
+	} {
+		used := memstore.Allocated(func() {
+			if _, bad := decodeOne([]byte(event)); !bad {
+				t.Errorf("%.60s… was read", event)
+			}
+		})
+		if used > 100<<20 {
+			t.Errorf("%.60s…: %d bytes were allocated", event, used)
+		}
+	}
 }

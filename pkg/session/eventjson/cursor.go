@@ -22,6 +22,8 @@ type cursor struct {
 	whole bool // the text ends where b does
 	bad   bool
 	short bool // bad because the text ended
+
+	elements int // of lists, so far
 }
 
 func (c *cursor) fail() {
@@ -66,7 +68,20 @@ func (c *cursor) object() bool { return c.enter('{') }
 func (c *cursor) list() bool { return c.enter('[') }
 
 // more moves to the next element of a list; false after the last. The element must be read or skipped.
-func (c *cursor) more() bool { return c.step(']') }
+func (c *cursor) more() bool {
+	if !c.step(']') {
+		return false
+	}
+	if c.elements++; c.elements > maxElements {
+		c.bad = true
+		return false
+	}
+	return true
+}
+
+// maxElements bounds the elements of all lists that are read of a text. In tables an element takes up to a hundred times its bytes in the event,
+// which may have 16 MiB. Ray sends at most ten thousand in one event.
+const maxElements = 1 << 16
 
 // next moves to the next key of an object, which is then in c.key; false after the last. The value must be read or skipped.
 func (c *cursor) next() bool {

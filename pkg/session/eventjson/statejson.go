@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -13,7 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 )
 
-// JSON that is only passed on is kept as Ray's State API answers it, so that answering is copying.
+// JSON that is only passed on is kept as Ray's State API answers it, so that answering is copying. So what turns out to be no JSON, or to have
+// numbers that JSON lacks, is left out: one such value would make a whole answer unreadable.
 
 // jsonTexts interns such JSON by the JSON of events.
 type jsonTexts struct {
@@ -31,7 +33,9 @@ func (d *Decoder) json(t *jsonTexts, raw []byte) stringtable.ID {
 		return id
 	}
 	c := cursor{b: raw, whole: true}
-	d.build = t.append(d.build[:0], &c)
+	if d.build = t.append(d.build[:0], &c); !json.Valid(d.build) {
+		d.build = d.build[:0]
+	}
 	return t.cache.put(raw, d.strings.Intern(d.build))
 }
 
@@ -212,7 +216,9 @@ func (d *Decoder) extraData(raw []byte) stringtable.ID {
 	c := cursor{b: d.unquote(raw), whole: true}
 	// What is no object, Ray's own dashboard answers with an error; here it is left out.
 	if object := c.value(); len(object) > len("{}") && object[0] == '{' && !c.bad {
-		d.build = appendValue(d.build, &cursor{b: object, whole: true}, sameName)
+		if d.build = appendValue(d.build, &cursor{b: object, whole: true}, sameName); !json.Valid(d.build) {
+			d.build = d.build[:0]
+		}
 		d.build = bytes.ReplaceAll(d.build, own[:], []byte{OwnIDMark})
 	}
 	return d.extras.put(key, d.strings.Intern(d.build))

@@ -237,7 +237,6 @@ func (d *Decoder) taskTransition(c *cursor) {
 	d.update.Transitions = append(d.update.Transitions, tr)
 }
 
-// errorInfo reads a RayErrorInfo, of which the State API shows the type and the message without terminal colours.
 // state is that of a transition. Names of states that are known have nothing to unescape.
 func (d *Decoder) state(raw []byte) taskstate.State {
 	if s, ok := taskstate.ByName(raw); ok {
@@ -246,6 +245,7 @@ func (d *Decoder) state(raw []byte) taskstate.State {
 	return d.states.Parse(d.unquote(raw))
 }
 
+// errorInfo reads a RayErrorInfo, of which the State API shows the type and the message without terminal colours.
 func (d *Decoder) errorInfo(c *cursor) {
 	u := &d.update
 	u.HasError = c.object()
@@ -365,7 +365,11 @@ func (d *Decoder) taskProfile(c *cursor) subject {
 	}
 	u.Profiler = by
 	if len(unread) > 0 {
-		d.profileList(&cursor{b: unread, whole: true})
+		in := cursor{b: unread, whole: true}
+		if d.profileList(&in); in.bad {
+			c.bad = true
+			return unidentified
+		}
 	}
 	return about
 }
