@@ -58,6 +58,11 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 	}
 }
 
+// maxSearched bounds how many of an attempt's transitions, or blocks of profile events, are searched for one that is known. A driver may have a
+// hundred thousand, and looking through all of them for each would take time by the square of their number. What comes again is mostly near;
+// otherwise it is stored twice, and shown once all the same.
+const maxSearched = 256
+
 // enter adds a transition. If the state has no column, every time is kept, so that the state at any moment does not depend on the order of the
 // events.
 func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
@@ -66,7 +71,7 @@ func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
 		p.flags[i] |= hasTime << c
 		return
 	}
-	for at := p.rest[i]; at != 0; {
+	for at, n := p.rest[i], 0; at != 0 && n < maxSearched; n++ {
 		known := s.transitions.At(int(at - 1))
 		if known.state == tr.State && known.time == tr.Time {
 			return

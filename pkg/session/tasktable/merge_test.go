@@ -32,3 +32,34 @@ func TestLaterErrorWithoutText(t *testing.T) {
 		}
 	}
 }
+
+// TestSearchIsBounded: what it takes to merge an event does not grow with the number of those before it, though repeated events are shown once.
+func TestSearchIsBounded(t *testing.T) {
+	const n = 10 * maxSearched
+	b := NewBuilder()
+	name := b.Strings.Intern([]byte("a"))
+	merge := func(i int) {
+		b.MergeTask(&eventjson.TaskUpdate{
+			ID: rayid.Task{1}, Transitions: []eventjson.Transition{{State: taskstate.RunningInRayGet, Time: int64(i)}},
+			Profiler: eventjson.Profiler{Kind: name}, Profile: []eventjson.ProfileEvent{{Start: int64(i), End: int64(i + 1), Name: name}},
+		})
+	}
+	for range 2 {
+		for i := range n {
+			merge(i)
+		}
+	}
+	merge(n - 1)
+	if got := b.shards[0].transitions.Len(); got != 2*n {
+		t.Errorf("%d transitions are stored, want %d: one that came long before is not looked for, one that came just before is", got, 2*n)
+	}
+	table := b.Freeze()
+	row := table.Row(0, 0)
+	if states := row.States(nil); len(states) != 1 || states[0].Time != n-1 {
+		t.Errorf("states %v, want the last time of one", states)
+	}
+	var profile Profile
+	if row.Profile(&profile); len(profile.Events) != maxProfileEvents || profile.Events[0].Start != n-maxProfileEvents {
+		t.Errorf("%d profile events, want the last %d, each once", len(profile.Events), maxProfileEvents)
+	}
+}

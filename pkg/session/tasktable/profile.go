@@ -70,7 +70,7 @@ func appendProfile(b []byte, before int64, e eventjson.ProfileEvent) []byte {
 	return binary.AppendUvarint(b, uint64(e.Extra))
 }
 
-// addProfile stores profile events, unless the same ones were stored before.
+// addProfile stores profile events, unless the same ones were stored shortly before.
 func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
 	head := p.profile[i] // is fetched from memory while events are encoded
 	s.encoded = s.encoded[:0]
@@ -80,7 +80,7 @@ func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
 		before = e.Start
 	}
 	events := s.encoded
-	for at := head; at != 0; {
+	for at, n := head, 0; at != 0 && n < maxSearched; n++ {
 		next, known := s.block(at)
 		if bytes.Equal(known, events) {
 			return

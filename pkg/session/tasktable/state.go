@@ -1,6 +1,7 @@
 package tasktable
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -146,7 +147,7 @@ func (r Row) States(out []StateTime) []StateTime {
 		if c := r.t.states.Compare(a.number, b.number); c != 0 {
 			return c
 		}
-		return int(min(1, max(-1, b.Time-a.Time)))
+		return cmp.Compare(b.Time, a.Time)
 	})
 	all = slices.CompactFunc(all, func(a, b StateTime) bool { return a.number == b.number })
 	return out[:from+len(all)]
