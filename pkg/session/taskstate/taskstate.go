@@ -57,8 +57,11 @@ type Registry struct {
 // NewRegistry numbers the states that are not Ray 2.60's as newer does.
 func NewRegistry(newer []string) *Registry { return &Registry{more: newer} }
 
-// MaxNewer bounds what broken input can add; whatever comes after is NIL.
-const MaxNewer = 255 - int(Known)
+// MaxNewer bounds the states that damaged events can add, and maxName their names, in bytes; whatever is beyond is NIL.
+const (
+	MaxNewer = 255 - int(Known)
+	maxName  = 256
+)
 
 // Parse maps a name, or a number as protobuf's JSON writes the values it has no name for.
 func (t *Registry) Parse(name []byte) State {
@@ -72,7 +75,7 @@ func (t *Registry) Parse(name []byte) State {
 	defer t.mu.Unlock()
 	i := slices.Index(t.more, string(name))
 	if i < 0 {
-		if len(t.more) == MaxNewer || len(name) == 0 {
+		if len(t.more) == MaxNewer || len(name) == 0 || len(name) > maxName {
 			return Nil
 		}
 		i = len(t.more)
