@@ -48,6 +48,9 @@ func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.
 	return markSettled(ctx, cached, w.Cache.put, w.Root, s)
 }
 
+// settlingMemory bounds what reading an index's list of objects may take to mark it. A session of a hundred thousand objects takes about a third.
+const settlingMemory = 256 << 20
+
 // markSettled does so if the index is in store.
 func markSettled(ctx context.Context, store blob.Reader, put func(context.Context, string, io.ReadSeeker) error, root string, s *session.Session) (bool, error) {
 	key := layout.IndexKey(root, s.Ref, metaTable)
@@ -58,7 +61,7 @@ func markSettled(ctx context.Context, store blob.Reader, put func(context.Contex
 	if err != nil {
 		return false, err
 	}
-	memory := &memoryBudget{}
+	memory := &memoryBudget{mayHold: func(held int64) bool { return held <= settlingMemory }}
 	table, m, err := (&storedTable{store: store, key: key, size: o.Size}).metadata(ctx, memory)
 	if errors.Is(err, errStale) {
 		return false, nil // the stored index is not the one that the session was loaded from

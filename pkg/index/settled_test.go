@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"os"
 	"path/filepath"
@@ -169,5 +170,34 @@ func TestMarkSettled(t *testing.T) {
 		if n := s.loadListed(t).events(); n > 0 {
 			t.Errorf("%d objects of events were listed of a session that had settled", n)
 		}
+	}
+}
+
+// TestMarkSettledWithinMemory: an index whose list of objects is longer than any session's is left as it is.
+func TestMarkSettledWithinMemory(t *testing.T) {
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, stats.Session)
+	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+	s.age(t, dir, 2*time.Hour)
+	events := s.load()
+	events.Ended = false // so that the index is as one of a session that may go on
+	s.write(events)
+	loaded := s.loadAuto(s.opener())
+	_, m, err := (&storedTable{store: s.store, key: s.key(metaTable), size: int64(len(s.read(s.key(metaTable))))}).metadata(t.Context(), &memoryBudget{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const row = 128 // bytes that readSources takes at least
+	many, err := m.encode(make([]source, settlingMemory/row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(s.key(metaTable), many)
+	if marked, err := s.writer().MarkSettled(t.Context(), s.store, loaded); marked || !errors.Is(err, errTooLarge) {
+		t.Errorf("marked %v, %v", marked, err)
 	}
 }
