@@ -1,8 +1,6 @@
 package index
 
-import (
-	"slices"
-)
+import "slices"
 
 // Job is a submission or a driver as the dashboard shows it at the session's end. Much of it is in no event.
 type Job struct {
@@ -19,19 +17,28 @@ const noRow = "null"
 
 // showJobs gives drivers the states that the dashboard shows.
 func showJobs(rows []jobRow, shown []Job) {
+	states := make(map[string]string, len(shown))
+	for _, j := range slices.Backward(shown) { // of several with one ID the first counts
+		states[j.ID] = j.Status
+	}
 	for i := range rows {
-		if n := slices.IndexFunc(shown, func(j Job) bool { return j.ID == rows[i].JobID }); n >= 0 {
-			rows[i].State = shown[n].Status
+		if state, ok := states[rows[i].JobID]; ok {
+			rows[i].State = state
 		}
 	}
 }
 
 // addSubmissions adds the submissions that the dashboard shows and that are in no event.
 func addSubmissions(o owner, rows []submissionRow, shown []Job) []submissionRow {
+	known := map[string]bool{"": true}
+	for i := range rows {
+		known[rows[i].SubmissionID] = true
+	}
 	for _, j := range shown {
-		if j.SubmissionID == "" || slices.ContainsFunc(rows, func(r submissionRow) bool { return r.SubmissionID == j.SubmissionID }) {
+		if known[j.SubmissionID] {
 			continue
 		}
+		known[j.SubmissionID] = true
 		rows = append(rows, submissionRow{
 			entity: entity{o.Session, o.Cluster, o.Namespace, noRow}, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status,
 			Message: j.Message, StartTime: micros(j.Start), EndTime: micros(j.End),
