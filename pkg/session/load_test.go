@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -261,6 +262,27 @@ func TestLoadLargeWhole(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLoadLargeStreamWithoutItsFirstBytes: if the first chunk of a stream that is divided is damaged and empty, the others are read.
+func TestLoadLargeStreamWithoutItsFirstBytes(t *testing.T) {
+	const tasks, first = 50, 1000
+	pad := `{"eventId":"AA==","message":"` + strings.Repeat("x", 400_000) + `",`
+	for _, listed := range []string{"", "x"} {
+		b := newBucket()
+		b.objects[testWhole] = []byte(listed)
+		b.objects[layout.ChunkKey(testWhole, first, layout.Plain)] = []byte(strings.ReplaceAll(lines(0, tasks), `{"eventId":"AA==",`, pad))
+		if listed != "" {
+			b.broken[testWhole] = io.EOF // it has become empty since
+		}
+		s := loadBucket(t, b)
+		if got := finished(s); !slices.Equal(got, span(0, tasks)) {
+			t.Errorf("finished tasks %v, want 0 to %d", got, tasks-1)
+		}
+		if len(s.Warnings) == 0 {
+			t.Error("nothing is said about the missing bytes")
+		}
 	}
 }
 

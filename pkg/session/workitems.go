@@ -68,19 +68,23 @@ func divisible(stream *chunks.Stream) bool {
 		!slices.ContainsFunc(stream.Chunks, func(c chunks.Chunk) bool { return c.Compression != layout.Plain })
 }
 
-// hasLines reports, by the stream's first byte, whether it is JSON Lines.
+// hasLines reports, by the stream's first byte, whether it is JSON Lines. If there is no such byte any more, replay will warn.
 func (s *source) hasLines(ctx context.Context, stream *chunks.Stream) (bool, error) {
-	key := stream.Chunks[0].Object.Key
+	i := slices.IndexFunc(stream.Chunks, func(c chunks.Chunk) bool { return c.Object.Size > 0 })
+	key := stream.Chunks[i].Object.Key // a divisible stream is not empty
 	r, err := s.store.Get(ctx, key, 0, 1)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return true, nil // replay will warn
+			return true, nil
 		}
 		return false, fmt.Errorf("read %s: %w", key, err)
 	}
 	defer r.Close()
 	var first [1]byte
-	if _, err := io.ReadFull(r, first[:]); err != nil {
+	switch _, err := io.ReadFull(r, first[:]); {
+	case errors.Is(err, io.EOF):
+		return true, nil
+	case err != nil:
 		return false, fmt.Errorf("read %s: %w", key, err)
 	}
 	return first[0] == '{', nil
