@@ -68,26 +68,42 @@ func (c *Counts) Add(d Counts) {
 func NewDecoder(to Sink, strings *stringtable.Table, states *taskstate.Registry, sessionName string) *Decoder {
 	return &Decoder{
 		sink: to, strings: strings, states: states, sessionName: []byte(sessionName),
-		texts: make(textCache), binaries: make(textCache), anyBinaries: make(textCache), functions: make(textCache), extras: make(textCache),
-		resources: jsonTexts{make(textCache), appendNumbers},
-		labels:    jsonTexts{make(textCache), appendStrings},
-		fallbacks: jsonTexts{make(textCache), appendSnakeCase},
+		resources: jsonTexts{append: appendNumbers},
+		labels:    jsonTexts{append: appendStrings},
+		fallbacks: jsonTexts{append: appendSnakeCase},
 	}
 }
 
 // textCache maps strings, as events write them, to their IDs.
-type textCache map[string]stringtable.ID
+type textCache struct {
+	ids   map[string]stringtable.ID
+	bytes int // of the strings in ids
+}
 
-const maxTextCache = 1 << 13
+const (
+	maxTextCache      = 1 << 13 // strings
+	maxTextCacheBytes = 1 << 20
+)
+
+func (c *textCache) get(raw []byte) (id stringtable.ID, ok bool) {
+	id, ok = c.ids[string(raw)]
+	return id, ok
+}
 
 // put adds a string. When there are too many, it first removes all others: sessions whose strings hardly repeat gain nothing from a cache.
-func (c textCache) put(raw []byte, id stringtable.ID) stringtable.ID {
-	if len(c) >= maxTextCache {
-		clear(c)
+func (c *textCache) put(raw []byte, id stringtable.ID) stringtable.ID {
+	if len(raw) > 4096 {
+		return id
 	}
-	if len(raw) <= 4096 {
-		c[string(raw)] = id
+	switch {
+	case c.ids == nil:
+		c.ids = make(map[string]stringtable.ID)
+	case len(c.ids) >= maxTextCache || c.bytes+len(raw) > maxTextCacheBytes:
+		clear(c.ids)
+		c.bytes = 0
 	}
+	c.ids[string(raw)] = id
+	c.bytes += len(raw)
 	return id
 }
 
@@ -232,7 +248,7 @@ func (d *Decoder) text(raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
 	}
-	if id, ok := d.texts[string(raw)]; ok {
+	if id, ok := d.texts.get(raw); ok {
 		return id
 	}
 	return d.texts.put(raw, d.strings.Intern(d.unquote(raw)))
@@ -243,7 +259,7 @@ func internID[T rayid.ID](d *Decoder, raw []byte, bytesOf func(*T) []byte) strin
 	if len(raw) == 0 {
 		return 0
 	}
-	if id, ok := d.binaries[string(raw)]; ok {
+	if id, ok := d.binaries.get(raw); ok {
 		return id
 	}
 	parsed := idOf[T](raw)

@@ -29,7 +29,7 @@ func (d *Decoder) json(t *jsonTexts, raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
 	}
-	if id, ok := t.cache[string(raw)]; ok {
+	if id, ok := t.cache.get(raw); ok {
 		return id
 	}
 	c := cursor{b: raw, whole: true}
@@ -208,7 +208,7 @@ func (d *Decoder) extraData(raw []byte) stringtable.ID {
 	if i := bytes.Index(raw, own[:]); i >= 0 {
 		d.build = append(append(append(d.build[:0], raw[:i]...), OwnIDMark), raw[i+len(own):]...)
 	}
-	if id, ok := d.extras[string(d.build)]; ok {
+	if id, ok := d.extras.get(d.build); ok {
 		return id
 	}
 	key := bytes.Clone(d.build)
@@ -226,7 +226,7 @@ func (d *Decoder) extraData(raw []byte) stringtable.ID {
 
 // anyBinary interns an identifier of any width by its bytes, Ray's nil too.
 func (d *Decoder) anyBinary(raw []byte) stringtable.ID {
-	if id, ok := d.anyBinaries[string(raw)]; ok || len(raw) == 0 {
+	if id, ok := d.anyBinaries.get(raw); ok || len(raw) == 0 {
 		return id
 	}
 	spelled := unquote(raw, nil)

@@ -121,7 +121,7 @@ func (d *Decoder) function(raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
 	}
-	if id, ok := d.functions[string(raw)]; ok {
+	if id, ok := d.functions.get(raw); ok {
 		return id
 	}
 	c := cursor{b: raw, whole: true}
