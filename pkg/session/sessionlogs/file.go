@@ -123,7 +123,7 @@ func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n 
 			return context.Cause(ctx)
 		}
 	}
-	object := blob.Object{Key: f.key(c), Size: c.size}
+	object := blob.Object{Key: c.keyIn(f.stream), Size: c.size}
 	in := &chunks.Stream{Key: f.stream, Kind: layout.Log, Chunks: []chunks.Chunk{{Object: object, Offset: c.offset, Compression: c.compression}}}
 	start := c.offset + offset
 	r := chunks.NewReader(ctx, f.store, in, chunks.Options{From: start, To: start + n})
@@ -139,13 +139,6 @@ func (f *File) ReadRange(ctx context.Context, start, end int64) ([]byte, error) 
 	var b bytes.Buffer
 	err := f.WriteRange(ctx, &b, start, end)
 	return b.Bytes(), err
-}
-
-func (f *File) key(c chunk) string {
-	if c.key != "" {
-		return c.key
-	}
-	return layout.LogChunkKey(f.stream, c.offset, c.compression)
 }
 
 // StoredBy is how many bytes from the log's start had been stored by a moment (Unix nanoseconds): those were written before it. More may

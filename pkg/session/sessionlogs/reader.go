@@ -1,7 +1,6 @@
 package sessionlogs
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,9 +25,7 @@ func (l *Set) NewReader(ctx context.Context, node rayid.Node, path string, opts 
 		if c.offset > maxOffset || c.size > maxOffset {
 			continue
 		}
-		key := c.key
-		key = cmp.Or(key, layout.LogChunkKey(w.key, c.offset, c.compression))
-		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: key, Size: c.size}, Offset: c.offset, Compression: c.compression})
+		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: c.keyIn(w.key), Size: c.size}, Offset: c.offset, Compression: c.compression})
 	}
 	return chunks.NewReader(ctx, l.store, in, opts), nil
 }

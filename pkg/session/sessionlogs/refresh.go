@@ -17,7 +17,7 @@ func (f *File) Refresh(ctx context.Context) (*File, error) {
 	var chunks []chunk
 	known := map[string]bool{}
 	for _, s := range f.segments {
-		if key := f.key(s.chunk); !known[key] {
+		if key := s.chunk.keyIn(f.stream); !known[key] {
 			known[key] = true
 			chunks = append(chunks, s.chunk)
 		}
@@ -32,11 +32,7 @@ func (f *File) Refresh(ctx context.Context) (*File, error) {
 		if stream != f.stream || known[object.Key] || offset < f.Size() {
 			continue
 		}
-		c := chunk{offset: offset, size: object.Size, compression: compression}
-		if object.Key != layout.LogChunkKey(f.stream, offset, compression) {
-			c.key = object.Key
-		}
-		chunks, grown = append(chunks, c), true
+		chunks, grown = append(chunks, newChunk(f.stream, offset, compression, object)), true
 	}
 	if !grown {
 		return f, nil

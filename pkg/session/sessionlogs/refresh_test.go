@@ -1,8 +1,10 @@
 package sessionlogs
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -25,7 +27,7 @@ func TestRefresh(t *testing.T) {
 	}
 	logs := New(store)
 	put(whole, "first\n")
-	logs.Add(layout.Object{Kind: layout.Log, Node: logNode, Path: "raylet.out", Stream: whole}, blob.Object{Key: whole, Size: 6})
+	logs.Add(layout.Object{Kind: layout.Log, Node: logNode, Path: "raylet.out", Stream: whole}, blob.Object{Key: whole, Size: 6, ModTime: time.Unix(1, 0)})
 	f, err := logs.Open(t.Context(), logNode, "raylet.out")
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +57,9 @@ func TestRefresh(t *testing.T) {
 		}
 		if got := read(); got != step.want {
 			t.Fatalf("%s: %q, want %q", step.name, got, step.want)
+		}
+		if stored := f.StoredBy(math.MaxInt64); stored != f.Size() {
+			t.Errorf("%s: %d bytes of %d had been stored in the end", step.name, stored, f.Size())
 		}
 	}
 }

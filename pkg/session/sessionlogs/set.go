@@ -47,6 +47,26 @@ type chunk struct {
 	key         string // only where it differs from the key that layout builds of the rest
 }
 
+// newChunk is an object of the log whose chunks' keys begin with stream.
+func newChunk(stream string, offset int64, compression layout.Compression, b blob.Object) chunk {
+	c := chunk{offset: offset, size: b.Size, compression: compression}
+	if !b.ModTime.IsZero() {
+		c.stored = b.ModTime.UnixNano()
+	}
+	if b.Key != layout.LogChunkKey(stream, offset, compression) {
+		c.key = b.Key
+	}
+	return c
+}
+
+// keyIn is the key of a chunk of the log whose chunks' keys begin with stream.
+func (c chunk) keyIn(stream string) string {
+	if c.key != "" {
+		return c.key
+	}
+	return layout.LogChunkKey(stream, c.offset, c.compression)
+}
+
 // New makes an empty set whose files are read from store.
 func New(store blob.Reader) *Set {
 	return &Set{store: store, nodes: make(map[rayid.Node]*nodeLogs)}
@@ -67,13 +87,7 @@ func (l *Set) Add(o layout.Object, b blob.Object) {
 		logs.files[o.Path], logs.sorted = w, nil
 		l.bytes += int64(len(o.Path)+len(o.Stream)) + 160
 	}
-	c := chunk{offset: o.Offset, size: b.Size, compression: o.Compression}
-	if !b.ModTime.IsZero() {
-		c.stored = b.ModTime.UnixNano()
-	}
-	if b.Key != layout.LogChunkKey(w.key, o.Offset, o.Compression) {
-		c.key = b.Key
-	}
+	c := newChunk(w.key, o.Offset, o.Compression, b)
 	i, found := slices.BinarySearchFunc(w.chunks, c, compareChunks)
 	if found {
 		l.contents += chunkHash(b.Key, c.size) - chunkHash(b.Key, w.chunks[i].size)
@@ -102,13 +116,12 @@ func (l *Set) Contents() uint64 {
 func (l *Set) Version(node rayid.Node, path string, head int64) string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	logs := l.nodes[node]
-	if logs == nil || logs.files[path] == nil {
+	w := l.find(node, path)
+	if w == nil {
 		return "-"
 	}
-	chunks := logs.files[path].chunks
 	var n uint64
-	for i, c := range chunks {
+	for i, c := range w.chunks {
 		if head > 0 && i > 0 && c.offset >= head {
 			return fmt.Sprintf("%x.", n)
 		}
@@ -156,10 +169,7 @@ func (l *Set) MemoryBytes() int64 {
 // Where the last chunk is compressed it is read to learn the file's size.
 func (l *Set) Open(ctx context.Context, node rayid.Node, path string) (*File, error) {
 	l.mu.RLock()
-	var w *stream
-	if logs := l.nodes[node]; logs != nil {
-		w = logs.files[path]
-	}
+	w := l.find(node, path)
 	var key string
 	var chunks []chunk
 	if w != nil {
