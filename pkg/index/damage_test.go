@@ -168,6 +168,11 @@ func TestIndexThatTakesTooMuchMemory(t *testing.T) {
 	if err := claims.take(-1); err == nil {
 		t.Error("a negative number of bytes is taken")
 	}
+	for _, text := range []string{strings.Repeat("null,", 100), strings.Repeat("{},", 100)} {
+		if n := jsonMemory([]byte(text), 200); n < 100*200 {
+			t.Errorf("%d bytes are taken for 100 structs of 200", n)
+		}
+	}
 	object := &storedTable{store: s.store, key: layout.IndexKey(layout.DefaultRoot, s.ref, textsTable), size: 1 << 40}
 	if _, err := object.open(t.Context(), claims); err == nil {
 		t.Error("an object of another size is read")

@@ -164,10 +164,12 @@ func readSources(ctx context.Context, t *table, memory *memoryBudget) ([]source,
 	return all, nil
 }
 
-// jsonMemory is about how many bytes a JSON text takes at most when it is decoded into structs of at most object bytes each.
+// jsonMemory is about how many bytes a JSON text takes at most when it is decoded into structs of at most object bytes each. In a list of
+// structs, null is one too.
 func jsonMemory(text []byte, object int64) int64 {
 	const element = 32
-	return 2*int64(len(text)) + object*int64(bytes.Count(text, []byte("{"))) + element*int64(bytes.Count(text, []byte(",")))
+	objects := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("null"))
+	return 2*int64(len(text)) + object*int64(objects) + element*int64(bytes.Count(text, []byte(",")))
 }
 
 // splitKey splits the key of a table.

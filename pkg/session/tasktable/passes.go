@@ -100,7 +100,7 @@ func (t *Builder) memoryBytes() int64 {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		n += int64(len(s.pages))*pageMemory + int64(4*len(s.slots)) + s.arenas.memory()
+		n += int64(len(s.pages))*pageMemory + int64(4*len(s.slots)) + s.arenas.memory() + int64(len(s.paused))*pausedBytes
 		s.mu.Unlock()
 	}
 	return n

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"unsafe"
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
@@ -75,5 +76,25 @@ func TestHashesCannotBeChosen(t *testing.T) {
 	}
 	if len(seen) < n*9/10 {
 		t.Errorf("%d IDs have %d hashes", n, len(seen))
+	}
+}
+
+// TestPausedAreCounted: what is kept besides rows counts as memory as well.
+func TestPausedAreCounted(t *testing.T) {
+	const n = 10_000
+	held := func(flags eventjson.TaskFlags) (building, finished int64) {
+		b := NewBuilder()
+		for i := range uint64(n) {
+			u := eventjson.TaskUpdate{Flags: flags}
+			binary.BigEndian.PutUint64(u.ID[:], i)
+			b.MergeTask(&u)
+		}
+		building = b.memoryBytes()
+		return building, b.Freeze().MemoryBytes()
+	}
+	building, finished := held(0)
+	pausedBuilding, pausedFinished := held(eventjson.HasPaused)
+	if least := int64(n * unsafe.Sizeof(attemptKey{})); pausedBuilding-building < least || pausedFinished-finished < least {
+		t.Errorf("%d and %d bytes are counted for %d entries, want at least %d", pausedBuilding-building, pausedFinished-finished, n, least)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
@@ -66,6 +67,9 @@ type attemptKey struct {
 	ID      rayid.Task
 	Attempt int32
 }
+
+// pausedBytes is about what an entry of shardRows.paused takes.
+const pausedBytes = 2 * int64(unsafe.Sizeof(attemptKey{})+8)
 
 const (
 	numShards = 16

@@ -95,7 +95,7 @@ func (t *Table) MemoryBytes() int64 {
 	b := t.interners
 	n := int64(len(t.pages))*pageMemory + b.Strings.MemoryBytes() + b.defs.MemoryBytes() + b.profilers.MemoryBytes()
 	for i := range t.arenas {
-		n += t.arenas[i].memory()
+		n += t.arenas[i].memory() + int64(len(t.paused[i]))*pausedBytes
 	}
 	if t.paged != nil {
 		n += t.paged.memory()
