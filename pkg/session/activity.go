@@ -14,7 +14,7 @@ type Activity struct {
 // each. An attempt without an end ran until the session's end. A session without times has no slices.
 func (s *Session) Activity(slices int) (Activity, error) {
 	a := Activity{From: s.Start, To: s.End}
-	if s.Start == 0 || s.End <= s.Start || slices <= 0 {
+	if s.Start == 0 || s.End-s.Start <= 0 || slices <= 0 { // the difference of damaged times may overflow, and is negative then
 		return a, nil
 	}
 	at := func(time int64) int {

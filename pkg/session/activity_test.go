@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -44,6 +45,19 @@ func TestActivity(t *testing.T) {
 		// In one slice everything that ran is counted; finer slices cannot show more at once.
 		if slices == 1 && most != ran || most > ran {
 			t.Errorf("%d slices: at most %d run, %d ran", slices, most, ran)
+		}
+	}
+}
+
+// TestActivityOfDamagedTimes: times that an index has are used as they are; those that are too far apart to count have no slices.
+func TestActivityOfDamagedTimes(t *testing.T) {
+	b := newBucket()
+	b.objects[testWhole] = []byte(lines(0, 3))
+	s := *loadBucket(t, b)
+	for _, span := range [][2]int64{{math.MinInt64, math.MaxInt64}, {math.MinInt64, 1}, {1, math.MaxInt64}, {2, 1}} {
+		s.Start, s.End = span[0], span[1]
+		if a, err := s.Activity(10); err != nil || len(a.Running) != len(a.Failed) {
+			t.Errorf("%v: %+v, %v", span, a, err)
 		}
 	}
 }
