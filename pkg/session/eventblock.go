@@ -17,6 +17,9 @@ type block struct {
 	// left is the number of bytes before the work item's end. Events that begin after it belong to the next item.
 	left int64
 	over bool // the item's end was reached
+	// enough is how many bytes decoding waits for, after it has found that the event is cut: stores give a few kilobytes at a time, and each time
+	// the event is decoded from its beginning.
+	enough int
 }
 
 func (b *block) drop(n int) {

@@ -96,6 +96,10 @@ func (r *replayer) makeSpace(data []byte) []byte {
 
 // block replays the complete events in b and leaves the rest.
 func (r *replayer) block(b *block, out *replayed) {
+	if len(b.data) < b.enough && !b.last {
+		return
+	}
+	b.enough = 0
 	for {
 		if b.lost && !b.recover() {
 			return
@@ -120,6 +124,7 @@ func (r *replayer) block(b *block, out *replayed) {
 		case err == nil:
 			b.drop(n)
 		case cut && !b.last && len(b.data) < maxEventBytes:
+			b.enough = min(2*len(b.data), maxEventBytes)
 			return
 		case cut && b.last:
 			out.cut = true

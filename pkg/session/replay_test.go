@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // FuzzReplay: no bytes make a load fail, and where chunks are cut changes nothing.
@@ -38,4 +41,29 @@ func FuzzReplay(f *testing.F) {
 			t.Errorf("cut at %d and %d:\n got %s%q\nwant %s%q", first, second, dump(got), got.Warnings, dump(want), want.Warnings)
 		}
 	})
+}
+
+// TestCutEventIsNotReadAgainAtOnce: an event that arrives in small parts is decoded again only when there is twice as much of it. Otherwise a
+// long one would be read from its beginning as often as it has parts.
+func TestCutEventIsNotReadAgainAtOnce(t *testing.T) {
+	event := strings.Replace(finishedEvent(1), `"eventId"`, `"message":"`+strings.Repeat("x", 10_000)+`","eventId"`, 1)
+	tables, events := tasktable.NewBuilder(), entities.NewBuilder()
+	r := &replayer{d: eventjson.NewDecoder(tablesSink{tables, events}, tables.Strings, tables.States, testSession.Name)}
+	for _, separator := range []string{"\n", ","} {
+		text := []byte(event + separator)
+		b := block{left: toEnd, lines: separator == "\n", known: true}
+		var out replayed
+		for _, step := range []struct {
+			bytes int
+			last  bool
+			want  int64
+		}{{4000, false, 0}, {len(text), false, 1}, {9000, false, 0}, {len(text), false, 0}, {len(text), true, 1}} {
+			before := r.d.Counts.Events
+			b.data, b.last = text[:step.bytes], step.last
+			r.block(&b, &out)
+			if got := r.d.Counts.Events - before; got != step.want || out.damaged > 0 || out.cut {
+				t.Errorf("separator %q: %d bytes: %d events, want %d; %+v", separator, step.bytes, got, step.want, out)
+			}
+		}
+	}
 }
