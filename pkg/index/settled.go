@@ -28,8 +28,8 @@ func hasSettled(s *session.Session) bool {
 // mayMarkSettled says whether s has settled and was loaded from an index that may not say so.
 func mayMarkSettled(s *session.Session) bool { return s.Indexed() && s.Listed() && hasSettled(s) }
 
-// MarkSettled changes the index that a session was loaded from to say that the session has settled. store is where indexes are read. It says
-// whether the index was changed; a store that refuses is not an error.
+// MarkSettled changes the index that a session was loaded from to say that the session has settled. store is where indexes are read. marked
+// reports whether the index was changed; a store that does not allow it is not an error.
 func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.Session) (marked bool, err error) {
 	if !mayMarkSettled(s) {
 		return false, nil
@@ -51,7 +51,7 @@ func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.
 // settlingMemory bounds what reading an index's list of objects may take to mark it. A session of a hundred thousand objects takes about a third.
 const settlingMemory = 256 << 20
 
-// markSettled does so if the index is in store.
+// markSettled is MarkSettled for an index in store; it does nothing if there is none.
 func markSettled(ctx context.Context, store blob.Reader, put func(context.Context, string, io.ReadSeeker) error, root string, s *session.Session) (bool, error) {
 	key := layout.IndexKey(root, s.Ref, metaTable)
 	o, err := store.Stat(ctx, key)

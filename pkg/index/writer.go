@@ -19,7 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// Writer stores indexes: in the sessions' own store or, where that does not allow it, in a folder.
+// Writer stores indexes: in the sessions' own store or, if that does not allow it, in a folder.
 type Writer struct {
 	Store Putter
 	// Cache may be nil: then a refusal of Store is an error.
@@ -28,10 +28,11 @@ type Writer struct {
 	Log   logrus.FieldLogger
 	// Jobs, if set, returns what the dashboard shows of a session's jobs, which is more than events have.
 	Jobs func(ctx context.Context, s *session.Session) ([]Job, error)
-	// Findings, if set, gives what is to be kept of a session's findings; nil if kept, which may be nil, is just that.
+	// Findings, if set, returns the text to keep of a session's findings; nil if that is the same as kept. kept is the text that is kept already,
+	// or nil.
 	Findings func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error)
-	// Metrics, if set, stores the metrics of a session that is over as tables of their own, unless there are such that
-	// are right or force says so.
+	// Metrics, if set, stores the metrics of a session that has ended as tables of their own, unless there are such tables already and they are up
+	// to date; with force always.
 	Metrics func(ctx context.Context, ref layout.Session, force bool) error
 
 	denied atomic.Bool
@@ -58,8 +59,8 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 	return nil
 }
 
-// WriteMetrics stores the tables of the metrics of a session that is over, if Metrics is set. Where the store does not
-// allow that there are none, nor if they cannot be made, which is logged: the metrics themselves answer as well. The error is ctx's.
+// WriteMetrics stores the tables of the metrics of a session that has ended, if Metrics is set. If the store does not allow it, nothing is
+// stored. If the tables cannot be made, that is logged: queries are answered from the metrics' chunks as well. The error is ctx's.
 func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force bool) error {
 	if w.Metrics == nil || w.denied.Load() {
 		return nil
@@ -117,7 +118,7 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	return nil
 }
 
-// putFile stores a file and gives its size.
+// putFile stores a file and returns its size.
 func (w *Writer) putFile(ctx context.Context, key, path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {

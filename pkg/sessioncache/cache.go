@@ -33,10 +33,10 @@ type Session interface {
 
 // Options of a Cache.
 type Options[S Session] struct {
-	// Load loads a session and counts in p how far it is. Every now and then it calls mayHold with the bytes that it holds by then, and holds
-	// less where the answer is false; so may Refresh of the session that it gives.
+	// Load loads a session and counts in p how far it is. From time to time it calls mayHold with the bytes that it holds, and holds less if the
+	// answer is false. Refresh of the session that it returns may do the same.
 	Load func(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(bytes int64) bool) (S, error)
-	// Refresh gives the session with what was stored since it was loaded or last refreshed; the same one if that is nothing.
+	// Refresh returns the session with what was stored since it was loaded or last refreshed; the same one if nothing was.
 	Refresh func(ctx context.Context, session S) (S, error)
 	// Growing says whether more of a session may have been stored since the given time.
 	Growing func(ref layout.Session, since time.Time) bool

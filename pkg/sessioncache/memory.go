@@ -18,7 +18,7 @@ func (c *Cache[S]) release(e *entry[S], session S) {
 	c.evict()
 }
 
-// Measure records how large a session has become while it is used. Where that is too much, sessions that nobody uses are dropped, and those
+// Measure records how large a session has become while it is used. If that is too much, sessions that nobody uses are dropped, and those
 // in use shrink.
 func (c *Cache[S]) Measure(ref layout.Session) {
 	session, ok := c.Peek(ref)

@@ -10,7 +10,7 @@ var errDelta = errors.New("the encoded differences cannot be read")
 // maxDeltaBlock bounds the values of a block; writers make blocks of 128.
 const maxDeltaBlock = 64 << 10
 
-// appendDeltas decodes rows values of the given number of bits from the encoding DELTA_BINARY_PACKED, appends them to out, and gives the bytes
+// appendDeltas decodes rows values of the given number of bits from the encoding DELTA_BINARY_PACKED, appends them to out, and returns the bytes
 // behind them. The encoding packs the differences from value to value, less the smallest one of each block, in as few bits as the largest
 // of a part of the block needs.
 func appendDeltas[T int32 | int64](out []T, b []byte, rows, bits int) ([]T, []byte, error) {

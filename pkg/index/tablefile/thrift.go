@@ -2,7 +2,7 @@ package tablefile
 
 import "encoding/binary"
 
-// thriftReader reads Thrift's compact protocol. Its methods return no errors: malformed input sets bad, and every later step gives zero
+// thriftReader reads Thrift's compact protocol. Its methods return no errors: malformed input sets bad, and every later step returns zero
 // values and ends loops, so callers check once.
 type thriftReader struct {
 	b   []byte // not read yet
@@ -116,7 +116,7 @@ func (c *thriftReader) binary(kind byte) []byte {
 	return c.bytes(c.uvarint())
 }
 
-// structure calls read for the fields of a struct. Fields for which it gives false are skipped.
+// structure calls read for the fields of a struct. Fields for which it returns false are skipped.
 func (c *thriftReader) structure(kind byte, read func(id int16, kind byte) bool) {
 	if kind != structType {
 		c.fail()

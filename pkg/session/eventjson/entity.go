@@ -61,7 +61,7 @@ func entityReader(key string) (read func(*Decoder, *cursor) subject, kind entiti
 	return nil, 0, false
 }
 
-// identified returns the subject of an event that told this ID of it.
+// identified returns the subject of an event in which the entity has this ID.
 func identified[T comparable](id T) subject {
 	if id == *new(T) {
 		return unidentified
@@ -79,7 +79,7 @@ func fields(c *cursor, read func(key string)) {
 // str reads a string.
 func (d *Decoder) str(c *cursor) string { return string(unquote(c.rawString(), nil)) }
 
-// name reads an enumeration's value; numbers, which protobuf's JSON writes for what it knows no name of, stay numbers.
+// name reads an enumeration's value. Protobuf's JSON writes a number for a value without a known name; it stays a number.
 func (d *Decoder) name(c *cursor) string { return string(unquote(c.scalar(), nil)) }
 
 func (d *Decoder) timeOf(c *cursor) int64 { return d.time(c.scalar()) }

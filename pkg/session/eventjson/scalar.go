@@ -98,7 +98,7 @@ func unixDay(year, month, day int) int64 {
 	return int64(era*146097 + ofEra*365 + ofEra/4 - ofEra/100 + ofYear - 719468)
 }
 
-// idOf reads an identifier as base64 or hex; the zero value where there is none or it is none.
+// idOf reads an identifier as base64 or hex; the zero value if there is none or it is malformed.
 func idOf[T rayid.ID](raw []byte) (id T) {
 	if len(raw) > 0 {
 		var err error

@@ -142,7 +142,7 @@ func snakeCase(name []byte) []byte {
 	return out
 }
 
-// appendMessage writes a message of protobuf as its JSON has it, keys sorted, whatever the writer did.
+// appendMessage writes a message of protobuf with camelCase keys, sorted. The event may have either spelling, in any order.
 func appendMessage(b []byte, c *cursor) []byte {
 	switch c.peek() {
 	case '{':
@@ -214,7 +214,7 @@ func (d *Decoder) extraData(raw []byte) stringtable.ID {
 	key := bytes.Clone(d.build)
 	d.build = d.build[:0]
 	c := cursor{b: d.unquote(raw), whole: true}
-	// What is no object, Ray's own dashboard answers with an error; here it is left out.
+	// Ray's own dashboard answers with an error if it is no object; here it is left out.
 	if object := c.value(); len(object) > len("{}") && object[0] == '{' && !c.bad {
 		if d.build = appendValue(d.build, &cursor{b: object, whole: true}, sameName); !json.Valid(d.build) {
 			d.build = d.build[:0]

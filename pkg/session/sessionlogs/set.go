@@ -166,7 +166,7 @@ func (l *Set) MemoryBytes() int64 {
 
 // Open returns one log file as it was listed. An unknown node or path is os.ErrNotExist.
 //
-// Where the last chunk is compressed it is read to learn the file's size.
+// If the last chunk is compressed, it is read to learn the file's size.
 func (l *Set) Open(ctx context.Context, node rayid.Node, path string) (*File, error) {
 	l.mu.RLock()
 	w := l.find(node, path)

@@ -58,8 +58,8 @@ func (s *seriesSet) add(o layout.Object, b blob.Object) {
 	s.hours.Add(o, b)
 }
 
-// SamplesAt returns the last hardware figures of every node before a moment (Unix nanoseconds), by the node's ID in hex, none that are
-// older than an hour and what the hour before it has. Nothing stored is an empty map.
+// SamplesAt returns the last hardware figures of every node before a moment (Unix nanoseconds), by the node's ID in hex. It looks at the hour
+// of the moment and the one before. Nothing stored is an empty map.
 func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample, error) {
 	last := make(map[string]layout.Sample)
 	t := time.Unix(0, at)
@@ -77,7 +77,7 @@ func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample
 	return last, nil
 }
 
-// hour reads one hour's samples, or gives those that were read before with what was stored since. Lines that cannot be read are left out.
+// hour reads one hour's samples. If they were read before, it reads only what was stored since. Lines that cannot be read are left out.
 func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, error) {
 	f, err := s.hours.Open(ctx, rayid.Node{}, path)
 	if errors.Is(err, os.ErrNotExist) {

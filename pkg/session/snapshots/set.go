@@ -139,7 +139,7 @@ func (s *Set) URLs(path string) []string {
 	return urls
 }
 
-// LargestOf is the size of the largest stored snapshot of path, whatever its query; 0 where there is none.
+// LargestOf is the size of the largest stored snapshot of path, with any query; 0 if there is none.
 func (s *Set) LargestOf(path string) (bytes int64) {
 	path = canonicalURL(path)
 	s.mu.Lock()
@@ -156,8 +156,8 @@ func (s *Set) LargestOf(path string) (bytes int64) {
 	return bytes
 }
 
-// Last finds the last snapshot of url taken at or before at (Unix nanoseconds, 0 for the end of the session). Where the first was taken
-// later than at, it is the first: what it tells is nearer to the truth than nothing. No snapshot of url is os.ErrNotExist.
+// Last finds the last snapshot of url taken at or before at (Unix nanoseconds, 0 for the end of the session). If all were taken later, it
+// returns the first: that is nearer to the truth than nothing. No snapshot of url is os.ErrNotExist.
 func (s *Set) Last(url string, at int64) (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,7 +57,7 @@ type Registry struct {
 // NewRegistry numbers the states that are not Ray 2.60's as newer does.
 func NewRegistry(newer []string) *Registry { return &Registry{more: newer} }
 
-// MaxNewer bounds the states that damaged events can add, and maxName their names, in bytes; whatever is beyond is NIL.
+// MaxNewer bounds the states that damaged events can add, and maxName their names, in bytes; others become NIL.
 const (
 	MaxNewer = 255 - int(Known)
 	maxName  = 256

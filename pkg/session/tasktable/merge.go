@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// MergeTask merges what an event told into its attempt's row.
+// MergeTask merges the content of an event into its attempt's row.
 //
 // The dashboard of Ray merges messages as they arrive (ray/dashboard/modules/task_events/task_event_storage.py, before 2.60 in
 // src/ray/gcs/gcs_server/gcs_task_manager.cc): a later value replaces an earlier one, a state's last time wins, profile events add up.
