@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
@@ -33,7 +34,7 @@ func Configure(transport *http.Transport, stall time.Duration) {
 		if err != nil {
 			return nil, err
 		}
-		return stallConn{conn, stall}, nil
+		return &stallConn{Conn: conn, stall: stall}, nil
 	}
 	transport.Proxy = http.ProxyFromEnvironment
 	transport.ForceAttemptHTTP2 = true
@@ -45,25 +46,48 @@ func Configure(transport *http.Transport, stall time.Duration) {
 	transport.ExpectContinueTimeout = time.Second
 }
 
-// stallConn gives every read and write a deadline of its own.
+// stallConn makes reads and writes fail that make no progress. HTTP's transport waits for the answer while it still sends the request: until the
+// other side has taken the request, that nothing is received is no stall.
 type stallConn struct {
 	net.Conn
 	stall time.Duration
+	asked atomic.Bool // something was sent since something was received
 }
 
-func (c stallConn) Read(p []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(c.stall)); err != nil {
+// blocked is the time from which a write had to wait until the other side took what was sent before. Shorter writes show nothing: the kernel
+// also takes some megabytes for a side that is gone.
+const blocked = 10 * time.Millisecond
+
+func (c *stallConn) Read(p []byte) (int, error) {
+	if err := c.waitForAnswer(); err != nil {
 		return 0, err
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.asked.Store(false)
+	}
+	return n, err
 }
 
-func (c stallConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+func (c *stallConn) Write(p []byte) (int, error) {
+	began := time.Now()
+	if err := c.SetWriteDeadline(began.Add(c.stall)); err != nil {
 		return 0, err
 	}
-	return c.Conn.Write(p)
+	if !c.asked.Swap(true) {
+		if err := c.waitForAnswer(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Write(p)
+	if err == nil && time.Since(began) >= blocked {
+		err = c.waitForAnswer()
+	}
+	return n, err
 }
+
+// waitForAnswer makes reads fail, also one under way, if nothing is received for the time of stall from now on.
+func (c *stallConn) waitForAnswer() error { return c.SetReadDeadline(time.Now().Add(c.stall)) }
 
 // ownBody keeps a request that has ended from reading its body. A server that is busy answers before it has read the body, and HTTP's own
 // transport may then still be reading it while an SDK sends the same body again: both would get only parts of it. (The SDK for S3 does this itself.)
