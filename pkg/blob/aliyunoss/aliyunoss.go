@@ -140,7 +140,8 @@ func (c *Config) endpoint() (endpoint, region string, err error) {
 	if c.Internal && !internal {
 		return "", "", fmt.Errorf("--oss-internal contradicts --oss-endpoint=%q", c.Endpoint)
 	}
-	if named, ok := strings.CutPrefix(strings.TrimSuffix(given, "-internal"), "oss-"); found && ok && named != "accelerate" {
+	named, ok := strings.CutPrefix(strings.TrimSuffix(given, "-internal"), "oss-")
+	if found && ok && named != "accelerate" && named != "accelerate-overseas" { // these are endpoints of many regions
 		if region != "" && region != named {
 			return "", "", fmt.Errorf("--oss-region=%q contradicts --oss-endpoint=%q", region, c.Endpoint)
 		}
