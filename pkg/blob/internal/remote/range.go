@@ -19,7 +19,7 @@ func Range(offset, length int64) string {
 func RangeLength(contentRange string, offset, length int64) (int64, error) {
 	_, total, _ := strings.Cut(contentRange, "/")
 	size, err := strconv.ParseInt(total, 10, 64)
-	if err != nil || !strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", offset)) {
+	if err != nil || size <= offset || !strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", offset)) {
 		return 0, fmt.Errorf("the server answered a request for the bytes from offset %d with Content-Range %q", offset, contentRange)
 	}
 	if length >= 0 {

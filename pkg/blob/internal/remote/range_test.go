@@ -14,6 +14,8 @@ func TestRangeLength(t *testing.T) {
 		{5, 10, "5-14", "bytes 0-99/100", -1},
 		{5, 10, "5-14", "bytes 5-14/*", -1},
 		{5, 10, "5-14", "", -1},
+		{5, 10, "5-14", "bytes 5-14/2", -1},
+		{5, -1, "5-", "bytes 5-4/5", -1},
 	} {
 		if got := Range(test.offset, test.length); got != test.asked {
 			t.Errorf("%d bytes from %d are asked for as %q, want %q", test.length, test.offset, got, test.asked)

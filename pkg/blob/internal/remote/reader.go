@@ -43,7 +43,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	if int64(len(p)) > r.left {
 		p = p[:r.left] // a store may send more than the range
 	}
-	for {
+	for len(p) > 0 {
 		if r.body == nil {
 			if err := r.reopen(); err != nil {
 				return 0, err
@@ -67,6 +67,7 @@ func (r *reader) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	return 0, nil
 }
 
 func (r *reader) reopen() error {

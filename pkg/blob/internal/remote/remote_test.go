@@ -55,6 +55,30 @@ func TestReaderGoesOnWhereADownloadBroke(t *testing.T) {
 	})
 }
 
+// TestReaderTakesAnEmptyBuffer: a read into no bytes returns at once, as io.Reader wants it.
+func TestReaderTakesAnEmptyBuffer(t *testing.T) {
+	reads := 0
+	body := readerFunc(func([]byte) (int, error) {
+		if reads++; reads > 1 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		return 0, nil
+	})
+	reader, err := NewReader(t.Context(), func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
+		return io.NopCloser(body), 10, nil
+	}, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := reader.Read(nil); n != 0 || err != nil || reads > 1 {
+		t.Errorf("%d, %v after %d reads of the body", n, err, reads)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 func TestReaderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reset := errors.New("reset")
