@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -192,6 +193,57 @@ func TestCutArchivesAreRefusedAndGoOn(t *testing.T) {
 	}
 	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDamagedArchivesAreRefused: the checksum at the end of the file is compared, also where it is all that follows the end of the tar file: the
+// compressor begins a block every 128 KiB, and here the tar file has this length.
+func TestDamagedArchivesAreRefused(t *testing.T) {
+	random := make([]byte, 128<<10)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random)
+	log, marker := layout.LogKey("log", ref, rayid.Node{1}, "a.log"), entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
+	archive := func(size int) []byte {
+		file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{log, string(random[:size]), tar.TypeReg}, marker))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	z, err := zstd.NewReader(bytes.NewReader(archive(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	around, err := io.Copy(io.Discard, z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := archive(len(random) - int(around))
+	file[len(file)/2] ^= 1
+	to := openStore(t)
+	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, ErrBad) {
+		t.Errorf("%v, want ErrBad", err)
+	}
+	if _, err := to.Stat(t.Context(), marker.name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the session shows: %v", err)
+	}
+}
+
+// TestMoreAfterTheEndIsRefused: what follows the end of the tar file is read no further than padding is long.
+func TestMoreAfterTheEndIsRefused(t *testing.T) {
+	for size, want := range map[int]error{maxPadding: nil, maxPadding + 1: ErrBad} {
+		file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{layout.MarkerKey("log", ref), "", tar.TypeReg}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := zstd.NewWriter(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file = more.EncodeAll(make([]byte, size), file)
+		if _, err := Import(t.Context(), bytes.NewReader(file), options(openStore(t), "log")); !errors.Is(err, want) {
+			t.Errorf("%d bytes more: %v, want %v", size, err, want)
+		}
 	}
 }
 

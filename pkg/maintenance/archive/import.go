@@ -34,6 +34,8 @@ const (
 	inMemory = 8 << 20 // an object up to this size waits in memory
 	// maxWindow bounds the memory that decompression can ask for.
 	maxWindow = 64 << 20
+	// maxPadding bounds what may follow the end of the tar file, in bytes. Tools pad to a multiple of a record, which is 10 KiB by default.
+	maxPadding = 1 << 20
 )
 
 // Result says what Import did.
@@ -56,7 +58,7 @@ func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	defer z.Close()
-	i := importer{ctx: ctx, opts: opts, in: tar.NewReader(z), seen: make(map[string]bool)}
+	i := importer{ctx: ctx, opts: opts, stream: z, in: tar.NewReader(z), seen: make(map[string]bool)}
 	err = i.all()
 	i.result.Session = i.ref
 	return i.result, err
@@ -79,6 +81,9 @@ func (i *importer) all() error {
 			return err
 		}
 	}
+	if err := i.end(); err != nil {
+		return err
+	}
 	if i.objects != i.expected.Objects || i.bytes != i.expected.Bytes {
 		return fmt.Errorf("%w: it has %d objects of %d bytes, its manifest says %d of %d", ErrBad, i.objects, i.bytes, i.expected.Objects, i.expected.Bytes)
 	}
@@ -92,6 +97,8 @@ type importer struct {
 	ctx  context.Context
 	opts Options
 	in   *tar.Reader
+	// stream is what in reads.
+	stream io.Reader
 
 	expected manifest
 	ref      layout.Session
@@ -128,6 +135,18 @@ func (i *importer) manifest() error {
 		return fmt.Errorf("%w: the session it names: %w", ErrBad, err)
 	}
 	i.opts.Progress.Expect(m.Objects, m.Bytes)
+	return nil
+}
+
+// end reads what follows the tar file: the checksum of all that was read is compared there.
+func (i *importer) end() error {
+	n, err := io.Copy(io.Discard, io.LimitReader(i.stream, maxPadding+1))
+	if err == nil && n > maxPadding {
+		err = errors.New("more data follows after its end")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBad, err)
+	}
 	return nil
 }
 
