@@ -335,6 +335,15 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 	}
 }
 
+// TestArchivesOfTooManyObjectsAreRefused before anything is stored: empty objects have no bytes that a limit of bytes would count.
+func TestArchivesOfTooManyObjectsAreRefused(t *testing.T) {
+	good := entry{layout.MetadataKey("log", ref, layout.End), "", tar.TypeReg}
+	file := forge(t, func(m *manifest) { m.Objects = 1 << 40 }, good, entry{layout.MarkerKey("log", ref), "", tar.TypeReg})
+	if got, err := Import(t.Context(), file, options(openStore(t), "log")); !errors.Is(err, ErrBad) || got.Stored > 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // FuzzKey: a name that is taken for a key's is the one that the key has.
 func FuzzKey(f *testing.F) {
 	f.Add("log/a/.~/x")

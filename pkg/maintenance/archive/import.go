@@ -34,6 +34,8 @@ const (
 	inMemory = 8 << 20 // an object up to this size waits in memory
 	// maxWindow bounds the memory that decompression can ask for.
 	maxWindow = 64 << 20
+	// maxObjects bounds the memory for their keys. A hundred nodes store so many in two months, if they are never compacted.
+	maxObjects = 10_000_000
 	// maxPadding bounds what may follow the end of the tar file, in bytes. Tools pad to a multiple of a record, which is 10 KiB by default.
 	maxPadding = 1 << 20
 )
@@ -130,6 +132,9 @@ func (i *importer) manifest() error {
 	}
 	if m.Bytes > i.opts.MaxBytes {
 		return fmt.Errorf("%w: it holds %d bytes, but only %d are allowed: raise --max-size if you trust it", ErrBad, m.Bytes, i.opts.MaxBytes)
+	}
+	if m.Objects > maxObjects {
+		return fmt.Errorf("%w: it holds %d objects, but only %d are allowed", ErrBad, m.Objects, maxObjects)
 	}
 	if i.ref, err = m.Session.ref(); err != nil {
 		return fmt.Errorf("%w: the session it names: %w", ErrBad, err)
