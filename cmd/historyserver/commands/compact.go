@@ -43,7 +43,7 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 			result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Progress: &done})
 			stop()
 			for _, left := range result.Left {
-				bar.Print("not joined: " + left)
+				bar.Print(printable("not joined: " + left))
 			}
 			line := fmt.Sprintf("joined %s, removed %s", human.Count(result.Joined, "file"), human.Count(result.Removed, "chunk"))
 			return outcome{line, result}, err

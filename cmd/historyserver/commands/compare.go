@@ -118,7 +118,7 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		row(w, "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95", "MAX")
 	}
 	for _, f := range r.Functions {
-		row(w, printable(f.Name), cmp.Or(differenceOf(f.Difference, human.Seconds), "0 s"), change(f.With.Total, f.Session.Total, human.Seconds),
+		row(w, f.Name, cmp.Or(differenceOf(f.Difference, human.Seconds), "0 s"), change(f.With.Total, f.Session.Total, human.Seconds),
 			change(float64(f.With.Attempts), float64(f.Session.Attempts), whole), change(float64(f.With.Failed), float64(f.Session.Failed), whole),
 			change(float64(f.With.Retries), float64(f.Session.Retries), whole), change(f.With.Median, f.Session.Median, human.Seconds),
 			change(f.With.P95, f.Session.P95, human.Seconds), change(f.With.Max, f.Session.Max, human.Seconds))
@@ -130,7 +130,7 @@ func writeComparison(w io.Writer, r *compare.Report) {
 	}
 	for _, f := range r.Findings {
 		row(w, map[string]string{compare.InSession: "new", compare.InWith: "gone", compare.InBoth: "both"}[f.In], times(f.With), times(f.Session),
-			strings.ToUpper(f.Severity)+" "+printable(f.Title))
+			strings.ToUpper(f.Severity)+" "+f.Title)
 	}
 	leftOut(w, r.FindingsLeftOut, "finding")
 	if len(r.Nodes) > 0 {
@@ -138,7 +138,7 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		row(w, "NODES", "CPU", "GPU", "MEMORY", "COUNT", "LOST")
 	}
 	for _, n := range r.Nodes {
-		row(w, printable(n.Type), n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)), change(float64(n.With.Count), float64(n.Session.Count), whole),
+		row(w, n.Type, n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)), change(float64(n.With.Count), float64(n.Session.Count), whole),
 			change(float64(n.With.Lost), float64(n.Session.Lost), whole))
 	}
 	leftOut(w, r.NodesLeftOut, "type")
@@ -178,7 +178,7 @@ func writeHours(line func(string, any, any, string), what string, with, session 
 // sideName is the job's name, or the session's.
 func sideName(s *compare.Side) string {
 	if s.Job != nil {
-		return printable(s.Job.Name())
+		return s.Job.Name()
 	}
 	return s.Namespace + "/" + s.Cluster + "/" + s.Session
 }

@@ -91,7 +91,7 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	}
 	section(len(r.Causes), "WHAT FAILED FIRST", "SESSIONS", "LAST (UTC)", "IN")
 	for _, c := range r.Causes {
-		row(w, printable(c.Title), c.Sessions, human.Time(c.Last), c.Latest.Namespace+"/"+c.Latest.Cluster+"/"+c.Latest.Session)
+		row(w, c.Title, c.Sessions, human.Time(c.Last), c.Latest.Namespace+"/"+c.Latest.Cluster+"/"+c.Latest.Session)
 	}
 	section(len(r.Namespaces), "NAMESPACE", "SESSIONS", "FAILED", hours)
 	for _, u := range r.Namespaces {
@@ -99,7 +99,7 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	}
 	section(len(r.Owners), "OWNER", "SESSIONS", "FAILED", hours)
 	for _, u := range r.Owners {
-		row(w, printable(u.Namespace+"/"+u.Name)+" ("+printable(u.Kind)+")", u.Runs, u.Failed, hourCells(u.Hours))
+		row(w, u.Namespace+"/"+u.Name+" ("+u.Kind+")", u.Runs, u.Failed, hourCells(u.Hours))
 	}
 	section(len(r.Jobs), "JOB", "RUNS", "FAILED", hours)
 	for _, u := range r.Jobs {
@@ -112,12 +112,12 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	}
 	section(len(r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", hours)
 	for _, s := range r.Sessions {
-		row(w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(printable(s.Outcome), "-"), hourCells(s.Hours))
+		row(w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"), hourCells(s.Hours))
 	}
 }
 
 func jobName(namespace, name string) string {
-	return printable(namespace + "/" + cmp.Or(name, "(drivers without a name)"))
+	return namespace + "/" + cmp.Or(name, "(drivers without a name)")
 }
 
 // hourCells are the cells of hours.

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -169,15 +168,15 @@ func (p *matchPrinter) match(m *logsearch.Match) error {
 		name = m.Session + "/" + name
 	}
 	for i, text := range m.Before {
-		if err := p.line("%s-%d-%s", name, m.Line-int64(len(m.Before)-i), printable(text)); err != nil {
+		if err := p.line("%s-%d-%s", name, m.Line-int64(len(m.Before)-i), text); err != nil {
 			return err
 		}
 	}
-	if err := p.line("%s:%d:%s", name, m.Line, printable(m.Text)); err != nil {
+	if err := p.line("%s:%d:%s", name, m.Line, m.Text); err != nil {
 		return err
 	}
 	for i, text := range m.After {
-		if err := p.line("%s-%d-%s", name, m.Line+int64(i)+1, printable(text)); err != nil {
+		if err := p.line("%s-%d-%s", name, m.Line+int64(i)+1, text); err != nil {
 			return err
 		}
 	}
@@ -185,16 +184,6 @@ func (p *matchPrinter) match(m *logsearch.Match) error {
 }
 
 func (p *matchPrinter) line(format string, values ...any) error {
-	_, err := fmt.Fprintf(p.w, format+"\n", values...)
+	_, err := fmt.Fprintln(p.w, printable(fmt.Sprintf(format, values...)))
 	return err
-}
-
-// printable replaces control characters, also those that turn text around: what a log holds must not act on a terminal.
-func printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0 || unicode.Is(unicode.Bidi_Control, c) {
-			return '\uFFFD'
-		}
-		return c
-	}, text)
 }

@@ -223,7 +223,7 @@ func (o *operator) each(ctx context.Context, entries []catalog.Entry, do func(e 
 			failed = append(failed, e.Ref.String())
 			done.line = err.Error()
 		}
-		bar.Print(e.Ref.String() + ": " + done.line)
+		bar.Print(e.Ref.String() + ": " + printableLines(done.line))
 	}
 	var err error
 	if len(failed) > 0 {

@@ -89,7 +89,7 @@ func writeWhy(w io.Writer, r *findings.Report) error {
 	for _, m := range r.Missing {
 		fmt.Fprintf(&b, "  %s\n", m)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printableLines(b.String()))
 	return err
 }
 
