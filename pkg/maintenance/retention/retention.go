@@ -3,8 +3,11 @@ package retention
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -64,6 +67,9 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		case note.Pinned:
 			return ErrPinned
 		}
+		if err := removeRecent(ctx, store, root, ref); err != nil {
+			return err
+		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(concurrency)
 		for _, o := range s.Objects() {
@@ -82,13 +88,42 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		if err := removeAround(ctx, store, root, ref); err != nil {
 			return err
 		}
-		if start, ok := layout.NamedStart(ref.Name); ok && ref.Version == layout.V16 {
-			if err := store.Delete(ctx, layout.RecentKey(root, ref, start)); err != nil {
-				return err
-			}
-		}
 		return removeMarker(ctx, store, layout.MarkerKey(root, ref))
 	})
+}
+
+// maxMetadata bounds how much is read of session/start.json, in bytes.
+const maxMetadata = 1 << 20
+
+// removeRecent deletes a session's time-ordered marker. The metadata has the time of its hour; the session's name has it only if the head's local
+// time was UTC. It is deleted before the metadata, so that an interrupted removal can continue.
+func removeRecent(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
+	if ref.Version != layout.V16 {
+		return nil
+	}
+	var starts []time.Time
+	if named, ok := layout.NamedStart(ref.Name); ok {
+		starts = append(starts, named)
+	}
+	body, err := store.Get(ctx, layout.MetadataKey(root, ref, layout.Start), 0, maxMetadata)
+	if err == nil {
+		var data []byte
+		data, err = io.ReadAll(body)
+		err = errors.Join(err, body.Close())
+		var metadata layout.StartMetadata
+		if json.Unmarshal(data, &metadata) == nil { // otherwise it is damaged, and of no use
+			starts = append(starts, metadata.Start)
+		}
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("read when the session began: %w", err)
+	}
+	for _, start := range starts {
+		if err := store.Delete(ctx, layout.RecentKey(root, ref, start)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeMarker deletes a session's marker. KubeRay's collectors store it as a folder, with a slash at its end, where the store has none.

@@ -91,6 +91,38 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// TestRemoveTimeOrderedMarkers: a session's name has its start in the head's local time, the hour of its time-ordered marker is UTC.
+func TestRemoveTimeOrderedMarkers(t *testing.T) {
+	start := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
+	for name, metadata := range map[string]string{
+		"session_2026-11-20_10-30-00_000000_1": "",
+		"session_2026-11-20_10-30-00_000000_2": "damaged",
+		"session_2026-11-20_18-30-00_000000_3": `{"start":"2026-11-20T10:30:00Z"}`, // of a head in Shanghai
+		"session_without_a_time":               `{"start":"2026-11-20T10:30:00Z"}`,
+	} {
+		store, err := local.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+		stored := map[string]string{layout.MarkerKey("log", ref): "", layout.RecentKey("log", ref, start): ""}
+		if metadata != "" {
+			stored[layout.MetadataKey("log", ref, layout.Start)] = metadata
+		}
+		for key, body := range stored {
+			if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil {
+			t.Fatal(err)
+		}
+		for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+			t.Errorf("%s: left is %s, %v", name, o.Key, err)
+		}
+	}
+}
+
 // TestPinnedIsNotRemoved, whatever asks for it, and neither is what nobody can tell whether it is pinned. The note goes with the session.
 func TestPinnedIsNotRemoved(t *testing.T) {
 	store, err := local.Open(t.TempDir())
