@@ -34,7 +34,8 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 		Use:   "copy --to NAME=VALUE... [--layout 1.6|1.7] {--all | SESSION...}",
 		Short: "Copy sessions to another bucket, backend or layout; run it again to continue an interrupted copy",
 		Long: "Copy sessions to another bucket, backend or layout. The target takes the storage flags, each as --to name=value, and nothing from\n" +
-			"the environment. Objects that the target has are not copied again, so run an interrupted copy again to continue it.\n" +
+			"the environment or a settings file. Objects that the target has are not copied again, so run an interrupted copy again to\n" +
+			"continue it.\n" +
 			"For example: historyserver copy --all --local-dir data --to storage-backend=s3 --to s3-bucket=history",
 	}
 	fs := cmd.Flags()
@@ -74,21 +75,32 @@ func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (blob.St
 	if c.layout != "" && c.layout != layoutNames[layout.V16] && c.layout != layoutNames[layout.V17] {
 		return nil, "", fmt.Errorf("--layout=%q: want 1.6 or 1.7", c.layout)
 	}
-	var config backend.Config
+	config := backend.Config{Unchecked: true}
 	fs := pflag.NewFlagSet("to", pflag.ContinueOnError)
 	config.AddFlags(fs)
+	if err := c.set(fs); err != nil {
+		return nil, "", err
+	}
+	store, err := backend.Open(ctx, config, log)
+	return store, config.Root, err
+}
+
+// set sets the storage flags of the target.
+func (c *copyOptions) set(fs *pflag.FlagSet) error {
+	// In a pod the file that is read by default has the source's settings.
+	if err := fs.Lookup("storage-backend-config-path").Value.Set(""); err != nil {
+		return err
+	}
 	for _, setting := range c.to {
 		name, value, _ := strings.Cut(setting, "=")
 		if err := fs.Set(name, value); err != nil {
-			return nil, "", fmt.Errorf("--to %s: want name=value with the name of a storage flag: %w", name, err)
+			return fmt.Errorf("--to %s: want name=value with the name of a storage flag: %w", name, err)
 		}
 	}
 	if err := settings.Load(fs, nil); err != nil {
-		return nil, "", fmt.Errorf("--to: %w", err)
+		return fmt.Errorf("--to: %w", err)
 	}
-	config.Unchecked = true
-	store, err := backend.Open(ctx, config, log)
-	return store, config.Root, err
+	return nil
 }
 
 // ref names the session at the target.
