@@ -106,7 +106,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)
 		},
-		Storage: o.describeStorage(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
+		Storage: o.storage.Describe(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {
 		return err
@@ -184,13 +184,6 @@ func (o *serveOptions) loading(
 	return options
 }
 
-func (o *serveOptions) describeStorage() string {
-	if o.storage.LocalDir != "" && (o.storage.Backend == "local" || o.storage.Backend == "localtest") {
-		return fmt.Sprintf("the local folder %s, below %s/", o.storage.LocalDir, o.storage.Root)
-	}
-	return fmt.Sprintf("the %s backend, below %s/", o.storage.Backend, o.storage.Root)
-}
-
 // run serves until ctx ends. Answers may take as long as a client reads a log, so there is no limit on writing.
 func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *server.Server, log logrus.FieldLogger) error {
 	srv := &http.Server{
@@ -200,7 +193,7 @@ func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}
-	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(), "storage": o.describeStorage()}).Info("serving")
+	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(), "storage": o.storage.Describe()}).Info("serving")
 	programfile.Unmap()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(listener) }()

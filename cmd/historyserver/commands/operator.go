@@ -86,7 +86,7 @@ const writesStore = "writes-store"
 
 // checkFolder refuses a folder that does not exist: it may be mistyped, and the local driver would create it.
 func checkFolder(c backend.Config) error {
-	if b := strings.ToLower(c.Backend); b != "local" && b != "localtest" {
+	if !c.IsLocal() {
 		return nil
 	}
 	info, err := os.Stat(c.LocalDir)

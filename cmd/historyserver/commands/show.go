@@ -47,11 +47,11 @@ func showCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		result := shown{
-			listed: newListed(e), Layout: layoutNames[e.Ref.Version], Prefix: layout.Prefix(o.storage.Root, e.Ref),
-			Marker: layout.MarkerKey(o.storage.Root, e.Ref), Usage: s.Usage(),
+			listed: newListed(e), Layout: layoutNames[e.Ref.Version], Prefix: o.storage.BucketKey(layout.Prefix(o.storage.Root, e.Ref)),
+			Marker: o.storage.BucketKey(layout.MarkerKey(o.storage.Root, e.Ref)), Usage: s.Usage(),
 		}
 		for _, f := range s.Foreign {
-			result.Foreign = append(result.Foreign, f.Key)
+			result.Foreign = append(result.Foreign, o.storage.BucketKey(f.Key))
 		}
 		return o.print(result, result.table)
 	}

@@ -156,6 +156,32 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 	return store, nil
 }
 
+// IsLocal says whether the store is a folder.
+func (c *Config) IsLocal() bool {
+	name := strings.ToLower(c.Backend)
+	return name == "local" || name == "localtest"
+}
+
+// Describe says for people where everything is stored.
+func (c *Config) Describe() string {
+	place := "the " + strings.ToLower(c.Backend) + " backend"
+	if c.IsLocal() {
+		place = "the local folder " + c.LocalDir
+	}
+	if folder := c.BucketKey(c.Root + "/"); folder != "" {
+		place += ", below " + folder
+	}
+	return place
+}
+
+// BucketKey is the key in the bucket of an object, by its key in the store that Open gives.
+func (c *Config) BucketKey(key string) string {
+	if c.Top {
+		key = strings.TrimPrefix(key, c.Root+"/")
+	}
+	return c.Prefix + key
+}
+
 // secrets are the values of the settings that must not be shown.
 func (c *Config) secrets() []string {
 	signed := ""

@@ -70,6 +70,27 @@ func TestTopOfTheBucket(t *testing.T) {
 	}
 }
 
+// TestPlaces: people are told where things are in the bucket, not by which keys the programs ask for them.
+func TestPlaces(t *testing.T) {
+	for _, test := range []struct {
+		args          []string
+		describe, key string
+	}{
+		{[]string{"--local-dir=data"}, "the local folder data, below log/", "log/metadir/x"},
+		{[]string{"--storage-backend=LocalTest", "--local-dir=data", "--storage-root-dir=/"}, "the local folder data", "metadir/x"},
+		{[]string{"--storage-backend=S3", "--storage-prefix=team-a/"}, "the s3 backend, below team-a/log/", "team-a/log/metadir/x"},
+		{[]string{"--storage-backend=gcs", "--storage-prefix=team-a/", "--storage-root-dir=/"}, "the gcs backend, below team-a/", "team-a/metadir/x"},
+	} {
+		c, err := load(t, test.args, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if describe, key := c.Describe(), c.BucketKey(c.Root+"/metadir/x"); describe != test.describe || key != test.key {
+			t.Errorf("%q: %q, %q", test.args, describe, key)
+		}
+	}
+}
+
 func TestOpen(t *testing.T) {
 	c, err := load(t, []string{"--local-dir", t.TempDir(), "--storage-backend=LOCAL"}, nil)
 	if err != nil {
