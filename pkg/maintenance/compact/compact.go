@@ -60,6 +60,8 @@ type Result struct {
 	OldIndex int `json:"oldIndex,omitempty"`
 	// Left has the reason for each stream that was not joined: it is damaged, or another command changed it.
 	Left []string `json:"left,omitempty"`
+	// Over says that the session has ended: only what is stored later changes what can be joined.
+	Over bool `json:"-"`
 }
 
 // errLeft says that a stream stays as it is.
@@ -69,9 +71,8 @@ var errLeft = errors.New("left as it is")
 // that are over. A session without an end marker that was not written for longer than quiet may be either. Nothing of it is joined until it
 // counts as abandoned: joining writes objects, and the time of the last write is the only sign of when such a session ended.
 func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inventory.Stream {
-	silent := now.Sub(s.LastWrite)
-	over := s.Ended || silent > abandoned
-	if !over && silent > quiet {
+	over := isOver(s, now)
+	if !over && now.Sub(s.LastWrite) > quiet {
 		return nil
 	}
 	var found []*inventory.Stream
@@ -81,6 +82,11 @@ func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inv
 		}
 	}
 	return found
+}
+
+// isOver says whether a session has ended.
+func isOver(s *inventory.Session, now time.Time) bool {
+	return s.Ended || now.Sub(s.LastWrite) > abandoned
 }
 
 // closed says whether an hour of a running session is over. It is false if chunks are compressed: their collector learns from the chunks'
@@ -101,8 +107,12 @@ func closed(stream *inventory.Stream, now time.Time) bool {
 // says that another command works on the session.
 func Session(ctx context.Context, ref layout.Session, opts Options) (result Result, err error) {
 	s, err := inventory.List(ctx, opts.Store, opts.Root, ref)
-	if err != nil || (len(Candidates(s, opts.Quiet, time.Now())) == 0 && len(s.Of(layout.OldIndex)) == 0) {
+	if err != nil {
 		return result, err
+	}
+	result.Over = isOver(s, time.Now())
+	if len(Candidates(s, opts.Quiet, time.Now())) == 0 && len(s.Of(layout.OldIndex)) == 0 {
+		return result, nil
 	}
 	err = lease.Do(ctx, opts.Store, opts.Root, ref, func(ctx context.Context) error {
 		// Another compactor may have changed the session until now.

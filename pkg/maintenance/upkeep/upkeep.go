@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/compact"
 	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
@@ -46,7 +48,15 @@ type Upkeep struct {
 	opts Options
 	stop context.CancelFunc
 	done sync.WaitGroup
+
+	rounds int
+	// settled has hashes of the ended sessions of which nothing is left to join; a map of their names would take a hundred megabytes for a million.
+	settled map[uint64]bool
+	seed    maphash.Seed
 }
+
+// lookAgain is in how many rounds a settled session is listed once, although the catalog knows of nothing that was stored since.
+const lookAgain = 24
 
 // Start begins the rounds, which continue until Close. The first comes after one interval, when the sessions are known.
 func Start(opts Options) *Upkeep {
@@ -71,6 +81,12 @@ func (u *Upkeep) Close() {
 
 // round works on every session once. After an error the session is tried again in the next round.
 func (u *Upkeep) round(ctx context.Context, now time.Time) {
+	if u.settled == nil {
+		u.seed = maphash.MakeSeed()
+	}
+	u.rounds++
+	before := u.settled
+	u.settled = make(map[uint64]bool, len(before))
 	for e := range u.opts.Sessions() {
 		if ctx.Err() != nil {
 			return
@@ -78,7 +94,7 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 		log := u.opts.Log.WithField("session", e.Ref.String())
 		var done string
 		err := guard.Do(e.Ref.String(), func() (err error) {
-			done, err = u.session(ctx, log, e, now)
+			done, err = u.session(ctx, log, e, now, before)
 			return err
 		})
 		switch {
@@ -96,8 +112,8 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	}
 }
 
-// session removes or compacts a session, and says what was done.
-func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time) (string, error) {
+// session removes or compacts a session, and says what was done. settled are the sessions that the last round found settled.
+func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time, settled map[uint64]bool) (string, error) {
 	o := &u.opts
 	if o.Retention.MayExpire(e, now) {
 		o.Outcomes.Read(ctx, []catalog.Entry{e})
@@ -113,11 +129,22 @@ func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.
 	if !o.Compact || !e.Described {
 		return "", nil
 	}
+	stored := maphash.Comparable(u.seed, struct {
+		ref  layout.Session
+		last int64
+	}{e.Ref, e.LastWrite.UnixNano()})
+	if settled[stored] && (stored+uint64(u.rounds))%lookAgain != 0 {
+		u.settled[stored] = true
+		return "", nil
+	}
 	result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.Store, Root: o.Root, Quiet: o.Quiet, Progress: &progress.Counter{}})
 	for _, left := range result.Left {
 		log.Warn("not compacted: " + left)
 	}
 	if result.Joined == 0 {
+		if err == nil && result.Over {
+			u.settled[stored] = true
+		}
 		return "", err
 	}
 	return fmt.Sprintf("compacted %s, removed %s", human.Count(result.Joined, "file"), human.Count(result.Removed, "chunk")), err

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"os"
@@ -57,6 +58,66 @@ func TestUpkeep(t *testing.T) {
 	stored := slices.Collect(left.All())
 	if err != nil || len(stored) != 1 || stored[0].Ref.Cluster != "young" || stored[0].Objects != 2 || stored[0].Bytes != 10 {
 		t.Errorf("left is %+v, %v", stored, err)
+	}
+}
+
+// listings counts the listings of each session.
+type listings struct {
+	blob.Store
+	of map[string]int
+}
+
+func (l *listings) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	l.of[prefix]++
+	return l.Store.List(ctx, prefix, opts)
+}
+
+// TestSettledSessionsAreNotListedInEveryRound: an ended session of which nothing is left to join is listed again when something was stored, and
+// otherwise once in many rounds.
+func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
+	inner, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = inner.Close() }()
+	store := &listings{inner, make(map[string]int)}
+	now := time.Now()
+	ended := layout.Session{Namespace: "default", Cluster: "ended", Name: "session_1"}
+	unknown := layout.Session{Namespace: "default", Cluster: "unknown", Name: "session_1"} // whether it has ended shows later
+	log := func(ref layout.Session) string {
+		return layout.Prefix("log", ref) + "logs/" + strings.Repeat("0", 56) + "/a"
+	}
+	for _, key := range []string{log(ended), log(unknown)} {
+		if err := store.Create(t.Context(), key, strings.NewReader("one\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Create(t.Context(), layout.MetadataKey("log", ended, layout.End), strings.NewReader("{}")); err != nil {
+		t.Fatal(err)
+	}
+	entries := []catalog.Entry{{Ref: ended, Described: true, End: now, LastWrite: now}, {Ref: unknown, Described: true, End: now, LastWrite: now}}
+	logger := logrus.New()
+	logger.SetOutput(io.Discard)
+	u := Upkeep{opts: Options{
+		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: logger, Compact: true, Quiet: time.Nanosecond,
+	}}
+	for range 2 * lookAgain {
+		u.round(t.Context(), now)
+	}
+	of := func(ref layout.Session) int { return store.of[layout.Prefix("log", ref)] }
+	if n := of(ended); n < 3 || n > 4 {
+		t.Errorf("the ended session was listed %d times in %d rounds", n, 2*lookAgain)
+	}
+	if n := of(unknown); n != 2*lookAgain {
+		t.Errorf("the other session was listed %d times in %d rounds", n, 2*lookAgain)
+	}
+	if err := store.Create(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain), strings.NewReader("two\n")); err != nil {
+		t.Fatal(err)
+	}
+	entries[0].LastWrite = now.Add(time.Minute)
+	u.round(t.Context(), now)
+	if _, err := store.Stat(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was stored later was not joined: %v", err)
 	}
 }
 
