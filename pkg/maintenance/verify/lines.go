@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 )
 
@@ -14,11 +15,11 @@ const maxLine = 64 << 20
 // maxTold is how many bad lines of one stream are reported.
 const maxTold = 10
 
-// checkLines reads events: JSON Lines, or a JSON array as KubeRay writes. Errors are the reader's.
+// checkLines reads events: JSON Lines, or JSON arrays as KubeRay writes. Errors are the reader's.
 func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 	b := bufio.NewReaderSize(r, 256<<10)
 	if first, err := b.Peek(1); err == nil && first[0] == '[' {
-		return checkArray(b, damaged)
+		return checkArrays(b, damaged)
 	}
 	lines, bad := 0, 0
 	scanner := bufio.NewScanner(b)
@@ -54,40 +55,71 @@ func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 	return nil
 }
 
-func checkArray(r io.Reader, damaged func(format string, args ...any)) error {
-	source := &remembering{r: r}
+// errLong is an event that is longer than maxLine.
+var errLong = fmt.Errorf("an event is longer than %d bytes", maxLine)
+
+// checkArrays reads arrays of events: KubeRay appends arrays to arrays.
+func checkArrays(r io.Reader, damaged func(format string, args ...any)) error {
+	source := &source{r: r}
 	d := json.NewDecoder(source)
-	_, err := d.Token()
 	n := 0
-	for err == nil && d.More() {
-		var event json.RawMessage
-		if err = d.Decode(&event); err == nil {
+	var err error
+	for err == nil {
+		err = checkArray(d, func() {
 			n++
-		}
-	}
-	if err == nil {
-		_, err = d.Token() // the end of the array
+			source.checked = d.InputOffset()
+		})
 	}
 	if source.err != nil {
 		return source.err
 	}
-	if err != nil {
+	if !errors.Is(err, io.EOF) {
 		damaged("the array is damaged after %d events, at byte %d: %v", n, d.InputOffset(), err)
 	}
 	_, err = io.Copy(io.Discard, r)
 	return err
 }
 
-// remembering keeps the reader's own error apart from the decoder's.
-type remembering struct {
-	r   io.Reader
-	err error
+// checkArray reads one array and calls event for each of its events. io.EOF says that no array follows.
+func checkArray(d *json.Decoder, event func()) error {
+	begin, err := d.Token()
+	if err != nil {
+		return err
+	}
+	if begin != json.Delim('[') {
+		return fmt.Errorf("%v is no array", begin)
+	}
+	for d.More() {
+		var text json.RawMessage
+		if err := d.Decode(&text); err != nil {
+			return err
+		}
+		if len(text) > maxLine {
+			return errLong
+		}
+		event()
+	}
+	if _, err = d.Token(); errors.Is(err, io.EOF) { // the end of the array
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
-func (m *remembering) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
+// source keeps the reader's own error apart from the decoder's, and bounds what the decoder holds.
+type source struct {
+	r             io.Reader
+	err           error
+	read, checked int64 // bytes
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.read-s.checked > maxLine {
+		return 0, errLong
+	}
+	n, err := s.r.Read(p)
+	s.read += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
-		m.err = err
+		s.err = err
 	}
 	return n, err
 }
