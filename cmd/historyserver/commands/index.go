@@ -92,5 +92,5 @@ func parseShard(s string) (i, n int, err error) {
 func shardOf(ref layout.Session, n int) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(ref.String()))
-	return int(h.Sum32() % uint32(n))
+	return int(uint64(h.Sum32()) % uint64(n))
 }

@@ -37,11 +37,16 @@ type removal struct {
 	dryRun    bool
 }
 
+// byName says that sessions are removed because they are named, not because they have expired.
+func (r *removal) byName() bool { return r.olderThan == 0 && r.rules == "" }
+
 func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	switch {
+	case r.olderThan < 0:
+		return fmt.Errorf("--older-than=%s: want at least 0", (*settings.Duration)(&r.olderThan))
 	case r.olderThan > 0 && r.rules != "":
 		return errors.New("--older-than and --rules exclude each other: use one of them")
-	case len(args) == 0 && r.olderThan <= 0 && r.rules == "":
+	case len(args) == 0 && r.byName():
 		return errors.New("name the sessions to remove, or use --older-than=30d for all that ended at least that long ago, or --rules; --dry-run shows which")
 	}
 	entries, err := o.described(ctx, args)
@@ -52,15 +57,14 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	if err != nil {
 		return err
 	}
-	named := r.olderThan <= 0 && r.rules == ""
 	var due []catalog.Entry
 	now := time.Now()
 	for _, e := range entries {
 		fate := policy.Of(e, now)
 		switch {
-		case named && !retention.Due(e, 0, now):
+		case r.byName() && !retention.Due(e, 0, now):
 			return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait for --quiet=%s", e.Ref, o.quiet)
-		case named || fate.Due(now) || fate.Pinned && !fate.Expires.IsZero() && fate.Expires.Before(now):
+		case r.byName() || fate.Due(now) || fate.Pinned && !fate.Expires.IsZero() && fate.Expires.Before(now):
 			due = append(due, e)
 		}
 	}
@@ -116,7 +120,7 @@ func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate
 	result := removed{Removed: !r.dryRun, Pinned: fate.Pinned, Expired: fate.Expires, Why: fate.Why, Objects: e.Objects, Bytes: e.Bytes}
 	if fate.Pinned {
 		result.Removed = false
-		if named := r.olderThan <= 0 && r.rules == ""; named {
+		if r.byName() {
 			return outcome{}, fmt.Errorf("%w: `historyserver note %s --unpin` unpins it", retention.ErrPinned, e.Ref)
 		}
 		return outcome{line: "kept: " + fate.Why, result: result}, nil

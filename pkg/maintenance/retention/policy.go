@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/notes"
@@ -104,7 +105,7 @@ func (p *Policy) note(ref layout.Session) notes.Note {
 
 func days(d time.Duration) string {
 	if d < 48*time.Hour {
-		return fmt.Sprintf("%d hours", max(0, int(d/time.Hour)))
+		return human.Count(max(0, int(d/time.Hour)), "hour")
 	}
-	return fmt.Sprintf("%d days", int(d/(24*time.Hour)))
+	return human.Count(int(d/(24*time.Hour)), "day")
 }

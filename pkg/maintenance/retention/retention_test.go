@@ -56,6 +56,14 @@ func TestOnlyAMarker(t *testing.T) {
 	}
 }
 
+func TestDays(t *testing.T) {
+	for d, want := range map[time.Duration]string{-time.Hour: "0 hours", time.Hour: "1 hour", 47 * time.Hour: "47 hours", 48 * time.Hour: "2 days"} {
+		if got := days(d); got != want {
+			t.Errorf("%s is %q, want %q", d, got, want)
+		}
+	}
+}
+
 func TestRemove(t *testing.T) {
 	store, err := local.Open(t.TempDir())
 	if err != nil {
