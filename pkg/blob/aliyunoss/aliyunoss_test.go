@@ -93,6 +93,9 @@ func TestRole(t *testing.T) {
 	want("id2", 2)
 	broken, a.expires = true, time.Now().Add(time.Minute)
 	want("id2", 3) // still valid, though it could not be renewed
+	want("id2", 3) // and not every request waits for the next attempt
+	a.failed = time.Now().Add(-renewPause)
+	want("id2", 4)
 	a.expires = time.Now().Add(-time.Minute)
 	if _, err := a.GetCredentialsE(); err == nil || !strings.Contains(err.Error(), "AuthenticationFail.NoPermission") {
 		t.Errorf("expired: %v", err)
