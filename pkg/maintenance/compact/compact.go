@@ -134,11 +134,14 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 		r.OldIndex++
 	}
 	candidates := Candidates(s, opts.Quiet, time.Now())
+	if len(candidates) == 0 {
+		return nil
+	}
 	kept, err := carry.Read(ctx, opts.Store, opts.Root, s)
 	if err != nil {
 		return err
 	}
-	if err := keepEnd(ctx, opts, s); err != nil || len(candidates) == 0 {
+	if err := keepEnd(ctx, opts, s); err != nil {
 		return err
 	}
 	for _, stream := range candidates {
