@@ -69,11 +69,10 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref 
 		if err != nil || !now.LastStored().Equal(listed.LastWrite) {
 			return err
 		}
-		kept, err := findings.Carry(f.kept, f.of, now)
-		if err != nil {
-			return err
+		if kept, err := findings.Carry(f.kept, f.of, now); err == nil {
+			return store.Put(ctx, layout.FindingsKey(root, ref), bytes.NewReader(kept))
 		}
-		return store.Put(ctx, layout.FindingsKey(root, ref), bytes.NewReader(kept))
+		return nil // they are damaged, and are computed again when somebody asks for them
 	})
 	if err != nil {
 		return fmt.Errorf("keep the findings of session %s: %w", ref, err)

@@ -3,6 +3,7 @@ package carry_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"path/filepath"
 	"slices"
@@ -137,6 +138,37 @@ func TestStoredMeanwhile(t *testing.T) {
 	}
 	if cause, known := outcome(t, store, layout.DefaultRoot, ref); known {
 		t.Errorf("an outcome is known: %q", cause)
+	}
+}
+
+// TestDamagedFindings, which can be made again, keep nobody from compacting or copying their session.
+func TestDamagedFindings(t *testing.T) {
+	store, ref := bucket(t)
+	key := layout.FindingsKey(layout.DefaultRoot, ref)
+	body, err := store.Get(t.Context(), key, 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for what, damaged := range map[string][]byte{
+		"nothing": nil, "noise": []byte("noise\n"), "another document": []byte("[]\n[]"), "cut in the head": kept[:20], "cut in the report": kept[:len(kept)-20], "no report": kept[:bytes.IndexByte(kept, '\n')+1],
+	} {
+		if err := store.Put(t.Context(), key, bytes.NewReader(damaged)); err != nil {
+			t.Fatal(err)
+		}
+		from, to := transfer.Place{Store: store, Root: layout.DefaultRoot, Ref: ref}, transfer.Place{Root: "moved", Ref: ref}
+		if to.Store, err = local.Open(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
+			t.Errorf("%s: copy: %v", what, err)
+		}
+		if result, err := compact.Session(t.Context(), ref, compact.Options{Store: to.Store, Root: to.Root, Quiet: time.Hour, Progress: &progress.Counter{}}); err != nil || result.Joined == 0 {
+			t.Errorf("%s: compact: %+v, %v", what, result, err)
+		}
 	}
 }
 
