@@ -51,6 +51,9 @@ type Object struct {
 	Path string
 }
 
+// Derived says whether the object was made from others of the session.
+func (o Object) Derived() bool { return o.Kind == Index || o.Kind == OldIndex }
+
 const hourFormat = "2006-01-02-15"
 
 // NodeEventsKey is the stream of one hour of the events that node sent and that belong to no job, such as those of nodes.

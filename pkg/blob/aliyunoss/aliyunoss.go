@@ -91,8 +91,7 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open OSS store: %w", err)
 	}
-	stall := c.Stall
-	stall = cmp.Or(stall, remote.DefaultStall)
+	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	httpClient := &http.Client{Transport: remote.Transport(stall)}
 	credentials, err := c.credentials(httpClient)
 	if err != nil {

@@ -115,8 +115,7 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 }
 
 func (c *Config) clientOptions() azcore.ClientOptions {
-	stall := c.Stall
-	stall = cmp.Or(stall, remote.DefaultStall)
+	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	return azcore.ClientOptions{
 		Transport: &http.Client{Transport: remote.Transport(stall)},
 		Retry: policy.RetryOptions{

@@ -111,8 +111,7 @@ func (r *root) Set(value string) error {
 			return fmt.Errorf("want a folder of the bucket, such as %q", layout.DefaultRoot)
 		}
 	}
-	folder = cmp.Or(folder, layout.DefaultRoot)
-	r.config.Root = folder
+	r.config.Root = cmp.Or(folder, layout.DefaultRoot)
 	return nil
 }
 

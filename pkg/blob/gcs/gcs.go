@@ -73,8 +73,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if c.Bucket == "" {
 		return nil, errors.New("open GCS store: no bucket: set --gcs-bucket or GCS_BUCKET")
 	}
-	stall := c.Stall
-	stall = cmp.Or(stall, remote.DefaultStall)
+	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	var options []option.ClientOption
 	var base http.RoundTripper = remote.RetryAfterTransport{Base: remote.Transport(stall)}
 	endpoint, emulator, err := c.endpoint()

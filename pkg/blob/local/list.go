@@ -20,7 +20,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 		base, path := "", "."
 		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
 			base = prefix[:i+1]
-			name, err := fileName(prefix[:i])
+			name, err := FileName(prefix[:i])
 			if prefix[:i] == "" {
 				name, err = marker, nil
 			}

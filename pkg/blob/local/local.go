@@ -96,7 +96,7 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
 	}
-	name, err := fileName(key)
+	name, err := FileName(key)
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat: %w", err)
 	}
@@ -114,7 +114,7 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	name, err := fileName(key)
+	name, err := FileName(key)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,7 +153,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 // store writes body to a staged file and lets publish give it its name, both on disk before it returns: the collector forgets what
 // it has stored.
 func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publish func(from, to string) error) error {
-	name, err := fileName(key)
+	name, err := FileName(key)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
-	name, err := fileName(key)
+	name, err := FileName(key)
 	if err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}

@@ -10,9 +10,10 @@ import (
 // the marker is doubled. Any other name that starts with the marker is no object's.
 const marker = ".~"
 
-// fileName maps a key to the path of its file, relative to the store's folder. The segments "." and ".." are refused: object stores
-// take them, but no layout has them, and half the tools that copy between the two resolve them.
-func fileName(key string) (string, error) {
+// FileName is the path of the file, below the store's folder, that holds the object with a key; in it "/" is between folders. A key that cannot be
+// stored is an error. The segments "." and ".." are refused: object stores take them, but no layout has them, and half the tools that copy between
+// the two resolve them.
+func FileName(key string) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("empty key")
 	}
@@ -29,6 +30,22 @@ func fileName(key string) (string, error) {
 		}
 	}
 	return strings.Join(segments, "/"), nil
+}
+
+// Key is the key of the object that a file holds: what FileName makes a name of. Any other name is an error.
+func Key(name string) (string, error) {
+	segments := strings.Split(name, "/")
+	for i, segment := range segments {
+		var ok bool
+		if segments[i], ok = keySegment(segment); !ok {
+			return "", fmt.Errorf("file name %.300q: it is not the name of an object", name)
+		}
+	}
+	key := strings.Join(segments, "/")
+	if again, err := FileName(key); err != nil || again != name {
+		return "", fmt.Errorf("file name %.300q: it is not the name of an object", name)
+	}
+	return key, nil
 }
 
 // keySegment maps a file's or folder's own name back to the segment of the key; ok is false for one that no key maps to.

@@ -114,8 +114,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if c.AccessKeyID != "" && c.Profile != "" {
 		return nil, errors.New("open S3 store: --s3-profile contradicts --s3-access-key-id: set only one of them")
 	}
-	stall := c.Stall
-	stall = cmp.Or(stall, remote.DefaultStall)
+	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { remote.Configure(t, stall) })),
 		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) { log.Debugf("AWS SDK: "+format, v...) })),

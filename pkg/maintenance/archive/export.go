@@ -61,7 +61,7 @@ func Export(ctx context.Context, store blob.Reader, root string, ref layout.Sess
 // derived says whether an object is a table of the session's index.
 func derived(root string, ref layout.Session, key string) bool {
 	o, err := layout.ParseObject(root, ref, key)
-	return err == nil && (o.Kind == layout.Index || o.Kind == layout.OldIndex)
+	return err == nil && o.Derived()
 }
 
 type exporter struct {

@@ -84,7 +84,7 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref 
 func Sources(root string, s *inventory.Session) (sources []inventory.Object) {
 	for _, o := range s.Objects() {
 		parsed, _ := layout.ParseObject(root, s.Ref, o.Key) // of a key that the layout does not know, nothing
-		if parsed.Kind != layout.Index && parsed.Kind != layout.OldIndex {
+		if !parsed.Derived() {
 			sources = append(sources, inventory.Object{Object: o, Parsed: parsed})
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Session) add(root string, streams map[string]*Stream, object blob.Objec
 		s.Foreign = append(s.Foreign, object)
 		return
 	}
-	if o.Kind != layout.Index && o.Kind != layout.OldIndex && object.ModTime.After(s.LastWrite) {
+	if !o.Derived() && object.ModTime.After(s.LastWrite) {
 		s.LastWrite = object.ModTime
 	}
 	switch o.Kind {
