@@ -87,21 +87,26 @@ func (l *lease) take(ctx context.Context, key string) error {
 	if !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if err := l.checkExpired(ctx, key); err != nil {
+	if err := l.checkExpired(ctx, key, time.Now()); err != nil {
 		return err
 	}
 	takeover := key + ".takeover"
 	if err := l.take(ctx, takeover); err != nil {
 		return err
 	}
-	if err = l.checkExpired(ctx, key); err == nil {
+	// Now by the store's clock: to a machine whose clock is ahead, every lease has expired.
+	taken, err := l.store.Stat(ctx, takeover)
+	if err == nil {
+		err = l.checkExpired(ctx, key, taken.ModTime)
+	}
+	if err == nil {
 		err = l.store.Put(ctx, key, strings.NewReader(l.token))
 	}
 	return errors.Join(err, l.store.Delete(ctx, takeover))
 }
 
-// checkExpired returns ErrBusy unless the holder of a lease did not renew it in time.
-func (l *lease) checkExpired(ctx context.Context, key string) error {
+// checkExpired returns ErrBusy unless the holder of a lease has not renewed it in time.
+func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) error {
 	held, err := l.store.Stat(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: try again", ErrBusy) // it was released just now
@@ -109,7 +114,7 @@ func (l *lease) checkExpired(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	if age := time.Since(held.ModTime); age < Timeout {
+	if age := now.Sub(held.ModTime); age < Timeout {
 		return fmt.Errorf("%w (its lease is %s, %s old): try again later", ErrBusy, key, age.Round(time.Second))
 	}
 	return nil
