@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 
 	"cloud.google.com/go/storage"
@@ -86,6 +87,10 @@ func isBroken(err error) bool {
 	var netErr net.Error
 	var syntax *json.SyntaxError
 	var upload uploadError
+	var request *url.Error
+	if errors.As(err, &request) && shouldRetry(request) {
+		return false // there was no answer: the SDK has repeated the request
+	}
 	if err == nil || remote.Credentials(err) != nil || errors.As(err, &body) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}

@@ -104,10 +104,14 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if err != nil {
 		return nil, fmt.Errorf("open GCS store: %w", err)
 	}
+	return newStore(client, c, log), nil
+}
+
+func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 	// Every write may be repeated: it stores a complete object, and is either conditional or replaces what is there.
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts), storage.WithErrorFunc(shouldRetry),
 		storage.WithBackoff(gax.Backoff{Initial: 100 * time.Millisecond, Max: remote.MaxDelay, Multiplier: 2}))
-	return &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket, log: log}, nil
+	return &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket, log: log}
 }
 
 // endpoint is the URL of the JSON interface, "" for Google's own, and whether it is an emulator's.

@@ -1,11 +1,59 @@
 package gcs
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
+	"cloud.google.com/go/storage"
 	"github.com/sirupsen/logrus"
+	"google.golang.org/api/option"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
+
+// unreachable is a transport to a server that takes no connections.
+type unreachable struct{ requests int }
+
+func (u *unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	u.requests++
+	return nil, syscall.ECONNREFUSED
+}
+
+// TestUnreachable: the SDK repeats a request that cannot be sent, and nobody repeats its repetitions.
+func TestUnreachable(t *testing.T) {
+	for name, do := range map[string]func(context.Context, *Store) error{
+		"stat": func(ctx context.Context, s *Store) error { _, err := s.Stat(ctx, "k"); return err },
+		"get":  func(ctx context.Context, s *Store) error { _, err := s.Get(ctx, "k", 0, -1); return err },
+		"list": func(ctx context.Context, s *Store) error {
+			for _, err := range s.List(ctx, "", blob.ListOptions{}) {
+				return err
+			}
+			return nil
+		},
+		"delete": func(ctx context.Context, s *Store) error { return s.Delete(ctx, "k") },
+		"put":    func(ctx context.Context, s *Store) error { return s.Put(ctx, "k", strings.NewReader("text")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var transport unreachable
+				client, err := storage.NewClient(t.Context(), option.WithHTTPClient(&http.Client{Transport: &transport}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := newStore(client, Config{Bucket: "b"}, logrus.New())
+				if err := do(t.Context(), s); !errors.Is(err, syscall.ECONNREFUSED) || transport.requests != remote.MaxAttempts {
+					t.Errorf("%s: %v after %d requests, want %d", name, err, transport.requests, remote.MaxAttempts)
+				}
+			})
+		})
+	}
+}
 
 func TestConfigIsChecked(t *testing.T) {
 	good := Config{Bucket: "b", Endpoint: "localhost:4443"}

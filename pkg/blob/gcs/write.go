@@ -25,14 +25,8 @@ const (
 // Create implements blob.Creator.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
 	defer remote.Name(&err, "create", key)
-	attempts := 0
-	object := s.bucket.Object(key).If(storage.Conditions{DoesNotExist: true}).Retryer(storage.WithErrorFunc(func(err error) bool {
-		attempts++
-		return shouldRetry(err)
-	}))
-	sent, err := s.upload(ctx, object, body)
-	// The SDK asks after the last failure, too.
-	if errors.Is(err, os.ErrExist) && (sent > 1 || attempts > 1) && s.holds(ctx, key, body) {
+	repeated, err := s.upload(ctx, s.bucket.Object(key).If(storage.Conditions{DoesNotExist: true}), body)
+	if errors.Is(err, os.ErrExist) && repeated && s.holds(ctx, key, body) {
 		return nil // stored by an attempt whose answer was lost
 	}
 	return err
@@ -55,12 +49,13 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err er
 	return err
 }
 
-// upload stores the body. sent is how often it was sent, without the SDK's own retries.
-func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body io.ReadSeeker) (sent int, err error) {
+// upload stores the body. repeated says that it was, or may have been, sent more than once.
+func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body io.ReadSeeker) (repeated bool, err error) {
 	size, err := remote.Size(body)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
+	sent, asked := 0, 0
 	body = remote.Body(body)
 	err = s.do(ctx, "storage.objects.create", func() error {
 		sent++
@@ -70,7 +65,12 @@ func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body i
 		// Only a cancelled context keeps the writer from storing what it has when it is closed.
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		w := object.NewWriter(ctx)
+		failed := 0
+		w := object.Retryer(storage.WithErrorFunc(func(err error) bool {
+			asked, failed = asked+1, failed+1
+			// The SDK repeats a single request without end. Those of chunks it repeats for half a minute.
+			return shouldRetry(err) && (size >= chunk || failed < remote.MaxAttempts)
+		})).NewWriter(ctx)
 		w.ContentType = "application/octet-stream"
 		// An object that is smaller than its chunk is sent, and repeated, by one request.
 		w.ChunkSize = int(min(size/chunkUnit*chunkUnit+chunkUnit, chunk))
@@ -81,7 +81,7 @@ func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body i
 		}
 		return markLostUpload(w.Close(), size)
 	})
-	return sent, err
+	return sent > 1 || asked > 1, err // the SDK asks after the last failure, too
 }
 
 // markLostUpload marks "not found" as the error of an upload in chunks. The upload may be gone because an attempt whose answer was lost completed
