@@ -98,7 +98,7 @@ test-backends: ## test the storage drivers against real servers, which it builds
 
 .PHONY: test-kube
 test-kube: ## test against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2
-	cd test/kube && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
+	cd test/kube && $(GO) test -v -count=1 -timeout 60m ./... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-browser
 test-browser: ## test the dashboards, our own pages (also with axe-core), attacks by other sites and by heads, and signing in, in a browser: needs Chromium and Node
