@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ func (b *builder) deploymentEntity(app, deployment string) Entity {
 
 var (
 	// These match lines of Serve's controller (ray/serve/_private/deployment_state.py).
-	replicaRaised  = lazyregexp.New(`(?m)^ERROR (\S+ \S+) controller \d+ -- Exception (?:in|when allocating) Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|: )`)
+	replicaRaised  = lazyregexp.New(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name)='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|:[ \n])`)
 	updateFailed   = lazyregexp.New(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
 	replicaCrashed = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
 	checkRaised    = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
@@ -53,9 +54,28 @@ var (
 	logLine        = lazyregexp.New(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
 )
 
+// deployments holds the findings about deployments of Serve, by the deployments' names.
+type deployments map[string][]*finding
+
+func (d deployments) add(deployment string, f *finding) {
+	if !slices.Contains(d[deployment], f) {
+		d[deployment] = append(d[deployment], f)
+	}
+}
+
+// before returns the finding about what last began to go wrong with a deployment before a time (Unix ns); nil if there is none.
+func (d deployments) before(deployment string, at int64) (last *finding) {
+	for _, f := range d[deployment] {
+		if f.first <= at && (last == nil || last.first <= f.first) {
+			last = f
+		}
+	}
+	return last
+}
+
 // readServe finds deployments that did not become healthy or did not stay healthy. It reads the controller's log and the last saved state.
 func (b *builder) readServe(ctx context.Context) error {
-	broken := map[string]*finding{} // the last finding about each deployment
+	broken := deployments{}
 	for _, file := range b.nodeFiles(4, func(path string) bool {
 		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
 	}) {
@@ -79,7 +99,7 @@ func (b *builder) readServe(ctx context.Context) error {
 }
 
 // controllerLog adds the findings from a log of Serve's controller.
-func (b *builder) controllerLog(log *logText, broken map[string]*finding) {
+func (b *builder) controllerLog(log *logText, broken deployments) {
 	b.replicasRaised(log, broken)
 	b.replicasCrashed(log, broken)
 	b.applicationsFailed(log)
@@ -95,7 +115,7 @@ func paragraphEnd(log *logText, at int) int {
 }
 
 // replicasRaised finds replicas that did not start.
-func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
+func (b *builder) replicasRaised(log *logText, broken deployments) {
 	for _, m := range replicaRaised().FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
@@ -105,7 +125,11 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 		end := paragraphEnd(log, m[1])
 		said := log.text[m[1]:end]
 		f := b.replicaFailed(app, deployment, output.ExceptionOf(said))
-		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: its replicas raised %s", deployment, app, reasonOf(f.what, said))
+		why := "its replicas raised " + reasonOf(f.what, said)
+		if strings.HasPrefix(log.text[m[4]-len("name='"):], "name='") { // of a gang that was not scheduled there are no replicas
+			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
+		}
+		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
 		if len(f.Evidence) == 0 || f.first > at {
 			f.happened(at, false)
 		} else {
@@ -115,7 +139,7 @@ func (b *builder) replicasRaised(log *logText, broken map[string]*finding) {
 		e.Time = stamp(at)
 		f.show(e)
 		f.Severity = Warning // it becomes an error if Serve gives up the deployment
-		broken[deployment] = f
+		broken.add(deployment, f)
 	}
 }
 
@@ -132,13 +156,13 @@ func reasonOf(what output.Exception, text string) string {
 }
 
 // replicasCrashed finds replicas that failed after they had started.
-func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
+func (b *builder) replicasCrashed(log *logText, broken deployments) {
 	checks := b.failedChecks(log)
 	for _, m := range replicaCrashed().FindAllStringSubmatchIndex(log.text, -1) {
 		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
 		at := b.timeOf(log.text[m[2]:m[3]])
-		if at > b.end || broken[deployment] != nil && broken[deployment].last > at {
-			continue
+		if f := broken.before(deployment, at); at > b.end || f != nil && f.last > at {
+			continue // it crashed while replicas did not start
 		}
 		check, raised := checks[app+"#"+deployment]
 		if raised = raised && check.at <= at && log.text[m[8]:m[9]] == "failed health check"; !raised {
@@ -162,12 +186,12 @@ func (b *builder) replicasCrashed(log *logText, broken map[string]*finding) {
 		e.Time = stamp(at)
 		f.show(e)
 		f.Severity = Warning
-		for _, lost := range b.lost {
-			if !raised && lost.first <= at+atTheEnd && at <= lost.first+60e9 {
+		for _, lost := range b.all {
+			if lost.Kind == NodeDied && !raised && lost.first <= at+atTheEnd && at <= lost.first+60e9 {
 				f.causedBy(lost)
 			}
 		}
-		broken[deployment] = f
+		broken.add(deployment, f)
 	}
 }
 
@@ -183,7 +207,7 @@ func (b *builder) applicationsFailed(log *logText) {
 }
 
 // updatesFailed finds deployments that Serve gave up.
-func (b *builder) updatesFailed(log *logText, broken map[string]*finding) {
+func (b *builder) updatesFailed(log *logText, broken deployments) {
 	for _, m := range updateFailed().FindAllStringSubmatchIndex(log.text, -1) {
 		at := b.timeOf(log.text[m[2]:m[3]])
 		if at > b.end {
@@ -191,7 +215,7 @@ func (b *builder) updatesFailed(log *logText, broken map[string]*finding) {
 		}
 		for name := range strings.SplitSeq(log.text[m[4]:m[5]], ",") {
 			name = strings.Trim(name, "' ")
-			f := broken[name]
+			f := broken.before(name, at)
 			if f == nil {
 				f = b.find(Serve, "#"+name)
 				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
@@ -268,7 +292,7 @@ func recovered(rest, deployment string) bool {
 }
 
 // savedApplication adds the findings from the last saved status of an application and its deployments.
-func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, broken map[string]*finding) {
+func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, broken deployments) {
 	bad := map[string]bool{"UNHEALTHY": true, "DEPLOY_FAILED": true}
 	told := false
 	for name, v := range o.Object("deployments").All() {
@@ -281,7 +305,7 @@ func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, br
 			Source: "snapshot", Time: stamp(taken), Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app, status, d.String("status_trigger"), message),
 			Link: b.deploymentEntity(app, name).Link,
 		}
-		if f := broken[name]; f != nil {
+		if f := broken.before(name, math.MaxInt64); f != nil {
 			if bad[status] || message != "" {
 				f.show(e)
 			}
@@ -303,7 +327,7 @@ func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, br
 	}
 	if status := o.String("status"); bad[status] && !told {
 		for name := range o.Object("deployments").All() {
-			told = told || broken[name] != nil
+			told = told || len(broken[name]) > 0
 		}
 		if told {
 			return

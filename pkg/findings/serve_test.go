@@ -39,6 +39,17 @@ func TestServeController(t *testing.T) {
 			"Deployment Crash of application crash did not start: its replicas raised ActorDiedError: The actor is dead because its worker process has died. " +
 				"Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with exit code 31.",
 		},
+		"not scheduled": {
+			"ERROR" + at + "Exception when allocating Replica(id='x1', deployment='Pinned', app='pin'):\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1412, in check_ready\n" +
+				"ray.exceptions.ActorUnschedulableError: The actor is not schedulable: no node has the label.\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1412\n" +
+				"ray.exceptions.ActorUnschedulableError: The actor is not schedulable: no node has the label.\nERROR" + at + "Failed to update the deployments ['Pinned'].\n",
+			"Deployment Pinned of application pin did not start: its replicas raised ActorUnschedulableError: The actor is not schedulable: no node has the label.",
+		},
+		"gang": {
+			"ERROR" + at + "Gang scheduling failed for Deployment(name='Wide', app='wide'): the placement group needs 4 GPUs. Skipping replica creation.\n" +
+				"ERROR" + at + "Failed to update the deployments ['Wide'].\n",
+			"Deployment Wide of application wide did not start: the placement group needs 4 GPUs.",
+		},
 		"crash": {
 			"WARNING" + at + "Actor for Replica(id='z1', deployment='Ends', app='ends') crashed, marking it unhealthy immediately.\n" +
 				"WARNING" + at + "Replica Replica(id='z1', deployment='Ends', app='ends') failed health check, stopping it.\n" +
@@ -61,5 +72,22 @@ func TestServeController(t *testing.T) {
 				t.Errorf("%+v", told)
 			}
 		})
+	}
+}
+
+// TestCrashBeforeFailedStarts: what made a deployment unhealthy is not a replica that could not be started later.
+func TestCrashBeforeFailedStarts(t *testing.T) {
+	dir := rareEvents(t, rayevents.Of("SUBMISSION"))
+	storeLog(t, dir, "serve/controller_1560.log", "WARNING 2026-11-22 10:06:01,857 controller 1560 -- Actor for Replica(id='z1', deployment='Ends', app='ends') crashed, marking it unhealthy immediately.\n"+
+		"ERROR 2026-11-22 10:06:01,858 controller 1560 -- The deployments ['Ends'] are UNHEALTHY.\n"+
+		"ERROR 2026-11-22 10:07:01,857 controller 1560 -- Exception when allocating Replica(id='z2', deployment='Ends', app='ends'):\nTraceback (most recent call last):\n"+
+		"  File \"deployment_state.py\", line 1412, in check_ready\nray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n")
+	severity := map[string]string{}
+	for _, f := range report(t, load(t, dir, rayevents.Session, nil)).Findings {
+		severity[f.Title] = f.Severity
+	}
+	if severity["Replicas of deployment Ends of application ends crashed"] != findings.Error ||
+		severity["Deployment Ends of application ends did not start: its replicas raised ActorDiedError: The actor died unexpectedly before finishing this task."] != findings.Warning {
+		t.Error(severity)
 	}
 }
