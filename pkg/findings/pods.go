@@ -18,12 +18,12 @@ var (
 	keptDown = map[string]string{
 		"FailedScheduling": "could not be scheduled", "Failed": "could not be started", "BackOff": "could not be started",
 		"ErrImageNeverPull": "could not be started", "InspectFailed": "could not be started", "FailedCreatePodSandBox": "could not be started",
-		"FailedPostStartHook": "could not be started", "FailedMount": "has a volume that could not be mounted",
+		"FailedPostStartHook": "could not be started", "FailedCreatePodContainer": "could not be started", "UnexpectedAdmissionError": "could not be started", "FailedMount": "has a volume that could not be mounted",
 		"FailedAttachVolume": "has a volume that could not be attached", "FailedMapVolume": "has a volume that could not be mounted",
 	}
 	// broughtDown holds reasons why a running pod ended.
 	broughtDown = map[string]string{
-		"Evicted": "was evicted", "Preempted": "was preempted", "TaintManagerEviction": "was evicted because of a taint of its node",
+		"Evicted": "was evicted", "Preempted": "was preempted", "Preempting": "was preempted", "TaintManagerEviction": "was evicted because of a taint of its node",
 		"NodeNotReady": "was on a machine that was lost", "OOMKilling": "ran out of memory", "OOMKilled": "ran out of memory",
 	}
 )

@@ -70,6 +70,17 @@ func TestPodWithoutNode(t *testing.T) {
 	}
 }
 
+// TestPodsKeptOut: a pod that a machine did not admit, or that had to make room for another one, has a finding.
+func TestPodsKeptOut(t *testing.T) {
+	for reason, what := range map[string]string{"UnexpectedAdmissionError": "could not be started", "FailedCreatePodContainer": "could not be started", "Preempting": "was preempted"} {
+		event := strings.NewReplacer("lab-worker-a", "lab-worker-z", "FailedScheduling", reason).Replace(rayevents.Of("PLATFORM")[1])
+		r := report(t, load(t, rareEvents(t, []string{event}), rayevents.Session, nil))
+		if len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Title, "Pod lab-worker-z "+what+": ") {
+			t.Errorf("%s: %+v", reason, r.Findings)
+		}
+	}
+}
+
 // TestHostilePods: very long names do not make a report large.
 func TestHostilePods(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
