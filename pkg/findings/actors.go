@@ -116,8 +116,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 	case c.context == "runtimeEnvFailedContext":
 		f = b.envFailed(name, c.text)
 	case c.context == "actorUnschedulableContext":
-		f = b.find(Unschedulable, a.Class)
-		f.Title = fmt.Sprintf("Actor %s could not be scheduled: %s", name, output.FirstSentence(c.text))
+		f = b.notScheduled("Actor "+name, a.Class, c.text)
 	case c.context == "oomContext" || known && d.exit == exitOutOfMemory || strings.Contains(c.text, exitOutOfMemory):
 		f = b.outOfMemory(a.Job, state.Node, name)
 	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known:

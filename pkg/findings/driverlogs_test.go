@@ -90,10 +90,9 @@ func TestDriverLogs(t *testing.T) {
 	}
 }
 
-// submissionWithLog stores a submission whose driver wrote a log and ended with an exit code. It returns the folder of the store.
-func submissionWithLog(t *testing.T, code int, log string) (dir string) {
+// submissionWithLog stores a submission whose driver wrote a log and ended with an exit code, and other events. It returns the folder of the store.
+func submissionWithLog(t *testing.T, code int, log string, events ...string) (dir string) {
 	t.Helper()
-	var events []string
 	for _, e := range rayevents.Of("SUBMISSION") {
 		events = append(events, strings.ReplaceAll(e, `"driverExitCode": 3`, fmt.Sprintf(`"driverExitCode": %d`, code)))
 	}

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
@@ -263,8 +266,11 @@ func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
 // driverFailed adds the finding about a failed submission.
 func (b *builder) driverFailed(j *job, log *logText) {
 	e := driverEndOf(j, log)
-	waited := isTimeout(e.what)
 	f := b.neverStarted(j, &e)
+	if f == nil && j.supervisorFailed() {
+		f = b.supervisorFailed(j, &e)
+	}
+	waited := isTimeout(e.what)
 	switch {
 	case f != nil:
 	case e.missing():
@@ -286,7 +292,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), e.code)
 	default:
 		f = b.jobFinding(JobFailed, j)
-		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(j.message), "how it ended was not recorded"))
+		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
 	}
 	b.showEnd(f, j, &e)
 	if waited {
@@ -322,6 +328,29 @@ func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), output.FirstSentence(j.message))
 	}
 	return f
+}
+
+// supervisorFailed reports whether the job failed because the actor that runs its driver failed. Then nobody knows how the driver ended, if it did.
+func (j *job) supervisorFailed() bool {
+	return j.exit == nil && (strings.HasPrefix(j.errorType, "JOB_SUPERVISOR_ACTOR_") ||
+		strings.HasPrefix(j.message, "Job supervisor actor died") || strings.HasPrefix(j.message, "Unexpected error occurred: "))
+}
+
+// supervisorFailed adds the finding about a job whose supervisor failed. A traceback in the driver's log is about something else.
+func (b *builder) supervisorFailed(j *job, e *driverEnd) *finding {
+	*e = driverEnd{log: e.log, at: -1}
+	f := b.jobFinding(JobFailed, j)
+	f.Title = fmt.Sprintf("Job %s failed because the actor that runs its driver failed: %s", j.name(), deathSentence(messageOf(j)))
+	f.causedBy(b.lost[b.lostIn(j.message)])
+	return f
+}
+
+// messageOf returns Ray's message about a job. If it contains a traceback, it returns the exception.
+func messageOf(j *job) string {
+	if strings.Contains(j.message, output.TracebackStart) {
+		return cmp.Or(output.ExceptionOf(j.message).String(), j.message)
+	}
+	return j.message
 }
 
 func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
@@ -397,6 +426,9 @@ func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
 // linkDriver links the finding to what caused it.
 func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	b.explain(f, j, cmp.Or(e.trace, j.message))
+	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
+		b.linkDeaths(f, j)
+	}
 	if len(f.because) == 0 {
 		b.showOthers(f, j)
 		if how := deathSentence(e.trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
@@ -408,6 +440,25 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 			c.show(b.evidenceOf(e))
 			c.toldBy(f)
 		}
+	}
+}
+
+// linkDeaths links a driver that raised a WorkerCrashedError to the workers of its job that died shortly before. Ray counts a task as finished if
+// it called sys.exit(0), so no other finding is about such a worker.
+func (b *builder) linkDeaths(f *finding, j *job) {
+	for _, id := range slices.SortedFunc(maps.Keys(b.deaths), func(x, y rayid.Worker) int { return cmp.Compare(b.deaths[x].at, b.deaths[y].at) }) {
+		d := b.deaths[id]
+		if d.driver || d.wanted() || d.job != j.id && (!d.job.Nil() || len(b.jobs) > 1) || j.id.Nil() || d.at > j.ended || j.ended-d.at > atTheEnd {
+			continue
+		}
+		how := d.how("")
+		died := b.find(WorkerDied, j.id.String()+output.Normalised(how))
+		died.Title = fmt.Sprintf("A worker of job %s died: %s", j.name(), how)
+		died.happened(d.at, false)
+		died.of(j.id)
+		died.on(d.node, d.at)
+		died.show(d.evident)
+		f.causedBy(died)
 	}
 }
 
@@ -457,7 +508,7 @@ func (f *finding) replicaIn(text string) bool {
 }
 
 func isTimeout(what output.Exception) bool {
-	return what.Type == "GetTimeoutError" || what.Type == "TimeoutError"
+	return strings.HasSuffix(what.Type, "TimeoutError")
 }
 
 // showLeft adds the tasks for which a driver that timed out may have waited.
@@ -547,19 +598,42 @@ func (b *builder) explain(f *finding, j *job, text string) {
 			f.causedBy(other) // the actor that starts the driver failed
 		}
 	}
-	if rayErrors[f.what.Type] != nil {
-		if b.blame(f, text); len(f.because) > 0 {
-			return
-		}
+	if b.blame(f, text); len(f.because) > 0 {
+		return
 	}
 	for _, other := range b.all {
 		if !mine(other) || other.wanted {
 			continue
 		}
 		for _, name := range other.names {
-			if len(name) > 3 && strings.Contains(text, name) && (other.what.Message == "" || strings.Contains(text, other.what.Message)) {
+			if len(name) > 3 && mentions(text, name) && (other.what.Message == "" || strings.Contains(text, other.what.Message)) {
 				f.causedBy(other)
 			}
 		}
 	}
+}
+
+// mentions reports whether a text contains a name as a word of its own. The name of a file is not a mention: the function train is often in train.py.
+func mentions(text, name string) bool {
+	for at := 0; ; {
+		i := strings.Index(text[at:], name)
+		if i < 0 {
+			return false
+		}
+		at += i + len(name)
+		if !inWord(text[:at-len(name)], text[at:]) {
+			return true
+		}
+	}
+}
+
+// inWord reports whether what is between two texts is a part of a longer word, of a path, or of the name of a Python file.
+func inWord(before, after string) bool {
+	last, _ := utf8.DecodeLastRuneInString(before)
+	next, _ := utf8.DecodeRuneInString(after)
+	return isLetter(last) || last == '/' || isLetter(next) || next == '/' || strings.HasPrefix(after, ".py")
+}
+
+func isLetter(r rune) bool {
+	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }

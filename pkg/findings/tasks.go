@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -231,7 +232,7 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 		f = b.outOfMemory(row.Job(), node, name)
 	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
 		f = b.taskOfLostNode(row, node, name, kind, evident)
-	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED":
+	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" || kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorOf(row)] != nil:
 		b.callsFailed(row, name, kind, text, evident)
 		return nil, nil
 	case workerGone:
@@ -283,6 +284,9 @@ func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worke
 	}
 	how := cmp.Or(death.how(signal), "Ray did not record how")
 	f := b.find(WorkerDied, function+output.Normalised(how))
+	if strings.Contains(death.detail, output.TracebackStart) {
+		f.what = output.ExceptionOf(death.detail)
+	}
 	f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
 	if !node.Nil() {
 		f.about(b.nodeEntity(node))
@@ -301,21 +305,65 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 		f.Title = fmt.Sprintf("%s was cancelled", name)
 	case kind == "RUNTIME_ENV_SETUP_FAILED":
 		f = b.envFailed(name, text)
-	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR"):
-		f = b.find(Unschedulable, row.Job().String()+name)
-		f.Title = fmt.Sprintf("%s could not be scheduled: %s", name, output.FirstSentence(text))
+	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR") || strings.HasSuffix(kind, "PLACEMENT_GROUP_REMOVED") || kind == "WORKER_STARTUP_FAILED":
+		f = b.notScheduled(name, row.Job().String()+name, text)
 	case kind == "OUT_OF_DISK_ERROR":
 		f = b.find(ObjectStore, "disk")
 		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", name)
 	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
 		f = b.find(ObjectLost, row.Job().String()+name+kind)
 		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", name, output.FirstSentence(text))
-		for _, lost := range b.lost {
-			f.causedBy(lost)
-		}
+		b.linkLostObject(f, kind, text)
 	default:
 		f = b.raisedBy(row, name, kind, text)
 	}
+	return f
+}
+
+// linkLostObject links a finding about an object that was lost to the nodes that died. If the message names such a node, it is that one.
+func (b *builder) linkLostObject(f *finding, kind, text string) {
+	if kind == "OBJECT_FREED" || kind == "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED" {
+		return // somebody freed the object, or cancelled the task that made it
+	}
+	if named := b.lostIn(text); !named.Nil() {
+		f.causedBy(b.lost[named])
+		return
+	}
+	for _, lost := range b.all {
+		if lost.Kind == NodeDied {
+			f.causedBy(lost)
+		}
+	}
+}
+
+// startupFailed is in Ray's messages about tasks and actors that it gave up because their worker processes had ended again and again before Ray
+// could use them.
+const startupFailed = "Failed to startup worker after"
+
+// groupIsGone matches Ray's messages about tasks and actors that had not started when their placement group was removed.
+var groupIsGone = lazyregexp.New(`Required placement group [0-9a-f]+ is removed|its associated placement group was removed`)
+
+// notScheduled returns the finding about a task or an actor that Ray gave up before a worker ran it. what names it in the title, and text is Ray's
+// message.
+func (b *builder) notScheduled(what, key, text string) *finding {
+	if at := strings.Index(text, startupFailed); at >= 0 {
+		f := b.find(WorkerStart, key)
+		f.Title = fmt.Sprintf("%s was not run because its worker processes did not start: %s", what, output.FirstSentence(text[at:]))
+		for _, other := range b.all { // the message names the node
+			if other.Kind == WorkerStart && slices.ContainsFunc(other.Entities, func(e Entity) bool { return e.Type == "node" && strings.Contains(text, e.ID) }) {
+				f.causedBy(other)
+			}
+		}
+		return f
+	}
+	if groupIsGone().MatchString(text) {
+		f := b.find(Unschedulable, key+groupRemoved)
+		f.wanted = true
+		f.Title = fmt.Sprintf("%s was not run because its placement group was removed", what)
+		return f
+	}
+	f := b.find(Unschedulable, key)
+	f.Title = fmt.Sprintf("%s could not be scheduled: %s", what, output.FirstSentence(text))
 	return f
 }
 
@@ -377,6 +425,9 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		died.show(evident)
 		f := b.find(TaskFailed, row.Job().String()+name+kind+died.Title)
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
+		if kind == "ACTOR_UNSCHEDULABLE_ERROR" {
+			f.Title, f.wanted = fmt.Sprintf("Calls of %s failed because the actor was not created", name), died.wanted
+		}
 		f.causedBy(died)
 		f.show(evident)
 		f.named(name)
@@ -438,7 +489,8 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 		what.Message = output.FirstSentence(strings.TrimPrefix(text, "User exception:"))
 	}
 	raiser := cmp.Or(what.Function, name)
-	if m := replicaCall().FindStringSubmatch(raiser); m != nil {
+	cancelled := what.Type == "TaskCancelledError" || what.Type == "RequestCancelledError" // the latter is Serve's
+	if m := replicaCall().FindStringSubmatch(raiser); m != nil && !cancelled {
 		f := b.replicaFailed(m[1], m[2], what)
 		if f.Title == "" {
 			f.Title = fmt.Sprintf("Calls of deployment %s of application %s raised %s", m[2], m[1], what)
@@ -447,7 +499,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	}
 	class := TaskFailed
 	switch {
-	case what.Type == "TaskCancelledError":
+	case cancelled:
 		class = Cancelled
 	case isTimeout(what):
 		class = Timeout
@@ -490,6 +542,7 @@ var rayErrors = map[string][]string{
 	"OwnerDiedError":                       {NodeDied, ActorDied, WorkerDied, ObjectLost},
 	"ReferenceCountingAssertionError":      {ObjectLost},
 	"ObjectFetchTimedOutError":             {NodeDied, ObjectLost},
+	"ObjectFreedError":                     {ObjectLost},
 	"OutOfDiskError":                       {ObjectStore},
 	"ObjectStoreFullError":                 {ObjectStore},
 	"TaskCancelledError":                   {Cancelled},
@@ -499,12 +552,26 @@ var rayErrors = map[string][]string{
 	"RayServeException":                    {Serve},
 	"DeploymentUnavailableError":           {Serve},
 	"BackPressureError":                    {Serve},
+	"ReplicaUnavailableError":              {Serve},
+	"PreemptionError":                      {NodeDied},
 	"PlacementGroupSchedulingTimeoutError": {Unschedulable},
 }
 
-// blame links a finding whose exception is in rayErrors to the findings about what failed.
+// failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if the exception tells of no
+// other failure. text is the exception's traceback.
+func failuresBehind(what output.Exception, text string) []string {
+	switch {
+	case strings.Contains(text, startupFailed):
+		return []string{WorkerStart}
+	case what.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+what.Type):
+		return nil // PyTorch's exception of this name is about the memory of a GPU
+	}
+	return rayErrors[what.Type]
+}
+
+// blame links a finding whose exception tells of another failure to the findings about that failure.
 func (b *builder) blame(f *finding, text string) {
-	kinds := rayErrors[f.what.Type]
+	kinds := failuresBehind(f.what, text)
 	if kinds == nil {
 		return
 	}

@@ -54,7 +54,7 @@ func Excerpt(text string) string {
 // FirstSentence returns the part of Ray's message that says what happened, without the general advice after it.
 func FirstSentence(text string) string {
 	text = strings.Join(strings.Fields(colour().ReplaceAllString(Clip(text, MaxText), "")), " ")
-	for _, end := range []string{" Some common causes include", " Refer to the documentation", " To see more information", " Unintentional worker failures"} {
+	for _, end := range []string{" Some common causes include", " Refer to the documentation", " To see more information", " Unintentional worker failures", " This is most often caused by"} {
 		text, _, _ = strings.Cut(text, end)
 	}
 	return Clip(text, MaxTitle)

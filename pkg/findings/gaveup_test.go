@@ -1,0 +1,247 @@
+package findings_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// An event as Ray 2.60 sends it; what it says is in the field %s.
+const rayEvent = `{"eventId": "%s", "sourceType": "GCS", "eventType": "%s", "timestamp": "2026-11-22T10:15:50Z", "severity": "INFO", "sessionName": "session_2026-11-22_10-00-00_000000_1", "%s": {%s}, "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "message": ""}`
+
+func eventOf(id, kind, field, fields string) string {
+	return fmt.Sprintf(rayEvent, base64.StdEncoding.EncodeToString([]byte(id)), kind, field, fields)
+}
+
+// driverOf returns the event about the driver of a submission that rayevents makes. It has the job 0000000n.
+func driverOf(n byte, submission string) string {
+	return eventOf("driver"+submission, "DRIVER_JOB_DEFINITION_EVENT", "driverJobDefinitionEvent", fmt.Sprintf(
+		`"jobId": "%s", "config": {"serializedRuntimeEnv": "{}", "metadata": {"job_submission_id": "%s"}}`, base64.StdEncoding.EncodeToString([]byte{0, 0, 0, n}), submission))
+}
+
+// failedTask returns the events of a task of the job 0000000n that failed at 10:15:55.
+func failedTask(n byte, name, kind, text string) []string {
+	raw := slices.Concat([]byte((name + strings.Repeat("x", 20))[:20]), []byte{0, 0, 0, n})
+	id, job := base64.StdEncoding.EncodeToString(raw), base64.StdEncoding.EncodeToString([]byte{0, 0, 0, n})
+	about := fmt.Sprintf(`"taskId": "%s", "jobId": "%s", "taskAttempt": 0`, id, job)
+	return []string{
+		eventOf("d"+name, "TASK_DEFINITION_EVENT", "taskDefinitionEvent", about+fmt.Sprintf(
+			`, "taskName": "%s", "taskFunc": {"pythonFunctionDescriptor": {"moduleName": "m", "functionName": "%s"}}, "taskType": "NORMAL_TASK", "requiredResources": {"CPU": 1.0}`, name, name)),
+		eventOf("l"+name, "TASK_LIFECYCLE_EVENT", "taskLifecycleEvent", about+fmt.Sprintf(
+			`, "stateTransitions": [{"state": "FAILED", "timestamp": "2026-11-22T10:15:55Z"}], "rayErrorInfo": {"errorMessage": %q, "errorType": "%s"}, "nodeId": "", "workerId": ""`, text, kind)),
+	}
+}
+
+// deadActor returns the events of an actor of the job 00000001 that died at 10:15:55, and of a call that failed because of that.
+func deadActor(class, context, text, callFailed string) []string {
+	id := base64.StdEncoding.EncodeToString(append([]byte((class + strings.Repeat("y", 12))[:12]), 0, 0, 0, 1))
+	about := fmt.Sprintf(`"actorId": "%s"`, id)
+	task := base64.StdEncoding.EncodeToString(append([]byte("call    "+(class + strings.Repeat("y", 12))[:12]), 0, 0, 0, 1))
+	call := fmt.Sprintf(`"taskId": "%s", "jobId": "AAAAAQ==", "taskAttempt": 0`, task)
+	return []string{
+		eventOf("d"+class, "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent", about+fmt.Sprintf(`, "jobId": "AAAAAQ==", "className": "%s", "requiredResources": {"CPU": 1.0}`, class)),
+		eventOf("l"+class, "ACTOR_LIFECYCLE_EVENT", "actorLifecycleEvent", about+fmt.Sprintf(
+			`, "stateTransitions": [{"state": "DEAD", "timestamp": "2026-11-22T10:15:55Z", "deathCause": {"%s": {"errorMessage": %q}}}]`, context, text)),
+		eventOf("dc"+class, "ACTOR_TASK_DEFINITION_EVENT", "actorTaskDefinitionEvent", call+fmt.Sprintf(
+			`, "actorId": "%s", "actorTaskName": "%s.ping", "actorFunc": {"pythonFunctionDescriptor": {"className": "%s", "functionName": "ping"}}`, id, class, class)),
+		eventOf("lc"+class, "TASK_LIFECYCLE_EVENT", "taskLifecycleEvent", call+fmt.Sprintf(
+			`, "stateTransitions": [{"state": "FAILED", "timestamp": "2026-11-22T10:15:56Z"}], "rayErrorInfo": {"errorMessage": %q, "errorType": "%s"}`, text, callFailed)),
+	}
+}
+
+// badJob returns the findings of a session whose submission raysubmit_bad failed, by the causes of its failure: the last finding is its root cause.
+func badJob(t *testing.T, dir string) (r *findings.Report, chain []*findings.Finding) {
+	t.Helper()
+	r = report(t, load(t, dir, rayevents.Session, nil))
+	checkOrder(t, r)
+	byID := map[string]*findings.Finding{}
+	for _, f := range r.Findings {
+		byID[f.ID] = f
+		if f.SubmissionID == "raysubmit_bad" && slices.ContainsFunc(f.Entities, func(e findings.Entity) bool { return e.Type == "job" }) {
+			chain = []*findings.Finding{f}
+		}
+	}
+	for len(chain) > 0 && len(chain[len(chain)-1].Because) > 0 {
+		chain = append(chain, byID[chain[len(chain)-1].Because[0]])
+	}
+	return r, chain
+}
+
+// trace returns the log of a driver that an exception ended.
+func trace(raised string) string {
+	return "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n    main()\n" + raised + "\n"
+}
+
+const (
+	gaveUp = "Failed to startup worker after retrying 5 times. This is most often caused by errors in the worker's Python environment setup. " +
+		"For additional context, please look at the raylet.err on node 01010101010101010101010101010101010101010101010101010101."
+	groupGone   = "Required placement group afbf5fd7760d426c5b1e450b0c4301000000 is removed."
+	noLaunch    = "Could not create the actor because worker startup repeatedly failed.\n" + gaveUp
+	noGroup     = "Could not create the actor because its associated placement group was removed.\n" + groupGone
+	raylet      = "python3: error while loading shared libraries: libz.so.1\n[2026-11-22 10:14:00,012 E 88 88] (raylet) worker_pool.cc:586: Some workers of the worker process(212) have not registered within the timeout. The process is dead, probably it crashed during start.\n"
+	unscheduled = "ray.exceptions.ActorUnschedulableError: The actor is not schedulable: "
+)
+
+// TestGaveUp: what Ray 2.60 gives up before a worker runs it has the cause that Ray's message names.
+func TestGaveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		events           []string
+		log, kind, found string // found: the title of the finding about the task or actor
+		severity         string
+		root             string // the title of the root cause
+	}{
+		"worker of a task": {
+			events: failedTask(1, "nostart", "WORKER_STARTUP_FAILED", gaveUp+" lease_id=0700000001000000ffff, name=nostart"),
+			log:    trace("ray.exceptions.RaySystemError: System error: " + gaveUp + " lease_id=0700000001000000ffff, name=nostart"), kind: findings.WorkerStart,
+			found: "^nostart was not run because its worker processes did not start: Failed to startup worker after retrying 5 times.$", severity: findings.Error,
+			root: "^Worker processes did not start: python3: error while loading shared libraries: libz.so.1$",
+		},
+		"worker of an actor": {
+			events: deadActor("NoStart", "actorUnschedulableContext", noLaunch, "ACTOR_UNSCHEDULABLE_ERROR"), log: trace(unscheduled + noLaunch), kind: findings.WorkerStart,
+			found: "^Actor NoStart was not run because its worker processes did not start: Failed to startup worker after retrying 5 times.$", severity: findings.Error,
+			root: "^Worker processes did not start: python3: error while loading shared libraries: libz.so.1$",
+		},
+		"group of a task": {
+			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED", groupGone+" lease_id=0500000001000000ffff, name=queued"),
+			log:    trace("ray.exceptions.TaskPlacementGroupRemoved: The placement group corresponding to this task has been removed."), kind: findings.Unschedulable,
+			found: "^queued was not run because its placement group was removed$", severity: findings.Error, root: "^queued was not run because its placement group was removed$",
+		},
+		"group of an actor": {
+			events: deadActor("Late", "actorUnschedulableContext", noGroup, "ACTOR_UNSCHEDULABLE_ERROR"), log: trace(unscheduled + noGroup), kind: findings.Unschedulable,
+			found: "^Actor Late was not run because its placement group was removed$", severity: findings.Error, root: "^Actor Late was not run because its placement group was removed$",
+		},
+		"group, and the driver went on": {
+			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED", groupGone+" lease_id=0500000001000000ffff, name=queued"),
+			log:    trace("KeyError: 'x'"), kind: findings.Unschedulable, found: "^queued was not run because its placement group was removed$", severity: findings.Info,
+			root: "raised KeyError: 'x'$",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := submissionWithLog(t, 1, c.log, append(c.events, driverOf(1, "raysubmit_bad"))...)
+			storeLog(t, dir, "raylet.err", raylet)
+			r, chain := badJob(t, dir)
+			if len(chain) == 0 || !regexp.MustCompile(c.root).MatchString(chain[len(chain)-1].Title) {
+				t.Errorf("the root cause of the job's failure: %+v", chain)
+			}
+			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return regexp.MustCompile(c.found).MatchString(f.Title) })
+			if i < 0 || r.Findings[i].Kind != c.kind || r.Findings[i].Severity != c.severity {
+				t.Errorf("no %s %s like %q: %+v", c.severity, c.kind, c.found, r.Findings)
+			}
+		})
+	}
+}
+
+// TestOtherErrors: errors that the recorded clusters do not have get the kind that their types tell of.
+func TestOtherErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		events                []string
+		log                   string
+		title, kind, severity string
+	}{
+		"a limit of Data": {
+			nil, trace("ray.data.exceptions.ExecutionTimeoutError: the dataset took longer than 600 s"),
+			"Job raysubmit_bad failed: its driver raised ExecutionTimeoutError: the dataset took longer than 600 s", findings.Timeout, findings.Error,
+		},
+		"a client that went": {
+			failedTask(1, "ServeReplica:shop:Cart.handle_request", "TASK_EXECUTION_EXCEPTION", trace("ray.serve.exceptions.RequestCancelledError: Request 12 was cancelled.")), trace("KeyError: 'x'"),
+			"ServeReplica:shop:Cart.handle_request failed: RequestCancelledError: Request 12 was cancelled.", findings.Cancelled, findings.Info,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := badJob(t, submissionWithLog(t, 1, c.log, append(c.events, driverOf(1, "raysubmit_bad"))...))
+			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == c.title })
+			if i < 0 || r.Findings[i].Kind != c.kind || r.Findings[i].Severity != c.severity {
+				t.Errorf("no %s %s %q: %+v", c.severity, c.kind, c.title, r.Findings)
+			}
+		})
+	}
+}
+
+// TestFreedObject: a node that died is not the cause if somebody freed the object.
+func TestFreedObject(t *testing.T) {
+	for kind, causes := range map[string]int{"OBJECT_FREED": 0, "OBJECT_LOST": 1} {
+		events := slices.Concat(rayevents.Of("NODE"), []string{driverOf(1, "raysubmit_bad")}, failedTask(1, "fold", kind, "Failed to retrieve object 00ff."))
+		for i, e := range events { // the node died before the task failed
+			events[i] = strings.ReplaceAll(e, `"timestamp": "2026-11-22T10:20:30Z"`, `"timestamp": "2026-11-22T10:10:30Z"`)
+		}
+		r, _ := badJob(t, submissionWithLog(t, 1, trace("KeyError: 'x'"), events...))
+		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.ObjectLost })
+		if i < 0 || len(r.Findings[i].Because) != causes {
+			t.Errorf("%s: %+v", kind, r.Findings)
+		}
+	}
+}
+
+// TestNotTheCause: a driver's exception is not linked to failures that it does not tell of.
+func TestNotTheCause(t *testing.T) {
+	for name, c := range map[string]struct {
+		events      []string
+		log, caused string // caused is the title of the finding that must not be a cause
+	}{
+		"memory of the GPU": {
+			failedTask(1, "embed", "OUT_OF_MEMORY", "Task was killed due to the node running low on memory."),
+			trace("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."), "^embed ran out of memory",
+		},
+		"name of a file": {
+			failedTask(1, "train", "WORKER_DIED", "UnexpectedSystemExit: Worker exits with an exit code 3."),
+			trace("KeyError: 'learning_rate'"), "^The worker that ran train died",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, chain := badJob(t, submissionWithLog(t, 1, c.log, append(c.events, driverOf(1, "raysubmit_bad"))...))
+			if len(chain) != 1 {
+				t.Errorf("the job is explained: %+v", chain)
+			}
+			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return regexp.MustCompile(c.caused).MatchString(f.Title) }) {
+				t.Errorf("no finding %q: %+v", c.caused, r.Findings)
+			}
+		})
+	}
+}
+
+// TestExitZero: Ray 2.60 counts a task as finished that called sys.exit(0), but raises a WorkerCrashedError where its result is awaited.
+func TestExitZero(t *testing.T) {
+	events := append(rayevents.Of("NODE"), driverOf(1, "raysubmit_bad"),
+		eventOf("w", "WORKER_DEFINITION_EVENT", "workerDefinitionEvent", `"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "workerType": "WORKER"`),
+		eventOf("wl", "WORKER_LIFECYCLE_EVENT", "workerLifecycleEvent", `"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "jobId": "AAAAAQ==", "stateTransitions": [{"state": "DEAD", "timestamp": "2026-11-22T10:15:58Z", "endTimeMs": "1795342558000", `+
+			`"deathInfo": {"exitType": "SYSTEM_ERROR", "exitDetail": "The leased worker has unrecoverable failure. Worker is requested to be destroyed when it is returned. Worker exits with an exit code 0."}}]`))
+	_, chain := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), events...))
+	if len(chain) != 2 || chain[1].Kind != findings.WorkerDied || chain[1].Title != "A worker of job raysubmit_bad died: exit code 0" || chain[1].Severity != findings.Error {
+		t.Errorf("%+v", chain)
+	}
+}
+
+// TestSupervisorFailed: if the actor that runs a job's driver failed, nothing shows that a traceback in the driver's log ended the job.
+func TestSupervisorFailed(t *testing.T) {
+	caught := trace("ValueError: shard 3 is empty, it is left out") + "epoch 2\n"
+	for _, c := range []struct{ kind, message, title string }{
+		{"JOB_SUPERVISOR_ACTOR_DIED", "Job supervisor actor died: The actor died unexpectedly before finishing this task.\n\tclass_name: JobSupervisor\n" +
+			"The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.",
+			"Job raysubmit_bad failed because the actor that runs its driver failed: The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR " +
+				"Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file."},
+		{"JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", "Unexpected error occurred: The actor 01 is unavailable: The actor is temporarily unavailable.",
+			"Job raysubmit_bad failed because the actor that runs its driver failed: Unexpected error occurred: The actor 01 is unavailable: The actor is temporarily unavailable."},
+		{"JOB_SUPERVISOR_ACTOR_START_FAILURE", "Failed to start supervisor actor raysubmit_bad: 'no'. Full traceback:\n" + trace("ValueError: no node has the label zone"),
+			"Job raysubmit_bad failed because the actor that runs its driver failed: ValueError: no node has the label zone"},
+		{"JOB_ENTRYPOINT_COMMAND_START_ERROR", trace("OSError: [Errno 28] No space left on device"), "Job raysubmit_bad failed: OSError: [Errno 28] No space left on device"},
+	} {
+		var events []string
+		for _, e := range rayevents.Of("SUBMISSION") {
+			events = append(events, strings.NewReplacer(`, "driverExitCode": 3`, "", "JOB_ENTRYPOINT_COMMAND_ERROR", c.kind,
+				`"Job entrypoint command failed with exit code 3"`, fmt.Sprintf("%q", c.message)).Replace(e))
+		}
+		dir := rareEvents(t, events)
+		if !strings.HasPrefix(c.kind, "JOB_ENTRYPOINT") {
+			storeLog(t, dir, "job-driver-raysubmit_bad.log", caught)
+		}
+		if _, chain := badJob(t, dir); len(chain) != 1 || chain[0].Kind != findings.JobFailed || chain[0].Title != c.title {
+			t.Errorf("%s: %+v", c.kind, chain)
+		}
+	}
+}
