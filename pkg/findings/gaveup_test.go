@@ -245,3 +245,20 @@ func TestSupervisorFailed(t *testing.T) {
 		}
 	}
 }
+
+// TestSeveralJobs: a node that died is no error if all the jobs that it had worked for succeeded.
+func TestSeveralJobs(t *testing.T) {
+	good := make([]string, 0, 8)
+	for _, e := range rayevents.Of("SUBMISSION") {
+		if strings.Contains(e, "raysubmit_good") {
+			good = append(good, e, strings.NewReplacer("raysubmit_good", "raysubmit_fine", `"eventId": "cmF5`, `"eventId": "Y2F5`).Replace(e))
+		}
+	}
+	const died = "Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.2, node ID: 02020202020202020202020202020202020202020202020202020202."
+	events := slices.Concat(good, rayevents.Of("NODE"), []string{driverOf(1, "raysubmit_good"), driverOf(2, "raysubmit_fine")},
+		failedTask(1, "one", "NODE_DIED", died), failedTask(2, "two", "NODE_DIED", died))
+	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
+	if r.Outcome != findings.Succeeded || len(r.Findings) != 3 || r.Errors() > 0 {
+		t.Errorf("%s: %+v", r.Outcome, r.Findings)
+	}
+}

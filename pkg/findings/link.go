@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 // atTheEnd is the longest time between a failure and the end of its driver for which the failure can be the reason of the end. It is used where
@@ -141,12 +142,13 @@ func (b *builder) blamed(f *finding) bool {
 	return slices.ContainsFunc(b.all, func(other *finding) bool { return other.Severity == Error && slices.Contains(other.because, f) })
 }
 
-// harmless reports whether the job of a finding continued after the failure, or failed for another reason.
+// harmless reports whether all jobs of a finding continued after the failure, or failed for another reason.
 func (b *builder) harmless(f *finding) bool {
-	if f.job.Nil() {
-		return false
-	}
-	j := b.jobOfID(f.job)
+	return len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs, func(id rayid.Job) bool { return !b.harmlessTo(b.jobOfID(id), f) })
+}
+
+// harmlessTo reports whether a job continued after a failure, or failed for another reason. It is false if the job is not known.
+func (b *builder) harmlessTo(j *job, f *finding) bool {
 	switch {
 	case j == nil:
 		return false

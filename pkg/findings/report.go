@@ -152,7 +152,7 @@ type finding struct {
 	first, last int64            // Unix ns; 0 if not known
 	what        output.Exception // the exception that was raised; empty if there was none
 	job         rayid.Job        // nil if the finding is about no job or about several
-	several     bool             // the finding is about several jobs
+	jobs        []rayid.Job      // all that the finding is about
 	lasting     int              // occurrences after which no retry succeeded
 	recovered   int              // occurrences after which a retry succeeded
 	because     []*finding
@@ -185,12 +185,13 @@ func (f *finding) happened(at int64, recovered bool) {
 
 // of adds a job that the finding is about.
 func (f *finding) of(job rayid.Job) {
-	switch {
-	case job.Nil():
-	case f.job.Nil() && !f.several:
-		f.job = job
-	case f.job != job:
-		f.job, f.several = rayid.Job{}, true
+	if job.Nil() || slices.Contains(f.jobs, job) {
+		return
+	}
+	f.jobs = append(f.jobs, job)
+	f.job = job
+	if len(f.jobs) > 1 {
+		f.job = rayid.Job{}
 	}
 }
 
