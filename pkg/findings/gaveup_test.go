@@ -152,6 +152,11 @@ func TestOtherErrors(t *testing.T) {
 			failedTask(1, "ServeReplica:shop:Cart.handle_request", "TASK_EXECUTION_EXCEPTION", trace("ray.serve.exceptions.RequestCancelledError: Request 12 was cancelled.")), trace("KeyError: 'x'"),
 			"ServeReplica:shop:Cart.handle_request failed: RequestCancelledError: Request 12 was cancelled.", findings.Cancelled, findings.Info,
 		},
+		"an actor that nobody referred to any more": {
+			deadActor("Registry", "x", "The actor is dead because all references to the actor were removed.", "ACTOR_DIED")[2:],
+			trace("KeyError: 'x'"),
+			"Calls of Registry.ping failed because the actor was gone: The actor is dead because all references to the actor were removed.", findings.ActorDied, findings.Info,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := badJob(t, submissionWithLog(t, 1, c.log, append(c.events, driverOf(1, "raysubmit_bad"))...))
@@ -175,6 +180,62 @@ func TestFreedObject(t *testing.T) {
 		if i < 0 || len(r.Findings[i].Because) != causes {
 			t.Errorf("%s: %+v", kind, r.Findings)
 		}
+	}
+}
+
+// TestLabels: a task and an actor that wait for a node with other labels than the nodes have could never be scheduled, and that is why their driver
+// waited too long.
+func TestLabels(t *testing.T) {
+	node := strings.ReplaceAll(strings.Join(rayevents.Of("NODE"), "\n"), `"labels": {}`, `"labels": {"zone": "a", "disk": "ssd"}`)
+	for selector, want := range map[string]string{
+		`"zone": "b"`: "zone=b", `"zone": "!a"`: "zone=!a", `"zone": "in(b,c)"`: "zone=in(b,c)", `"disk": "!in(ssd,nvme)"`: "disk=!in(ssd,nvme)", `"gpu": "x"`: "gpu=x",
+		`"zone": "a"`: "", `"zone": "in(b, a)"`: "", `"zone": "!b"`: "", `"gpu": "!x"`: "",
+	} {
+		task, actor := failedTask(1, "zoned", "WORKER_DIED", "x"), deadActor("Zoned", "x", "x", "x")
+		task[0] = strings.Replace(task[0], `"requiredResources"`, `"labelSelector": {`+selector+`}, "requiredResources"`, 1)
+		actor[0] = strings.Replace(actor[0], `"requiredResources"`, `"labelSelector": {`+selector+`}, "requiredResources"`, 1)
+		task[1] = strings.NewReplacer(`"FAILED"`, `"PENDING_NODE_ASSIGNMENT"`, `"rayErrorInfo"`, `"x"`).Replace(task[1])
+		actor[1] = strings.NewReplacer(`"DEAD"`, `"PENDING_CREATION"`, `"deathCause"`, `"x"`).Replace(actor[1])
+		events := slices.Concat(strings.Split(node, "\n"), task, actor[:2], []string{driverOf(1, "raysubmit_bad")})
+		r, chain := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), events...))
+		var titles []string
+		for _, f := range r.Findings {
+			if f.Kind == findings.Unschedulable {
+				titles = append(titles, f.Title)
+			}
+		}
+		slices.Sort(titles)
+		var wants []string
+		if want != "" {
+			for _, name := range []string{"actor Zoned", "zoned"} {
+				wants = append(wants, name+" could never be scheduled: it asks for 1 CPU on a node with the labels "+want+", and no node has such labels")
+			}
+		}
+		if !slices.Equal(titles, wants) || len(chain) != 1+min(1, len(wants)) {
+			t.Errorf("%s: got %q, want %q; the driver: %+v", selector, titles, wants, chain)
+		}
+	}
+}
+
+// TestWorkersOfBefore: workers that did not start long before are not why a driver waited, and what the raylet printed about other failures is not
+// what they printed.
+func TestWorkersOfBefore(t *testing.T) {
+	dir := submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), driverOf(1, "raysubmit_bad"))
+	const dead = "[2026-11-22 10:%s,012 E 88 88] (raylet) worker_pool.cc:660: Some workers of the worker process(212) have not registered within the timeout. The process is dead, probably it crashed during start.\n"
+	failed := "[2026-11-22 10:02:00,012 E 88 88] (raylet) worker_pool.cc:1624: Fails to create or get runtime env [Node 127.0.0.1] " + trace("FileNotFoundError: [Errno 2] No such file or directory: 'podman'") + "\n"
+	storeLog(t, dir, "raylet.err", fmt.Sprintf(dead, "01:00")+failed+fmt.Sprintf(dead, "03:00")+failed)
+	r, chain := badJob(t, dir)
+	if len(chain) != 1 {
+		t.Errorf("the driver waited because of %s", chain[len(chain)-1].Title)
+	}
+	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
+		return f.Title == "Worker processes did not start: The process is dead, probably it crashed during start." && f.Count == 2
+	}) {
+		t.Errorf("%+v", r.Findings)
+	}
+	storeLog(t, dir, "raylet.err", fmt.Sprintf(dead, "15:30"))
+	if _, chain := badJob(t, dir); len(chain) != 2 {
+		t.Errorf("a driver that waited for a worker: %+v", chain)
 	}
 }
 

@@ -227,13 +227,13 @@ func (d *demands) group(ctx context.Context, g *group) error {
 // fit on one node together, with STRICT_SPREAD there must be a node for each bundle.
 func (d *demands) fit(g *group) bool {
 	for _, bundle := range g.bundles {
-		if d.lacking(bundle) != "" {
+		if d.lacking(bundle, nil) != "" {
 			return false
 		}
 	}
 	switch g.strategy {
 	case "STRICT_PACK":
-		return len(g.bundles) > 0 && d.lacking(g.demand()) == ""
+		return len(g.bundles) > 0 && d.lacking(g.demand(), nil) == ""
 	case "STRICT_SPREAD":
 		return len(g.bundles) > 0 && len(g.bundles) <= d.b.living()
 	}

@@ -116,7 +116,7 @@ func (b *builder) readPending(ctx context.Context) error {
 		a := &b.s.Actors[i]
 		if now, existed := moment.Actor(a, b.r.At); existed && (now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
 			demand.actor(a, now.Changed)
-		} else if existed && now.State == moment.Dead && now.Started == 0 && demand.lacking(a.Resources) != "" {
+		} else if existed && now.State == moment.Dead && now.Started == 0 && demand.lacking(a.Resources, a.LabelSelector) != "" {
 			demand.actor(a, now.Changed)
 		}
 	}
@@ -134,7 +134,7 @@ type demands struct {
 
 // task adds an attempt that had waited since a time (Unix ns).
 func (d *demands) task(row tasktable.Row, since int64) {
-	d.add(string(row.GivenName()), row.Job(), demandOf(row), since, d.b.taskEntity(row.ID(), string(row.Name())))
+	d.add(string(row.GivenName()), row.Job(), demandOf(row), selectorOf(row), since, d.b.taskEntity(row.ID(), string(row.Name())))
 }
 
 // supervisor begins the name of the actor that starts a submission's driver. This actor asks for the resources that the submission asked for.
@@ -147,7 +147,7 @@ func (d *demands) actor(a *entities.Actor, since int64) {
 	if ok {
 		name = "The entrypoint of job " + submission
 	}
-	if f := d.add(name, a.Job, a.Resources, since, d.b.actorEntity(a)); f != nil && ok {
+	if f := d.add(name, a.Job, a.Resources, a.LabelSelector, since, d.b.actorEntity(a)); f != nil && ok {
 		f.SubmissionID = submission
 		f.named(a.Name)
 		f.about(Entity{Type: "job", ID: submission, Name: submission, Link: d.b.link("#/jobs/%s", submission)})
@@ -251,28 +251,28 @@ func demandOf(row tasktable.Row) (resources map[string]float64) {
 }
 
 // lacking returns the result of builder.lacking, and remembers it for the same resources.
-func (d *demands) lacking(resources map[string]float64) string {
+func (d *demands) lacking(resources map[string]float64, labels map[string]string) string {
 	for r := range resources {
 		if strings.Contains(r, "_group_") {
 			return "" // it waits for its placement group, or in it
 		}
 	}
-	key := resourceText(resources)
+	key := resourceText(resources) + labelText(labels)
 	lacking, known := d.fits[key]
 	if !known {
-		lacking = d.b.lacking(resources)
+		lacking = d.b.lacking(resources, labels)
 		d.fits[key] = lacking
 	}
 	return lacking
 }
 
 // add adds one task or actor that waited and returns the finding about it; nil if there is none.
-func (d *demands) add(name string, job rayid.Job, resources map[string]float64, at int64, e Entity) *finding {
-	key, lacking := resourceText(resources), d.lacking(resources)
+func (d *demands) add(name string, job rayid.Job, resources map[string]float64, labels map[string]string, at int64, e Entity) *finding {
+	key, lacking := resourceText(resources), d.lacking(resources, labels)
 	if strings.Contains(key, "_group_") {
 		d.inGroup(key, e)
 	}
-	if len(resources) == 0 || strings.Contains(key, "_group_") {
+	if len(resources)+len(labels) == 0 || strings.Contains(key, "_group_") {
 		return nil
 	}
 	if j := d.b.jobOfID(job); j != nil && j.submission != "" && (j.status == "SUCCEEDED" || j.status == "STOPPED") {
@@ -280,8 +280,8 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	}
 	var f *finding
 	if lacking != "" {
-		f = d.b.find(Unschedulable, name+job.String()+key)
-		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, key, lacking)
+		f = d.b.find(Unschedulable, name+job.String()+key+labelText(labels))
+		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s%s, and %s", name, key, labelText(labels), lacking)
 	} else if holders := d.holders(resources, at); holders == "" {
 		lost := d.b.lostWith(resources)
 		if lost == nil {
@@ -322,10 +322,10 @@ func (d *demands) show(ctx context.Context) error {
 	return nil
 }
 
-// lacking returns a text that says which of the resources no node of the session ever had; "" if one node had all of them, or if the resources of
-// no node are known.
-func (b *builder) lacking(resources map[string]float64) string {
-	nodes := 0
+// lacking returns a text that says which of the resources no node with the labels ever had in the session; "" if one node had all of them, or if
+// the resources of no node are known.
+func (b *builder) lacking(resources map[string]float64, labels map[string]string) string {
+	nodes, labelled := 0, 0
 	most := map[string]float64{}
 	fits := false
 	for i := range b.s.Nodes {
@@ -335,12 +335,19 @@ func (b *builder) lacking(resources map[string]float64) string {
 			continue
 		}
 		nodes++
+		if !selects(labels, &b.s.Nodes[i]) {
+			continue
+		}
+		labelled++
 		for r := range resources {
 			most[r] = max(most[r], total[r])
 		}
 		fits = fits || has(total, resources)
 	}
-	if nodes == 0 || fits || len(resources) == 0 {
+	switch {
+	case nodes > 0 && labelled == 0:
+		return "no node has such labels"
+	case nodes == 0 || fits || len(resources) == 0:
 		return ""
 	}
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
@@ -352,6 +359,44 @@ func (b *builder) lacking(resources map[string]float64) string {
 		}
 	}
 	return "no node has all of that together"
+}
+
+// selectorOf returns the label selector of an attempt; nil if it has none, or if its fallback strategy allows other labels.
+func selectorOf(row tasktable.Row) (labels map[string]string) {
+	if len(row.Fallback()) > 0 || json.Unmarshal(row.Labels(), &labels) != nil {
+		return nil
+	}
+	return labels
+}
+
+// labelText returns a label selector as a part of a title; "" if it selects all nodes.
+func labelText(labels map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, name+"="+labels[name])
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " on a node with the labels " + strings.Join(parts, ", ")
+}
+
+// selects reports whether a node has the labels that a selector asks for. A selector's values are "x", "!x", "in(x,y)" and "!in(x,y)"
+// (src/ray/common/scheduling/label_selector.cc of Ray). It is true if the node's labels are not known: Ray gives each node some.
+func selects(labels map[string]string, n *entities.Node) bool {
+	for name, want := range labels {
+		want, not := strings.CutPrefix(want, "!")
+		values := []string{want}
+		if list, is := strings.CutPrefix(want, "in("); is {
+			values = strings.Split(strings.TrimSuffix(list, ")"), ",")
+		}
+		has, known := n.Labels[name]
+		in := known && slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == has })
+		if in == not && len(n.Labels) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // lostWith returns the finding about a node that died and had all of the resources, if no node had all of them that did not die.

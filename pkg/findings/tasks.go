@@ -441,7 +441,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 	f.what = what
 	f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, cmp.Or(what.String(), deathSentence(text)))
 	if strings.Contains(text, "ray.kill") || strings.Contains(text, exitIntendedUser) ||
-		strings.Contains(text, exitIntended) || strings.Contains(text, "out of scope") {
+		strings.Contains(text, exitIntended) || strings.Contains(text, "out of scope") || strings.Contains(text, "all references to the actor were removed") {
 		f.wanted = true
 	}
 	f.named(name)
@@ -569,6 +569,10 @@ func failuresBehind(what output.Exception, text string) []string {
 	return rayErrors[what.Type]
 }
 
+// maxStart is how long after the last worker that did not start something may have waited for it (ns). The raylet logs such a worker, and starts
+// another one, when it has not registered for a minute.
+const maxStart = 60e9 + atTheEnd
+
 // blame links a finding whose exception tells of another failure to the findings about that failure.
 func (b *builder) blame(f *finding, text string) {
 	kinds := failuresBehind(f.what, text)
@@ -592,7 +596,7 @@ func (b *builder) blame(f *finding, text string) {
 			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
 				continue
 			}
-			if other == f || other.Kind != kind || other.aboutOther(text) {
+			if other == f || other.Kind != kind || other.aboutOther(text) || kind == WorkerStart && f.last-other.last > maxStart {
 				continue
 			}
 			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() { // a node belongs to no job, even if its finding names one

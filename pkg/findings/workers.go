@@ -119,17 +119,14 @@ func (b *builder) readStarts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		printed := ""
-		for line := range strings.Lines(log.text) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '[' && printed == "" {
-				printed = line
-			}
-		}
+		printed, read := "", 0
 		for _, m := range notStarted().FindAllStringSubmatchIndex(log.text, -1) {
 			at := b.logTime(log.text[m[0]:m[1]])
 			if at > b.end {
 				continue
 			}
+			printed = cmp.Or(printed, printedBefore(log.text[read:m[0]]))
+			read = m[0]
 			f := b.find(WorkerStart, printed)
 			f.Title = "Worker processes did not start: " + output.Clip(cmp.Or(printed, log.text[m[2]:m[3]]), output.MaxTitle)
 			f.happened(at, false)
@@ -142,6 +139,23 @@ func (b *builder) readStarts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// printedBefore returns the first line in a part of a raylet.err that a worker process printed; "" if there is none. A traceback that begins in an
+// entry of the raylet belongs to that entry.
+func printedBefore(text string) string {
+	ofEntry := false
+	for line := range strings.Lines(text) {
+		switch line = strings.TrimRight(line, "\r\n"); {
+		case strings.HasPrefix(line, "["):
+			ofEntry = strings.HasSuffix(line, output.TracebackStart)
+		case strings.TrimSpace(line) == "":
+			ofEntry = false // the raylet's traceback ends with an empty line
+		case !ofEntry:
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
 }
 
 // crash searches a worker's own logs for the lines that a crash leaves there. It returns the signal or error, and the lines; both are empty if
