@@ -22,6 +22,7 @@ var strategies = []string{"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
 type group struct {
 	id, name, strategy string
 	bundles            []map[string]float64 // the resources of each bundle; empty if they are not known
+	labels             []map[string]string  // the label selector of each bundle
 	job                rayid.Job
 	status             string
 	created            int64 // Unix ns
@@ -43,6 +44,14 @@ func (g *group) demand() map[string]float64 {
 		}
 	}
 	return sum
+}
+
+// selector returns the label selector of a bundle; nil if it has none.
+func (g *group) selector(bundle int) map[string]string {
+	if bundle < len(g.labels) {
+		return g.labels[bundle]
+	}
+	return nil
 }
 
 // longWait is how long a group must have waited, when its job ended, to get a finding (ns).
@@ -107,13 +116,26 @@ func groupOf(row *pyjson.Object) *group {
 	for _, v := range row.List("bundles") {
 		if bundle, ok := v.(*pyjson.Object); ok && len(g.bundles) < maxBundles {
 			resources := bundle.Get("unit_resources")
-			g.bundles = append(g.bundles, amounts(resources))
+			g.bundles, g.labels = append(g.bundles, amounts(resources)), append(g.labels, selectorIn(bundle.Get("label_selector")))
 			texts = append(texts, string(pyjson.Append(nil, resources)))
 		}
 	}
 	g.evident = append(g.evident, Evidence{Source: "snapshot", Time: stamp(g.created), Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
 		g.name, g.id, g.status, stats.String("scheduling_state"), strings.Join(texts, ", "))})
 	return g
+}
+
+// selectorIn reads a label selector: a map if it comes from events, an object of JSON if it comes from a saved answer.
+func selectorIn(labels any) map[string]string {
+	if of, ok := labels.(map[string]string); ok {
+		return of
+	}
+	of := map[string]string{}
+	saved, _ := labels.(*pyjson.Object)
+	for name := range saved.All() {
+		of[name] = saved.String(name)
+	}
+	return of
 }
 
 // amounts reads resources: a map if they come from events, an object of JSON if they come from a saved answer.
@@ -226,8 +248,8 @@ func (d *demands) group(ctx context.Context, g *group) error {
 // fit reports whether the group could be placed if nobody held any resources. Each bundle must fit on a node. With STRICT_PACK all bundles must
 // fit on one node together, with STRICT_SPREAD there must be a node for each bundle.
 func (d *demands) fit(g *group) bool {
-	for _, bundle := range g.bundles {
-		if d.lacking(bundle, nil) != "" {
+	for i, bundle := range g.bundles {
+		if d.lacking(bundle, g.selector(i)) != "" {
 			return false
 		}
 	}
@@ -264,7 +286,7 @@ func (g *group) asksFor(text string) bool {
 func (d *demands) asked(g *group) string {
 	var what []string
 	if n := len(g.bundles); n > 0 {
-		what = append(what, plural(n, "bundle")+" of "+resourceText(g.bundles[0]))
+		what = append(what, plural(n, "bundle")+" of "+resourceText(g.bundles[0])+labelText(g.selector(0)))
 	}
 	if g.strategy != "" {
 		what = append(what, g.strategy)

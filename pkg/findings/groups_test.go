@@ -20,12 +20,15 @@ func TestInGroup(t *testing.T) {
 // TestFit: with a strict strategy, the strategy also decides whether a group could be placed.
 func TestFit(t *testing.T) {
 	one := map[string]float64{"CPU": 1}
-	d := demands{b: &builder{}, fits: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": ""}}
+	d := demands{b: &builder{}, fits: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "", "1 CPU on a node with the labels zone=b": "no node has such labels"}}
 	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false, "STRICT_SPREAD": false} {
 		g := &group{strategy: strategy, bundles: []map[string]float64{one, one, one}}
 		if d.fit(g) != want {
 			t.Errorf("%s: %t", strategy, !want)
 		}
+	}
+	if d.fit(&group{bundles: []map[string]float64{one, one}, labels: []map[string]string{nil, {"zone": "b"}}}) {
+		t.Error("a group fits though no node has the labels of its second bundle")
 	}
 	if d.fit(&group{}) {
 		t.Error("a group of which nothing is known fits")

@@ -281,7 +281,11 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	var f *finding
 	if lacking != "" {
 		f = d.b.find(Unschedulable, name+job.String()+key+labelText(labels))
-		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s%s, and %s", name, key, labelText(labels), lacking)
+		asked := key + labelText(labels)
+		if len(resources) == 0 {
+			asked = strings.TrimPrefix(labelText(labels), " on ")
+		}
+		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, asked, lacking)
 	} else if holders := d.holders(resources, at); holders == "" {
 		lost := d.b.lostWith(resources)
 		if lost == nil {
