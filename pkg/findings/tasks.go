@@ -561,7 +561,7 @@ var rayErrors = map[string][]string{
 // other failure. text is the exception's traceback.
 func failuresBehind(what output.Exception, text string) []string {
 	switch {
-	case strings.Contains(text, startupFailed):
+	case (what.Type == "RaySystemError" || what.Type == "ActorUnschedulableError") && strings.Contains(text, startupFailed):
 		return []string{WorkerStart}
 	case what.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+what.Type):
 		return nil // PyTorch's exception of this name is about the memory of a GPU
