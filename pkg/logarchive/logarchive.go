@@ -4,6 +4,7 @@ package logarchive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -16,13 +17,13 @@ import (
 type Options struct {
 	Logs     *sessionlogs.Set
 	Selected []logsearch.Log
-	// End, if set, returns how many bytes of a log are written.
+	// End, if set, returns where a log ends: bytes behind it are not written.
 	End func(ctx context.Context, log logsearch.Log) (int64, error)
 	// Failed is called with the reason why a log is incomplete.
 	Failed func(log logsearch.Log, err error)
 }
 
-// notWhole is the name of the file, last in an archive, that lists the logs which could not be read to their ends.
+// notWhole is the name of the file, last in an archive, that lists the logs of which bytes are missing, and why.
 const notWhole = "NOT_COMPLETE.txt"
 
 // Format is a form of archive.
@@ -46,8 +47,8 @@ type container interface {
 	Close() error
 }
 
-// Write writes logs as {node}/{path}. Logs that cannot be read to their ends are listed in a file of the archive. Errors are the
-// context's and those of w.
+// Write writes logs as {node}/{path}, without the bytes that are not stored. Logs of which bytes are missing are listed in a file of the
+// archive. Errors are the context's and those of w.
 func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	archive, err := f.begin(w)
 	if err != nil {
@@ -57,14 +58,18 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	var failed []string
 	for _, log := range opts.Selected {
 		name := unique(names, nameOf(log.Node.String()+"/"+log.Path))
-		file, size, err := opts.open(ctx, log)
+		file, end, err := opts.open(ctx, log)
+		var size int64
+		if err == nil {
+			size = file.MostStored(end)
+		}
 		entry, writeErr := archive.next(name, size)
 		if writeErr != nil {
 			return writeErr
 		}
 		out := &checked{w: entry}
 		if err == nil {
-			err = file.WriteRange(ctx, out, 0, size)
+			err = file.WriteRange(ctx, out, 0, end)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -72,13 +77,18 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 		if out.err != nil {
 			return out.err
 		}
+		reason := "it could not be read" // the error may say more of the store than who reads the archive should know
+		if missing := end - out.written; err == nil && missing > 0 {
+			reason = fmt.Sprintf("%d of %d bytes are not stored", missing, end)
+			err = errors.New(reason)
+		}
 		if err != nil {
 			opts.Failed(log, err)
-			failed = append(failed, name)
+			failed = append(failed, name+": "+reason)
 		}
 	}
 	if len(failed) > 0 {
-		text := fmt.Sprintf("These logs could not be read to their ends:\n%s\n", strings.Join(failed, "\n"))
+		text := fmt.Sprintf("These logs are not complete:\n%s\n", strings.Join(failed, "\n"))
 		entry, err := archive.next(notWhole, int64(len(text)))
 		if err != nil {
 			return err
@@ -90,28 +100,30 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	return archive.Close()
 }
 
-// open opens a log and says how many bytes of it are written.
-func (o *Options) open(ctx context.Context, log logsearch.Log) (f *sessionlogs.File, size int64, err error) {
+// open opens a log and says where it ends.
+func (o *Options) open(ctx context.Context, log logsearch.Log) (f *sessionlogs.File, end int64, err error) {
 	if f, err = o.Logs.Open(ctx, log.Node, log.Path); err != nil {
 		return nil, 0, err
 	}
-	size = f.Size()
+	end = f.Size()
 	if o.End != nil {
-		if size, err = o.End(ctx, log); err != nil {
+		if end, err = o.End(ctx, log); err != nil {
 			return nil, 0, err
 		}
 	}
-	return f, size, nil
+	return f, end, nil
 }
 
-// checked keeps the error of a writer, which is none of what was read.
+// checked keeps the error of a writer, which is none of what was read, and how many bytes were written.
 type checked struct {
-	w   io.Writer
-	err error
+	w       io.Writer
+	written int64
+	err     error
 }
 
 func (c *checked) Write(p []byte) (n int, err error) {
 	n, c.err = c.w.Write(p)
+	c.written += int64(n)
 	return n, c.err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -133,24 +134,7 @@ func TestNotWhole(t *testing.T) {
 
 // TestCutLog: a log whose store gives less than it listed is filled up in a .tar.zst, whose other files are whole.
 func TestCutLog(t *testing.T) {
-	store := memstore.New()
-	o := Options{Logs: sessionlogs.New(store), Failed: func(logsearch.Log, error) {}}
-	for path, text := range map[string]string{"cut.log": "abc", "good.log": "y"} {
-		key := layout.LogKey("log", ref, rayid.Node{1}, path)
-		store.Objects[key] = []byte(text)
-		parsed, err := layout.ParseObject("log", ref, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Logs.Add(parsed, blob.Object{Key: key, Size: int64(len(text))})
-	}
-	o.Selected = new(logsearch.Selection).Of(o.Logs)
-	o.End = func(_ context.Context, log logsearch.Log) (int64, error) {
-		if log.Path == "cut.log" {
-			return 5, nil // two more than there are
-		}
-		return 1, nil
-	}
+	o := chunked(t, memstore.New(), []part{{"cut.log", 0, layout.Plain, "abc", 5}, {"good.log", 0, layout.Plain, "y", 1}})
 	var b bytes.Buffer
 	if err := Write(t.Context(), &b, TarZst, o); err != nil {
 		t.Fatal(err)
@@ -159,6 +143,79 @@ func TestCutLog(t *testing.T) {
 	if cut := files[rayid.Node{1}.String()+"/cut.log"]; cut != "abc\x00\x00" || files[rayid.Node{1}.String()+"/good.log"] != "y" {
 		t.Errorf("%q", files)
 	}
+	if !strings.Contains(files[notWhole], "cut.log: 2 of 5 bytes are not stored\n") || strings.Contains(files[notWhole], "good.log") {
+		t.Errorf("%q", files[notWhole])
+	}
+}
+
+// TestGap: what is not stored of a log is said but not written, however much of it the names of the chunks claim.
+func TestGap(t *testing.T) {
+	compressed := string(layouttest.Pack(t, "one\n", layout.Zstd))
+	for name, parts := range map[string][]part{
+		"small":                     {{"a.log", 0, layout.Plain, "one\n", 4}, {"a.log", 10, layout.Plain, "two\n", 4}},
+		"huge":                      {{"a.log", 0, layout.Plain, "one\n", 4}, {"a.log", 1 << 60, layout.Plain, "two\n", 4}},
+		"at the start":              {{"a.log", 1 << 60, layout.Plain, "one\ntwo\n", 8}},
+		"behind a compressed chunk": {{"a.log", 0, layout.Zstd, compressed, int64(len(compressed))}, {"a.log", 1 << 60, layout.Plain, "two\n", 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, format := range []Format{Zip, TarZst} {
+				o := chunked(t, memstore.New(), parts)
+				failed := 0
+				o.Failed = func(logsearch.Log, error) { failed++ }
+				var b bytes.Buffer
+				if err := Write(t.Context(), &limited{&b, 1 << 20}, format, o); err != nil {
+					t.Fatal(err)
+				}
+				files := unpack(t, format, b.Bytes())
+				text := files[rayid.Node{1}.String()+"/a.log"]
+				if strings.TrimRight(text, "\x00") != "one\ntwo\n" || len(text) > 1<<20 {
+					t.Errorf("%s: %d bytes, %.20q", format.Suffix, len(text), text)
+				}
+				if failed != 1 || !strings.Contains(files[notWhole], "/a.log: ") || !strings.Contains(files[notWhole], " bytes are not stored\n") {
+					t.Errorf("%s: %d failed, %q", format.Suffix, failed, files[notWhole])
+				}
+			}
+		})
+	}
+}
+
+// part is a stored chunk of a log; the store says that it has listed bytes.
+type part struct {
+	path        string
+	offset      int64
+	compression layout.Compression
+	body        string
+	listed      int64
+}
+
+// chunked selects all logs of a session that is stored in parts.
+func chunked(t *testing.T, store *memstore.Store, parts []part) Options {
+	t.Helper()
+	o := Options{Logs: sessionlogs.New(store), Failed: func(logsearch.Log, error) {}}
+	for _, p := range parts {
+		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, p.path), p.offset, p.compression)
+		store.Objects[key] = []byte(p.body)
+		parsed, err := layout.ParseObject("log", ref, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Logs.Add(parsed, blob.Object{Key: key, Size: p.listed})
+	}
+	o.Selected = new(logsearch.Selection).Of(o.Logs)
+	return o
+}
+
+// limited refuses what is more than left bytes.
+type limited struct {
+	w    io.Writer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left -= len(p); l.left < 0 {
+		return 0, errors.New("the archive is too large")
+	}
+	return l.w.Write(p)
 }
 
 // TestClientGone: what cannot be sent ends the work.

@@ -31,6 +31,8 @@ type segment struct {
 const (
 	// maxChunkBytes bounds the uncompressed size of one compressed chunk: collectors cut at 8 MiB. Bytes beyond it are not read.
 	maxChunkBytes = 64 << 20
+	// maxRatio is how much a stored byte can become: of the formats, zstd writes 128 KiB of one repeated byte as 4 bytes.
+	maxRatio = 1 << 15
 	// maxOffset bounds where a chunk may begin, so that sums of offsets and sizes cannot overflow.
 	maxOffset = 1 << 60
 )
@@ -46,9 +48,7 @@ func (f *File) index(ctx context.Context, chunks []chunk) error {
 		end := c.offset + c.size
 		if c.compression != layout.Plain {
 			next := nextOffset(chunks[i+1:], c.offset)
-			if next > c.offset+maxChunkBytes {
-				next = c.offset + maxChunkBytes
-			}
+			next = min(next, c.offset+min(maxChunkBytes, min(c.size, maxChunkBytes)*maxRatio))
 			if next < 0 {
 				n, err := f.uncompressedSize(ctx, c)
 				if err != nil {
@@ -95,6 +95,15 @@ func (f *File) Size() int64 {
 		return 0
 	}
 	return f.segments[len(f.segments)-1].end
+}
+
+// MostStored is how many of the bytes before end are stored, or more: compressed chunks may hold less than it seems. It is bounded by what
+// the chunks' stored bytes can become, wherever their names say that they begin.
+func (f *File) MostStored(end int64) (n int64) {
+	for _, s := range f.segments {
+		n += max(0, min(end, s.end)-s.start)
+	}
+	return n
 }
 
 // WriteRange copies the bytes [start, end) to w, reading no others where chunks are plain; end is cut at the log's size.
