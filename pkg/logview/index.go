@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"sync"
 
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -75,11 +76,11 @@ func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (in
 	if err != nil {
 		return 0, err
 	}
-	end := place{wanted: line - 1 - before}
-	err = f.WriteRange(ctx, &end, step*indexStep, f.Size())
+	end := place{wanted: line - 1 - before, offset: step * indexStep}
+	err = f.WriteRuns(ctx, end.run, step*indexStep, f.Size())
 	switch {
 	case end.wanted == 0:
-		return step*indexStep + end.bytes, nil
+		return end.offset, nil
 	case err != nil:
 		return 0, err
 	}
@@ -104,17 +105,23 @@ func (n *ends) Write(p []byte) (int, error) {
 // errFound ends a read that has found its line.
 var errFound = errors.New("the line was found")
 
-// place stops writing behind the wanted-th line end, and knows how many bytes that took.
-type place struct{ wanted, bytes int64 }
+// place stops writing behind the wanted-th line end, and knows its offset.
+type place struct{ wanted, offset int64 }
+
+// run tells where the bytes that are written next begin.
+func (p *place) run(offset int64) io.Writer {
+	p.offset = offset
+	return p
+}
 
 func (p *place) Write(b []byte) (int, error) {
 	for rest := b; p.wanted > 0; {
 		n := bytes.IndexByte(rest, '\n')
 		if n < 0 {
-			p.bytes += int64(len(rest))
+			p.offset += int64(len(rest))
 			return len(b), nil
 		}
-		p.bytes += int64(n) + 1
+		p.offset += int64(n) + 1
 		p.wanted--
 		rest = rest[n+1:]
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -21,26 +22,118 @@ func stored(t *testing.T, text []byte) (*sessionlogs.File, *memstore.Store) {
 	return inChunks(t, map[int64][]byte{0: text[:len(text)/3], int64(len(text) / 3): text[len(text)/3:]})
 }
 
-// inChunks is a log in chunks, by their offsets.
+// inChunks is a log in plain chunks, by their offsets.
 func inChunks(t *testing.T, chunks map[int64][]byte) (*sessionlogs.File, *memstore.Store) {
+	t.Helper()
+	return packed(t, layout.Plain, chunks)
+}
+
+// packed is a log in chunks of a compression, by their offsets.
+func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byte) (*sessionlogs.File, *memstore.Store) {
 	t.Helper()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	store := memstore.New()
 	set := sessionlogs.New(store)
 	for offset, text := range chunks {
-		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), offset, layout.Plain)
-		store.Objects[key] = text
+		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), offset, compression)
+		store.Objects[key] = layouttest.Pack(t, string(text), compression)
 		o, err := layout.ParseObject("log", ref, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		set.Add(o, blob.Object{Key: key, Size: int64(len(text))})
+		set.Add(o, blob.Object{Key: key, Size: int64(len(store.Objects[key]))})
 	}
 	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f, store
+}
+
+// TestPagesWithGaps: where a chunk is lost, pages forwards and backwards hold every stored byte once, and lines have the places and numbers
+// that they have among the stored ones.
+func TestPagesWithGaps(t *testing.T) {
+	const chunkLines, lineBytes = 3000, 100
+	for name, gap := range map[string]int64{"within a page": 1000, "of pages": 4*pageBytes + 7, "of a step": 2*indexStep + 7, "huge": 1 << 40} {
+		for _, compression := range []layout.Compression{layout.Plain, layout.Zstd} {
+			t.Run(fmt.Sprintf("%s, compression %d", name, compression), func(t *testing.T) {
+				chunks := map[int64][]byte{}
+				var places []int64 // of lines
+				var at int64
+				for range 4 {
+					var b bytes.Buffer
+					for range chunkLines {
+						places = append(places, at+int64(b.Len()))
+						fmt.Fprintf(&b, "line %*d\n", lineBytes-6, len(places))
+					}
+					chunks[at] = b.Bytes()
+					at += int64(b.Len()) + gap
+				}
+				f, _ := packed(t, compression, chunks)
+				x := &Index{}
+				check := func(p Page, first int64) {
+					t.Helper()
+					if n, err := x.Number(t.Context(), f, p.Start); n != first || err != nil {
+						t.Fatalf("the page at %d begins with line %d, %v, want %d", p.Start, n, err, first)
+					}
+					for i, line := range p.Lines {
+						if want := fmt.Sprintf("line %*d", lineBytes-6, first+int64(i)); len(line.Spans) != 1 || line.Spans[0].Text != want {
+							t.Fatalf("line %d of the page at %d is %.200v, want line %d", i, p.Start, line.Spans, first+int64(i))
+						}
+					}
+				}
+				next := int64(1)
+				for at := int64(0); at < f.Size(); {
+					p, err := Read(t.Context(), f, at, f.Size())
+					if err != nil || p.End <= at || len(p.Lines) == 0 {
+						t.Fatalf("the page at %d ends at %d and has %d lines, %v", at, p.End, len(p.Lines), err)
+					}
+					check(p, next)
+					next, at = next+int64(len(p.Lines)), p.End
+				}
+				if next != int64(len(places))+1 {
+					t.Errorf("the pages have %d lines of %d", next-1, len(places))
+				}
+				for end := f.Size(); end > 0; {
+					start, err := Before(t.Context(), f, end)
+					if err != nil || start >= end {
+						t.Fatalf("the page before %d begins at %d, %v", end, start, err)
+					}
+					p, err := Read(t.Context(), f, start, end)
+					if err != nil || p.End != end || len(p.Lines) == 0 {
+						t.Fatalf("the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End, len(p.Lines), err)
+					}
+					next -= int64(len(p.Lines))
+					check(p, next)
+					end = start
+				}
+				if next != 1 {
+					t.Errorf("pages from the end begin with line %d", next)
+				}
+				for _, line := range []int64{2, chunkLines - 1, chunkLines + 2, 3*chunkLines + 5, 4 * chunkLines} {
+					if offset, err := x.Offset(t.Context(), f, line); offset != places[line-1] || err != nil {
+						t.Errorf("line %d begins at %d, %v, want %d", line, offset, err, places[line-1])
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLineWithGap: a line of which a part is not stored is one line for pages and for the index.
+func TestLineWithGap(t *testing.T) {
+	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntw"), 100: []byte("o\nthree\n")})
+	p, err := Read(t.Context(), f, 0, f.Size())
+	if err != nil || len(p.Lines) != 3 || p.Lines[1].Spans[0].Text != "two" || p.End != f.Size() {
+		t.Errorf("page %+v, %v", p, err)
+	}
+	x := &Index{}
+	if n, err := x.Number(t.Context(), f, 102); n != 3 || err != nil {
+		t.Errorf("the line at 102 is %d, %v", n, err)
+	}
+	if offset, err := x.Offset(t.Context(), f, 3); offset != 102 || err != nil {
+		t.Errorf("line 3 begins at %d, %v", offset, err)
+	}
 }
 
 // numbered is a log of 24 MiB whose lines say their numbers, and some lines that are longer than a page.

@@ -24,32 +24,34 @@ type Line struct {
 	Cut    int // bytes of the line that are not shown
 }
 
-// Page is a part of a log: the bytes [Start, End).
+// Page is a part of a log: what is stored of the bytes [Start, End).
 type Page struct {
 	Start, End int64
 	Lines      []Line
 }
 
-// Read reads the page that begins at start, of a log that ends at end. start should be where a line begins.
+// Read reads the page that begins at start, of a log that ends at end. start should be where a line begins. Where bytes are not stored, the
+// page goes on with those behind the gap: the line there is one line, as for an Index.
 func Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, error) {
-	text, err := f.ReadRange(ctx, start, min(end, start+pageBytes))
+	text, err := f.ReadText(ctx, start, end, pageBytes)
 	if err != nil {
 		return Page{}, err
 	}
-	p := Page{Start: start, End: min(end, start+pageBytes)}
-	if p.End < end {
-		if n := bytes.LastIndexByte(text, '\n') + 1; n > 0 {
-			p.End -= int64(len(text) - n)
-			text = text[:n]
+	whole := len(text.Bytes)
+	if text.Offset(whole) < end {
+		if n := bytes.LastIndexByte(text.Bytes, '\n') + 1; n > 0 {
+			whole = n
 		}
 	}
-	for len(text) > 0 && len(p.Lines) < pageLines {
-		line, rest, _ := bytes.Cut(text, []byte{'\n'})
+	p := Page{Start: start}
+	rest := text.Bytes[:whole]
+	for len(rest) > 0 && len(p.Lines) < pageLines {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte{'\n'})
 		shown := line[:min(len(line), maxLine)]
 		p.Lines = append(p.Lines, Line{Spans: colours(shown), Cut: len(line) - len(shown)})
-		text = rest
 	}
-	p.End -= int64(len(text))
+	p.End = text.Offset(whole - len(rest))
 	return p, nil
 }
 
@@ -60,17 +62,24 @@ func Before(ctx context.Context, f *sessionlogs.File, end int64) (int64, error) 
 
 // LastLines is where the last lines before end begin that are at most so many bytes.
 func LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, most int64) (int64, error) {
-	start, err := f.TailStart(ctx, end, lines, most+1)
-	if err != nil || end-start <= most {
-		return start, err
+	for {
+		end = f.StoredBefore(end)
+		start, err := f.TailStart(ctx, end, lines, most+1)
+		if err != nil || end-start <= most {
+			return start, err
+		}
+		text, err := f.ReadText(ctx, end-most, end, most)
+		if err != nil {
+			return 0, err
+		}
+		if len(text.Bytes) == 0 {
+			end -= most // a compressed chunk holds less than it seemed
+			continue
+		}
+		n := bytes.IndexByte(text.Bytes, '\n') + 1
+		if n == len(text.Bytes) {
+			n = 0 // there is one line only, which is longer
+		}
+		return text.Offset(n), nil
 	}
-	text, err := f.ReadRange(ctx, end-most, end)
-	if err != nil {
-		return 0, err
-	}
-	n := bytes.IndexByte(text, '\n') + 1
-	if n == len(text) {
-		n = 0 // there is one line only, which is longer
-	}
-	return end - int64(len(text)-n), nil
 }

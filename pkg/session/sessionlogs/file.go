@@ -108,15 +108,25 @@ func (f *File) MostStored(end int64) (n int64) {
 
 // WriteRange copies the bytes [start, end) to w, reading no others where chunks are plain; end is cut at the log's size.
 func (f *File) WriteRange(ctx context.Context, w io.Writer, start, end int64) error {
-	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end > start })
-	for ; i < len(f.segments) && f.segments[i].start < end; i++ {
+	return f.WriteRuns(ctx, func(int64) io.Writer { return w }, start, end)
+}
+
+// WriteRuns is WriteRange to a writer for each run of bytes without a gap: it is asked for with the offset of the first byte. A run may end
+// where the next one begins.
+func (f *File) WriteRuns(ctx context.Context, writer func(offset int64) io.Writer, start, end int64) error {
+	for i := f.segmentAt(start); i < len(f.segments) && f.segments[i].start < end; i++ {
 		s := f.segments[i]
 		from, to := max(start, s.start), min(end, s.end)
-		if err := f.copySegment(ctx, w, s.chunk, from-s.chunk.offset, to-from); err != nil {
+		if err := f.copySegment(ctx, writer(from), s.chunk, from-s.chunk.offset, to-from); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// segmentAt is the index of the segment that has a byte or, if none does, of the next one.
+func (f *File) segmentAt(offset int64) int {
+	return sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end > offset })
 }
 
 // decoders bounds how many compressed chunks are read at a time: each takes a window of up to 8 MiB.

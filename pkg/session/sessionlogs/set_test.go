@@ -115,6 +115,36 @@ func TestLogWithGap(t *testing.T) {
 	}
 }
 
+// TestTextWithGap: a text goes on behind a gap, and says where each of its bytes was.
+func TestTextWithGap(t *testing.T) {
+	for _, compression := range []layout.Compression{layout.Plain, layout.Zstd} {
+		set, _ := logOf(t, "a.log", testChunk{0, "one\n", compression}, testChunk{50, "two\n", compression}, testChunk{1 << 40, "three\n", layout.Plain})
+		f := open(t, set, "a.log")
+		for _, c := range []struct {
+			start, end, most int64
+			text             string
+			offsets          []int64
+		}{
+			{0, f.Size(), 100, "one\ntwo\nthree\n", []int64{0, 1, 2, 3, 50, 51, 52, 53, 1 << 40, 1<<40 + 1, 1<<40 + 2, 1<<40 + 3, 1<<40 + 4, 1<<40 + 5, 1<<40 + 6}},
+			{1, 52, 100, "ne\ntw", []int64{1, 2, 3, 50, 51, 52}},
+			{2, 60, 3, "e\nt", []int64{2, 3, 50, 51}},
+			{10, 20, 100, "", []int64{20}},
+			{60, f.Size(), 2, "th", []int64{1 << 40, 1<<40 + 1, 1<<40 + 2}},
+			{f.Size(), f.Size(), 100, "", []int64{f.Size()}},
+		} {
+			text, err := f.ReadText(t.Context(), c.start, c.end, c.most)
+			if err != nil || string(text.Bytes) != c.text {
+				t.Fatalf("compression %d, %d bytes of [%d, %d): %q, %v, want %q", compression, c.most, c.start, c.end, text.Bytes, err, c.text)
+			}
+			for i, want := range c.offsets {
+				if got := text.Offset(i); got != want {
+					t.Errorf("compression %d, %d bytes of [%d, %d): byte %d was at %d, want %d", compression, c.most, c.start, c.end, i, got, want)
+				}
+			}
+		}
+	}
+}
+
 func TestTailWithoutLineEnd(t *testing.T) {
 	set, _ := logOf(t, "a.log", testChunk{0, "one\ntwo", layout.Plain})
 	f := open(t, set, "a.log")

@@ -1,0 +1,57 @@
+package sessionlogs
+
+import (
+	"bytes"
+	"context"
+	"sort"
+)
+
+// Text is stored bytes of a log, one after the other, whatever is missing between them. It knows where in the log each was.
+type Text struct {
+	Bytes []byte
+	runs  []run
+}
+
+// run is bytes of a text without a gap, up to the next run.
+type run struct {
+	index  int   // in the text
+	offset int64 // in the log
+}
+
+// Offset is where in the log the i-th byte of the text was. For len(Bytes) it is where the bytes after the text begin, or the end of what was
+// to be read.
+func (t *Text) Offset(i int) int64 {
+	r := t.runs[sort.Search(len(t.runs), func(n int) bool { return t.runs[n].index > i })-1]
+	return r.offset + int64(i-r.index)
+}
+
+// ReadText reads the first stored bytes of [start, end), at most so many.
+func (f *File) ReadText(ctx context.Context, start, end, most int64) (Text, error) {
+	var b bytes.Buffer
+	var runs []run
+	next := start
+	for i := f.segmentAt(start); i < len(f.segments) && f.segments[i].start < end && int64(b.Len()) < most; i++ {
+		s := f.segments[i]
+		from := max(start, s.start)
+		next = min(end, s.end, from+most-int64(b.Len()))
+		runs = append(runs, run{b.Len(), from})
+		if err := f.copySegment(ctx, &b, s.chunk, from-s.chunk.offset, next-from); err != nil {
+			return Text{}, err
+		}
+	}
+	if i := f.segmentAt(next); int64(b.Len()) == most && i < len(f.segments) {
+		next = min(end, max(next, f.segments[i].start))
+	} else {
+		next = end
+	}
+	return Text{Bytes: b.Bytes(), runs: append(runs, run{b.Len(), next})}, nil
+}
+
+// StoredBefore is where the last stored bytes before end do end. It may be behind them if their chunk is compressed.
+func (f *File) StoredBefore(end int64) int64 {
+	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].start >= end })
+	if i == 0 {
+		return 0
+	}
+	return min(end, f.segments[i-1].end)
+}
