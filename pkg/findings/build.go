@@ -96,6 +96,7 @@ type builder struct {
 	jobs                  []job
 	abandoned             []abandoned // tasks that ended because their driver did; at most maxPending
 	constructors          []abandoned // constructors of actors that were running when their driver or the session ended
+	calls                 []abandoned // calls of actors that were running when their driver ended
 	groups                []*group
 	running               bool
 	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored

@@ -323,3 +323,35 @@ func TestSeveralJobs(t *testing.T) {
 		t.Errorf("%s: %+v", r.Outcome, r.Findings)
 	}
 }
+
+// TestCallsOfATimeout: a driver that waited too long for an actor's call names the call. Nothing else is said of the call, which ended with the driver.
+func TestCallsOfATimeout(t *testing.T) {
+	call := deadActor("Db", "x", "x", "WORKER_DIED")[2:]
+	call[1] = strings.Replace(call[1], `[{"state": "FAILED"`, `[{"state": "RUNNING", "timestamp": "2026-11-22T10:15:49Z"}, {"state": "FAILED"`, 1)
+	call[1] = strings.Replace(call[1], `"errorMessage": "x"`, `"errorMessage": ""`, 1)
+	r, chain := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), append(call, driverOf(1, "raysubmit_bad"))...))
+	if len(chain) != 1 || chain[0].Kind != findings.Timeout || !strings.Contains(text(chain[0]), "task Db.ping had been RUNNING since 2026-11-22T10:15:49") {
+		t.Errorf("the driver: %+v", chain)
+	}
+	for _, f := range r.Findings {
+		if strings.Contains(f.Title, "Db.ping") {
+			t.Errorf("the call has a finding of its own: %s", f.Title)
+		}
+	}
+}
+
+// TestMemoryThatNoNodeHas: titles give memory in units for people.
+func TestMemoryThatNoNodeHas(t *testing.T) {
+	node := strings.NewReplacer(`"CPU"`, `"memory": 22785080576.0, "CPU"`).Replace(strings.Join(rayevents.Of("NODE"), "\n"))
+	task := failedTask(1, "big", "WORKER_DIED", "x")
+	task[0] = strings.Replace(task[0], `{"CPU": 1.0}`, `{"memory": 5497558138880.0}`, 1)
+	task[1] = strings.NewReplacer(`"FAILED"`, `"PENDING_NODE_ASSIGNMENT"`, `"rayErrorInfo"`, `"x"`).Replace(task[1])
+	r := report(t, load(t, submissionWithLog(t, 1, "", slices.Concat(strings.Split(node, "\n"), task, []string{driverOf(1, "raysubmit_bad")})...), rayevents.Session, nil))
+	const want = "big could never be scheduled: it asks for 5.00 TiB memory, and the most that one node has is 21.2 GiB memory"
+	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == want }) {
+		for _, f := range r.Findings {
+			t.Log(f.Title)
+		}
+		t.Errorf("no finding %q", want)
+	}
+}

@@ -513,7 +513,7 @@ func isTimeout(what output.Exception) bool {
 
 // showLeft adds the tasks for which a driver that timed out may have waited.
 func (b *builder) showLeft(f *finding, j *job) {
-	for _, a := range b.abandoned {
+	for _, a := range slices.Concat(b.abandoned, b.calls) {
 		if a.row.Job() == j.id && len(f.Evidence) < maxEvidence {
 			name := string(a.row.GivenName())
 			f.about(b.taskEntity(a.row.ID(), name))

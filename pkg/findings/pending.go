@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -226,7 +227,7 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 	}
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
 		if total[r]-held[r] < resources[r] && held[r] > 0 && total[r] >= resources[r] {
-			return fmt.Sprintf("%s held %g of %g %s", quoted(names), held[r], total[r], r)
+			return fmt.Sprintf("%s held %s of %s %s", quoted(names), amountText(r, held[r]), amountText(r, total[r]), r)
 		}
 	}
 	return ""
@@ -359,7 +360,7 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 			return "no node has any " + r
 		}
 		if most[r] < resources[r] {
-			return fmt.Sprintf("the most that one node has is %g %s", most[r], r)
+			return fmt.Sprintf("the most that one node has is %s %s", amountText(r, most[r]), r)
 		}
 	}
 	return "no node has all of that together"
@@ -433,10 +434,18 @@ func has(total, resources map[string]float64) bool {
 func resourceText(resources map[string]float64) string {
 	var parts []string
 	for _, r := range slices.Sorted(maps.Keys(resources)) {
-		parts = append(parts, fmt.Sprintf("%g %s", resources[r], r))
+		parts = append(parts, amountText(r, resources[r])+" "+r)
 	}
 	if len(parts) == 0 {
 		return "no resources"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// amountText returns an amount of a resource. Ray counts memory in bytes.
+func amountText(resource string, amount float64) string {
+	if resource == "memory" || resource == "object_store_memory" {
+		return human.Bytes(int64(min(amount, 1<<60)))
+	}
+	return fmt.Sprintf("%g", amount)
 }

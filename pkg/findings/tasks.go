@@ -180,8 +180,7 @@ const withDriver = 5e8
 
 // left remembers what an attempt was doing when its driver ended.
 func (b *builder) left(row tasktable.Row) {
-	kind := string(row.Type())
-	if len(b.abandoned)+len(b.constructors) >= maxPending || kind != eventjson.TypeNormal && kind != eventjson.TypeActorCreation {
+	if len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
 		return
 	}
 	var room [8]tasktable.StateTime
@@ -191,11 +190,14 @@ func (b *builder) left(row tasktable.Row) {
 			a.state, a.since = s.State, s.Time
 		}
 	}
-	switch {
+	switch kind := string(row.Type()); {
 	case kind == eventjson.TypeNormal:
 		b.abandoned = append(b.abandoned, a)
-	case a.state == tasktable.StateRunning:
+	case a.state != tasktable.StateRunning:
+	case kind == eventjson.TypeActorCreation:
 		b.constructors = append(b.constructors, a)
+	default:
+		b.calls = append(b.calls, a)
 	}
 }
 
