@@ -294,10 +294,12 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.jobFinding(JobFailed, j)
 		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
 	}
-	b.showEnd(f, j, &e)
+	b.showEnd(f, &e)
+	logged := len(f.Evidence) > 0
 	if waited {
 		b.showLeft(f, j)
 	}
+	b.showStatus(f, j, logged)
 	b.linkDriver(f, j, &e)
 	if waited && len(f.because) == 0 {
 		b.linkWaiting(f, j, log)
@@ -403,8 +405,8 @@ func (b *builder) evidenceOf(e *driverEnd) Evidence {
 	return shown
 }
 
-// showEnd adds the end of the driver's log, and what Ray says about the job, to the evidence.
-func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
+// showEnd adds the end of the driver's log to the evidence.
+func (b *builder) showEnd(f *finding, e *driverEnd) {
 	switch {
 	case e.dump != nil:
 		f.show(b.evidence(e.log, e.dump[0], len(e.log.text)))
@@ -416,8 +418,12 @@ func (b *builder) showEnd(f *finding, j *job, e *driverEnd) {
 	case e.log != nil && e.log.text != "":
 		f.show(b.evidence(e.log, e.log.lastLines(12), len(e.log.text)))
 	}
+}
+
+// showStatus adds what Ray says about a job to the evidence, without the lines of its log if the log is shown already.
+func (b *builder) showStatus(f *finding, j *job, logged bool) {
 	message := j.message
-	if len(f.Evidence) > 0 {
+	if logged {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
 	f.show(b.jobEvidence(j, message))

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 // TestLogPages: a log is shown from any place, with the numbers of its lines, and nothing in it is taken for HTML.
@@ -148,5 +152,38 @@ func TestLogRanges(t *testing.T) {
 	}
 	if status, _ := read("&lines=-1"); status != http.StatusBadRequest {
 		t.Errorf("lines=-1: %d", status)
+	}
+}
+
+// TestLogRangesWithGap: parts of a log of which bytes are not stored give each stored byte once, also if one begins where nothing is stored.
+func TestLogRangesWithGap(t *testing.T) {
+	f := start(t, func(_ *Options, store *gatedStore) {
+		key := layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, "gap.log")
+		put(t, store, key, "one\ntwo\n")
+		put(t, store, layout.ChunkKey(key, 40, layout.Plain), "six\nseven\n")
+	})
+	f.waitDescribed(t)
+	for _, first := range []int64{0, 20} {
+		var all string
+		for offset, parts := first, 0; ; parts++ {
+			got := f.ask(t, http.MethodGet, fmt.Sprintf("%s%s/api/history/log?file=gap.log&node_id=01%s&lines=1&offset=%d", lab, name, strings.Repeat("0", 54), offset), asProgram)
+			var answer struct {
+				Data struct {
+					Text string
+					Next int64 `json:"next_offset"`
+				}
+			}
+			if err := json.Unmarshal([]byte(got.body), &answer); err != nil || parts > 4 || answer.Data.Next != 0 && answer.Data.Next <= offset {
+				t.Fatalf("from %d: %v, %d parts, %s", offset, err, parts, got.body)
+			}
+			all += answer.Data.Text
+			if offset = answer.Data.Next; offset == 0 {
+				break
+			}
+		}
+		want := map[int64]string{0: "one\ntwo\nsix\nseven\n", 20: "six\nseven\n"}[first]
+		if all != want {
+			t.Errorf("from %d: %q, want %q", first, all, want)
+		}
 	}
 }

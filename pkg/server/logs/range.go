@@ -55,16 +55,15 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	if err != nil {
 		return err
 	}
-	end := min(answer.Offset+most, log.size)
-	text, err := log.file.ReadRange(r.Context(), answer.Offset, end)
+	text, err := log.file.ReadText(r.Context(), answer.Offset, log.size, most)
 	if err != nil {
 		return err
 	}
-	text = firstLines(text, lines, end == log.size)
-	if next := answer.Offset + int64(len(text)); next < log.size {
+	shown := firstLines(text.Bytes, lines, text.Offset(len(text.Bytes)) == log.size)
+	if next := text.Offset(len(shown)); next < log.size {
 		answer.Next = next
 	}
-	answer.Text = strings.ToValidUTF8(string(text), "\uFFFD")
+	answer.Text = strings.ToValidUTF8(string(shown), "\uFFFD")
 	writer.Data(w, answer)
 	return nil
 }
