@@ -142,21 +142,24 @@ type Selection struct {
 	Matchers   []*labels.Matcher
 }
 
-// Select returns the series of each selection, in no order, and the reasons why some could not be read. The error is ErrTooMuch, the store's or the
-// context's.
-func (d *Database) Select(ctx context.Context, selections ...Selection) (found [][]*Series, damaged []error, err error) {
+// Select returns the series of each selection, in no order, and the reasons why some could not be read. They count in held. The error is ErrTooMuch,
+// the store's or the context's.
+func (d *Database) Select(ctx context.Context, held *Held, selections ...Selection) (found [][]*Series, damaged []error, err error) {
 	index, unfit, err := d.indexed(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if index != nil {
-		found, err = index.selectAll(ctx, selections)
+		err = d.hold(held, func(free *room) error {
+			found, err = index.selectAll(ctx, selections, free)
+			return err
+		})
 		if err == nil || errors.Is(err, ErrTooMuch) || ctx.Err() != nil {
 			return found, nil, err
 		}
 		unfit = d.abandon(err)
 	}
-	found, damaged, err = d.selectOfHours(ctx, selections)
+	found, damaged, err = d.selectOfHours(ctx, held, selections)
 	if unfit != nil {
 		damaged = append(damaged, unfit)
 	}
@@ -164,30 +167,58 @@ func (d *Database) Select(ctx context.Context, selections ...Selection) (found [
 }
 
 // selectOfHours is Select from chunks, which are read once for all selections.
-func (d *Database) selectOfHours(ctx context.Context, selections []Selection) (found [][]*Series, damaged []error, err error) {
+func (d *Database) selectOfHours(ctx context.Context, held *Held, selections []Selection) (found [][]*Series, damaged []error, err error) {
 	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, s := range selections {
 		mint, maxt = min(mint, s.Mint), max(maxt, s.Maxt)
 	}
-	blocks, damaged, err := d.load(ctx, mint, maxt, func(name string) bool {
+	changes := max(0, d.maxBytes-held.bytes) / changeBytes
+	left := newChangeLimit(changes)
+	blocks, damaged, err := d.load(ctx, mint, maxt, left, func(name string) bool {
 		return slices.ContainsFunc(selections, func(s Selection) bool { return matchesName(s.Matchers, name) })
 	})
 	if err != nil {
 		return nil, damaged, err
 	}
-	found = make([][]*Series, len(selections))
+	own := blockChangeBytes * (changes - left.left.Load()) // in blocks that the database does not keep
+	err = d.hold(held, func(free *room) error {
+		if err := free.take(own); err != nil {
+			return err
+		}
+		if found, err = d.find(ctx, blocks, selections, held.Copies, free); held.Copies {
+			free.left += own
+		}
+		return err
+	})
+	return found, damaged, err
+}
+
+// find returns the series of each selection that blocks have.
+func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Selection, copies bool, free *room) ([][]*Series, error) {
+	found := make([][]*Series, len(selections))
 	for i, selection := range selections {
 		numbers, err := d.names.find(ctx, selection.Matchers)
 		if err != nil {
-			return nil, damaged, err
+			return nil, err
 		}
+		copier := &copier{free: free, times: make(map[*int64][]int64)}
 		for _, number := range numbers {
-			if s := d.series(number, blocks, selection.Mint, selection.Maxt); s != nil {
-				found[i] = append(found[i], s)
+			s := d.series(number, blocks, selection.Mint, selection.Maxt)
+			if s == nil {
+				continue
 			}
+			if err := free.take(s.foundBytes()); err != nil {
+				return nil, err
+			}
+			if copies {
+				if err := copier.copy(s); err != nil {
+					return nil, err
+				}
+			}
+			found[i] = append(found[i], s)
 		}
 	}
-	return found, damaged, nil
+	return found, nil
 }
 
 // Metrics returns what targets say about their metrics, by name, from the hours that were read.
@@ -248,8 +279,8 @@ func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *
 }
 
 // load returns the blocks of the hours that may have samples in a time, in order of node and time: complete blocks if they fit, otherwise only the
-// series whose names are wanted.
-func (d *Database) load(ctx context.Context, mint, maxt int64, wants func(string) bool) (blocks []hourBlock, damaged []error, err error) {
+// series whose names are wanted, with the changes that are left.
+func (d *Database) load(ctx context.Context, mint, maxt int64, left *changeLimit, wants func(string) bool) (blocks []hourBlock, damaged []error, err error) {
 	all, err := d.Hours(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -267,7 +298,6 @@ func (d *Database) load(ctx context.Context, mint, maxt int64, wants func(string
 	parts := make([]loaded, len(blocks))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	left := newChangeLimit(d.maxBytes / changeBytes)
 	for i := range blocks {
 		group.Go(func() error {
 			parts[i] = d.hour(groupCtx, blocks[i].Hour, wants, left)

@@ -54,7 +54,7 @@ func (r *room) take(n int64) error {
 var errStaleIndex = errors.New("not of the metrics that are stored now")
 
 // openIndex opens a session's index of metrics with a fingerprint; nil if there is no valid one. An error says why the existing index cannot be
-// used. It takes at most maxBytes of memory, and so does a query.
+// used. It takes at most maxBytes of memory.
 func openIndex(
 	ctx context.Context, store blob.Reader, root string, ref layout.Session, fingerprint string, maxBytes int64,
 ) (*metricsIndex, error) {
@@ -272,7 +272,7 @@ func parseLabels(name string, text []byte) (labels.Labels, error) {
 }
 
 // selectAll returns the series of each selection.
-func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection) (found [][]*Series, err error) {
+func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, free *room) (found [][]*Series, err error) {
 	found = make([][]*Series, len(selections))
 	err = guard.Do(x.key, func() error {
 		for i, s := range selections {
@@ -280,7 +280,7 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection) (f
 			if err != nil {
 				return err
 			}
-			if found[i], err = x.samplesOf(ctx, matching, s.Mint, s.Maxt); err != nil {
+			if found[i], err = x.samplesOf(ctx, matching, s.Mint, s.Maxt, free); err != nil {
 				return err
 			}
 		}
@@ -290,8 +290,7 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection) (f
 }
 
 // samplesOf reads the row groups that have samples of series, several at a time, and collects the samples. Rows of series are in order.
-func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64) (series []*Series, err error) {
-	free := &room{left: x.maxBytes}
+func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64, free *room) (series []*Series, err error) {
 	next := &gatherer{mint: mint, maxt: maxt, free: free}
 	groups := x.groupsOf(found)
 	for len(groups) > 0 {
@@ -329,6 +328,9 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 					break // it continues in the next
 				}
 				if done := next.series(s.labels); done != nil {
+					if err := free.take(done.foundBytes()); err != nil {
+						return nil, err
+					}
 					series = append(series, done)
 				}
 				found = found[1:]

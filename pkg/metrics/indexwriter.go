@@ -216,7 +216,7 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	if parts > 1 {
 		d.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
 	}
-	blocks, damaged, err := d.load(ctx, math.MinInt64, math.MaxInt64, func(name string) bool {
+	blocks, damaged, err := d.load(ctx, math.MinInt64, math.MaxInt64, newChangeLimit(d.maxBytes/changeBytes), func(name string) bool {
 		_, wanted := slices.BinarySearch(names, name)
 		return wanted
 	})

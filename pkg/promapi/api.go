@@ -414,7 +414,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 		// The metadata of targets is read with their series.
 		never := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "")
 		database := s.Open()
-		if _, _, err := database.Select(ctx, metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
+		if _, _, err := database.Select(ctx, &metrics.Held{}, metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
 			return nil, err
 		}
 		for name, m := range database.Metrics() {

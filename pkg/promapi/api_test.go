@@ -317,6 +317,46 @@ func TestSessionsOfACluster(t *testing.T) {
 	}
 }
 
+// TestSessionsTooLarge: what a query finds in all of its sessions is limited, whether their metrics are kept in memory or not.
+func TestSessionsTooLarge(t *testing.T) {
+	at := begin.Add(time.Minute)
+	form := url.Values{"query": {`count({__name__=~".+"})`}, "match[]": {`{__name__=~".+"}`}, "time": {fmt.Sprint(at.Unix())}}
+	for _, c := range []struct {
+		name          string
+		memory        int64
+		fit, tooLarge int // sessions
+	}{
+		{"kept", 256 << 10, 16, 60},
+		{"not kept", 24 << 10, 2, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := Scope{Until: begin.Add(time.Hour)}
+			for i := range c.tooLarge {
+				name := fmt.Sprintf("session_2026-11-20_20-00-00_000000_%d", i)
+				all.Sessions = append(all.Sessions, sessionIn(storeMetrics(t, name), name, c.memory))
+			}
+			few := Scope{all.Sessions[:c.fit], all.Until}
+			api := newAPI(Options{})
+			for range 2 { // again, with what is in memory then
+				status, body := api.ask(t, few, http.MethodGet, "query", form)
+				if want := fmt.Sprintf(`"value":[%d,"%d"]`, at.Unix(), 14*c.fit); status != http.StatusOK || !strings.Contains(body, want) {
+					t.Errorf("%d sessions: %d %.300s, want %s", c.fit, status, body, want)
+				}
+				for _, path := range []string{"query", "series"} {
+					status, body := api.ask(t, all, http.MethodGet, path, form)
+					if status != http.StatusUnprocessableEntity || !strings.Contains(body, metrics.ErrTooMuch.Error()) {
+						t.Errorf("%s of %d sessions: %d %.300s", path, c.tooLarge, status, body)
+					}
+				}
+				status, body = api.ask(t, all, http.MethodGet, "label/SessionName/values", form)
+				if status != http.StatusOK || strings.Count(body, "session_") != c.tooLarge {
+					t.Errorf("names of %d sessions: %d %.300s", c.tooLarge, status, body)
+				}
+			}
+		})
+	}
+}
+
 // TestMoment: nothing that came after a moment is seen from it, however one asks.
 func TestMoment(t *testing.T) {
 	moment := begin.Add(100 * time.Second)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -21,7 +22,9 @@ const sessionLabel = "SessionName"
 // querier implements storage.Querier for one session. The engine selects all series of a query before it reads any of them, so all are read at
 // once: from chunks, each further pass would take as long as the first.
 type querier struct {
-	database   *metrics.Database
+	// open returns the session's database. It is not kept, so that of many sessions only the one that is read has to be in memory.
+	open       func() *metrics.Database
+	held       *metrics.Held // of all sessions' queriers
 	mint, maxt int64
 	// session is the value of sessionLabel for series without, "" to leave them as they are.
 	session string
@@ -47,7 +50,7 @@ func (q *querier) read(ctx context.Context) {
 	for i, set := range sets {
 		selections[i] = q.selection(set.mint, set.maxt, set.matchers)
 	}
-	found, damaged, err := q.database.Select(ctx, selections...)
+	found, damaged, err := q.open().Select(ctx, q.held, selections...)
 	for i, set := range sets {
 		set.querier, set.err = nil, err
 		if err != nil {
@@ -89,34 +92,44 @@ func (q *querier) labels(s *metrics.Series) labels.Labels {
 
 // LabelValues implements storage.LabelQuerier.
 func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	values := make(map[string]struct{})
-	damaged, err := q.each(ctx, matchers, func(l labels.Labels) {
+	return q.gather(ctx, matchers, func(l labels.Labels, see func(string)) {
 		if v := l.Get(name); v != "" {
-			values[v] = struct{}{}
+			see(v)
 		}
 	})
-	return slices.Sorted(maps.Keys(values)), warningsOf(damaged), err
 }
 
 // LabelNames implements storage.LabelQuerier.
 func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	names := make(map[string]struct{})
-	damaged, err := q.each(ctx, matchers, func(l labels.Labels) {
-		l.Range(func(l labels.Label) { names[l.Name] = struct{}{} })
+	return q.gather(ctx, matchers, func(l labels.Labels, see func(string)) {
+		l.Range(func(l labels.Label) { see(l.Name) })
 	})
-	return slices.Sorted(maps.Keys(names)), warningsOf(damaged), err
 }
 
-func (q *querier) each(ctx context.Context, matchers []*labels.Matcher, do func(labels.Labels)) ([]error, error) {
-	found, damaged, err := q.database.Select(ctx, q.selection(q.mint, q.maxt, matchers))
+// gather collects the different texts that of sees in labels of series. Only these texts are held, not the series.
+func (q *querier) gather(
+	ctx context.Context, matchers []*labels.Matcher, of func(l labels.Labels, see func(string)),
+) ([]string, annotations.Annotations, error) {
+	database, reading := q.open(), *q.held
+	reading.Copies = false
+	found, damaged, err := database.Select(ctx, &reading, q.selection(q.mint, q.maxt, matchers))
 	if err != nil {
-		return damaged, err
+		return nil, warningsOf(damaged), err
 	}
+	texts, bytes := make(map[string]struct{}), 0
 	for _, s := range q.ofSession(found[0], matchers) {
-		do(q.labels(s))
+		of(q.labels(s), func(text string) {
+			if _, known := texts[text]; !known {
+				texts[strings.Clone(text)] = struct{}{} // the text of all labels need not stay in memory
+				bytes += len(text) + textBytes
+			}
+		})
 	}
-	return damaged, nil
+	return slices.Sorted(maps.Keys(texts)), warningsOf(damaged), q.held.Add(database, int64(bytes))
 }
+
+// textBytes is about what a text takes besides its letters while lists of texts are merged.
+const textBytes = 64
 
 // Close implements storage.Querier.
 func (*querier) Close() error { return nil }
@@ -206,6 +219,7 @@ const maxSessions = 100
 func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	maxt = min(maxt, q.until)
 	var queriers []storage.Querier
+	held := &metrics.Held{}
 	for _, s := range q.sessions {
 		if !s.ran(mint, maxt) {
 			continue
@@ -213,7 +227,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 		if len(queriers) == maxSessions {
 			return nil, fmt.Errorf("more than %d sessions ran in that time: select a shorter time", maxSessions)
 		}
-		of := &querier{database: s.Open(), mint: mint, maxt: maxt}
+		of := &querier{open: s.Open, held: held, mint: mint, maxt: maxt}
 		if len(q.sessions) > 1 {
 			of.session = s.Name
 		}
@@ -225,5 +239,6 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	case 1:
 		return queriers[0], nil
 	}
+	held.Copies = true
 	return storage.NewMergeQuerier(queriers, nil, storage.ChainedSeriesMerge), nil
 }

@@ -95,7 +95,7 @@ func (r *rig) verifyMetrics(e *exporter) *storedMetrics {
 // find gives series; what cannot be read is an error.
 func (s *storedMetrics) find(matchers ...*labels.Matcher) []*metrics.Series {
 	s.t.Helper()
-	found, damaged, err := s.database.Select(s.t.Context(), metrics.Selection{Mint: math.MinInt64 / 2, Maxt: math.MaxInt64 / 2, Matchers: matchers})
+	found, damaged, err := s.database.Select(s.t.Context(), &metrics.Held{}, metrics.Selection{Mint: math.MinInt64 / 2, Maxt: math.MaxInt64 / 2, Matchers: matchers})
 	if err != nil {
 		s.t.Fatal(err)
 	}
