@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func cellsOf(v any) []string {
 	case time.Time:
 		return []string{v.UTC().Format(time.RFC3339)}
 	case Place:
-		return []string{v.Namespace, v.Cluster, v.Session}
+		return slices.Concat(cellsOf(v.Namespace), cellsOf(v.Cluster), cellsOf(v.Session))
 	case Hours:
 		cells := cellsOf(v.Node)
 		for _, r := range []Resource{v.CPU, v.GPU, v.Memory} {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -306,6 +307,43 @@ func TestCSV(t *testing.T) {
 	}
 	if err := r.WriteCSV(&strings.Builder{}, "x"); err == nil {
 		t.Error("wrote a table that there is not")
+	}
+}
+
+// TestCSVHoldsNoFormulas: whatever text of a cluster is in a table, a spreadsheet computes nothing; numbers stay numbers.
+func TestCSVHoldsNoFormulas(t *testing.T) {
+	for _, first := range []string{"=", "+", "-", "@", "\t", "\r"} {
+		text := first + "1"
+		place := Place{Namespace: text, Cluster: text, Session: text}
+		r := &Report{
+			Causes:   []Cause{{Signature: text, Kind: text, Title: text, Latest: place}},
+			Sessions: []Session{{Place: place, Owner: text, Seconds: -1.5, Outcome: text}},
+		}
+		for table, texts := range map[string]int{"causes": 6, "sessions": 5} {
+			var b strings.Builder
+			if err := r.WriteCSV(&b, table); err != nil {
+				t.Fatal(err)
+			}
+			rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
+			if err != nil || len(rows) != 2 {
+				t.Fatalf("%s: %v\n%s", table, err, b.String())
+			}
+			guarded := 0
+			for _, cell := range rows[1] {
+				switch {
+				case cell == "'"+text:
+					guarded++
+				case strings.HasPrefix(cell, first) && cell != "-1.5":
+					t.Errorf("%s: a formula: %q", table, cell)
+				}
+			}
+			if guarded != texts {
+				t.Errorf("%s: %d texts of %d are guarded: %q", table, guarded, texts, rows[1])
+			}
+			if table == "sessions" && !slices.Contains(rows[1], "-1.5") {
+				t.Errorf("a number is no number: %q", rows[1])
+			}
+		}
 	}
 }
 
