@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,18 +30,16 @@ func mcpCommand() *cobra.Command {
 		if err := settings.Load(cmd.Flags(), os.Environ()); err != nil {
 			return err
 		}
-		log, err := logs.New(os.Stderr)
+		log, err := logs.New(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
 		base, err := url.Parse(strings.TrimSuffix(server, "/") + "/")
-		if err == nil && (base.Host == "" || base.Scheme != "http" && base.Scheme != "https") {
-			err = errors.New("want an address such as https://history.example.com")
+		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+			// Neither the value nor url's error is shown: they may contain a password.
+			return errors.New("--server: want an address such as https://history.example.com")
 		}
-		if err != nil {
-			return fmt.Errorf("--server=%s: %w", server, err)
-		}
-		log.WithField("server", base).Info("answering an assistant over stdin and stdout")
+		log.WithField("server", base.Redacted()).Info("answering an assistant over stdin and stdout")
 		return mcptools.New(version, base, signed{tokenFile}).Run(cmd.Context(), &mcp.StdioTransport{})
 	}
 	return cmd

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -115,5 +116,29 @@ func TestAssistant(t *testing.T) {
 	}
 	for name := range questions {
 		t.Errorf("there is no tool %s", name)
+	}
+}
+
+// TestAssistantsServerHidesItsPassword: neither the log nor an error shows what --server holds of a password.
+func TestAssistantsServerHidesItsPassword(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for server, good := range map[string]bool{
+		"https://ann:hush@history.example.com": true,
+		"ftp://ann:hush@history.example.com":   false,
+		"ann:hush@history.example.com":         false,
+		"https://ann:hush@history:port":        false,
+		"https://ann:hush/@history":            false,
+	} {
+		cmd := mcpCommand()
+		var written strings.Builder
+		cmd.SetErr(&written)
+		cmd.SetArgs([]string{"--server=" + server})
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		err := cmd.ExecuteContext(stopped)
+		text := written.String() + fmt.Sprint(err)
+		if strings.Contains(text, "hush") || good != strings.Contains(text, "history.example.com/") || !good && !strings.Contains(text, "--server: want an address") {
+			t.Errorf("%s: %s", server, text)
+		}
 	}
 }

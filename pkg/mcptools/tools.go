@@ -84,7 +84,7 @@ type tools struct {
 
 // stay refuses to follow a redirect: where it leads would get the token of who asks.
 func stay(to *http.Request, _ []*http.Request) error {
-	return fmt.Errorf("the server redirects to %.*s, which is not followed: use the address that answers directly", maxShown, to.URL)
+	return fmt.Errorf("the server redirects to %.*s, which is not followed: use the address that answers directly", maxShown, to.URL.Redacted())
 }
 
 // of names a session.
@@ -148,11 +148,21 @@ func (t *tools) text(ctx context.Context, o of, rest string, query url.Values) (
 	if err != nil {
 		return "", err
 	}
-	address, err := t.base.Parse(page)
+	address, err := t.address(page)
 	if err != nil {
 		return "", err
 	}
-	return "address: " + address.String() + "\n" + string(data), nil
+	return "address: " + address + "\n" + string(data), nil
+}
+
+// address is where a person can open a path. It lacks the base's user and password, which assistants need not know.
+func (t *tools) address(path string) (string, error) {
+	address, err := t.base.Parse(path)
+	if err != nil {
+		return "", err
+	}
+	address.User = nil
+	return address.String(), nil
 }
 
 type listSessions struct {
@@ -178,11 +188,11 @@ func (t *tools) listSessions(ctx context.Context, in listSessions) (string, erro
 	found = found[:min(limit, len(found))]
 	for i := range found {
 		s := &found[i]
-		address, err := t.base.Parse(s.Path)
+		address, err := t.address(s.Path)
 		if err != nil {
 			return "", err
 		}
-		s.Session, s.Path = s.Namespace+"/"+s.Cluster+"/"+s.Session, address.String()
+		s.Session, s.Path = s.Namespace+"/"+s.Cluster+"/"+s.Session, address
 	}
 	text, err := json.Marshal(map[string]any{"sessions": found, "more": more})
 	return string(text), err

@@ -74,6 +74,44 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// TestPasswordsAreNotShown: a password in the server's address is sent to the server, and shown to no assistant.
+func TestPasswordsAreNotShown(t *testing.T) {
+	redirects := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, _ := r.BasicAuth(); password != "hush" {
+			t.Errorf("%s is asked for with the password %q", r.URL, password)
+		}
+		switch {
+		case redirects:
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		case r.URL.Path == "/clusters":
+			fmt.Fprint(w, `[{"session": "s", "path": "namespaces/a/clusters/b/sessions/c/"}]`)
+		default:
+			fmt.Fprint(w, "{}")
+		}
+	}))
+	defer server.Close()
+	base := addressOf(t, server)
+	host := base.Host
+	base.User = url.UserPassword("ann", "hush")
+	session := connect(t, base)
+	ask := func(tool string, arguments any, want string) {
+		t.Helper()
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := result.Content[0].(*mcp.TextContent).Text; strings.Contains(text, "hush") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	page := "http://" + host + "/namespaces/a/clusters/b/sessions/c/"
+	ask("list_sessions", map[string]any{}, page)
+	ask("why", map[string]any{"session": "a/b/c"}, page)
+	redirects = true
+	ask("why", map[string]any{"session": "a/b/c"}, "redirects to http://")
+}
+
 // TestSessionsAreNamed: what would be no part of an address, or another one, is no name; errors do not repeat all that was given.
 func TestSessionsAreNamed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked for", r.URL) }))
