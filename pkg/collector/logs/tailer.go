@@ -59,9 +59,10 @@ type Tailer struct {
 	nodeErrors map[string]time.Time // session → when its missing node was logged
 }
 
-// warnings are about single logs: of a hundred thousand, as many lines would fill the log.
+// warnings are lines that would otherwise fill the collector's log.
 type warnings struct {
-	lost, unreadable logthrottle.Throttle
+	lost, unreadable logthrottle.Throttle // of single logs, of which there may be a hundred thousand
+	failed, unsaved  logthrottle.Throttle // of scans, of which each one may fail
 }
 
 // warnedAtOnce is how many of the logs that have the same trouble together are named.
@@ -73,6 +74,7 @@ func New(o Options) *Tailer {
 		opts: o,
 		warnings: &warnings{
 			lost: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce}, unreadable: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce},
+			failed: logthrottle.Throttle{Log: o.Log}, unsaved: logthrottle.Throttle{Log: o.Log},
 		},
 		trees:      make(map[string]*tree),
 		notify:     make(chan struct{}, 1),

@@ -68,10 +68,18 @@ func (t *tree) scan(root *os.Root, now time.Time, draining bool) (dirs []string)
 	t.passToNode()
 	if t.dirty {
 		if err := t.save(); err != nil {
-			t.log.WithError(err).Warn("could not save the identities of logs: a log that is rotated while the collector restarts could be stored twice")
+			t.warnUnsaved(now, err)
 		}
 	}
 	return w.dirs
+}
+
+// warnUnsaved logs that the state file could not be written, which the next scan tries again.
+func (t *tree) warnUnsaved(now time.Time, err error) {
+	if log, ok := t.warnings.unsaved.Next(now); ok {
+		log.WithField("session", t.session).WithError(err).
+			Warn("could not save the identities of logs: a log that is rotated while the collector restarts could be stored twice")
+	}
 }
 
 // unreadable makes a file not pending until it is tried again. The reason is logged once.

@@ -49,7 +49,7 @@ func (t *Tailer) run(ctx context.Context, w *watcher) {
 		start := time.Now()
 		dirs, err := t.Scan(ctx)
 		if err != nil {
-			t.opts.Log.WithError(err).Warn("could not look for logs; the next scan tries again")
+			t.warnings.failed.Warn(time.Now(), "could not look for logs; the next scan tries again", err)
 		}
 		took := time.Since(start)
 		w.watch(dirs)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -173,4 +175,51 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%d of 3000 notices drained, %d scans wanted", sent, len(tailer.again))
 		}
 	})
+}
+
+// TestRepeatedErrorsAreThrottled: what fails at each scan is logged at once, and then every 30 s.
+func TestRepeatedErrorsAreThrottled(t *testing.T) {
+	for name, test := range map[string]struct {
+		harm func(tailer *Tailer) error
+		line string
+	}{
+		"temporary folder": {
+			func(tailer *Tailer) error {
+				tailer.opts.Dir = filepath.Join(tailer.opts.Dir, "session_a/logs/x.log")
+				return nil
+			},
+			"could not look for logs",
+		},
+		"state folder": {
+			func(tailer *Tailer) error { return os.Remove(tailer.opts.StateDir) },
+			"could not save the identities of logs",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tailer, hook := newTailer(t)
+				write(t, tailer, "x.log")
+				if err := test.harm(tailer); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { tailer.run(ctx, &watcher{t: tailer}) })
+				time.Sleep(2*logthrottle.Gap + time.Second)
+				cancel()
+				running.Wait()
+				scans := int(2*logthrottle.Gap/rescan) + 1
+				lines, skipped := 0, 0
+				for _, entry := range hook.AllEntries() {
+					if strings.HasPrefix(entry.Message, test.line) {
+						n, _ := entry.Data["skipped since the last line"].(int)
+						lines, skipped = lines+1, skipped+n
+					}
+				}
+				if lines != 3 || lines+skipped != scans {
+					t.Errorf("%d lines, which say that %d were skipped, of %d scans", lines, skipped, scans)
+				}
+			})
+		})
+	}
 }
