@@ -10,7 +10,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -37,9 +36,9 @@ type Background struct {
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
-	failed  map[layout.Session]string // the fingerprint of what could not be indexed
-	written map[layout.Session]int64  // bytes of events that the last index holds
-	kept    map[layout.Session]string // the state whose findings were kept, or could not be
+	failed  remembered[string] // the fingerprint of what could not be indexed
+	written remembered[int64]  // bytes of events that the last index holds
+	kept    remembered[string] // the state whose findings were kept, or could not be
 }
 
 // NewBackground waits for sessions until Close.
@@ -51,8 +50,7 @@ func NewBackground(store blob.Reader, opener *Opener, writer *Writer, log logrus
 	registry.MustRegister(writes)
 	b := &Background{
 		store: store, opener: opener, writer: writer, log: log, writes: writes, growth: growthBytes, jobs: make(chan func(context.Context)), stop: stop,
-		failed: make(map[layout.Session]string), written: make(map[layout.Session]int64),
-		kept: make(map[layout.Session]string),
+		failed: make(remembered[string]), written: make(remembered[int64]), kept: make(remembered[string]),
 	}
 	b.done.Go(func() {
 		for {
@@ -118,7 +116,7 @@ func (b *Background) keep(ctx context.Context, s *session.Session) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.kept[s.Ref] = stateOf(s)
+	b.kept.set(s.Ref, stateOf(s))
 }
 
 func (b *Background) hasFailed(s *session.Session) bool {
@@ -155,11 +153,11 @@ func (b *Background) write(ctx context.Context, s *session.Session, ended bool) 
 	switch {
 	case err == nil:
 		b.opener.Accept(s.Ref)
-		b.written[s.Ref] = s.EventBytes()
+		b.written.set(s.Ref, s.EventBytes())
 		b.writes.WithLabelValues("ok").Inc()
 		log.WithField("seconds", time.Since(began).Seconds()).Info("indexed a session")
 	case ctx.Err() == nil:
-		b.failed[s.Ref] = s.Fingerprint()
+		b.failed.set(s.Ref, s.Fingerprint())
 		b.writes.WithLabelValues("error").Inc()
 		log.WithError(err).Warn("cannot index a session; its events are replayed each time it is loaded")
 	}

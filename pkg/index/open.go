@@ -25,7 +25,7 @@ type Opener struct {
 	Log   logrus.FieldLogger
 
 	mu       sync.Mutex
-	rejected map[layout.Session]rejection
+	rejected remembered[rejection]
 }
 
 // rejection is an index that turned out to be damaged, or whose rows could not be read.
@@ -41,11 +41,12 @@ func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.rejected == nil {
-		o.rejected = make(map[layout.Session]rejection)
+		o.rejected = make(remembered[rejection])
 	}
 	r := rejection{fingerprint: fingerprint, reason: reason}
 	r.again = !errors.Is(reason, tasktable.ErrDamaged) && o.rejected[ref].fingerprint != fingerprint
-	if o.rejected[ref] = r; !r.again {
+	o.rejected.set(ref, r)
+	if !r.again {
 		o.logUnusable(ref, reason)
 	}
 }

@@ -1,0 +1,34 @@
+package index
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// TestRememberedSessionsAreBounded: a server that runs for years remembers of as many sessions as before, and the latest among them.
+func TestRememberedSessionsAreBounded(t *testing.T) {
+	s := generated(t, 10)
+	o := s.opener()
+	b := NewBackground(s.store, o, &Writer{}, s.log, prometheus.NewRegistry())
+	defer b.Close()
+	loaded := s.load()
+	for i := range maxRemembered + 100 {
+		loaded.Ref.Name = fmt.Sprintf("session_%d", i)
+		b.keep(t.Context(), loaded)
+		o.Reject(loaded.Ref, "made of this", tasktable.ErrDamaged)
+		b.failed.set(loaded.Ref, "")
+		b.written.set(loaded.Ref, 1)
+		if !b.hasKept(loaded) || o.isRejected(loaded.Ref, "made of this") == nil {
+			t.Fatalf("the latest session, number %d, is not remembered", i)
+		}
+	}
+	for name, n := range map[string]int{"kept": len(b.kept), "rejected": len(o.rejected), "failed": len(b.failed), "written": len(b.written)} {
+		if n != maxRemembered {
+			t.Errorf("%s: %d sessions are remembered, want %d", name, n, maxRemembered)
+		}
+	}
+}
