@@ -20,10 +20,14 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rayhistory/historyserver/internal/logthrottle"
 )
 
 // Mode says how callers are authenticated.
@@ -87,6 +91,10 @@ type Access struct {
 	users   *ttlCache[Identity] // by the sum of a token
 	rights  *ttlCache[bool]     // by the key of an identity and the namespace; none means all of them
 
+	known   *cache.LRUExpireCache // sums of tokens that were valid
+	unknown *rate.Limiter         // for reviews of all other tokens
+	flooded logthrottle.Throttle
+
 	provider   *provider      // nil without an OpenID provider
 	namespaces *namespaceFile // nil where Kubernetes says who may see what
 }
@@ -136,6 +144,8 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		}
 		a.proxies = append(a.proxies, prefix)
 	}
+	a.known, a.unknown = cache.NewLRUExpireCache(maxAnswers), rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce)
+	a.flooded.Log = log
 	a.users = newTTLCache[Identity](c.CacheFor, maxAnswers)
 	a.rights = newTTLCache[bool](c.CacheFor, maxAnswers)
 	return a, nil
@@ -251,7 +261,7 @@ func (a *Access) check(ctx context.Context, token string) (Identity, error) {
 		return a.provider.bearer(ctx, token)
 	}
 	sum := sha256.Sum256([]byte(token))
-	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity, error) { return a.reviewToken(ctx, token) })
+	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity, error) { return a.review(ctx, token, string(sum[:])) })
 	if err == nil && id.User == "" {
 		return Identity{}, fmt.Errorf("%w: Kubernetes does not know the token, or it has expired", ErrUnauthenticated)
 	}

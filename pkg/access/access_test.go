@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -216,6 +217,63 @@ func TestDecisionsAreRememberedForAWhile(t *testing.T) {
 		k.away(nil)
 		k.rights["ann"] = []string{"c"}
 		see(200, "c")
+	})
+}
+
+// TestUnknownTokensAreLimited: who floods the server with made-up tokens takes half of the requests that Kubernetes gets from it, logs little,
+// and does not keep those out who were known before.
+func TestUnknownTokensAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := twoUsers()
+		log, said := logtest.NewNullLogger()
+		a := kubernetes(t, k, nil)
+		a.log, a.flooded.Log = log, log
+		h := sees(a)
+		bearer := func(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+		if w := ask(h, "/", bearer("tok-ann")); w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		made := 0
+		flood := func(n int) (reviewed, refused int) {
+			for range n {
+				made++
+				switch w := ask(h, "/", bearer("made-up-"+strconv.Itoa(made))); {
+				case w.Code == 401:
+					reviewed++
+				case w.Code == 503 && w.Header().Get("Retry-After") != "" && strings.Contains(w.Body.String(), "too many unknown tokens"):
+					refused++
+				default:
+					t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+				}
+			}
+			return reviewed, refused
+		}
+		before := k.asked.Load()
+		if reviewed, refused := flood(unknownTokensAtOnce + 200); reviewed != unknownTokensAtOnce-1 || refused != 201 || k.asked.Load()-before != int64(reviewed) {
+			t.Errorf("%d reviewed, %d refused, Kubernetes was asked %d times", reviewed, refused, k.asked.Load()-before)
+		}
+		time.Sleep(time.Second)
+		if reviewed, _ := flood(200); reviewed != unknownTokensPerSecond {
+			t.Errorf("%d are reviewed in the next second, want %d", reviewed, unknownTokensPerSecond)
+		}
+		if lines := len(said.AllEntries()); lines != 1 {
+			t.Errorf("%d lines are logged", lines)
+		}
+		time.Sleep(31 * time.Second) // the answer about Ann is no longer remembered
+		flood(2 * unknownTokensAtOnce)
+		if w := ask(h, "/", bearer("tok-ann")); w.Code != 200 || w.Body.String() != "a" {
+			t.Errorf("who was known before: %d %s", w.Code, w.Body)
+		}
+		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader("token=tok-bob"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "too many unknown tokens") {
+			t.Errorf("a sign-in meanwhile: %d %v %s", w.Code, w.Header(), w.Body)
+		}
+		time.Sleep(time.Second)
+		if w := ask(h, "/", bearer("tok-bob")); w.Code != 200 || w.Body.String() != "b" {
+			t.Errorf("who comes after the flood: %d %s", w.Code, w.Body)
+		}
 	})
 }
 

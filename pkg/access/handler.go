@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 )
@@ -63,12 +64,7 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	if !errors.Is(err, ErrUnauthenticated) {
-		a.log.WithError(err).Error("a caller cannot be authenticated")
-		w.Header().Set("Retry-After", "5")
-		if !errors.Is(err, errNoProvider) {
-			err = errNotAsked
-		}
-		writeError(w, http.StatusServiceUnavailable, err)
+		writeError(w, http.StatusServiceUnavailable, a.unavailable(w, err))
 		return
 	}
 	if isNavigation(r) {
@@ -78,6 +74,20 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="Ray history server"`)
 	writeError(w, http.StatusUnauthorized, err)
+}
+
+// unavailable logs why it is not known who a caller is. It returns what the caller is shown of it.
+func (a *Access) unavailable(w http.ResponseWriter, err error) error {
+	w.Header().Set("Retry-After", "5")
+	if errors.Is(err, errFlooded) { // a line for each request would fill the log
+		a.flooded.Warn(time.Now(), "callers are refused because there are too many unknown tokens", nil)
+		return errFlooded
+	}
+	a.log.WithError(err).Error("a caller cannot be authenticated")
+	if errors.Is(err, errNoProvider) {
+		return err
+	}
+	return errNotAsked
 }
 
 // errNotAsked is shown to callers who are not signed in: what Kubernetes answered goes to the log only.
@@ -192,8 +202,7 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 		}
 		status, page.Error = http.StatusUnauthorized, err.Error()
 		if !errors.Is(err, ErrUnauthenticated) {
-			a.log.WithError(err).Error("a caller cannot be authenticated")
-			status, page.Error = http.StatusServiceUnavailable, errNotAsked.Error()
+			status, page.Error = http.StatusServiceUnavailable, a.unavailable(w, err).Error()
 		}
 	default:
 		refuseMethod(w)

@@ -37,7 +37,8 @@ const (
 )
 
 // Requests to an API server, of all callers together: lists of people who may see many namespaces ask about each of them, and some are open
-// at a time. client-go's own limit, 5 a second, would hold them up for minutes.
+// at a time. client-go's own limit, 5 a second, would hold them up for minutes. pkg/access takes at most half of
+// them for unknown tokens.
 const (
 	apiRequestsPerSecond = 100
 	apiRequestsAtOnce    = 1000
