@@ -113,7 +113,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	book.Start()
 	defer book.Close()
-	told, err := o.telling(store, sessions, cache, answers, loading, log, registry)
+	sender, err := o.newSender(store, sessions, cache, answers, loading, log, registry)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().All() }, Log: log,
 		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: 10 * time.Minute,
 	}).Close()
-	told.Start()
-	defer told.Close()
+	sender.Start()
+	defer sender.Close()
 	return o.run(ctx, listener, handler, log)
 }
 

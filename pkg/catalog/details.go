@@ -151,7 +151,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 		failed = errors.Join(failed, c.readJSON(ctx, endKey, &end))
 	}
 	d.ownerKind, d.ownerName, d.rayVersion = Kind(start.OwnerKind), start.OwnerName, cmp.Or(end.RayVersion, start.RayVersion)
-	d.start, d.end, d.nodes = cmp.Or(told(end.Start), told(start.Start)), told(end.End), max(0, end.Nodes)
+	d.start, d.end, d.nodes = cmp.Or(validTime(end.Start), validTime(start.Start)), validTime(end.End), max(0, end.Nodes)
 	if d.rayVersion == "" && found[metadataKey] {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
@@ -162,8 +162,8 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began tim
 	return d, from, failed
 }
 
-// told checks a time from metadata: it returns zero for a time that no session can have. JSON cannot even represent some of them in UTC.
-func told(t time.Time) time.Time {
+// validTime checks a time from metadata: it returns zero for a time that no session can have. JSON cannot even represent some of them in UTC.
+func validTime(t time.Time) time.Time {
 	if year := t.UTC().Year(); year < 1970 || year > 9998 {
 		return time.Time{}
 	}

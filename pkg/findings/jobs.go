@@ -309,8 +309,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 // errorLine matches a line about an error that is not part of a Python traceback.
 var errorLine = lazyregexp.New(`(?mi)^(?:\[?[\d][\d:,.TZ \-\]]*)?\[?(?:error|fatal|critical)\b`)
 
-// wentOn reports whether the log has a line about an error after the traceback. Then the traceback does not show what ended the driver.
-func (e *driverEnd) wentOn() bool {
+// loggedErrorLater reports whether the log has a line about an error after the traceback. Then the traceback does not show what ended the driver.
+func (e *driverEnd) loggedErrorLater() bool {
 	_, after, found := strings.Cut(e.trace, e.what.Message)
 	return found && e.what.Message != "" && errorLine().MatchString(after[strings.LastIndex(after, e.what.Message)+1:])
 }
@@ -392,7 +392,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	if e.by.Type != "" {
 		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s; before that its log has %s", j.name(), output.Clip(e.by.String(), output.MaxMessage), e.what)
 	}
-	if e.exited && (e.code != uncaught || e.wentOn()) {
+	if e.exited && (e.code != uncaught || e.loggedErrorLater()) {
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), e.code, e.what)
 	}
 	return f
@@ -410,7 +410,7 @@ func (b *builder) showEnd(f *finding, e *driverEnd) {
 	switch {
 	case e.dump != nil:
 		f.show(b.evidence(e.log, e.dump[0], len(e.log.text)))
-	case e.at > 0 && e.exited && (e.code != uncaught || e.wentOn()): // the program logged the traceback, with its message in the line before
+	case e.at > 0 && e.exited && (e.code != uncaught || e.loggedErrorLater()): // the program logged the traceback, with its message in the line before
 		from, _ := e.log.line(e.at - 1)
 		f.show(b.evidence(e.log, from, len(e.log.text)))
 	case e.at >= 0:
@@ -444,7 +444,7 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	for _, c := range f.because {
 		if e.at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
 			c.show(b.evidenceOf(e))
-			c.toldBy(f)
+			c.takeException(f)
 		}
 	}
 }

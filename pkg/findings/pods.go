@@ -35,25 +35,25 @@ const (
 	maxName = 253 // bytes; Kubernetes' own limit
 )
 
-// happening is an event of the platform.
-type happening struct {
+// podEvent is an event of the platform.
+type podEvent struct {
 	kind, name, reason, message string // kind and name are those of its object
 	at                          int64  // Unix ns
 	warning                     bool
 }
 
-func happeningOf(row *pyjson.Object) happening {
+func podEventOf(row *pyjson.Object) podEvent {
 	e := row.Object("platformEvent")
-	return happening{
+	return podEvent{
 		kind: output.Clip(e.String("objectKind"), maxName), name: output.Clip(e.String("objectName"), maxName), reason: output.Clip(e.String("reason"), maxName),
 		message: output.Clip(e.String("message"), output.MaxText),
 		at:      events.PlatformTime(row), warning: row.String("severity") == "WARNING",
 	}
 }
 
-// befell returns a text that says what happened to the event's object; "" if that is no failure. startedAt is when the containers of the object,
+// failure returns a text that says what happened to the event's object; "" if that is no failure. startedAt is when the containers of the object,
 // a pod, were last started.
-func (h happening) befell(startedAt int64) string {
+func (h podEvent) failure(startedAt int64) string {
 	switch {
 	case h.kind != podKind && h.warning && strings.HasPrefix(h.reason, "Failed"):
 		return "reports " + h.reason // an event of KubeRay's operator about a cluster, a job or a service
@@ -74,13 +74,13 @@ func (b *builder) readPods(ctx context.Context) error {
 	}
 	startedAt := map[string]int64{} // by the pod's name
 	for _, row := range rows {
-		if h := happeningOf(row); h.reason == started && h.kind == podKind {
+		if h := podEventOf(row); h.reason == started && h.kind == podKind {
 			startedAt[h.name] = max(startedAt[h.name], h.at)
 		}
 	}
 	lost := b.lostPods()
 	for i := len(rows) - 1; i >= 0; i-- { // the oldest first
-		h := happeningOf(rows[i])
+		h := podEventOf(rows[i])
 		evident := Evidence{
 			Source: "event", Time: stamp(h.at), Text: fmt.Sprintf("%s %s: %s: %s", h.kind, h.name, h.reason, h.message), Link: b.link("#/platform-events"),
 		}
@@ -88,7 +88,7 @@ func (b *builder) readPods(ctx context.Context) error {
 			node.show(evident)
 			continue
 		}
-		what := h.befell(startedAt[h.name])
+		what := h.failure(startedAt[h.name])
 		if what == "" {
 			continue
 		}

@@ -254,8 +254,8 @@ func (f *finding) before(cause *finding) bool {
 // wrappers holds exceptions that only say that another exception was raised. Ray's events do not contain the other exception.
 var wrappers = map[string]bool{"UserCodeException": true, "WorkerGroupError": true, "TrainingFailedError": true, "ControllerError": true}
 
-// toldBy takes the exception from a consequence of this finding, if this finding's own texts contain only a wrapper.
-func (f *finding) toldBy(consequence *finding) {
+// takeException takes the exception from a consequence of this finding, if this finding's own texts contain only a wrapper.
+func (f *finding) takeException(consequence *finding) {
 	if wrappers[f.what.Type] && consequence.what.Type != "" && !wrappers[consequence.what.Type] {
 		f.Title = strings.Replace(f.Title, f.what.String(), consequence.what.String(), 1)
 		f.what = consequence.what

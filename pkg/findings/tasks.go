@@ -228,7 +228,7 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	workerGone := kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED"
 	var f *finding
 	switch {
-	case string(row.Type()) == eventjson.TypeActorCreation && (b.createdNever(row, evident) || b.toldToGo(actorOf(row))):
+	case string(row.Type()) == eventjson.TypeActorCreation && (b.createdNever(row, evident) || b.endWanted(actorOf(row))):
 		return nil, nil
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
 		f = b.outOfMemory(row.Job(), node, name)
@@ -379,8 +379,8 @@ func (b *builder) createdNever(row tasktable.Row, evident Evidence) bool {
 	return died != nil
 }
 
-// toldToGo reports whether somebody wanted an actor's end. The end may have come before its constructor returned.
-func (b *builder) toldToGo(id rayid.Actor) bool {
+// endWanted reports whether somebody wanted an actor's end. The end may have come before its constructor returned.
+func (b *builder) endWanted(id rayid.Actor) bool {
 	a := b.s.Actor(id)
 	if a == nil {
 		return false

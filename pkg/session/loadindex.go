@@ -97,7 +97,7 @@ func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []b
 	if tables == nil || err != nil {
 		return nil, err
 	}
-	found, err := sortObjects(s.store, s.root, ref, besideEvents(ctx, s.store, layout.Prefix(s.root, ref)), &s.opts)
+	found, err := sortObjects(s.store, s.root, ref, listWithoutEvents(ctx, s.store, layout.Prefix(s.root, ref)), &s.opts)
 	if err != nil || !found.ended {
 		return nil, err
 	}
@@ -122,8 +122,8 @@ func (s *source) listIndex(ctx context.Context, ref layout.Session) (stored []bl
 	return stored, nil
 }
 
-// besideEvents lists a session's objects without the events.
-func besideEvents(ctx context.Context, store blob.Reader, prefix string) iter.Seq2[blob.Object, error] {
+// listWithoutEvents lists a session's objects without the events.
+func listWithoutEvents(ctx context.Context, store blob.Reader, prefix string) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		for o, err := range store.List(ctx, prefix, blob.ListOptions{Delimited: true}) {
 			if err != nil || !o.Prefix {
@@ -137,7 +137,7 @@ func besideEvents(ctx context.Context, store blob.Reader, prefix string) iter.Se
 			case folder == "node_events" || folder == "job_events":
 				continue
 			case isNode(folder):
-				below = besideEvents(ctx, store, o.Key) // the newer layout's folder of a node
+				below = listWithoutEvents(ctx, store, o.Key) // the newer layout's folder of a node
 			}
 			for object, err := range below {
 				if !yield(object, err) {

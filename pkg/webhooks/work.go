@@ -76,7 +76,7 @@ func (w *work) try(ctx context.Context) (finished bool, err error) {
 	if !w.left() {
 		return false, nil // the next step claims it again
 	}
-	progress, whole := w.tellAll(ctx)
+	progress, whole := w.sendAll(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
@@ -175,8 +175,8 @@ func (w *work) look(ctx context.Context) bool {
 	return false
 }
 
-// tellAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether everything is sent.
-func (w *work) tellAll(ctx context.Context) (progress, whole bool) {
+// sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether everything is sent.
+func (w *work) sendAll(ctx context.Context) (progress, whole bool) {
 	all := events(w.entry, *w.known, w.s.opts.Config.PublicURL)
 	if w.job != nil {
 		all = slices.DeleteFunc(all, func(e *Event) bool { return e.Type != JobFailed })
@@ -197,7 +197,7 @@ func (w *work) tellAll(ctx context.Context) (progress, whole bool) {
 				if told {
 					continue
 				}
-				err := guard.Do("event "+e.ID, func() error { return w.tellOne(ctx, t, e, key) })
+				err := guard.Do("event "+e.ID, func() error { return w.sendOne(ctx, t, e, key) })
 				mu.Lock()
 				progress, whole = progress || err == nil, whole && err == nil
 				if err == nil {
@@ -214,8 +214,8 @@ func (w *work) tellAll(ctx context.Context) (progress, whole bool) {
 	return progress, whole
 }
 
-// tellOne sends one event and records this.
-func (w *work) tellOne(ctx context.Context, t *target, e *Event, key string) error {
+// sendOne sends one event and records this.
+func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) error {
 	if !w.left() {
 		return context.DeadlineExceeded
 	}

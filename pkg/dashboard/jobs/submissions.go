@@ -130,7 +130,7 @@ func (b *builder) newSubmissions(ctx context.Context, ids []string) (map[string]
 		g.Go(func() (err error) {
 			var facts logFacts
 			return guard.Do("the logs of submission "+id, func() (err error) {
-				if i < maxLogsRead && !b.evidence[id].toldEnd() {
+				if i < maxLogsRead && !b.evidence[id].hasEnd() {
 					if facts, err = factsOf(ctx, b.r, id, b.zone); err != nil {
 						return err
 					}
@@ -169,7 +169,7 @@ func (b *builder) newSubmission(id string, facts logFacts) *pyjson.Object {
 	if own.String("entrypoint") == "" { // its definition was lost
 		take(own, row, "entrypoint", "metadata", "runtime_env")
 	}
-	if !e.toldEnd() && Terminal(row.String("status")) {
+	if !e.hasEnd() && Terminal(row.String("status")) {
 		take(own, row, outcomeColumns...)
 	}
 	return own
@@ -185,8 +185,8 @@ func take(to, from *pyjson.Object, columns ...string) {
 	}
 }
 
-// toldEnd says whether the submission's own events contain its end.
-func (e *evidence) toldEnd() bool {
+// hasEnd says whether the submission's own events contain its end.
+func (e *evidence) hasEnd() bool {
 	if e == nil || e.own == nil || len(e.own.Transitions) == 0 {
 		return false
 	}
@@ -269,7 +269,7 @@ func (b *builder) fromOwnEvents(s *entities.Submission) *pyjson.Object {
 		if i == 0 {
 			row.Set("start_time", moment.Milliseconds(t.Time))
 		}
-		setTold(row, t)
+		setTransition(row, t)
 	}
 	if j := b.drivers[s.ID]; j != nil {
 		row.Set("job_id", j.ID.String())
@@ -278,7 +278,7 @@ func (b *builder) fromOwnEvents(s *entities.Submission) *pyjson.Object {
 	return row
 }
 
-func setTold(row *pyjson.Object, t entities.SubmissionTransition) {
+func setTransition(row *pyjson.Object, t entities.SubmissionTransition) {
 	row.Set("status", t.State)
 	row.Set("message", reply.Nullable(t.Message))
 	row.Set("error_type", reply.Nullable(t.ErrorType))
@@ -302,7 +302,7 @@ func (b *builder) overlaySubmission(snapshot, row *pyjson.Object) *pyjson.Object
 	switch {
 	case b.isFinal(snapshot) || row != nil && row.String("status") == snapshot.String("status"):
 		return snapshot
-	case row == nil && b.unheardOf(snapshot.String("submission_id")) && b.past(snapshot.Int("start_time")*int64(time.Millisecond)):
+	case row == nil && b.onlyInSnapshot(snapshot.String("submission_id")) && b.past(snapshot.Int("start_time")*int64(time.Millisecond)):
 		return snapshot
 	case row == nil:
 		return nil
@@ -322,5 +322,7 @@ func (b *builder) isFinal(snapshot *pyjson.Object) bool {
 	return Terminal(snapshot.String("status")) && b.believed
 }
 
-// unheardOf says whether a submission is known only from a snapshot.
-func (b *builder) unheardOf(id string) bool { return b.evidence[id] == nil && b.drivers[id] == nil }
+// onlyInSnapshot says whether a submission is known only from a snapshot.
+func (b *builder) onlyInSnapshot(id string) bool {
+	return b.evidence[id] == nil && b.drivers[id] == nil
+}

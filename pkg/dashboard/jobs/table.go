@@ -98,7 +98,7 @@ func (b *builder) submissions(ctx context.Context, snapshot []*pyjson.Object) ([
 		if row.String("type") == TypeSubmission {
 			id := row.String("submission_id")
 			known[id] = true
-			if !b.isFinal(row) && !b.unheardOf(id) {
+			if !b.isFinal(row) && !b.onlyInSnapshot(id) {
 				open = append(open, id)
 			}
 		}

@@ -109,7 +109,7 @@ func One(w http.ResponseWriter, r *request.Request) error {
 	}
 	saved, onNode := detail.Object("actors"), &pyjson.Object{}
 	for _, row := range rows {
-		if row.Object("address").String("nodeId") == id || wasOn(r, row.String("actorId"), id) {
+		if row.Object("address").String("nodeId") == id || ranOn(r, row.String("actorId"), id) {
 			if row = reply.GoogleStyle(row); r.At == 0 {
 				row = actors.Fuller(row, saved.Object(row.String("actorId")))
 			}
@@ -123,8 +123,8 @@ func One(w http.ResponseWriter, r *request.Request) error {
 	return reply.OK(w, "Node details fetched.", "detail", detail)
 }
 
-// wasOn says whether an actor had a process on a node: Ray still lists it there after it was restarted on another one.
-func wasOn(r *request.Request, actor, node string) bool {
+// ranOn says whether an actor had a process on a node: Ray still lists it there after it was restarted on another one.
+func ranOn(r *request.Request, actor, node string) bool {
 	id, err := rayid.Parse[rayid.Actor](actor)
 	if err != nil {
 		return false

@@ -18,9 +18,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// telling makes what tells the receivers of webhooks. Sessions that have ended, or of which a job failed, are loaded into the cache like for a
+// newSender makes the sender of webhooks. Sessions that have ended, or of which a job failed, are loaded into the cache like for a
 // request, one at a time.
-func (o *serveOptions) telling(
+func (o *serveOptions) newSender(
 	store blob.Store, sessions *catalog.Catalog, cache *sessioncache.Cache[*session.Session], answers *dashboard.Dashboard,
 	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
 ) (*webhooks.Sender, error) {
