@@ -285,7 +285,7 @@ func (c *Catalog) remove(gone []layout.Session) {
 			continue // its marker may have been stored after the listing passed its place
 		}
 		if s, ok := c.table.get(ref); ok && s.details != nil {
-			c.forget(ref, s.details)
+			c.forget(ref, s)
 		}
 		c.table.remove(ref)
 		delete(c.failed, ref)
@@ -295,10 +295,10 @@ func (c *Catalog) remove(gone []layout.Session) {
 }
 
 // forget also removes a session from the packs; c.mu must be held.
-func (c *Catalog) forget(ref layout.Session, d *details) {
+func (c *Catalog) forget(ref layout.Session, s session) {
 	_, waits := c.packed.unpacked[ref]
 	delete(c.packed.unpacked, ref)
-	if !waits && c.opts.Packs != nil && c.isQuiet(d) && d.readAt.Before(c.fullAt) {
+	if !waits && c.opts.Packs != nil && c.isQuiet(s) && s.details.readAt.Before(c.fullAt) {
 		day := layout.PackDay(ref)
 		if c.packed.gone[day] == nil {
 			c.packed.gone[day] = make(map[layout.Session]bool)

@@ -40,31 +40,37 @@ const (
 )
 
 // due says whether a session's details should be read, or read again; c.mu must be held.
-func (c *Catalog) due(ref layout.Session, d *details) bool {
+func (c *Catalog) due(ref layout.Session, s session) bool {
 	if at, failed := c.failed[ref]; failed && time.Since(at) <= c.opts.Interval-time.Second {
 		return false
 	}
-	if d == nil || c.again[ref] {
+	if s.details == nil || c.again[ref] {
 		return true
 	}
-	age := time.Since(d.readAt)
+	age := time.Since(s.details.readAt)
 	if age < 0 {
 		return true // the clock was set back
 	}
-	if c.isQuiet(d) {
+	if c.isQuiet(s) {
 		return age > quietInterval
 	}
-	return age > max(c.opts.Interval-time.Second, pauseShare*d.took)
+	return age > max(c.opts.Interval-time.Second, pauseShare*s.details.took)
 }
 
-// isQuiet says whether nothing was stored of a session for some time before its details were read.
-func (c *Catalog) isQuiet(d *details) bool { return d.readAt.Sub(d.lastWrite) > c.opts.Quiet }
+// isQuiet says whether nothing was stored of a session for some time before its details were read. Collectors store the marker before all else.
+func (c *Catalog) isQuiet(s session) bool {
+	written := s.details.lastWrite
+	if written.IsZero() {
+		written = s.marked
+	}
+	return s.details.readAt.Sub(written) > c.opts.Quiet
+}
 
 // Again says that more may be known about an ended session now, such as how it ended.
 func (c *Catalog) Again(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, _ := c.table.get(ref); s.details != nil && c.isQuiet(s.details) && c.opts.Facts {
+	if s, _ := c.table.get(ref); s.details != nil && c.isQuiet(s) && c.opts.Facts {
 		c.again[ref] = true
 		c.schedule.request(ref)
 	}
@@ -75,14 +81,18 @@ func (c *Catalog) Again(ref layout.Session) {
 func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	began := time.Now()
 	d, from, err := c.readDetails(ctx, ref, began)
+	c.mu.Lock()
+	before, _ := c.table.get(ref)
+	c.mu.Unlock()
+	quiet := c.isQuiet(session{before.marked, d})
 	var facts *packs.Facts
 	var jobs answer // that was read; only while the session runs
 	switch {
 	case err != nil:
-	case d.end.IsZero() && !c.isQuiet(d):
+	case d.end.IsZero() && !quiet:
 		jobs = c.learnJobs(ctx, ref, d, from)
 	case c.opts.Facts:
-		facts = c.learn(ctx, ref, d, from)
+		facts = c.learn(ctx, ref, d, from, quiet)
 	}
 	if ctx.Err() != nil {
 		return

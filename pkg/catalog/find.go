@@ -116,7 +116,7 @@ func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 		return false
 	}
 	e := c.entry(ref, s)
-	if !e.Described && c.due(ref, s.details) {
+	if !e.Described && c.due(ref, s) {
 		c.schedule.request(ref)
 	}
 	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lateWrites))

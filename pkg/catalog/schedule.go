@@ -92,7 +92,7 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 		if !ok {
 			return ref, false
 		}
-		if known, stored := c.table.get(ref); stored && !s.reading[ref] && c.due(ref, known.details) {
+		if known, stored := c.table.get(ref); stored && !s.reading[ref] && c.due(ref, known) {
 			s.reading[ref] = true
 			return ref, true
 		}
@@ -111,10 +111,10 @@ func (c *Catalog) plan() {
 		r := l.row(p)
 		switch age := now.Sub(moment64(r.readAt)); {
 		case !r.described:
-			if ref := l.ref(p); len(s.fresh) < maxPlanned && !s.reading[ref] && c.due(ref, nil) {
+			if ref := l.ref(p); len(s.fresh) < maxPlanned && !s.reading[ref] && c.due(ref, session{}) {
 				s.fresh = append(s.fresh, ref)
 			}
-		case age < 0 || r.readAt-r.lastWrite <= c.opts.Quiet.Microseconds():
+		case age < 0 || r.readAt-r.written() <= c.opts.Quiet.Microseconds():
 			if (age < 0 || age > c.opts.Interval-time.Second) && len(again) < maxPlanned {
 				again = append(again, p)
 			}
@@ -190,7 +190,7 @@ func (c *Catalog) describeAll(ctx context.Context) {
 		ref := l.ref(p)
 		c.mu.Lock()
 		s, _ := c.table.get(ref)
-		due := c.due(ref, s.details) && (s.details == nil || c.again[ref] || !c.isQuiet(s.details))
+		due := c.due(ref, s) && (s.details == nil || c.again[ref] || !c.isQuiet(s))
 		c.mu.Unlock()
 		if due && ctx.Err() == nil {
 			g.Go(func() error {

@@ -1,0 +1,45 @@
+package catalog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// TestLookBeforeTheFirstObject: collectors store a session's marker first. If its objects are listed before the first one is stored, they are listed
+// again soon, and the session is not packed as an ended one.
+func TestLookBeforeTheFirstObject(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Options{
+		Store: store, Root: root, Facts: true, Packs: &packs.Packs{Store: store, Root: root}, Interval: time.Second, Log: quiet(),
+		Registerer: prometheus.NewRegistry(),
+	})
+	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
+	put(t, store, layout.MarkerKey(root, ref), "")
+	if e := entriesOf(fresh(t, c))[0]; !e.Described || !e.Running {
+		t.Errorf("with only a marker: %+v", e)
+	}
+	if len(c.Waiting()) != 0 {
+		t.Error("a session that has just begun waits to be packed as an ended one")
+	}
+	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"rayjob","ownerName":"nightly"}`)
+	c.mu.Lock()
+	c.schedule.reset()
+	c.mu.Unlock()
+	next, ok := c.nextDue()
+	if !ok || next != ref {
+		t.Error("a session with only a marker is not read again")
+	}
+	c.describe(t.Context(), ref)
+	if e := entriesOf(c.Known())[0]; e.OwnerName != "nightly" || e.Objects != 1 {
+		t.Errorf("with an object: %+v", e)
+	}
+}
