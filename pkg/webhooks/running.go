@@ -9,6 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // watch is what is known about a running session for which a receiver wants to know when a job fails. The Sender's mutex guards it.
@@ -76,6 +77,13 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 		w.jobs[id] = true
 		s.work[unit{e.Ref, id}] = &work{s: s, entry: e, job: &j, scope: "job." + id + "."}
 	}
+}
+
+// handles says whether events are sent about the session itself, because it has ended.
+func (s *Sender) handles(ref layout.Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.work[unit{session: ref}] != nil
 }
 
 // byTime sorts failed jobs by their end, so that the first ones stay the first.

@@ -204,3 +204,34 @@ func TestWatchesWhatGrew(t *testing.T) {
 		t.Errorf("%+v is watched", e)
 	}
 }
+
+// TestEndedSessionDoesNotWaitForItsJobs: a receiver that takes nothing keeps a failed job's event waiting. When the session has ended, the job is not
+// claimed again, because other receivers would get nothing about the session as long as it is claimed.
+func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
+	in, store, f := newInbox(t), open(t, t.TempDir()), runningFleet(1)
+	in.fail = func() bool { return true }
+	begin(t, store)
+	s := f.replica(store, in.URL)
+	step := func() {
+		s.scan(t.Context(), time.Now())
+		s.dispatch(t.Context())
+		s.done.Wait()
+	}
+	f.fail("job")
+	step() // finds the job
+	step() // claims it, and sends its event in vain
+	ref := f.sessions[0].Ref
+	job := s.work[unit{ref, eventID(f.sessions[0], JobFailed, "job/")}]
+	if job == nil || !job.held {
+		t.Fatalf("work on the job: %+v", job)
+	}
+	f.end()
+	s.scan(t.Context(), time.Now().Add(time.Minute))
+	if s.work[unit{session: ref}] == nil {
+		t.Fatal("there is no work on the session that ended")
+	}
+	job.held = false // its claim has expired
+	if finished, err := job.try(t.Context()); !finished || err != nil {
+		t.Errorf("the job's work continues after the session's end: finished %v, %v", finished, err)
+	}
+}

@@ -66,6 +66,9 @@ func (w *work) try(ctx context.Context) (finished bool, err error) {
 		return false, nil
 	}
 	if !w.held {
+		if w.job != nil && w.s.handles(w.entry.Ref) {
+			return true, nil // the session waits for the claims of its jobs, and then the events of all of them are sent
+		}
 		if finished, err = w.claim(ctx); finished || err != nil || !w.held {
 			return finished, err
 		}
