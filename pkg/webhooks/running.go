@@ -70,6 +70,9 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 		if w.jobs[id] {
 			continue
 		}
+		if len(w.jobs) >= maxEvents {
+			return // a later answer may list others as the first that failed
+		}
 		if len(s.work) >= maxWork {
 			w.seen, w.answer = time.Time{}, "" // the next look finds it again
 			return

@@ -235,3 +235,23 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 		t.Errorf("the job's work continues after the session's end: finished %v, %v", finished, err)
 	}
 }
+
+// TestFailedJobsAreBounded: however often a running session's list of failed jobs changes, events are sent about at most 20 of them.
+func TestFailedJobsAreBounded(t *testing.T) {
+	f := runningFleet(1)
+	s := f.replica(open(t, t.TempDir()), "http://127.0.0.1:1")
+	w := s.watch(f.sessions[0])
+	for i := range 5 {
+		f.failed = nil
+		for j := range maxEvents {
+			f.fail(fmt.Sprintf("job-%d-%d", i, j))
+		}
+		s.opts.Failed = func(context.Context, catalog.Entry, string) ([]dashboard.Job, string, error) {
+			return slices.Clone(f.failed), fmt.Sprint(i), nil
+		}
+		s.lookForFailed(t.Context(), w, f.sessions[0], w.answer)
+	}
+	if len(w.jobs) != maxEvents || len(s.work) != maxEvents {
+		t.Errorf("%d jobs, %d to send events about, want %d", len(w.jobs), len(s.work), maxEvents)
+	}
+}
