@@ -116,6 +116,7 @@ type target struct {
 
 	mu     sync.Mutex
 	errors int       // since the last success
+	failed time.Time // when the first of them happened
 	rests  time.Time // until when nothing is sent
 }
 
@@ -354,12 +355,22 @@ func (s *Sender) tell(ctx context.Context, t *target, e *Event) error {
 		return nil
 	}
 	s.metrics.requests.WithLabelValues(t.Name, "error").Inc()
-	if t.errors++; t.errors >= restAfter {
+	if t.errors++; t.errors == 1 {
+		t.failed = time.Now()
+	}
+	if t.errors >= restAfter {
 		t.rests = time.Now().Add(min(s.opts.Timing.MaxWait, s.opts.Timing.MinWait<<min(10, t.errors-restAfter)))
 	}
 	t.log.Warn(time.Now(), "a receiver of webhooks does not take an event, which is sent again: look at the receiver, and at its address in "+
 		"the file of --webhooks", err)
 	return err
+}
+
+// failedFor says whether the receiver has taken nothing for some time.
+func (t *target) failedFor(d time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.errors > 0 && time.Since(t.failed) > d
 }
 
 // restAfter is how many errors in a row pause a receiver.

@@ -399,3 +399,19 @@ func TestGivenUp(t *testing.T) {
 		t.Errorf("the log says %s", text)
 	}
 }
+
+// TestGivenUpWhilePaused: what a receiver did not take for a day is given up during its pauses too, but not if it has failed for a shorter time.
+func TestGivenUpWhilePaused(t *testing.T) {
+	store := open(t, t.TempDir())
+	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
+	e := ended(1, time.Now().Add(-25*time.Hour))[0]
+	w := &work{s: s, entry: e, until: time.Now().Add(time.Hour)}
+	to := s.targets[0]
+	to.errors, to.rests = restAfter, time.Now().Add(time.Hour)
+	for ago, want := range map[time.Duration]error{time.Hour: errRests, 25 * time.Hour: nil} {
+		to.failed = time.Now().Add(-ago)
+		if err := w.tellOne(t.Context(), to, &Event{ID: "a"}, "all.a"); !errors.Is(err, want) {
+			t.Errorf("paused, and failing for %s: %v, want %v", ago, err, want)
+		}
+	}
+}

@@ -223,7 +223,10 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 		return context.DeadlineExceeded
 	}
 	err := w.s.tell(ctx, t, e)
-	if err != nil && !errors.Is(err, errRests) && ctx.Err() == nil && time.Since(endOf(w.entry)) > w.s.opts.Timing.GiveUp {
+	// If only events that were tried were given up, each pause would keep all others waiting, and sessions would fill the work for days.
+	giveUp := w.s.opts.Timing.GiveUp
+	tried := !errors.Is(err, errRests) || t.failedFor(giveUp)
+	if err != nil && tried && ctx.Err() == nil && time.Since(endOf(w.entry)) > giveUp {
 		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()
 		w.s.opts.Log.WithError(err).WithFields(map[string]any{"receiver": t.Name, "session": w.entry.Ref.String(), "event": e.Type}).
 			Warn("an event is given up: the receiver did not take it for a day")
