@@ -410,7 +410,7 @@ func TestGivenUpWhilePaused(t *testing.T) {
 	to.errors, to.rests = restAfter, time.Now().Add(time.Hour)
 	for ago, want := range map[time.Duration]error{time.Hour: errRests, 25 * time.Hour: nil} {
 		to.failed = time.Now().Add(-ago)
-		if err := w.tellOne(t.Context(), to, &Event{ID: "a"}, "all.a"); !errors.Is(err, want) {
+		if err := w.sendOne(t.Context(), to, &Event{ID: "a"}, "all.a"); !errors.Is(err, want) {
 			t.Errorf("paused, and failing for %s: %v, want %v", ago, err, want)
 		}
 	}
