@@ -1,0 +1,395 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+var (
+	// notFound matches what shells and Python print if an entrypoint does not exist or cannot be executed.
+	notFound = lazyregexp.New(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|[Pp]ermission denied|` +
+		`is not recognized as|No module named|can't find '__main__').*$`)
+	// noScript matches what Python and sh print if the script that they should run does not exist. Their exit code is then 1 or 2, as after many
+	// other failures.
+	noScript    = lazyregexp.New(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
+	dumpedLater = lazyregexp.New(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
+	killedBy    = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
+)
+
+// driverEnd says how a driver ended, according to Ray and to the driver's log.
+type driverEnd struct {
+	code   int64
+	exited bool // code is known
+	signal string
+
+	log   *logText         // nil if there is none
+	at    int              // where the log's last traceback begins, -1 if there is none
+	trace string           // the traceback
+	what  output.Exception // the exception of the traceback
+	by    output.Exception // if what was raised by a process that the driver ran: the driver's own exception, which only says that this process failed
+	fatal []int            // where the log says what killed the driver; nil if it does not
+	dump  []int            // where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
+}
+
+func driverEndOf(j *job, log *logText) (e driverEnd) {
+	e = driverEnd{log: log, at: -1}
+	e.code, e.exited = exitOf(j.exit)
+	e.signal = signalOf(e.code)
+	if log == nil {
+		return e
+	}
+	e.trace, e.at = output.LastTraceback(log.text)
+	e.trace = output.OwnLines(e.trace)
+	e.what = output.ExceptionOf(e.trace)
+	e.ofProcess()
+	if group, from := output.LastGroup(log.text); from > e.at {
+		e.what, e.at, e.trace = group, from, log.text[from:]
+	}
+	e.fatal = killedBy().FindStringSubmatchIndex(log.text)
+	if dump := dumpedLater().FindStringIndex(log.text); dump != nil && dump[0] > e.at && e.exited && e.code == uncaught {
+		e.dump = dump
+	}
+	return e
+}
+
+// ofProcesses holds exceptions that only say that a process failed. The process may have written the reason to the same log.
+var ofProcesses = map[string]bool{"CalledProcessError": true, "ChildFailedError": true, "ProcessExitedException": true, "BrokenProcessPool": true}
+
+const maxBetween = 16 << 10 // bytes between the traceback of a process and the later one of the driver that ran it
+
+// ofProcess looks at an exception that only says that a process failed. It replaces it by the exception that the process raised, if the log has
+// that.
+func (e *driverEnd) ofProcess() {
+	if !ofProcesses[e.what.Type] {
+		return
+	}
+	text, at := output.LastTraceback(e.log.text[:e.at])
+	if what := output.ExceptionOf(text); at >= 0 && e.at-at <= maxBetween && what.Type != "" {
+		e.by, e.what, e.trace, e.at = e.what, what, text+e.trace, at
+	}
+}
+
+// missing reports whether the entrypoint could not be run.
+func (e *driverEnd) missing() bool {
+	if !e.exited {
+		return false
+	}
+	return e.code == 127 || e.code == 126 || e.at < 0 && e.log != nil && noScript().MatchString(e.log.text[e.log.lastLines(5):])
+}
+
+// raised reports whether the log has a traceback with an exception: it ended the driver, or is at least the last one in the log.
+func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
+
+// driverFailed adds the finding about a failed submission.
+func (b *builder) driverFailed(j *job, log *logText) {
+	e := driverEndOf(j, log)
+	f := b.neverStarted(j, &e)
+	if f == nil && j.supervisorFailed() {
+		f = b.supervisorFailed(j, &e)
+	}
+	waited := isTimeout(e.what)
+	switch {
+	case f != nil:
+	case e.missing():
+		f = b.entrypointMissing(j, &e)
+	case e.signal != "":
+		f = b.driverKilled(j, &e)
+	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.entrypoint):
+		waited = true
+		f = b.jobFinding(Timeout, j)
+		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, output.Clip(j.entrypoint, output.MaxTitle))
+	case e.dump != nil:
+		waited = true
+		f = b.jobFinding(Timeout, j)
+		f.Title = fmt.Sprintf("Job %s took too long: faulthandler ended its driver: %s", j.name(), log.text[e.dump[0]:e.dump[1]])
+	case e.raised():
+		f = b.driverRaised(j, &e)
+	case e.exited:
+		f = b.jobFinding(JobFailed, j)
+		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), e.code)
+	default:
+		f = b.jobFinding(JobFailed, j)
+		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
+	}
+	b.showEnd(f, &e)
+	logged := len(f.Evidence) > 0
+	if waited {
+		b.showLeft(f, j)
+	}
+	b.showStatus(f, j, logged)
+	b.linkDriver(f, j, &e)
+	if waited && len(f.because) == 0 {
+		b.linkWaiting(f, j, log)
+	}
+}
+
+// errorLine matches a line about an error that is not part of a Python traceback.
+var errorLine = lazyregexp.New(`(?mi)^(?:\[?[\d][\d:,.TZ \-\]]*)?\[?(?:error|fatal|critical)\b`)
+
+// loggedErrorLater reports whether the log has a line about an error after the traceback. Then the traceback does not show what ended the driver.
+func (e *driverEnd) loggedErrorLater() bool {
+	_, after, found := strings.Cut(e.trace, e.what.Message)
+	return found && e.what.Message != "" && errorLine().MatchString(after[strings.LastIndex(after, e.what.Message)+1:])
+}
+
+// neverStarted returns the finding about a job whose driver was not started; nil if it was started.
+func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
+	env := envFailure(j, e.log)
+	switch {
+	case env != "":
+		f = b.jobFinding(RuntimeEnv, j)
+		f.Title = fmt.Sprintf("Job %s could not start: its runtime environment could not be set up: %s", j.name(), envReason(env))
+	case strings.Contains(j.errorType, "UNSCHEDULABLE") || strings.Contains(j.message, "could not be scheduled"):
+		f = b.jobFinding(Unschedulable, j)
+		f.Title = fmt.Sprintf("Job %s could not start: %s", j.name(), output.FirstSentence(j.message))
+	case strings.Contains(j.errorType, "START_TIMEOUT") || strings.Contains(j.message, "failed to start within"):
+		f = b.jobFinding(Timeout, j)
+		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), output.FirstSentence(j.message))
+	}
+	return f
+}
+
+// supervisorFailed reports whether the job failed because the actor that runs its driver failed. Then nobody knows how the driver ended, if it did.
+func (j *job) supervisorFailed() bool {
+	return j.exit == nil && (strings.HasPrefix(j.errorType, "JOB_SUPERVISOR_ACTOR_") ||
+		strings.HasPrefix(j.message, "Job supervisor actor died") || strings.HasPrefix(j.message, "Unexpected error occurred: "))
+}
+
+// supervisorFailed adds the finding about a job whose supervisor failed. A traceback in the driver's log is about something else.
+func (b *builder) supervisorFailed(j *job, e *driverEnd) *finding {
+	*e = driverEnd{log: e.log, at: -1}
+	f := b.jobFinding(JobFailed, j)
+	f.Title = fmt.Sprintf("Job %s failed because the actor that runs its driver failed: %s", j.name(), deathSentence(messageOf(j)))
+	f.causedBy(b.lost[b.lostIn(j.message)])
+	return f
+}
+
+// messageOf returns Ray's message about a job. If it contains a traceback, it returns the exception.
+func messageOf(j *job) string {
+	if strings.Contains(j.message, output.TracebackStart) {
+		return cmp.Or(output.ExceptionOf(j.message).String(), j.message)
+	}
+	return j.message
+}
+
+func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
+	f := b.jobFinding(Entrypoint, j)
+	said := j.entrypoint
+	if e.log != nil {
+		if m := notFound().FindStringIndex(e.log.text); m != nil {
+			said = strings.TrimSpace(e.log.text[m[0]:m[1]])
+			f.show(b.evidence(e.log, m[0], m[1]))
+		}
+	}
+	f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code, output.Clip(said, output.MaxTitle))
+	return f
+}
+
+func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
+	f := b.jobFinding(DriverKilled, j)
+	f.Title = fmt.Sprintf("The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal, e.code)
+	if e.fatal != nil {
+		from, to := e.log.line(e.fatal[0])
+		f.show(b.evidence(e.log, from, to))
+	}
+	return f
+}
+
+func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
+	kind := JobFailed
+	switch {
+	case isTimeout(e.what):
+		kind = Timeout
+	case e.what.Type == "ObjectStoreFullError" || e.what.Type == "OutOfDiskError":
+		kind = ObjectStore
+	}
+	f := b.jobFinding(kind, j)
+	f.what = e.what
+	f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), e.what)
+	if e.by.Type != "" {
+		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s; before that its log has %s", j.name(), output.Clip(e.by.String(), output.MaxMessage), e.what)
+	}
+	if e.exited && (e.code != uncaught || e.loggedErrorLater()) {
+		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), e.code, e.what)
+	}
+	return f
+}
+
+// evidenceOf returns the driver's log from its last traceback to the end, without lines that workers printed.
+func (b *builder) evidenceOf(e *driverEnd) Evidence {
+	shown := b.evidence(e.log, e.at, len(e.log.text))
+	shown.Text = output.OwnLines(shown.Text)
+	return shown
+}
+
+// showEnd adds the end of the driver's log to the evidence.
+func (b *builder) showEnd(f *finding, e *driverEnd) {
+	switch {
+	case e.dump != nil:
+		f.show(b.evidence(e.log, e.dump[0], len(e.log.text)))
+	case e.at > 0 && e.exited && (e.code != uncaught || e.loggedErrorLater()): // the program logged the traceback, with its message in the line before
+		from, _ := e.log.line(e.at - 1)
+		f.show(b.evidence(e.log, from, len(e.log.text)))
+	case e.at >= 0:
+		f.show(b.evidenceOf(e))
+	case e.log != nil && e.log.text != "":
+		f.show(b.evidence(e.log, e.log.lastLines(12), len(e.log.text)))
+	}
+}
+
+// showStatus adds what Ray says about a job to the evidence, without the lines of its log if the log is shown already.
+func (b *builder) showStatus(f *finding, j *job, logged bool) {
+	message := j.message
+	if logged {
+		message, _, _ = strings.Cut(message, logsInMessage)
+	}
+	f.show(b.jobEvidence(j, message))
+}
+
+// linkDriver links the finding to what caused it.
+func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
+	b.explain(f, j, cmp.Or(e.trace, j.message))
+	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
+		b.linkDeaths(f, j)
+	}
+	if len(f.because) == 0 {
+		b.showOthers(f, j)
+		if how := deathSentence(e.trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
+			f.Title = strings.Replace(f.Title, f.what.Message, how, 1) // the message's first line says no more than the type
+		}
+	}
+	for _, c := range f.because {
+		if e.at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
+			c.show(b.evidenceOf(e))
+			c.takeException(f)
+		}
+	}
+}
+
+// linkDeaths links a driver that raised a WorkerCrashedError to the workers of its job that died shortly before. Ray counts a task as finished if
+// it called sys.exit(0), so no other finding is about such a worker.
+func (b *builder) linkDeaths(f *finding, j *job) {
+	for _, id := range slices.SortedFunc(maps.Keys(b.deaths), func(x, y rayid.Worker) int { return cmp.Compare(b.deaths[x].at, b.deaths[y].at) }) {
+		d := b.deaths[id]
+		if d.driver || d.wanted() || d.job != j.id && (!d.job.Nil() || len(b.jobs) > 1) || j.id.Nil() || d.at > j.ended || j.ended-d.at > atTheEnd {
+			continue
+		}
+		how := d.how("")
+		died := b.find(WorkerDied, j.id.String()+output.Normalised(how))
+		died.Title = fmt.Sprintf("A worker of job %s died: %s", j.name(), how)
+		died.happened(d.at, false)
+		died.of(j.id)
+		died.on(d.node, d.at)
+		died.show(d.evident)
+		f.causedBy(died)
+	}
+}
+
+// showOthers adds what else failed in the job shortly before its driver ended, and was not repaired by a retry, to the evidence. It may be the
+// reason, but nothing stored says so.
+func (b *builder) showOthers(f *finding, j *job) {
+	for _, other := range b.all {
+		if other.job != j.id || j.id.Nil() || other.ended || other.wanted || other.lasting == 0 || j.ended-other.last > atTheEnd || len(other.Evidence) == 0 {
+			continue
+		}
+		e := other.Evidence[0]
+		e.Text = fmt.Sprintf("in the same job before (%s): %s", plural(other.Count, "time"), e.Text)
+		f.show(e)
+	}
+}
+
+// linkWaiting links a driver that waited too long to what had waited in its job until then, and to waiting replicas of Serve that its log names.
+// If there are none, it links the driver to processes of the job that died again and again.
+func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
+	for _, other := range b.all {
+		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
+		switch {
+		case !waits || other.ended:
+		case other.job == j.id && !j.id.Nil() && j.ended-other.last <= atTheEnd, log != nil && other.replicaIn(log.text):
+			f.causedBy(other)
+		}
+	}
+	for _, other := range b.all {
+		again := (other.Kind == ActorDied || other.Kind == WorkerDied) && other.Count >= crashLoop
+		if again && len(f.because) == 0 && other.job == j.id && !j.id.Nil() && j.ended-other.last <= atTheEnd {
+			f.causedBy(other)
+		}
+	}
+}
+
+// crashLoop is how often a process must have died to count as the reason of a wait.
+const crashLoop = 3
+
+// replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of Serve's controller.
+func (f *finding) replicaIn(text string) bool {
+	return slices.ContainsFunc(f.names, func(name string) bool {
+		class, is := strings.CutPrefix(name, "actor "+replicaClass)
+		app, deployment, _ := strings.Cut(class, ":")
+		deployment, _, _ = strings.Cut(deployment, " ")
+		return is && strings.Contains(text, "Deployment '"+deployment+"' in application '"+app+"'")
+	})
+}
+
+func isTimeout(what output.Exception) bool {
+	return strings.HasSuffix(what.Type, "TimeoutError")
+}
+
+// showLeft adds the tasks for which a driver that timed out may have waited.
+func (b *builder) showLeft(f *finding, j *job) {
+	for _, a := range slices.Concat(b.abandoned, b.calls) {
+		if a.row.Job() == j.id && len(f.Evidence) < maxEvidence {
+			name := string(a.row.GivenName())
+			f.about(b.taskEntity(a.row.ID(), name))
+			f.show(Evidence{
+				Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s when its driver ended", name, a.state, stamp(a.since)),
+				Link: b.link("#/tasks/%s", a.row.ID()),
+			})
+		}
+	}
+}
+
+// envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is none.
+func envFailure(j *job, log *logText) string {
+	const begins = "runtime_env setup failed"
+	if strings.Contains(j.errorType, "RUNTIME_ENV") || strings.HasPrefix(j.message, begins) {
+		return j.message
+	}
+	if log != nil {
+		if at := strings.Index(log.text, "\n"+begins); at >= 0 {
+			return log.text[at:]
+		}
+	}
+	return ""
+}
+
+// timedOut is the exit code of the command timeout if it ended a program that took too long. timeoutCommand finds this command in an entrypoint.
+const timedOut = 124
+
+var timeoutCommand = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s`)
+
+// uncaught is Python's exit code after an exception that the program did not catch.
+const uncaught = 1
+
+// exitOf reads a driver's exit code. exited is false if it is not known.
+func exitOf(v any) (code int64, exited bool) {
+	if v == nil {
+		return 0, false
+	}
+	return pyjson.Obj("code", v).Int("code"), true
+}
+
+// signalOf returns the signal that an exit code stands for; "" if it stands for none. Such codes are below 0 in Python and above 128 in shells.
+func signalOf(code int64) string {
+	if code > 128 {
+		code = 128 - code
+	}
+	return map[int64]string{-1: "SIGHUP", -2: "SIGINT", -3: "SIGQUIT", -4: "SIGILL", -6: "SIGABRT", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}[code]
+}
