@@ -15,7 +15,7 @@ func TestRangeLength(t *testing.T) {
 		{5, 10, "5-14", "bytes 5-14/*", -1},
 		{5, 10, "5-14", "", -1},
 		{5, 10, "5-14", "bytes 5-14/2", -1},
-		{5, -1, "5-", "bytes 5-4/5", -1},
+		{5, -1, "5-", "bytes 5-4/5", 0},
 	} {
 		if got := Range(test.offset, test.length); got != test.asked {
 			t.Errorf("%d bytes from %d are asked for as %q, want %q", test.length, test.offset, got, test.asked)
