@@ -50,7 +50,7 @@ func (t *Taker) takeDetails(ctx context.Context, s *sessionState, l listing, fin
 		t.takeNodes(ctx, s, l.nodes, final)
 	}
 	for id, ended := range l.jobs {
-		t.takeDetail(ctx, s, endpoint{url: "/api/data/datasets/" + id, volatile: datasetFigures}, ended, final)
+		t.takeDetail(ctx, s, endpoint{url: "/api/data/datasets/" + id, ended: ended, volatile: datasetFigures}, final)
 	}
 }
 
@@ -84,12 +84,12 @@ func (t *Taker) takeNodes(ctx context.Context, s *sessionState, nodes []summaryN
 	for range count {
 		n := nodes[t.nextNode%len(nodes)]
 		t.nextNode++
-		t.takeDetail(ctx, s, endpoint{url: "/nodes/" + n.id.String(), hardware: n.alive, volatile: figures}, !n.alive, final)
+		t.takeDetail(ctx, s, endpoint{url: "/nodes/" + n.id.String(), hardware: n.alive, ended: !n.alive, volatile: figures}, final)
 	}
 }
 
 // takeDetail requests the details of one node or job. If it has ended, they are requested until they are stored once more.
-func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, ended, final bool) {
+func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, final bool) {
 	if ctx.Err() != nil || !t.due(e, final) {
 		return
 	}
@@ -102,7 +102,7 @@ func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, end
 		return
 	}
 	_, done := t.take(ctx, s, e, final)
-	if u := s.URLs[e.url]; u != nil && ended && done {
+	if u := s.URLs[e.url]; u != nil && e.ended && done {
 		u.Ended, s.dirty = true, true
 	}
 }

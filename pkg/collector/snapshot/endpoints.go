@@ -17,6 +17,9 @@ type endpoint struct {
 	costly bool
 	// hardware says that the last answer is kept for the end of the session even if only figures changed.
 	hardware bool
+	// ended says that it is about a node or job that has ended. If it fails, it is asked ever more rarely, for there may be thousands. All others
+	// are asked in every round: Ray answers 500 about Train's runs until the first one begins.
+	ended    bool
 	volatile volatile
 }
 

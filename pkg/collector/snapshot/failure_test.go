@@ -224,18 +224,21 @@ func TestStoreThatIsDown(t *testing.T) {
 	}
 }
 
-// TestFailingURLs: a URL that fails is asked ever more rarely, at the end once more. Without Ray Data, the dashboard answers 503 about the
+// TestFailingURLs: a URL about a job that has ended is asked ever more rarely while it fails, at the end once more; others are asked in each round, for
+// Ray answers 500 about Train's runs until the first one begins. Without Ray Data, the dashboard answers 503 about the
 // datasets of every job that it lists, and writes a traceback each time.
 func TestFailingURLs(t *testing.T) {
-	const datasets = "/api/data/datasets/01000000"
-	r := newRig(t, map[string]string{"/api/version": version(recorded), "/api/jobs/": `[{"job_id":"01000000","status":"SUCCEEDED"}]`})
+	const datasets, running, train = "/api/data/datasets/01000000", "/api/data/datasets/02000000", "/api/train/v2/runs/v1"
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/api/jobs/": `[{"job_id":"01000000","status":"SUCCEEDED"}, {"job_id":"02000000","status":"RUNNING"}]`})
 	r.restart(t, func(o *Options) { o.Interval = time.Hour })
-	r.dashboard.fail = map[string]bool{datasets: true}
+	r.dashboard.fail = map[string]bool{datasets: true, running: true, train: true}
 	for range 3 {
 		r.Round(t.Context())
 	}
-	if failing, others := r.dashboard.count(datasets), r.dashboard.count("/api/jobs/"); failing != 1 || others != 3 {
-		t.Errorf("asked %d times, the others %d times; want 1 and 3", failing, others)
+	for url, want := range map[string]int{datasets: 1, running: 3, train: 3, "/api/jobs/": 3} {
+		if got := r.dashboard.count(url); got != want {
+			t.Errorf("%s was asked %d times, want %d", url, got, want)
+		}
 	}
 	r.Final(t.Context())
 	if failing := r.dashboard.count(datasets); failing != 2 {

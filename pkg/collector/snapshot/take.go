@@ -62,7 +62,7 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 // schedule says when a URL may be asked again, after a request that began at start.
 func (t *Taker) schedule(e endpoint, start time.Time, failed bool) {
 	pause := e.pause(time.Since(start))
-	if failed {
+	if failed && e.ended {
 		t.failures[e.url]++
 		pause = max(pause, failurePause(t.failures[e.url], t.opts.Interval))
 	} else {

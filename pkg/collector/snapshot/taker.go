@@ -3,7 +3,7 @@
 //
 // It asks in rounds, one request at a time: every 30 s while answers change, up to every 5 minutes while they do not. An answer is stored
 // only if more than hardware figures, counters and clocks changed in it. The nodes' hardware figures go into a series of compact samples
-// instead (layout.Sample). A URL that fails is asked ever more rarely. The more of a session's bytes (--snapshot-max-bytes) are used, the
+// instead (layout.Sample). Of nodes and jobs that have ended, a URL that fails is asked ever more rarely. The more of a session's bytes (--snapshot-max-bytes) are used, the
 // longer a URL waits before its next version is stored, so that there is always space for the last one. When the session ends, the last
 // answer about the nodes is stored with all of its figures.
 package snapshot
@@ -70,7 +70,7 @@ type Taker struct {
 	next     map[string]time.Time // by URL, when it may be asked again
 	nextNode int                  // the node that the next round begins with
 	warned   map[string]bool      // URLs whose refusal was logged
-	failures map[string]int       // by URL, how often it failed in a row
+	failures map[string]int       // by URL about what has ended, how often it failed in a row
 	failing  bool                 // the last round failed
 	unstored logthrottle.Throttle // answers that were not stored: while the store is down, all of them
 
