@@ -207,7 +207,7 @@ func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Se
 			if s == nil {
 				continue
 			}
-			if err := free.take(s.foundBytes()); err != nil {
+			if err := free.take(s.heldBytes()); err != nil {
 				return nil, err
 			}
 			if copies {

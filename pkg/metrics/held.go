@@ -37,8 +37,8 @@ const (
 	blockChangeBytes = 10
 )
 
-// foundBytes returns what the series takes besides times and changes.
-func (s *Series) foundBytes() int64 {
+// heldBytes returns what the series takes besides times and changes.
+func (s *Series) heldBytes() int64 {
 	return foundBytes + int64(s.labels.ByteSize()) + foundPartBytes*int64(len(s.parts))
 }
 

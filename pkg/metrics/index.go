@@ -328,7 +328,7 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 					break // it continues in the next
 				}
 				if done := next.series(s.labels); done != nil {
-					if err := free.take(done.foundBytes()); err != nil {
+					if err := free.take(done.heldBytes()); err != nil {
 						return nil, err
 					}
 					series = append(series, done)
