@@ -220,6 +220,18 @@ func IdentityOf(ctx context.Context) (Identity, bool) {
 	return id, ok
 }
 
+// CallerOf names who sent a request, by identity or else by address: work that all callers share is given to them in turns.
+func CallerOf(r *http.Request) string {
+	if id, ok := IdentityOf(r.Context()); ok && id.User+id.UID != "" {
+		return "user " + id.User + " " + id.UID
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return "address " + host
+}
+
 // Errors that say why a request is refused.
 var (
 	// ErrUnauthenticated: the caller sent no credentials, or wrong ones.

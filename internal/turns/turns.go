@@ -1,0 +1,164 @@
+// Package turns shares slots of work among keys, such as callers or namespaces, so that no key keeps the others waiting: a free slot goes to the
+// waiting key that was served least recently, and the work in a slot is ended after some time if anybody waits.
+package turns
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrBusy says that no slot became free in time, or that too many of the key wait already.
+	ErrBusy = errors.New("no slot became free in time")
+	// ErrEnded is the cause with which the context of work ends that had its time while others waited.
+	ErrEnded = errors.New("it had its time, and others waited")
+)
+
+const (
+	// maxWaiting is how many of one key wait at most.
+	maxWaiting = 1000
+	// remembered is of how many last turns the keys are remembered.
+	remembered = 1000
+)
+
+// Slots is a number of slots. Safe for concurrent use.
+type Slots struct {
+	// hold is how long work may last while others wait.
+	hold time.Duration
+
+	mu      sync.Mutex
+	free    int
+	waiting []*turn // in the order in which they came
+	running []*turn // the longest first
+	served  map[string]uint64
+	count   uint64 // of turns that began
+	timer   *time.Timer
+}
+
+// turn is work that has a slot or waits for one.
+type turn struct {
+	key   string
+	began time.Time
+	ready chan struct{} // closed when it has a slot
+	end   context.CancelCauseFunc
+	ended bool // end was called
+}
+
+// New makes n slots. Work in them may last as long as nobody waits, otherwise until it has had its slot for the time hold; 0 means for ever.
+func New(n int, hold time.Duration) *Slots {
+	return &Slots{free: n, hold: hold, served: make(map[string]uint64)}
+}
+
+// Take waits for a slot, at most for the time wait; 0 means as long as ctx. The work uses the context it returns, which ends with ErrEnded as its
+// cause when others have waited long enough, and calls done at its end. Errors are ErrBusy or ctx's cause.
+func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (working context.Context, done func(), err error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	working, end := context.WithCancelCause(ctx)
+	t := &turn{key: key, ready: make(chan struct{}), end: end}
+	if !s.enter(t) {
+		end(nil)
+		return nil, nil, ErrBusy
+	}
+	var late <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		late = timer.C
+	}
+	done = sync.OnceFunc(func() { s.leave(t) })
+	select {
+	case <-t.ready:
+		return working, done, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-late:
+		err = ErrBusy
+	}
+	done()
+	return nil, nil, err
+}
+
+func (s *Slots) enter(t *turn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := 0
+	for _, w := range s.waiting {
+		if w.key == t.key {
+			same++
+		}
+	}
+	if same >= maxWaiting {
+		return false
+	}
+	s.waiting = append(s.waiting, t)
+	s.pass(time.Now())
+	return true
+}
+
+func (s *Slots) leave(t *turn) {
+	t.end(nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := func(other *turn) bool { return other == t }
+	if i := slices.IndexFunc(s.running, is); i >= 0 {
+		s.running = slices.Delete(s.running, i, i+1)
+		s.free++
+	}
+	s.waiting = slices.DeleteFunc(s.waiting, is)
+	s.pass(time.Now())
+}
+
+// pass gives free slots to those who wait, and ends work that has had its time if some still wait; s.mu must be held.
+func (s *Slots) pass(now time.Time) {
+	for s.free > 0 && len(s.waiting) > 0 {
+		next := slices.MinFunc(s.waiting, func(a, b *turn) int { return cmp.Compare(s.served[a.key], s.served[b.key]) })
+		s.waiting = slices.DeleteFunc(s.waiting, func(t *turn) bool { return t == next })
+		s.running = append(s.running, next)
+		s.free--
+		s.count++
+		s.served[next.key] = s.count
+		next.began = now
+		close(next.ready)
+	}
+	if len(s.served) > 2*remembered {
+		maps.DeleteFunc(s.served, func(_ string, at uint64) bool { return at+remembered <= s.count })
+	}
+	s.end(now)
+}
+
+// end ends as much work as others wait for, once it has had its time; s.mu must be held.
+func (s *Slots) end(now time.Time) {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	if s.hold == 0 {
+		return
+	}
+	left := len(s.waiting)
+	for _, t := range s.running {
+		switch rest := t.began.Add(s.hold).Sub(now); {
+		case left == 0:
+			return
+		case t.ended:
+		case rest <= 0:
+			t.ended = true
+			t.end(ErrEnded)
+		default:
+			s.timer = time.AfterFunc(rest, func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.end(time.Now())
+			})
+			return
+		}
+		left--
+	}
+}
