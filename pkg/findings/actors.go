@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -237,4 +238,10 @@ func envReason(text string) string {
 		}
 	}
 	return output.FirstSentence(text)
+}
+
+// ranIn reports whether a process was one of an actor's.
+func ranIn(a *entities.Actor, at int64, worker rayid.Worker) bool {
+	state, existed := moment.Actor(a, at)
+	return existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses, func(p moment.Process) bool { return p.Worker == worker }))
 }

@@ -56,7 +56,7 @@ func TestDriverLogs(t *testing.T) {
 		"too long for faulthandler": {1, module + "    1 / 0\nZeroDivisionError: division by zero\nagain\nTimeout (0:00:04)!\nThread 0x00007f8335ffb640 (most recent call first):\n  File \"/lib/threading.py\", line 327 in wait\n",
 			findings.Timeout, `took too long: faulthandler ended its driver: Timeout \(0:00:04\)!$`, "threading.py"},
 		"what workers print": {1, "(f pid=12) Traceback (most recent call last):\n(f pid=12)   File \"/app/f.py\", line 3, in f\n(f pid=12) ValueError: caught\nno result\n",
-			findings.JobFailed, "its driver ended with exit code 1$", "no result"},
+			findings.JobFailed, "failed with exit code 1: no result$", "no result"},
 		"a box": {1, "starting\n╭──────── Traceback (most recent call last) ────────╮\n│ /app/train.py:6 in <module>                       │\n│                                                   │\n" +
 			"│ ❱ 6 load(\"s3://b/x\")                               │\n╰───────────────────────────────────────────────────╯\nNoSuchShard: s3://b/x\n",
 			findings.JobFailed, "its driver raised NoSuchShard: s3://b/x$", "/app/train.py:6"},
@@ -69,7 +69,7 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
 		"names in lower case":   {1, module + "    socket.getaddrinfo(host, 80)\nsocket.gaierror: [Errno -2] Name or service not known\n", findings.JobFailed, `raised gaierror: \[Errno -2\] Name or service not known$`, ""},
 		"a class in a function": {1, module + "    main()\nmain.<locals>.Bad: local class\n", findings.JobFailed, "raised Bad: local class$", ""},
-		"an argument":           {2, "usage: train.py [-h] --c C\ntrain.py: error: argument --c: can't open 'nope.yaml': [Errno 2] No such file or directory: 'nope.yaml'\n", findings.JobFailed, "its driver ended with exit code 2$", "argument --c"},
+		"an argument":           {2, "usage: train.py [-h] --c C\ntrain.py: error: argument --c: can't open 'nope.yaml': [Errno 2] No such file or directory: 'nope.yaml'\n", findings.JobFailed, "failed with exit code 2: train.py: error: argument --c: can't open", "argument --c"},
 		"no script":             {2, "python3: can't open file '/app/nope.py': [Errno 2] No such file or directory\n", findings.Entrypoint, "can't open file '/app/nope.py'", ""},
 		"no script of sh":       {2, "sh: 0: cannot open nope.sh: No such file\n", findings.Entrypoint, "cannot open nope.sh", ""},
 		"no module":             {1, "/usr/bin/python3.11: No module named nope\n", findings.Entrypoint, "No module named nope", ""},

@@ -85,6 +85,14 @@ func (e *driverEnd) missing() bool {
 	return e.code == 127 || e.code == 126 || e.at < 0 && e.log != nil && noScript().MatchString(e.log.text[e.log.lastLines(5):])
 }
 
+// lastWords returns what the entrypoint printed about its end; "" if the log has nothing of it.
+func (e *driverEnd) lastWords() string {
+	if e.log == nil {
+		return ""
+	}
+	return output.LastWords(e.log.text)
+}
+
 // raised reports whether the log has a traceback with an exception: it ended the driver, or is at least the last one in the log.
 func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
 
@@ -114,7 +122,10 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.driverRaised(j, &e)
 	case e.exited:
 		f = b.jobFinding(JobFailed, j)
-		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d", j.name(), e.code)
+		f.Title = fmt.Sprintf("Job %s failed: its entrypoint ended with exit code %d", j.name(), e.code)
+		if said := e.lastWords(); said != "" {
+			f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s", j.name(), e.code, said)
+		}
 	default:
 		f = b.jobFinding(JobFailed, j)
 		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
@@ -128,6 +139,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	b.linkDriver(f, j, &e)
 	if waited && len(f.because) == 0 {
 		b.linkWaiting(f, j, log)
+	}
+	if waited && len(f.because) == 0 {
+		b.linkHung(f, j)
 	}
 }
 
@@ -259,6 +273,9 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	b.explain(f, j, cmp.Or(e.trace, j.message))
 	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
 		b.linkDeaths(f, j)
+	}
+	if len(f.because) == 0 {
+		b.linkFailures(f, j, e)
 	}
 	if len(f.because) == 0 {
 		b.showOthers(f, j)

@@ -90,14 +90,17 @@ type refusal struct {
 // amount matches one resource of a demand as Python prints it, such as {'CPU': 1.0, 'GPU': 8.0}.
 var amount = lazyregexp.New(`'([^']{1,200})': ([0-9.]{1,20})`)
 
-func demandIn(message string) string {
+func demandIn(message string) string { return resourceText(resourcesIn(message)) }
+
+// resourcesIn reads resources as Python prints them.
+func resourcesIn(message string) map[string]float64 {
 	demand := map[string]float64{}
 	for _, m := range amount().FindAllStringSubmatch(output.Clip(message, output.MaxText), -1) {
 		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
 			demand[m[1]] = n
 		}
 	}
-	return resourceText(demand)
+	return demand
 }
 
 // readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding, the refusal becomes a

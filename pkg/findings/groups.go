@@ -213,6 +213,11 @@ func (b *builder) loggedEnds(log *logText, known map[string]*group) {
 func (d *demands) group(ctx context.Context, g *group) error {
 	b := d.b
 	name := cmp.Or(g.name, g.id)
+	if len(g.bundles) == 0 {
+		if err := b.loggedBundles(ctx, g); err != nil {
+			return err
+		}
+	}
 	holders := ""
 	if d.fit(g) {
 		holders = d.holders(g.demand(), g.created)
@@ -294,7 +299,42 @@ func (d *demands) asked(g *group) string {
 	if len(what) == 0 {
 		return ""
 	}
+	for i, bundle := range g.bundles {
+		if lacking := d.lacking(bundle, g.selector(i)); lacking != "" {
+			return fmt.Sprintf(": it asks for %s, and %s", strings.Join(what, ", "), lacking)
+		}
+	}
 	return fmt.Sprintf(": it asks for %s, the cluster has %s", strings.Join(what, ", "), plural(d.b.living(), "node"))
+}
+
+// demandedBundle matches the bundles of one kind in a line of the autoscaler's status.
+var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
+
+// loggedBundles sets a group's bundles to those that the autoscaler says wait, if only one group of its strategy can be meant.
+func (b *builder) loggedBundles(ctx context.Context, g *group) error {
+	said := ""
+	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "monitor.log" }) {
+		log, err := b.read(ctx, file)
+		if err != nil {
+			return err
+		}
+		for _, m := range demanded().FindAllStringSubmatch(log.text, -1) {
+			switch {
+			case m[2] != g.strategy || m[1] == said:
+			case said != "":
+				return nil
+			default:
+				said = m[1]
+			}
+		}
+	}
+	for _, m := range demandedBundle().FindAllStringSubmatch(said, -1) {
+		n, _ := strconv.Atoi(m[2]) // the expression matched digits
+		for range min(n, maxBundles-len(g.bundles)) {
+			g.bundles = append(g.bundles, resourcesIn(m[1]))
+		}
+	}
+	return nil
 }
 
 // inGroup adds a task or an actor that waited in a placement group to the finding about the group. The names of the resources that the task or

@@ -103,7 +103,7 @@ func (b *builder) readDrivers(ctx context.Context) error {
 			}
 			if lost, err := b.driverLostGCS(ctx, j, log); err != nil {
 				return err
-			} else if !lost && j.status == "FAILED" {
+			} else if !lost && (j.status == "FAILED" || endedUnseen(log)) {
 				b.driverFailed(j, log)
 			}
 		}
@@ -211,6 +211,7 @@ func (b *builder) explain(f *finding, j *job, text string) {
 			f.causedBy(other)
 			other.Title = strings.Replace(other.Title, other.what.String(), f.what.String(), 1)
 			other.what = f.what
+			b.blame(other, text) // what the cut message did not tell
 		}
 	}
 	if len(f.because) > 0 {

@@ -20,8 +20,10 @@ const atTheEnd = 15e9 // ns
 
 // report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has ended.
 func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Report, error) {
+	b.linkParents()
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.before) // some times were not known when the links were made
+		f.Title = b.withNames(ctx, f.Title)
 		b.complete(f)
 	}
 	b.judge()

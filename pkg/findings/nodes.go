@@ -32,11 +32,7 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 		f.happened(raylet.Int("endTimeMs")*1e6, false)
 		f.on(id, raylet.Int("endTimeMs")*1e6)
 		message := cmp.Or(output.FirstSentence(info.String("reasonMessage")), output.FirstSentence(raylet.String("stateMessage")))
-		how := "died unexpectedly"
-		if info.String("reason") == "AUTOSCALER_DRAIN_PREEMPTED" {
-			how = "was preempted"
-		}
-		f.Title = fmt.Sprintf("Node %s %s", b.nodeName(id), how)
+		f.Title = fmt.Sprintf("%s %s", b.nodeTitle(id), nodeEnd(info.String("reason")))
 		source := "snapshot"
 		if n := b.s.Node(id); n != nil {
 			source = "event"
@@ -50,7 +46,7 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 			Link: b.link("#/cluster/nodes/%s", hex),
 		})
 	}
-	return nil
+	return b.readLoggedNodes(ctx)
 }
 
 // Lost reports whether a node died although nobody wanted it to end. raylet is the "raylet" of the node's summary.
@@ -64,7 +60,7 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 	f := b.lost[id]
 	if f == nil {
 		f = b.find(NodeDied, id.String())
-		f.Title = fmt.Sprintf("Node %s died", b.nodeName(id))
+		f.Title = b.nodeTitle(id) + " died"
 		f.about(b.nodeEntity(id))
 		b.lost[id] = f
 	}

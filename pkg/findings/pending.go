@@ -129,7 +129,6 @@ type demands struct {
 	b       *builder
 	running bool              // something ran when the session ended
 	fits    map[string]string // by resources (see resourceText): what no node has of them; "" if a node has all
-	atWork  []abandoned       // attempts that ran when the session ended
 	found   []*finding        // about tasks and actors
 }
 
@@ -181,7 +180,7 @@ func (d *demands) readRunning(ctx context.Context) error {
 		at := abandoned{row: row, state: tasktable.StateRunning, since: lastState(row)}
 		switch string(row.Type()) {
 		case eventjson.TypeNormal:
-			d.atWork = append(d.atWork, at)
+			d.b.atWork = append(d.b.atWork, at)
 		case eventjson.TypeActorCreation:
 			d.b.constructors = append(d.b.constructors, at)
 		}
@@ -215,7 +214,7 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 			hold(actorName(a), a.Resources)
 		}
 	}
-	for _, a := range slices.Concat(d.b.abandoned, d.atWork) {
+	for _, a := range slices.Concat(d.b.abandoned, d.b.atWork) {
 		if a.state == tasktable.StateRunning && a.since <= since {
 			hold(string(a.row.GivenName()), demandOf(a.row))
 		}

@@ -101,7 +101,7 @@ func TestGroupFromEvents(t *testing.T) {
 		if f.Kind != findings.Unschedulable {
 			continue
 		}
-		want := "Placement group too-large was never placed: it asks for 2 bundles of 1.5 CPU, 1 GPU on a node with the labels zone=a, STRICT_SPREAD, the cluster has 1 node"
+		want := "Placement group too-large was never placed: it asks for 2 bundles of 1.5 CPU, 1 GPU on a node with the labels zone=a, STRICT_SPREAD, and no node has any GPU"
 		if f.Title != want || f.Evidence[0].Source != "event" || !strings.Contains(f.Evidence[0].Text, "INFEASIBLE") {
 			t.Errorf("got  %s, %+v\nwant %s", f.Title, f.Evidence, want)
 		}

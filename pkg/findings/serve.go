@@ -104,6 +104,7 @@ func (b *builder) controllerLog(log *logText, broken deployments) {
 	b.replicasCrashed(log, broken)
 	b.applicationsFailed(log)
 	b.updatesFailed(log, broken)
+	b.replicasSlow(log, broken)
 }
 
 // paragraphEnd returns where the log's next entry begins after an offset; the end of the log if there is none. An entry may have several lines.
@@ -316,6 +317,9 @@ func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, br
 			continue
 		}
 		if !bad[status] {
+			if status == "UPDATING" && message != "" {
+				b.notStarted(app, name, message, taken, e)
+			}
 			continue
 		}
 		told = true

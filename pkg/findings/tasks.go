@@ -101,6 +101,8 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 		g.known[string(g.key)] = f
 	}
 	f.of(row.Job())
+	g.b.waited(f, row)
+	g.b.failed(f, row)
 	if f.Kind != NodeDied {
 		f.happened(at, retried)
 	}
@@ -592,6 +594,9 @@ func (b *builder) blame(f *finding, text string) {
 		owner, _ = rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
 		ownerNode = m[2]
 		f.show(b.deaths[owner].evident)
+		if f.what.Type == "OwnerDiedError" && b.ownedBy(f, owner) {
+			return
+		}
 	}
 	for _, kind := range kinds {
 		for _, other := range b.all {

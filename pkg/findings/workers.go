@@ -158,30 +158,51 @@ func printedBefore(text string) string {
 	return ""
 }
 
-// crash searches a worker's own logs for the lines that a crash leaves there. It returns the signal or error, and the lines; both are empty if
-// there are none.
-func (b *builder) crash(ctx context.Context, worker rayid.Worker) (signal string, e Evidence, err error) {
+// thrown matches what C++ prints about an exception that nothing caught.
+var thrown = lazyregexp.New(`(?m)^.*terminate called after throwing an instance of '([^'\n]{1,200})'\n(?:[^\n]*what\(\): +([^\n]{1,300}))?`)
+
+// crash searches a worker's own logs for the lines that a crash leaves there. It returns the signal or error, with the C++ exception if there was
+// one, and the lines; both are empty if there are none.
+func (b *builder) crash(ctx context.Context, worker rayid.Worker) (how string, e Evidence, err error) {
+	signal, exception := "", ""
 	for _, file := range b.logsOf(worker) {
 		log, err := b.readOf(ctx, worker, file)
 		if err != nil {
 			return "", e, err
 		}
-		if m := crashed().FindStringSubmatchIndex(log.text); m != nil {
-			from, to := log.line(m[0])
-			for range 15 { // the stack follows
-				if to < len(log.text) {
-					_, to = log.line(to + 1)
-				}
+		if m := thrown().FindStringSubmatch(log.text); m != nil && exception == "" {
+			exception = m[1]
+			if said := strings.TrimSpace(m[2]); said != "" && said != exception {
+				exception += ": " + said
 			}
-			for g := 2; g < len(m); g += 2 {
-				if m[g] >= 0 && signal == "" {
-					signal = log.text[m[g]:m[g+1]]
-				}
-			}
-			return signal, b.evidence(log, from, to), nil
+		}
+		if m := crashed().FindStringSubmatchIndex(log.text); m != nil && (e.Text == "" || signal == "") {
+			signal, e = b.crashIn(log, m)
 		}
 	}
-	return "", e, nil
+	switch {
+	case exception == "":
+		return signal, e, nil
+	case signal == "":
+		return exception, e, nil
+	}
+	return signal + ": " + exception, e, nil
+}
+
+// crashIn returns the signal or error that a match of crashed names, and the lines around it.
+func (b *builder) crashIn(log *logText, m []int) (signal string, e Evidence) {
+	from, to := log.line(m[0])
+	for range 15 { // the stack follows
+		if to < len(log.text) {
+			_, to = log.line(to + 1)
+		}
+	}
+	for g := 2; g < len(m); g += 2 {
+		if m[g] >= 0 && signal == "" {
+			signal = log.text[m[g]:m[g+1]]
+		}
+	}
+	return signal, b.evidence(log, from, to)
 }
 
 // logsOf returns the logs of a worker.

@@ -1,0 +1,194 @@
+package findings
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+const (
+	maxWaits    = 10 // failed attempts whose own tasks one report searches
+	maxChildren = 1000
+)
+
+// wait is an attempt that failed because it had waited too long.
+type wait struct {
+	finding *finding
+	row     tasktable.Row
+	at      int64 // when it failed, Unix ns
+}
+
+// waited remembers a failed attempt whose exception says that it had waited too long.
+func (b *builder) waited(f *finding, row tasktable.Row) {
+	if f.Kind == Timeout && len(b.waits) < maxWaits {
+		b.waits = append(b.waits, wait{f, row, failedAt(row)})
+	}
+}
+
+// readWaits finds for what attempts had waited that waited too long: for tasks of their own that had failed in the same way, or that were running
+// at that time.
+func (b *builder) readWaits(ctx context.Context) error {
+	for _, w := range b.waits {
+		children, err := b.childrenOf(ctx, w.row.ID(), w.at)
+		if err != nil {
+			return err
+		}
+		if b.blame(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
+			continue
+		}
+		id := w.row.ID()
+		for _, other := range b.waits {
+			if string(other.row.Parent()) == string(id[:]) && other.finding != w.finding && other.at <= w.at {
+				w.finding.causedBy(other.finding)
+			}
+		}
+		if len(w.finding.because) == 0 {
+			b.hang(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type), children, w.at)
+		}
+	}
+	return nil
+}
+
+// childrenOf returns the tasks that a task had started and that were running at a time (Unix ns).
+func (b *builder) childrenOf(ctx context.Context, parent rayid.Task, at int64) (running []abandoned, err error) {
+	found, err := b.s.Tasks.Select(tasktable.Query{
+		Filters: []tasktable.Filter{{Key: "parent_task_id", Value: hex.EncodeToString(parent[:])}}, Limit: maxChildren, ExcludeDriver: true, At: at,
+		Stop: func() error { return context.Cause(ctx) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found.Rows {
+		row, err := found.Row(i)
+		if err != nil {
+			return nil, err
+		}
+		if row.State() == tasktable.StateRunning {
+			running = append(running, abandoned{row: row, state: tasktable.StateRunning, since: lastState(row)})
+		}
+	}
+	return running, nil
+}
+
+// minHung is how long a task must have run to be what something waited for.
+const minHung = int64(time.Second)
+
+// hang adds a finding about each function of tasks that were running when something stopped waiting (Unix ns), and links what waited to it. Of tasks
+// that waited for each other, only those at the end of the chain count. gaveUp says who stopped waiting, and how.
+func (b *builder) hang(waiting *finding, gaveUp string, running []abandoned, at int64) {
+	parents := map[string]bool{}
+	for _, a := range running {
+		parents[string(a.row.Parent())] = true
+	}
+	for _, a := range running {
+		id := a.row.ID()
+		if parents[string(id[:])] || at-a.since < minHung {
+			continue
+		}
+		name := string(a.row.GivenName())
+		f := b.find(Timeout, "hung "+a.row.Job().String()+name)
+		if f.Title == "" {
+			f.Title = fmt.Sprintf("%s did not finish: it had been running for %s when %s", name, time.Duration(at-a.since).Round(time.Second), gaveUp)
+		}
+		f.named(name)
+		f.of(a.row.Job())
+		f.happened(a.since, false)
+		f.last = max(f.last, at)
+		f.about(b.taskEntity(id, name))
+		f.show(Evidence{
+			Source: "event", NodeID: rayid.Hex(idOf[rayid.Node](a.row.Node())), Time: stamp(a.since),
+			Text: fmt.Sprintf("task %s had been RUNNING since %s", name, stamp(a.since)), Link: b.link("#/tasks/%s", id),
+		})
+		waiting.causedBy(f)
+	}
+	for _, c := range waiting.because {
+		for _, e := range waiting.Evidence[:min(1, len(waiting.Evidence))] {
+			c.show(e)
+		}
+	}
+}
+
+// notReady matches messages about something that was awaited and did not come in time.
+var notReady = lazyregexp.New(`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out waiting|Get timed out|ray\.get`)
+
+// linkHung links a driver that waited too long to the tasks that were running when it ended.
+func (b *builder) linkHung(f *finding, j *job) {
+	if f.what.Type != "" && f.what.Type != "GetTimeoutError" && !notReady().MatchString(f.what.Message) {
+		return
+	}
+	var running []abandoned
+	for _, a := range slices.Concat(b.abandoned, b.calls, b.atWork) {
+		if a.row.Job() == j.id && !j.id.Nil() && a.state == tasktable.StateRunning {
+			running = append(running, a)
+		}
+	}
+	gaveUp := fmt.Sprintf("the driver stopped waiting for it (%s)", f.what.Type)
+	if f.what.Type == "" {
+		_, gaveUp, _ = strings.Cut(f.Title, ": ")
+		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
+	}
+	b.hang(f, gaveUp, running, j.ended)
+}
+
+// failure is a failed attempt and the finding about it.
+type failure struct {
+	finding *finding
+	parent  string // the ID of the task that started it
+}
+
+const maxLinked = 10_000 // failed attempts that are linked to those that they started
+
+// linkParents links the failures of tasks to those of tasks that they had started, if they raised the same exception.
+func (b *builder) linkParents() {
+	for _, child := range b.failures {
+		parent := b.failures[child.parent].finding
+		if parent != nil && parent != child.finding && parent.Kind == child.finding.Kind && parent.what.Same(child.finding.what) {
+			parent.causedBy(child.finding)
+		}
+	}
+}
+
+// failed remembers the finding about a failed attempt.
+func (b *builder) failed(f *finding, row tasktable.Row) {
+	if len(b.failures) < maxLinked && f.what.Type != "" {
+		id := row.ID()
+		b.failures[string(id[:])] = failure{f, strings.Clone(string(row.Parent()))}
+	}
+}
+
+// ownedBy links a finding about a lost object to the end of the process that owned the object. It reports whether that is known.
+func (b *builder) ownedBy(f *finding, owner rayid.Worker) bool {
+	if owner.Nil() {
+		return false
+	}
+	for i := range b.s.Actors {
+		a := &b.s.Actors[i]
+		if died := b.actors[a.ID]; died != nil && ranIn(a, b.r.At, owner) {
+			f.causedBy(died)
+			return len(f.because) > 0
+		}
+	}
+	d, known := b.deaths[owner]
+	if !known || d.wanted() || d.driver {
+		return false
+	}
+	how := d.how("")
+	died := b.find(WorkerDied, "owner "+d.job.String()+output.Normalised(how))
+	if died.Title == "" {
+		died.Title = fmt.Sprintf("A worker that owned objects died: %s", how)
+	}
+	died.happened(d.at, false)
+	died.of(f.job)
+	died.on(d.node, d.at)
+	died.show(d.evident)
+	f.causedBy(died)
+	return len(f.because) > 0
+}

@@ -1,0 +1,49 @@
+package findings
+
+import (
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+)
+
+// general holds exceptions that programs raise to say that they cannot go on, whatever the reason is.
+var general = map[string]bool{"": true, "RuntimeError": true, "AssertionError": true, "Exception": true, "SystemExit": true}
+
+// ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did not end because tasks had
+// failed.
+var ownBugs = map[string]bool{
+	"KeyError": true, "IndexError": true, "TypeError": true, "AttributeError": true, "NameError": true, "UnboundLocalError": true, "ZeroDivisionError": true,
+	"ImportError": true, "ModuleNotFoundError": true, "SyntaxError": true, "IndentationError": true, "RecursionError": true, "NotImplementedError": true,
+	"FileNotFoundError": true, "PermissionError": true, "IsADirectoryError": true, "NotADirectoryError": true, "UnicodeDecodeError": true, "MemoryError": true,
+	"KeyboardInterrupt": true, "JSONDecodeError": true, "ConnectionError": true, "ConnectionRefusedError": true,
+}
+
+// aboutFailures matches what a program says about the failures of others: a summary, such as "3 of 8 shards failed" or "No best trial found".
+var aboutFailures = lazyregexp.New(`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|lost|missing|broken|unhealthy|` +
+	`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|could not|couldn't|cannot|unable|gave up|giving up)\b`)
+
+// linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not repaired by a retry: the driver
+// tells only that it could not go on. If what it raised is its own mistake, only the failure's evidence is shown.
+func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
+	if j.id.Nil() || e.signal != "" || ownBugs[e.what.Type] || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
+		return
+	}
+	said := e.what.Message
+	if e.what.Type == "" {
+		said = e.lastWords()
+	}
+	summary := aboutFailures().MatchString(said) && e.what.Type != "OutOfMemoryError"
+	for _, other := range b.all {
+		if other == f || other.ended || other.wanted || other.lasting == 0 || other.job != j.id || other.Kind == Pod {
+			continue
+		}
+		if (other.Kind == Data || other.Kind == Train) && other.what.Type == "" {
+			if len(other.because) == 0 {
+				other.causedBy(f) // nothing says why the run failed
+			}
+			continue
+		}
+		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks of failures.
+		if summary || general[e.what.Type] && j.ended-other.last <= atTheEnd {
+			f.causedBy(other)
+		}
+	}
+}
