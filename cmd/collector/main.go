@@ -40,7 +40,7 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
-	cmd.AddCommand(inject.NewCommand())
+	cmd.AddCommand(inject.NewCommand(checkInjected))
 	settings.Help(cmd)
 	return cmd
 }

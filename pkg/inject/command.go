@@ -10,8 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// CheckCollector checks settings as the collector itself does: its arguments and environment. complete says that no others follow when it runs.
+type CheckCollector func(args, environ []string, complete bool) error
+
 // NewCommand is `collector inject`.
-func NewCommand() *cobra.Command {
+func NewCommand(check CheckCollector) *cobra.Command {
 	o := Default()
 	var file, output string
 	cmd := &cobra.Command{
@@ -19,7 +22,11 @@ func NewCommand() *cobra.Command {
 		Short: "Add the collector to a RayCluster, RayJob, RayService or RayCronJob manifest",
 		Long: `Adds the collector to every RayCluster, RayJob, RayService and RayCronJob in a YAML (or JSON) file: the sidecar in the head's and
 every worker group's pods, the volume it shares with Ray, and the environment that makes Ray export its events.
-Everything else in the file stays as it is, comments included. A pod that has a container named ` + containerName + ` is left alone.`,
+Everything else in the file stays as it is, comments included, and so does a file without such objects. A pod that has a container named
+` + containerName + ` is left alone.
+
+Where Ray keeps its files and serves its dashboard comes from rayStartParams, the Ray container's variables, command and volumes. What cannot be
+read, such as a script or a variable of a Secret, is a warning: then set --ray-tmp-dir and --ray-dashboard-address.`,
 		Example: `  collector inject -f raycluster.yaml --storage-backend=s3 --env S3_BUCKET=ray-history --service-account=ray | kubectl apply -f -
   kubectl get raycluster lab -o yaml | collector inject -f - --storage-backend=gcs --env GCS_BUCKET=ray-history`,
 		Args:          cobra.NoArgs,
@@ -28,6 +35,9 @@ Everything else in the file stays as it is, comments included. A pod that has a 
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Check(); err != nil {
 				return err
+			}
+			if err := check(o.collectorArgs(), o.Env, o.Complete()); err != nil {
+				return fmt.Errorf("no collector could use these settings: %w", err)
 			}
 			in, err := read(cmd.InOrStdin(), file)
 			if err != nil {
@@ -38,7 +48,7 @@ Everything else in the file stays as it is, comments included. A pod that has a 
 				return fmt.Errorf("%s: %w", file, err)
 			}
 			if len(changes) == 0 {
-				return fmt.Errorf("%s: it contains no RayCluster, RayJob, RayService or RayCronJob", file)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: no RayCluster, RayJob, RayService or RayCronJob in it, nothing is added\n", file)
 			}
 			report(cmd.ErrOrStderr(), changes)
 			return write(cmd.OutOrStdout(), output, out)

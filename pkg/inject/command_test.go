@@ -2,8 +2,10 @@ package inject
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,7 +13,12 @@ import (
 func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	cmd := NewCommand()
+	cmd := NewCommand(func(args, environ []string, complete bool) error {
+		if slices.Contains(environ, "S3_REGION=nowhere") && slices.Contains(args, "--storage-backend=s3") && complete {
+			return errors.New("no such region")
+		}
+		return nil
+	})
 	cmd.SetIn(strings.NewReader(stdin))
 	cmd.SetOut(&out)
 	cmd.SetErr(&errOut)
@@ -68,13 +75,32 @@ func TestCommandErrors(t *testing.T) {
 	}{
 		"no file":    {"", []string{"--storage-backend=s3"}, "-f is not set"},
 		"no backend": {"", []string{"-f", "-"}, "--storage-backend is not set"},
-		"no cluster": {"kind: Service\n", []string{"-f", "-", "--storage-backend=s3"}, "it contains no RayCluster, RayJob, RayService or RayCronJob"},
+		"collector":  {"", []string{"-f", "-", "--storage-backend=s3", "--env=S3_REGION=nowhere"}, "no collector could use these settings: no such region"},
 		"missing":    {"", []string{"-f", "testdata/none.yaml", "--storage-backend=s3"}, "no such file"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := run(t, tt.stdin, tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// A file without Ray's objects is passed on, byte by byte: in a pipe of a whole repository's manifests most are.
+func TestCommandPassesOn(t *testing.T) {
+	for name, in := range map[string]string{
+		"service":         "# a\nkind: Service\napiVersion: v1\n---\n\n---\nkind: ConfigMap\n",
+		"CRLF":            "kind: Service\r\n---\r\nkind: ConfigMap\r\n",
+		"empty":           "",
+		"JSON":            `{"kind":"Service",   "apiVersion":"v1"}`,
+		"no line end":     "kind: Service",
+		"another's group": "kind: RayCluster\napiVersion: example.com/v1\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, stderr, err := run(t, in, "-f", "-", "--storage-backend=s3")
+			if err != nil || stdout != in || !strings.Contains(stderr, "no RayCluster, RayJob, RayService or RayCronJob in it") {
+				t.Errorf("%v, %q, %q", err, stdout, stderr)
 			}
 		})
 	}

@@ -1,56 +1,23 @@
 package inject
 
 import (
-	"fmt"
-	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/kube/kuberay"
 )
 
-// mount is a volume mounted so that the collector sees Ray's temporary directory under the path Ray uses.
-type mount map[string]any
-
-// subPathVariable is a variable in a mount's subPathExpr; a container that mounts it must have it too.
-var subPathVariable = regexp.MustCompile(`\$\(([^)]+)\)`)
-
-// container is the collector's, for a pod of the cluster. The first of the shared mounts is Ray's temporary directory.
-func (c cluster) container(role, tmpDir string, shared []mount, rayEnv []any) map[string]any {
+// container is the collector's, for a pod of a group. shared are its mounts of Ray's volumes, own those of its own.
+func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]any {
 	o := c.options
-	args := []string{"--role=" + role}
-	if o.StorageBackend != "" {
-		args = append(args, "--storage-backend="+o.StorageBackend)
-	}
-	if o.StorageRootDir != "" {
-		args = append(args, "--storage-root-dir="+o.StorageRootDir)
-	}
 	var mounts []any
-	for _, m := range shared {
+	for _, m := range append(shared, own...) {
 		mounts = append(mounts, map[string]any(m))
-		switch text(m, "name") {
-		case configVolume:
-			args = append(args, "--storage-backend-config-path="+configMountPath+"/data")
-		case spoolVolume:
-			args = append(args, "--spool-dir="+spoolPath)
-		}
 	}
-	if o.EventsPort != defaultEventsPort {
-		args = append(args, fmt.Sprintf("--events-port=%d", o.EventsPort))
-	}
-	if o.MetricsPort != defaultMetricsPort {
-		args = append(args, fmt.Sprintf("--metrics-port=%d", o.MetricsPort))
-	}
-	if tmpDir != defaultTmpDir {
-		args = append(args, "--ray-tmp-dir="+tmpDir)
-	}
-	args = append(args, o.Args...)
-
-	env, tokenMount := c.env(role)
-	for _, m := range subPathVariable.FindAllStringSubmatch(text(shared[0], "subPathExpr"), -1) {
-		if i := named(rayEnv, m[1]); i >= 0 && named(env, m[1]) < 0 {
-			env = append(env, rayEnv[i])
-		}
-	}
+	args := append(c.args(g.role, n), o.Args...)
+	env, tokenMount := c.env(g.role)
+	env = withReferred(env, g.ray, args, shared)
 	if tokenMount != nil {
 		mounts = append(mounts, map[string]any(tokenMount))
 	}
@@ -89,6 +56,61 @@ func (c cluster) container(role, tmpDir string, shared []mount, rayEnv []any) ma
 		out["resources"] = resources
 	}
 	return out
+}
+
+// collectorArgs are the flags that the options alone give the collector.
+func (o *Options) collectorArgs() []string {
+	var args []string
+	if o.StorageBackend != "" {
+		args = append(args, "--storage-backend="+o.StorageBackend)
+	}
+	if o.StorageRootDir != "" {
+		args = append(args, "--storage-root-dir="+o.StorageRootDir)
+	}
+	return append(args, o.Args...)
+}
+
+// args are the collector's flags.
+func (c cluster) args(role string, n *rayNode) []string {
+	o := c.options
+	args := []string{"--role=" + role}
+	add := func(flag, value, usual string) {
+		if value != usual {
+			args = append(args, "--"+flag+"="+value)
+		}
+	}
+	add("storage-backend", o.StorageBackend, "")
+	add("storage-root-dir", o.StorageRootDir, "")
+	if o.ConfigMap != "" {
+		add("storage-backend-config-path", configMountPath+"/data", "")
+	}
+	add("spool-dir", spoolFolder, "")
+	add("events-port", strconv.Itoa(o.EventsPort), strconv.Itoa(defaultEventsPort))
+	add("metrics-port", strconv.Itoa(o.MetricsPort), strconv.Itoa(defaultMetricsPort))
+	for _, folder := range n.folders {
+		if len(n.folders) > 1 || folder != defaultTmpDir {
+			args = append(args, "--ray-tmp-dir="+folder)
+		}
+	}
+	add("ray-dashboard-address", n.dashboard, defaultDashboard)
+	return args
+}
+
+// withReferred adds the variables of Ray's container that the collector's arguments and mounts refer to.
+func withReferred(env []any, ray map[string]any, args []string, mounts []mount) []any {
+	rayEnv, _ := list(ray, "env") // environmentOf has seen that it is one
+	texts := slices.Clone(args)
+	for _, m := range mounts {
+		texts = append(texts, text(m, "subPathExpr"))
+	}
+	for _, t := range texts {
+		for _, m := range reference.FindAllStringSubmatch(t, -1) {
+			if i := named(rayEnv, m[1]); i >= 0 && named(env, m[1]) < 0 {
+				env = append(env, rayEnv[i])
+			}
+		}
+	}
+	return env
 }
 
 // env is the collector's environment, and where it needs one, the mount of the token it calls Ray's dashboard with.
@@ -131,13 +153,14 @@ func (c cluster) env(role string) ([]any, mount) {
 	return env, token
 }
 
+// envFrom is optional: a pod of Ray's must start without the collector's settings.
 func (o *Options) envFrom() []any {
 	var from []any
 	for _, name := range o.EnvConfigMaps {
-		from = append(from, map[string]any{"configMapRef": map[string]any{"name": name}})
+		from = append(from, map[string]any{"configMapRef": map[string]any{"name": name, "optional": true}})
 	}
 	for _, name := range o.EnvSecrets {
-		from = append(from, map[string]any{"secretRef": map[string]any{"name": name}})
+		from = append(from, map[string]any{"secretRef": map[string]any{"name": name, "optional": true}})
 	}
 	return from
 }

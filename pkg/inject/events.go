@@ -2,7 +2,6 @@ package inject
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -19,46 +18,65 @@ const (
 	envTypesOld     = "RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISHER_HTTP_ENDPOINT_EXPOSABLE_EVENT_TYPES"
 )
 
+// envPublish turns off the export that the others turn on (ray/dashboard/modules/aggregator/aggregator_agent.py).
+const envPublish = "RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISH_EVENTS_TO_EXTERNAL_HTTP_SERVICE"
+
 // exportEnv adds Ray's export variables to a Ray container. A variable that is set keeps its value; where that value keeps events from the
-// collector, a warning says so.
+// collector, or cannot be read, a warning says so.
 func exportEnv(container map[string]any, address, types string) (added int, warnings []string, err error) {
-	env, err := list(container, "env")
+	have, err := environmentOf(container)
 	if err != nil {
 		return 0, nil, err
 	}
-	have := map[string]map[string]any{}
-	for _, e := range env {
-		if m, ok := e.(map[string]any); ok {
-			name, _ := m["name"].(string)
-			have[name] = m
-		}
-	}
+	env, _ := list(container, "env")  // environmentOf has seen that it is one
 	oldTypes := "$(" + envTypes + ")" // Kubernetes puts the other variable's value there
-	if _, ok := have[envTypesOld]; ok {
+	if _, ok := have.vars[envTypesOld]; ok {
 		types = "$(" + envTypesOld + ")"
 	}
 	for _, v := range []struct{ name, value string }{
 		{envEnable, "true"}, {envEnableWorker, "true"}, {envExportAddr, address}, {envTypes, types}, {envTypesOld, oldTypes},
 	} {
-		set, ok := have[v.name]
+		set, ok := have.vars[v.name]
 		if !ok {
 			env = append(env, map[string]any{"name": v.name, "value": v.value})
 			added++
 			continue
 		}
-		value, literal := set["value"].(string)
-		switch {
-		case !literal:
-		case v.name == envExportAddr && !sameEndpoint(value, address):
-			warnings = append(warnings, fmt.Sprintf("%s is already set to %s: Ray sends its events there, not to the collector at %s", v.name, value, address))
-		case (v.name == envEnable || v.name == envEnableWorker) && !isTrue(value):
-			warnings = append(warnings, fmt.Sprintf("%s is already set to %s: Ray exports no events; set it to true", v.name, value))
+		if w := keepsEvents(v.name, set, address); w != "" {
+			warnings = append(warnings, w)
+		}
+	}
+	if set, ok := have.vars[envPublish]; ok {
+		if w := keepsEvents(envPublish, set, address); w != "" {
+			warnings = append(warnings, w)
 		}
 	}
 	if added > 0 {
 		container["env"] = env
 	}
 	return added, warnings, nil
+}
+
+// keepsEvents is a warning if the value of a variable that is set already keeps events from the collector; empty if it does not.
+func keepsEvents(name string, set value, address string) string {
+	switch {
+	case name == envTypes || name == envTypesOld:
+		return "" // a choice of what is stored
+	case !set.known():
+		return fmt.Sprintf("%s depends on %s, which cannot be read here: events are stored only if it is %s", name, set.why, wanted(name, address))
+	case name == envExportAddr && !sameEndpoint(set.text, address):
+		return fmt.Sprintf("%s is already set to %s: Ray sends its events there, not to the collector at %s", name, set.text, address)
+	case name != envExportAddr && !isTrue(set.text):
+		return fmt.Sprintf("%s is already set to %s: Ray exports no events; set it to true", name, set.text)
+	}
+	return ""
+}
+
+func wanted(name, address string) string {
+	if name == envExportAddr {
+		return address
+	}
+	return "true"
 }
 
 func isTrue(s string) bool {
@@ -71,16 +89,10 @@ func sameEndpoint(a, b string) bool {
 	return loopback.Replace(a) == loopback.Replace(b)
 }
 
-var rayVersion = regexp.MustCompile(`^(\d+)\.(\d+)`)
-
 // eventTypes is the value of the types variable: ALL where Ray is known to understand it (2.55 on), else every name.
-func eventTypes(version string) string {
-	if m := rayVersion.FindStringSubmatch(version); m != nil {
-		major, _ := strconv.Atoi(m[1])
-		minor, _ := strconv.Atoi(m[2])
-		if major > 2 || major == 2 && minor >= 55 {
-			return "ALL"
-		}
+func (c cluster) eventTypes() string {
+	if rayVersion.MatchString(c.version) && !c.before(2, 55) {
+		return "ALL"
 	}
 	return strings.Join(event.TypeNames(), ",")
 }

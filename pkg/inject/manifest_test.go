@@ -30,7 +30,7 @@ var manifests = []struct {
 	{file: "plain.yaml"},
 	{file: "plain.yaml", as: "native.yaml", options: func(o *Options) { o.Native = true }},
 	{file: "crlf.yaml"},
-	{file: "autoscaler.yaml", options: func(o *Options) {
+	{file: "autoscaler.yaml", warnings: []string{"does not read --temp-dir in workers"}, options: func(o *Options) {
 		o.ServiceAccount = "ray-history"
 		o.PodLabels = map[string]string{"azure.workload.identity/use": "true"}
 		o.ConfigMap = "ray-history-storage"
@@ -182,16 +182,41 @@ func TestOptionsCheck(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no backend":  {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not set"},
-		"by variable": {func(o *Options) { o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s3"} }, ""},
-		"by file":     {func(o *Options) { o.StorageBackend, o.ConfigMap = "", "c" }, ""},
-		"image":       {func(o *Options) { o.Image = "" }, "--image is empty"},
-		"pull policy": {func(o *Options) { o.PullPolicy = "Sometimes" }, "--image-pull-policy=Sometimes"},
-		"port":        {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
-		"metrics":     {func(o *Options) { o.MetricsPort = 0 }, "--metrics-port=0"},
-		"one port":    {func(o *Options) { o.MetricsPort = o.EventsPort }, "different from --events-port"},
-		"env":         {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
-		"arg":         {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
+		"no backend":                 {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not set"},
+		"by variable":                {func(o *Options) { o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s3"} }, ""},
+		"by file":                    {func(o *Options) { o.StorageBackend, o.ConfigMap = "", "c" }, ""},
+		"image":                      {func(o *Options) { o.Image = "" }, "--image is empty"},
+		"pull policy":                {func(o *Options) { o.PullPolicy = "Sometimes" }, "--image-pull-policy=Sometimes"},
+		"port":                       {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
+		"metrics":                    {func(o *Options) { o.MetricsPort = 0 }, "--metrics-port=0"},
+		"one port":                   {func(o *Options) { o.MetricsPort = o.EventsPort }, "different from --events-port"},
+		"env":                        {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
+		"arg":                        {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
+		"image with port and digest": {func(o *Options) { o.Image = "[::1]:5000/a_b/c:v1@sha256:" + strings.Repeat("0a", 32) }, ""},
+		"image by host":              {func(o *Options) { o.Image = "registry.example.com:5000/team/collector:v0.1.0" }, ""},
+		"image with a space":         {func(o *Options) { o.Image = "collector :v1" }, "--image=collector :v1: want an image"},
+		"image in capitals":          {func(o *Options) { o.Image = "Team/Collector:v1" }, "--image=Team/Collector:v1"},
+		"image with two tags":        {func(o *Options) { o.Image = "collector:v1:v2" }, "--image=collector:v1:v2"},
+		"image of a URL":             {func(o *Options) { o.Image = "https://registry.example/collector" }, "--image=https"},
+		"backend":                    {func(o *Options) { o.StorageBackend = "s4" }, "--storage-backend=s4: want one of aliyunoss, azureblob, gcs, local"},
+		"backend in capitals":        {func(o *Options) { o.StorageBackend = "GCS" }, ""},
+		"backend by variable":        {func(o *Options) { o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s4"} }, "--storage-backend=s4"},
+		"backend by a Secret too":    {func(o *Options) { o.StorageBackend, o.EnvSecrets = "s4", []string{"s"} }, "--storage-backend=s4"},
+		"two backends":               {func(o *Options) { o.Env = []string{"STORAGE_BACKEND=gcs"} }, "--env=STORAGE_BACKEND=gcs contradicts s3"},
+		"one backend twice":          {func(o *Options) { o.Env = []string{"STORAGE_BACKEND=S3"} }, ""},
+		"variable twice":             {func(o *Options) { o.Env = []string{"A=1", "A=2"} }, "--env=A is given twice"},
+		"role":                       {func(o *Options) { o.Args = []string{"--role=Head"} }, "each group's collector has its own role"},
+		"folder by arg":              {func(o *Options) { o.Args = []string{"--ray-tmp-dir=/x"} }, "use --ray-tmp-dir without --arg"},
+		"folder":                     {func(o *Options) { o.RayTmpDir = "x" }, "--ray-tmp-dir=x: want an absolute path"},
+		"dashboard":                  {func(o *Options) { o.RayDashboardAddress = "127.0.0.1:8265" }, "--ray-dashboard-address=127.0.0.1:8265: want a URL"},
+		"no dashboard":               {func(o *Options) { o.RayDashboardAddress = "none" }, ""},
+		"secret":                     {func(o *Options) { o.EnvSecrets = []string{"My_Secret"} }, "--env-from-secret=My_Secret"},
+		"config map":                 {func(o *Options) { o.EnvConfigMaps = []string{""} }, "--env-from-configmap="},
+		"account":                    {func(o *Options) { o.ServiceAccount = "a b" }, "--service-account=a b"},
+		"label":                      {func(o *Options) { o.PodLabels = map[string]string{"a b": "c"} }, "--pod-label=a b"},
+		"label's value":              {func(o *Options) { o.PodLabels = map[string]string{"a.b/c": "d e"} }, "--pod-label=a.b/c=d e"},
+		"quantity":                   {func(o *Options) { o.Limits = map[string]string{"memory": "256MB"} }, "--limits=memory=256MB: want a quantity"},
+		"quantities":                 {func(o *Options) { o.Requests = map[string]string{"cpu": "0.5", "memory": "1e9", "example.com/x": "1"} }, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

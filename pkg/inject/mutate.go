@@ -17,6 +17,8 @@ const (
 	configVolume = "collector-config"
 	spoolVolume  = "collector-spool"
 	spoolPath    = "/var/collector-spool"
+	// The collector makes this folder itself: the volume's own root may be written to by everybody.
+	spoolFolder = spoolPath + "/data"
 	// KubeRay's names for the projected token of Kubernetes-delegated authentication.
 	tokenVolume    = "ray-token"
 	tokenMountPath = "/var/run/secrets/ray.io/serviceaccount"
@@ -54,8 +56,13 @@ type cluster struct {
 	labels               string // of the object, as name=value,…
 	auth                 authMode
 	authSecret           string
-	types                string // of events
-	address              string // that Ray sends events to
+	version              string // of Ray, empty if it is not known
+	overwrite            bool   // KubeRay leaves the Ray container's command alone
+}
+
+// address is where Ray sends its events.
+func (c cluster) address() string {
+	return fmt.Sprintf("http://127.0.0.1:%d/v1/events", c.options.EventsPort)
 }
 
 // Mutate adds the collector to an object of KubeRay, or to those in a List, and reports each. It skips other kinds. The object is a tree as
@@ -112,7 +119,8 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 }
 
 func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, error) {
-	c := cluster{options: o, types: eventTypes(text(spec, "rayVersion")), address: fmt.Sprintf("http://127.0.0.1:%d/v1/events", o.EventsPort)}
+	// KubeRay copies the annotations of a RayJob or RayService to its cluster, those of a RayCronJob not.
+	c := cluster{options: o, version: text(spec, "rayVersion"), overwrite: kind != "RayCronJob" && overwrites(meta)}
 	c.ownerKind, c.ownerName = owner(kind, meta)
 	c.labels = userLabels(meta)
 	auth, err := mapping(spec, "authOptions")
@@ -168,7 +176,8 @@ func (c cluster) pods(spec map[string]any, change *Change) error {
 	if head == nil {
 		return errors.New("headGroupSpec is missing")
 	}
-	if err := c.pod(head, roleHead, "head", change); err != nil {
+	node, err := c.pod(head, roleHead, "head", nil, change)
+	if err != nil {
 		return fmt.Errorf("headGroupSpec: %w", err)
 	}
 	groups, err := list(spec, "workerGroupSpecs")
@@ -180,7 +189,7 @@ func (c cluster) pods(spec map[string]any, change *Change) error {
 		if !ok {
 			return fmt.Errorf("workerGroupSpecs[%d]: want a mapping", i)
 		}
-		if err := c.pod(group, roleWorker, "worker group "+text(group, "groupName"), change); err != nil {
+		if _, err := c.pod(group, roleWorker, "worker group "+text(group, "groupName"), node, change); err != nil {
 			return fmt.Errorf("workerGroupSpecs[%d]: %w", i, err)
 		}
 	}

@@ -6,11 +6,6 @@
 package inject
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
-	"strings"
-
 	"github.com/spf13/pflag"
 )
 
@@ -49,6 +44,9 @@ type Options struct {
 	ConfigMap      string   // ConfigMap mounted at configMountPath; empty: none
 	EventsPort     int
 	MetricsPort    int
+	// RayTmpDir and RayDashboardAddress replace what the manifest says of Ray; empty: what it says. The address none means no dashboard.
+	RayTmpDir           string
+	RayDashboardAddress string
 
 	ServiceAccount string            // for pods that name none
 	PodLabels      map[string]string // for pods that have no such label
@@ -83,52 +81,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ConfigMap, "config-map", o.ConfigMap, "ConfigMap with the backend's settings as JSON in its key data, mounted at "+configMountPath)
 	fs.IntVar(&o.EventsPort, "events-port", o.EventsPort, "the collector's port for Ray's events, from its own pod only")
 	fs.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "the collector's port for probes and Prometheus")
+	fs.StringVar(&o.RayTmpDir, "ray-tmp-dir", o.RayTmpDir, "Ray's temporary folder in every pod; empty: what the manifest says of it")
+	fs.StringVar(&o.RayDashboardAddress, "ray-dashboard-address", o.RayDashboardAddress,
+		"URL of Ray's dashboard as the head's pod reaches it, or none; empty: what the manifest says of it")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "service account for pods that have none")
 	fs.StringToStringVar(&o.PodLabels, "pod-label", o.PodLabels, "label of the pods, such as azure.workload.identity/use=true (repeatable)")
 	fs.StringToStringVar(&o.Requests, "requests", o.Requests, "resource requests of the collector")
 	fs.StringToStringVar(&o.Limits, "limits", o.Limits, "resource limits of the collector")
-}
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-
-// Check reports every setting that is wrong.
-func (o *Options) Check() error {
-	var errs []error
-	if o.Image == "" {
-		errs = append(errs, errors.New("--image is empty"))
-	}
-	switch o.PullPolicy {
-	case "", "Always", "IfNotPresent", "Never":
-	default:
-		errs = append(errs, fmt.Errorf("--image-pull-policy=%s: want Always, IfNotPresent or Never", o.PullPolicy))
-	}
-	if o.EventsPort < 1 || o.EventsPort > 65535 {
-		errs = append(errs, fmt.Errorf("--events-port=%d: want 1 to 65535", o.EventsPort))
-	}
-	if o.MetricsPort < 1 || o.MetricsPort > 65535 || o.MetricsPort == o.EventsPort {
-		errs = append(errs, fmt.Errorf("--metrics-port=%d: want 1 to 65535, and different from --events-port", o.MetricsPort))
-	}
-	if o.StorageBackend == "" && o.ConfigMap == "" && len(o.EnvSecrets) == 0 && len(o.EnvConfigMaps) == 0 && !o.hasEnv("STORAGE_BACKEND") {
-		errs = append(errs, errors.New("--storage-backend is not set: the collector needs to know where to store data"))
-	}
-	for _, e := range o.Env {
-		if name, _, ok := strings.Cut(e, "="); !ok || !envName.MatchString(name) {
-			errs = append(errs, fmt.Errorf("--env=%s: want NAME=VALUE", e))
-		}
-	}
-	for _, a := range o.Args {
-		if !strings.HasPrefix(a, "-") {
-			errs = append(errs, fmt.Errorf("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s", a))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (o *Options) hasEnv(name string) bool {
-	for _, e := range o.Env {
-		if n, _, _ := strings.Cut(e, "="); n == name {
-			return true
-		}
-	}
-	return false
 }

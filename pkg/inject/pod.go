@@ -1,87 +1,121 @@
 package inject
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
 	"strings"
 )
 
-// pod adds the collector to one group's pod template.
-func (c cluster) pod(group map[string]any, role, what string, change *Change) error {
-	template, err := mapping(group, "template")
+// pod adds the collector to one group's pod template. head is the head's node, nil for the head itself. It gives the group's node, nil if the
+// pod has a collector already.
+func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, change *Change) (*rayNode, error) {
+	template, err := mapping(spec, "template")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	spec, err := descend(group, "template", "spec")
+	pod, err := descend(spec, "template", "spec")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	containers, err := list(spec, "containers")
+	g, err := newGroup(spec, pod, role)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(containers) == 0 {
-		return errors.New("template.spec.containers: want at least Ray's container")
-	}
-	// KubeRay takes the first container for Ray's.
-	ray, ok := containers[0].(map[string]any)
-	if !ok {
-		return errors.New("template.spec.containers[0]: want a mapping")
-	}
-	inits, err := list(spec, "initContainers")
+	inits, err := list(pod, "initContainers")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if named(containers, containerName) >= 0 || named(inits, containerName) >= 0 {
-		if !c.options.Replace {
-			return nil
-		}
-	}
-
-	params, err := mapping(group, "rayStartParams")
+	c = c.with(template, g.ray)
+	n, err := c.node(g, head)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tmpDir := text(params, "temp-dir")
-	tmpDir = cmp.Or(tmpDir, defaultTmpDir)
-	rayDir, err := c.shareTmpDir(spec, ray, tmpDir)
+	if (named(g.containers, containerName) >= 0 || named(inits, containerName) >= 0) && !c.options.Replace {
+		return n, nil
+	}
+	c.choosePorts(n)
+	shared, err := c.share(pod, g.ray, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	mounts := append([]mount{rayDir}, c.addVolumes(spec, text(rayDir, "name"))...)
-	added, warnings, err := exportEnv(ray, c.address, c.typesFor(ray))
+	own, err := c.addVolumes(pod)
 	if err != nil {
-		return fmt.Errorf("template.spec.containers[0]: %w", err)
+		return nil, err
 	}
-	rayEnv, _ := list(ray, "env") // exportEnv has seen that it is one
-	c.place(spec, containers, inits, c.container(role, tmpDir, mounts, rayEnv))
-	if err := c.identity(template, spec); err != nil {
-		return err
+	added, warnings, err := exportEnv(g.ray, c.address(), c.eventTypes())
+	if err != nil {
+		return nil, fmt.Errorf("template.spec.containers[0]: %w", err)
+	}
+	c.place(pod, g.containers, inits, c.container(g, n, shared, own))
+	if err := c.identity(template, pod); err != nil {
+		return nil, err
 	}
 
 	form := "container"
 	if c.options.Native {
 		form = "native sidecar"
 	}
-	change.Done = append(change.Done, fmt.Sprintf("%s: collector as %s, Ray's %s shared, %d variables for Ray's events", what, form, tmpDir, added))
-	for _, w := range warnings {
+	change.Done = append(change.Done, fmt.Sprintf("%s: collector as %s, Ray's %s shared, %d variables for Ray's events",
+		what, form, strings.Join(n.folders, " and "), added))
+	for _, w := range append(n.warnings, warnings...) {
 		change.Warnings = append(change.Warnings, what+": "+w)
 	}
-	if host, _ := spec["hostNetwork"].(bool); host {
-		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: hostNetwork is set: two Ray pods on one node would share ports %d and %d", what, c.options.EventsPort, c.options.MetricsPort))
+	if host, _ := pod["hostNetwork"].(bool); host {
+		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: hostNetwork is set: two Ray pods on one node would share ports %d and %d",
+			what, c.options.EventsPort, c.options.MetricsPort))
 	}
-	return nil
+	return n, nil
 }
 
-// typesFor prefers the version in the image's tag where the cluster does not say one.
-func (c cluster) typesFor(ray map[string]any) string {
-	if c.types == "ALL" {
-		return c.types
+// newGroup finds Ray's container and its parameters.
+func newGroup(spec, pod map[string]any, role string) (group, error) {
+	g := group{role: role}
+	var err error
+	if g.containers, err = list(pod, "containers"); err != nil {
+		return g, err
 	}
-	_, tag, _ := strings.Cut(path.Base(text(ray, "image")), ":")
-	return eventTypes(tag)
+	if len(g.containers) == 0 {
+		return g, errors.New("template.spec.containers: want at least Ray's container")
+	}
+	// KubeRay takes the first container for Ray's.
+	ray, ok := g.containers[0].(map[string]any)
+	if !ok {
+		return g, errors.New("template.spec.containers[0]: want a mapping")
+	}
+	g.ray = ray
+	g.params, err = mapping(spec, "rayStartParams")
+	return g, err
+}
+
+// with completes what a pod says of itself: Ray's version by the image's tag where the cluster does not name one, and KubeRay's annotation.
+func (c cluster) with(template, ray map[string]any) cluster {
+	if c.version == "" {
+		_, c.version, _ = strings.Cut(path.Base(text(ray, "image")), ":")
+	}
+	meta, _ := mapping(template, "metadata")
+	c.overwrite = c.overwrite || overwrites(meta)
+	return c
+}
+
+// overwrites reports whether an object says that KubeRay is to leave the Ray container's command alone.
+func overwrites(meta map[string]any) bool {
+	annotations, _ := mapping(meta, "annotations")
+	return strings.EqualFold(text(annotations, "ray.io/overwrite-container-cmd"), "true")
+}
+
+// choosePorts takes other ports for the collector where its own are used in the pod: a collector that starts first would keep Ray from its port.
+func (c *cluster) choosePorts(n *rayNode) {
+	for _, p := range []struct {
+		port, other *int
+		what        string
+	}{{&c.options.EventsPort, &c.options.MetricsPort, "events"}, {&c.options.MetricsPort, &c.options.EventsPort, "metrics"}} {
+		if user := n.ports.user(*p.port); user != "" {
+			free := n.ports.free(*p.port, *p.other)
+			n.warn("port %d is of %s: the collector takes %d for %s", *p.port, user, free, p.what)
+			*p.port = free
+		}
+	}
 }
 
 // place puts the collector into the list for its form, in place of an earlier one. One of the other form is removed.
@@ -101,84 +135,6 @@ func (c cluster) place(spec map[string]any, containers, inits []any, collector m
 		return
 	}
 	spec[keepKey] = append(keep, collector)
-}
-
-// shareTmpDir makes Ray's temporary directory a volume, unless it is on one, and returns the collector's mount of the same.
-func (c cluster) shareTmpDir(spec, ray map[string]any, tmpDir string) (mount, error) {
-	mounts, err := list(ray, "volumeMounts")
-	if err != nil {
-		return nil, err
-	}
-	var best mount
-	for _, v := range mounts {
-		m, ok := v.(map[string]any)
-		if !ok {
-			continue
-		}
-		at := path.Clean(text(m, "mountPath"))
-		if holds(at, tmpDir) && len(at) > len(text(best, "mountPath")) {
-			best = m
-		}
-	}
-	if best != nil {
-		if readOnly, _ := best["readOnly"].(bool); readOnly {
-			return nil, fmt.Errorf("volume %s is mounted read-only at %s, where Ray must write", text(best, "name"), text(best, "mountPath"))
-		}
-		shared := mount{}
-		for _, k := range []string{"name", "mountPath", "subPath", "subPathExpr"} {
-			if v := text(best, k); v != "" {
-				shared[k] = v
-			}
-		}
-		return shared, nil
-	}
-	volumes, err := list(spec, "volumes")
-	if err != nil {
-		return nil, err
-	}
-	name := volumeName
-	for n := 2; named(volumes, name) >= 0; n++ {
-		name = fmt.Sprintf("%s-%d", volumeName, n)
-	}
-	spec["volumes"] = append(volumes, map[string]any{"name": name, "emptyDir": map[string]any{}})
-	shared := mount{"name": name, "mountPath": tmpDir}
-	ray["volumeMounts"] = append(mounts, map[string]any{"name": name, "mountPath": tmpDir})
-	return shared, nil
-}
-
-// holds reports whether p is dir or is below it.
-func holds(dir, p string) bool {
-	return dir != "/" && (p == dir || strings.HasPrefix(p, dir+"/"))
-}
-
-// addVolumes adds the other volumes that the collector needs and returns its mounts of them: the file with the backend's settings, and a separate
-// folder for its spool if Ray's volume is not the pod's own. The collector does not run as Ray's user and might not be able to write there.
-func (c cluster) addVolumes(spec map[string]any, rayVolume string) []mount {
-	volumes, _ := list(spec, "volumes") // shareTmpDir has seen that it is one
-	var mounts []mount
-	add := func(name, at string, readOnly bool, source map[string]any) {
-		m := mount{"name": name, "mountPath": at}
-		if readOnly {
-			m["readOnly"] = true
-		}
-		mounts = append(mounts, m)
-		if named(volumes, name) < 0 {
-			source["name"] = name
-			volumes = append(volumes, source)
-		}
-	}
-	if i := named(volumes, rayVolume); i >= 0 {
-		if _, ofPod := volumes[i].(map[string]any)["emptyDir"]; !ofPod {
-			add(spoolVolume, spoolPath, false, map[string]any{"emptyDir": map[string]any{}})
-		}
-	}
-	if c.options.ConfigMap != "" {
-		add(configVolume, configMountPath, true, map[string]any{"configMap": map[string]any{"name": c.options.ConfigMap}})
-	}
-	if len(mounts) > 0 {
-		spec["volumes"] = volumes
-	}
-	return mounts
 }
 
 // identity gives the pod the service account and labels that a cloud's workload identity wants.

@@ -1,6 +1,10 @@
 package inject
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // The manifests are trees of map[string]any and []any, as YAML and JSON give them; null and absent are the same.
 
@@ -67,3 +71,5 @@ func quantities(m map[string]string) map[string]any {
 	}
 	return out
 }
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

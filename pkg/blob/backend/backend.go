@@ -68,7 +68,7 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 
 // addFlags adds the flags that belong to no single backend.
 func (c *Config) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Backend, "storage-backend", "local", "storage backend: "+strings.Join(names(), ", "))
+	fs.StringVar(&c.Backend, "storage-backend", "local", "storage backend: "+strings.Join(Names(), ", "))
 	c.Root = layout.DefaultRoot
 	fs.Var(&root{c}, "storage-root-dir", "folder in the bucket for everything that is stored; / is the top of the bucket")
 	fs.Lookup("storage-root-dir").DefValue = layout.DefaultRoot
@@ -125,14 +125,28 @@ var openers = map[string]func(context.Context, Config, logrus.FieldLogger) (blob
 	"aliyunoss": openOSS,
 }
 
-func names() []string { return slices.Sorted(maps.Keys(openers)) }
+// Names are the backends' names, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(openers)) }
+
+// CheckBucket reports a backend without the name of its bucket.
+func (c *Config) CheckBucket() error {
+	for _, b := range []struct{ backend, flag, name string }{
+		{"s3", "s3-bucket", c.S3.Bucket}, {"gcs", "gcs-bucket", c.GCS.Bucket}, {"aliyunoss", "oss-bucket", c.OSS.Bucket},
+		{"azureblob", "azure-container", c.Azure.Container},
+	} {
+		if strings.EqualFold(c.Backend, b.backend) && b.name == "" {
+			return fmt.Errorf("--%s is not set: say in which bucket data is stored", b.flag)
+		}
+	}
+	return nil
+}
 
 // Open opens the configured backend. If the store cannot be reached now, that is a warning and not an error: collectors keep what they receive
 // until it can.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
 	open, ok := openers[strings.ToLower(c.Backend)]
 	if !ok {
-		return nil, fmt.Errorf("--storage-backend=%q: want one of %s", c.Backend, strings.Join(names(), ", "))
+		return nil, fmt.Errorf("--storage-backend=%q: want one of %s", c.Backend, strings.Join(Names(), ", "))
 	}
 	if c.Timeout <= 0 {
 		return nil, fmt.Errorf("--storage-timeout=%s: want more than 0", c.Timeout)

@@ -1,0 +1,147 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
+)
+
+// The patterns are compiled where they are used: the collector itself, which runs in every pod, needs none of them.
+const (
+	variableName = `^[A-Za-z_][A-Za-z0-9_.-]*$`
+	// imageName is a container image: registry, path, tag and digest (github.com/distribution/reference).
+	imageName = `^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*(:[0-9]+)?/|\[[0-9a-fA-F:]+\](:[0-9]+)?/)?` +
+		`[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[A-Za-z0-9+._-]+:[0-9a-fA-F]{32,})?$`
+	quantity   = `^[0-9]+(\.[0-9]*)?(n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][+-]?[0-9]+)?$`
+	objectName = `^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`
+	labelKey   = `^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
+	labelValue = `^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`
+)
+
+func matches(pattern, s string) bool { return regexp.MustCompile(pattern).MatchString(s) }
+
+// Check reports every setting that is wrong: no pod could use it.
+func (o *Options) Check() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	switch {
+	case o.Image == "":
+		wrong("--image is empty")
+	case !matches(imageName, o.Image):
+		wrong("--image=%s: want an image, such as registry.example.com/collector:v0.1.0", o.Image)
+	}
+	if !slices.Contains([]string{"", "Always", "IfNotPresent", "Never"}, o.PullPolicy) {
+		wrong("--image-pull-policy=%s: want Always, IfNotPresent or Never", o.PullPolicy)
+	}
+	if o.EventsPort < 1 || o.EventsPort > 65535 {
+		wrong("--events-port=%d: want 1 to 65535", o.EventsPort)
+	}
+	if o.MetricsPort < 1 || o.MetricsPort > 65535 || o.MetricsPort == o.EventsPort {
+		wrong("--metrics-port=%d: want 1 to 65535, and different from --events-port", o.MetricsPort)
+	}
+	if o.RayTmpDir != "" && !path.IsAbs(o.RayTmpDir) {
+		wrong("--ray-tmp-dir=%s: want an absolute path", o.RayTmpDir)
+	}
+	if u, err := url.Parse(o.RayDashboardAddress); o.RayDashboardAddress != "" && o.RayDashboardAddress != "none" &&
+		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		wrong("--ray-dashboard-address=%s: want a URL, such as %s, or none", o.RayDashboardAddress, defaultDashboard)
+	}
+	errs = append(errs, o.checkNames(), o.checkEnv(), o.checkArgs())
+	return errors.Join(errs...)
+}
+
+// Complete reports whether all of the collector's settings are in the options, so that a missing one can be told.
+func (o *Options) Complete() bool {
+	return o.ConfigMap == "" && len(o.EnvSecrets) == 0 && len(o.EnvConfigMaps) == 0
+}
+
+// checkNames checks the names of Kubernetes' objects, labels and quantities.
+func (o *Options) checkNames() error {
+	var errs []error
+	one := func(flag, value, want, pattern string) {
+		if !matches(pattern, value) {
+			errs = append(errs, fmt.Errorf("--%s=%s: want %s", flag, value, want))
+		}
+	}
+	for flag, names := range map[string][]string{
+		"env-from-secret": o.EnvSecrets, "env-from-configmap": o.EnvConfigMaps, "config-map": {o.ConfigMap}, "service-account": {o.ServiceAccount},
+	} {
+		for _, name := range names {
+			if name != "" || flag == "env-from-secret" || flag == "env-from-configmap" {
+				one(flag, name, "the name of an object of Kubernetes", objectName)
+			}
+		}
+	}
+	for key, v := range o.PodLabels {
+		one("pod-label", key, "a label of Kubernetes", labelKey)
+		one("pod-label="+key, v, "a label's value", labelValue)
+	}
+	for flag, resources := range map[string]map[string]string{"requests": o.Requests, "limits": o.Limits} {
+		for name, v := range resources {
+			one(flag, name, "cpu, memory or another resource", labelKey)
+			one(flag+"="+name, v, "a quantity, such as 100m or 256Mi", quantity)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// backendVariables name the storage backend in the collector's environment.
+var backendVariables = []string{"STORAGE_BACKEND", "RAYHISTORY_STORAGE_BACKEND", "RUNTIME_CLASS_NAME"}
+
+// checkEnv checks the variables and the storage backend that they or the flag name.
+func (o *Options) checkEnv() error {
+	var errs []error
+	given := map[string]string{}
+	named := o.StorageBackend
+	for _, e := range o.Env {
+		name, v, ok := strings.Cut(e, "=")
+		if !ok || !matches(variableName, name) {
+			errs = append(errs, fmt.Errorf("--env=%s: want NAME=VALUE", e))
+			continue
+		}
+		if before, twice := given[name]; twice && before != v {
+			errs = append(errs, fmt.Errorf("--env=%s is given twice, with different values", name))
+		}
+		given[name] = v
+		if !slices.Contains(backendVariables, name) || v == "" {
+			continue
+		}
+		if named != "" && !strings.EqualFold(named, v) {
+			errs = append(errs, fmt.Errorf("--env=%s contradicts %s: they are the same setting", e, named))
+		}
+		named = v
+	}
+	switch {
+	case named != "" && !slices.Contains(backend.Names(), strings.ToLower(named)):
+		errs = append(errs, fmt.Errorf("--storage-backend=%s: want one of %s", named, strings.Join(backend.Names(), ", ")))
+	case named == "" && o.Complete():
+		errs = append(errs, errors.New("--storage-backend is not set: the collector needs to know where to store data"))
+	}
+	return errors.Join(errs...)
+}
+
+// ownFlags are the collector's flags that come from flags of the same name, or from the manifest.
+var ownFlags = []string{"role", "storage-backend", "storage-root-dir", "events-port", "metrics-port", "ray-tmp-dir", "ray-dashboard-address"}
+
+func (o *Options) checkArgs() error {
+	var errs []error
+	for _, a := range o.Args {
+		if !strings.HasPrefix(a, "-") {
+			errs = append(errs, fmt.Errorf("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s", a))
+		}
+		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		switch {
+		case name == "role":
+			errs = append(errs, fmt.Errorf("--arg=%s: each group's collector has its own role", a))
+		case slices.Contains(ownFlags, name):
+			errs = append(errs, fmt.Errorf("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow", a, name))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,74 @@
+package inject
+
+import (
+	"strconv"
+	"strings"
+)
+
+// portSet are the ports that programs of a pod use.
+type portSet struct {
+	single     map[int]string // what uses it
+	least, max int            // of Ray's worker processes
+}
+
+func (s portSet) user(port int) string {
+	if what := s.single[port]; what != "" {
+		return what
+	}
+	if s.least > 0 && port >= s.least && port <= s.max {
+		return "Ray's worker processes"
+	}
+	return ""
+}
+
+// free is the port itself, or the next one that nothing in the pod is known to use.
+func (s portSet) free(port, taken int) int {
+	for port < 65535 && (port == taken || s.user(port) != "") {
+		port++
+	}
+	return port
+}
+
+// portFlags are the flags of `ray start` that choose a port, with Ray's or KubeRay's defaults; 0 for none.
+var portFlags = map[string]int{
+	"port": 6379, "dashboard-port": 8265, "metrics-export-port": 8080, "dashboard-agent-listen-port": 52365, "ray-client-server-port": 10001,
+	"dashboard-agent-grpc-port": 0, "runtime-env-agent-port": 0, "object-manager-port": 0, "node-manager-port": 0,
+}
+
+// portsOf reads the ports of Ray's flags, and those that the pod's containers declare.
+func (c cluster) portsOf(g group, start rayStart) portSet {
+	s := portSet{single: map[int]string{}}
+	number := func(v value) int {
+		n, _ := strconv.Atoi(v.text)
+		return n
+	}
+	for name, usual := range portFlags {
+		port := usual
+		if v, given := start.flags[name]; given {
+			port = number(v)
+		}
+		if port > 0 {
+			s.single[port] = "Ray's --" + name
+		}
+	}
+	if v, given := start.flags["worker-port-list"]; given {
+		for one := range strings.SplitSeq(v.text, ",") {
+			s.single[number(known(one))] = "Ray's --worker-port-list"
+		}
+	}
+	s.least, s.max = number(start.flags["min-worker-port"]), number(start.flags["max-worker-port"])
+	for _, other := range g.containers {
+		m, _ := other.(map[string]any)
+		if text(m, "name") == containerName {
+			continue
+		}
+		declared, _ := list(m, "ports")
+		for _, p := range declared {
+			if p, ok := p.(map[string]any); ok {
+				s.single[number(known(scalar(p["containerPort"])))] = "container " + text(m, "name")
+			}
+		}
+	}
+	delete(s.single, 0)
+	return s
+}

@@ -1,0 +1,221 @@
+package inject
+
+import (
+	"fmt"
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rayNode is where the Ray node of a group's pods keeps its files and serves its dashboard.
+//
+// Ray's rules (ray/_private/node.py, ray/_common/utils.py, checked with 2.53 to 2.60): a head uses --temp-dir, else /ray below RAY_TMPDIR,
+// else TMPDIR, else /tmp. A worker uses --temp-dir from 2.55 on, else the folder of its head; it does not read the variables. Ports and hosts
+// come from flags only.
+type rayNode struct {
+	// folders are where Ray keeps its files; two if only the running Ray tells which of them. The last one is the likelier.
+	folders []string
+	// dashboard is the head's address as its own pod reaches it; empty: there is none.
+	dashboard string
+	// ports are those that the manifest gives to programs of the pod.
+	ports    portSet
+	warnings []string
+}
+
+func (n *rayNode) warn(format string, args ...any) {
+	n.warnings = append(n.warnings, fmt.Sprintf(format, args...))
+}
+
+const defaultDashboard = "http://127.0.0.1:8265"
+
+// group is what a pod of a group is made of.
+type group struct {
+	role   string
+	ray    map[string]any // Ray's container
+	params map[string]any // rayStartParams
+	// containers are all of the pod.
+	containers []any
+}
+
+// node reads a group's rayStartParams, its container's variables and its command. head is the cluster's, nil for the head itself.
+func (c cluster) node(g group, head *rayNode) (*rayNode, error) {
+	env, err := environmentOf(g.ray)
+	if err != nil {
+		return nil, err
+	}
+	l, err := launchOf(g.ray, env, g.role, g.params, c.overwrite)
+	if err != nil {
+		return nil, err
+	}
+	n := &rayNode{}
+	start, found := l.start(g.role)
+	if !found {
+		start = rayStart{vars: l.vars}
+	}
+	c.readFolders(n, head, env, start)
+	if head == nil {
+		c.readDashboard(n, start)
+	} else {
+		n.dashboard = head.dashboard
+	}
+	c.warnUnread(n, l, start, found)
+	n.ports = c.portsOf(g, start)
+	return n, nil
+}
+
+// readFolders finds Ray's folder.
+func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) {
+	if c.options.RayTmpDir != "" {
+		n.folders = []string{path.Clean(c.options.RayTmpDir)}
+		return
+	}
+	if flag, given := start.flags["temp-dir"]; given {
+		folder, ok := n.folder(flag, "--temp-dir")
+		switch {
+		case ok && head != nil && c.before(2, 55) && !slices.Contains(head.folders, folder):
+			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version, strings.Join(head.folders, " or "))
+			n.folders = append([]string{folder}, head.folders...)
+			return
+		case ok:
+			n.folders = []string{folder}
+			return
+		}
+	}
+	own, ok := n.folderByVariables(env, start)
+	switch {
+	case head == nil && ok:
+		n.folders = []string{own}
+	case head == nil:
+		n.folders = []string{defaultTmpDir}
+	default:
+		n.folders = slices.Clone(head.folders)
+		if ok && own != defaultTmpDir && !slices.Contains(n.folders, own) {
+			n.folders = append([]string{own}, n.folders...)
+		}
+	}
+}
+
+// folderByVariables is the folder that the environment gives.
+func (n *rayNode) folderByVariables(env environment, start rayStart) (string, bool) {
+	for _, name := range []string{"RAY_TMPDIR", "TMPDIR"} {
+		if v, set := start.vars[name]; set {
+			return n.folder(value{text: path.Join(v.text, "ray"), why: v.why}, name)
+		}
+		for _, from := range env.from {
+			n.warn("envFrom %s may set %s, which moves Ray's folder: %s", from, name, adviceFolder)
+		}
+		if len(env.from) > 0 {
+			break // TMPDIR has the same warning
+		}
+	}
+	return defaultTmpDir, true
+}
+
+const adviceFolder = "the collector looks in " + defaultTmpDir + "; if Ray's files are elsewhere, set --ray-tmp-dir"
+
+// folder checks a value for Ray's folder; what gave it is named in a warning.
+func (n *rayNode) folder(v value, what string) (string, bool) {
+	if !v.known() {
+		n.warn("%s depends on %s, which cannot be read here: %s", what, v.why, adviceFolder)
+		return "", false
+	}
+	if !path.IsAbs(v.text) {
+		n.warn("%s is not absolute (%s): %s", what, v.text, adviceFolder)
+		return "", false
+	}
+	return path.Clean(v.text), true
+}
+
+// readDashboard finds the address of the head's dashboard.
+func (c cluster) readDashboard(n *rayNode, start rayStart) {
+	switch address := c.options.RayDashboardAddress; address {
+	case "":
+	case "none":
+		return
+	default:
+		n.dashboard = address
+		return
+	}
+	if include, given := start.flags["include-dashboard"]; given {
+		switch {
+		case !include.known():
+			n.warn("--include-dashboard depends on %s, which cannot be read here: without a dashboard, set --ray-dashboard-address=none", include.why)
+		case slices.Contains([]string{"false", "f", "0", "no", "n", "off"}, strings.ToLower(include.text)):
+			n.warn("include-dashboard is %s: without a dashboard the statuses of jobs, nodes and Serve are not stored, nor metrics (unless --arg=--metrics=on)", include.text)
+			return
+		}
+	}
+	n.dashboard = defaultDashboard
+	host, port := "127.0.0.1", "8265"
+	if v, given := start.flags["dashboard-port"]; given {
+		if number, err := strconv.ParseUint(v.text, 10, 16); !v.known() || err != nil || number == 0 {
+			n.warn("--dashboard-port (%s) cannot be read here: the collector asks %s; if the dashboard is elsewhere, set --ray-dashboard-address", v.shown(), defaultDashboard)
+			return
+		}
+		port = v.text
+	}
+	if v, given := start.flags["dashboard-host"]; given {
+		if !v.known() {
+			n.warn("--dashboard-host depends on %s, which cannot be read here: if the dashboard does not listen on 127.0.0.1, set --ray-dashboard-address", v.why)
+		} else {
+			host = reachable(v.text)
+		}
+	}
+	n.dashboard = "http://" + net.JoinHostPort(host, port)
+}
+
+// shown is the value for a message.
+func (v value) shown() string {
+	if !v.known() {
+		return v.why
+	}
+	return v.text
+}
+
+// reachable is where a server that listens on host is reached from its own pod. aiohttp listens on IPv6 only for "::".
+func reachable(host string) string {
+	switch strings.Trim(host, "[]") {
+	case "", "0.0.0.0", "localhost", "127.0.0.1":
+		return "127.0.0.1"
+	case "::", "::1", "0:0:0:0:0:0:0:0", "0:0:0:0:0:0:0:1":
+		return "::1"
+	}
+	return strings.Trim(host, "[]")
+}
+
+// warnUnread names scripts and variables that may hold more than was read.
+func (c cluster) warnUnread(n *rayNode, l launch, start rayStart, found bool) {
+	all := slices.Concat(l.unread, start.unread)
+	if !found {
+		all = append(all, l.programs...)
+		if len(all) == 0 {
+			all = append(all, "the image's own command")
+		}
+	}
+	if c.options.RayTmpDir != "" && c.options.RayDashboardAddress != "" {
+		return
+	}
+	slices.Sort(all)
+	for _, what := range slices.Compact(all) {
+		if _, given := start.flags["temp-dir"]; given && (strings.HasPrefix(what, "source ") || strings.HasPrefix(what, ". ")) {
+			continue // variables matter no more
+		}
+		n.warn("%s cannot be read here: if it moves Ray's folder or dashboard (--temp-dir, RAY_TMPDIR, TMPDIR, --dashboard-port), set --ray-tmp-dir and --ray-dashboard-address", what)
+	}
+}
+
+var rayVersion = regexp.MustCompile(`^(\d+)\.(\d+)`)
+
+// before reports whether Ray is known to be older than a version.
+func (c cluster) before(major, minor int) bool {
+	m := rayVersion.FindStringSubmatch(c.version)
+	if m == nil {
+		return false
+	}
+	a, _ := strconv.Atoi(m[1])
+	b, _ := strconv.Atoi(m[2])
+	return a < major || a == major && b < minor
+}

@@ -1,0 +1,179 @@
+package inject
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// rayStart is one `ray start` command.
+type rayStart struct {
+	flags map[string]value // the last of each name, without dashes
+	vars  map[string]value // variables that the command sees
+	// unread names what may hold further flags, such as a variable.
+	unread []string
+}
+
+func (s rayStart) head() bool { _, ok := s.flags["head"]; return ok }
+
+// switches are the flags of `ray start` that take no value (ray/scripts/scripts.py).
+var switches = []string{
+	"head", "block", "no-redirect-output", "no-monitor", "ray-debugger-external", "disable-usage-stats", "enable-object-reconstruction",
+	"enable-resource-isolation", "verbose", "v",
+}
+
+// newStart reads the words after `ray start`: --name=value and --name value.
+func newStart(words []value, vars map[string]value) rayStart {
+	s := rayStart{flags: map[string]value{}, vars: vars}
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		name, given, assigned := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
+		switch {
+		case !strings.HasPrefix(w.text, "-") || strings.Contains(name, unread):
+			if !w.known() {
+				s.unread = append(s.unread, w.why)
+			}
+		case assigned:
+			s.flags[name] = value{text: given, why: w.why}
+		case slices.Contains(switches, name) || i+1 == len(words) || strings.HasPrefix(words[i+1].text, "--"):
+			s.flags[name] = known("true")
+		default:
+			i++
+			s.flags[name] = words[i]
+		}
+	}
+	return s
+}
+
+// launch is what a container runs, as far as its manifest says.
+type launch struct {
+	starts []rayStart
+	vars   map[string]value // at the end of the container's own command, for a start that follows it
+	// unread names scripts that may start Ray or set its variables.
+	unread []string
+	// programs are the commands that ran, for a warning if none of them starts Ray.
+	programs []string
+}
+
+// start chooses the command for the role: a script may hold those of head and workers.
+func (l launch) start(role string) (rayStart, bool) {
+	for _, s := range slices.Backward(l.starts) {
+		if s.head() == (role == roleHead) {
+			return s, true
+		}
+	}
+	if len(l.starts) == 0 {
+		return rayStart{}, false
+	}
+	return l.starts[len(l.starts)-1], true
+}
+
+// generatedVariable holds the command that KubeRay makes of rayStartParams, for people's own commands.
+const generatedVariable = "KUBERAY_GEN_RAY_START_CMD"
+
+// generated is the command that KubeRay makes of rayStartParams (ray-operator/controllers/ray/common/pod.go, convertParamMap).
+func generated(role string, params map[string]any) string {
+	command := "ray start"
+	if role == roleHead {
+		command += " --head"
+	}
+	if _, ok := params["dashboard-host"]; !ok && role == roleHead {
+		command += " --dashboard-host=0.0.0.0"
+	}
+	for _, name := range sortedKeys(params) {
+		given := scalar(params[name])
+		isBool := strings.EqualFold(given, "true") || strings.EqualFold(given, "false")
+		switch {
+		case !isBool || name == "log-color" || name == "include-dashboard" || name == "include-log-monitor":
+			command += " --" + name + "=" + given
+		case strings.EqualFold(given, "true"):
+			command += " --" + name
+		}
+	}
+	return command
+}
+
+// launchOf follows what a group's Ray container runs. overwrite is KubeRay's annotation to leave its command alone.
+func launchOf(ray map[string]any, env environment, role string, params map[string]any, overwrite bool) (launch, error) {
+	var vector []string
+	for _, key := range []string{"command", "args"} {
+		words, err := list(ray, key)
+		if err != nil {
+			return launch{}, err
+		}
+		for _, w := range words {
+			vector = append(vector, scalar(w))
+		}
+	}
+	sh := newShell(env)
+	command := generated(role, params)
+	if joined := strings.Join(vector, " "); !overwrite && !strings.Contains(joined, "ray start") {
+		// KubeRay runs the container's words and then its own command in one shell.
+		sh.script(env.expand(joined))
+		sh.script(env.expand(command))
+		return sh.launch(), nil
+	}
+	sh.vars[generatedVariable] = env.expand(command)
+	vars := environment{vars: sh.vars, from: env.from}
+	words := make([]value, len(vector))
+	for i, w := range vector {
+		words[i] = vars.expand(w)
+	}
+	sh.run(words, sh.vars)
+	return sh.launch(), nil
+}
+
+var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh"}
+
+// talkers are programs that only speak of other commands.
+var talkers = []string{"echo", "printf", "grep", "pgrep", "pkill", "kill", "ps", "which", "command", "type", "man", "trap"}
+
+// rayStartAt is where the words after `ray start` begin, -1 if there are none.
+func rayStartAt(words []value) int {
+	for i, w := range words {
+		if path.Base(w.text) != "ray" && !(i > 0 && words[i-1].text == "-m" && w.text == "ray.scripts.scripts") {
+			continue
+		}
+		for j := i + 1; j < len(words); j++ {
+			if words[j].text == "start" {
+				return j + 1
+			}
+			if !strings.HasPrefix(words[j].text, "-") {
+				break
+			}
+		}
+	}
+	return -1
+}
+
+// shellScript finds a shell among the words, and its script: the text after -c, or a file.
+func shellScript(words []value) (script value, file string, ok bool) {
+	at := slices.IndexFunc(words, func(w value) bool { return slices.Contains(shells, path.Base(w.text)) })
+	if at < 0 {
+		return value{}, "", false
+	}
+	text := false
+	for i := at + 1; i < len(words); i++ {
+		w := words[i].text
+		switch {
+		case w == "--rcfile" || w == "--init-file":
+			i++
+		case strings.HasPrefix(w, "-") && w != "-" || strings.HasPrefix(w, "+"):
+			text = text || hasShort(w, "c")
+			if hasShort(w, "oO") {
+				i++
+			}
+		case text:
+			return words[i], "", true
+		default:
+			return value{}, w, true
+		}
+	}
+	return value{}, "", false
+}
+
+// hasShort reports whether a word of a shell's options, which may stand together as in -lc, has one of letters: with c, the script's text
+// follows; with o or O, a word of theirs does.
+func hasShort(word, letters string) bool {
+	return !strings.HasPrefix(word, "--") && strings.ContainsAny(word, letters)
+}

@@ -1,0 +1,406 @@
+package inject
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// shell follows a shell's commands as far as they are known before they run: variables, and the `ray start` commands that see them. It runs
+// nothing. A variable that is set only under a condition is unknown.
+type shell struct {
+	vars        map[string]value
+	exported    map[string]bool
+	conditional int      // how many conditions the current command depends on
+	depth       int      // scripts within scripts
+	from        []string // as in environment
+	found       launch
+	why         string // of the parts of the current script that are unread
+}
+
+// maxDepth bounds scripts within scripts, maxScript one script's bytes.
+const (
+	maxDepth  = 8
+	maxScript = 256 << 10
+)
+
+func newShell(env environment) *shell {
+	s := &shell{vars: maps.Clone(env.vars), exported: map[string]bool{}, from: env.from}
+	for name := range s.vars {
+		s.exported[name] = true
+	}
+	return s
+}
+
+func (s *shell) launch() launch {
+	s.found.vars = s.vars
+	return s.found
+}
+
+// script follows a script's text.
+func (s *shell) script(text value) {
+	if s.depth == maxDepth || len(text.text) > maxScript {
+		s.found.unread = append(s.found.unread, "a script that is too long")
+		return
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text.text), "")
+	if err != nil {
+		s.found.unread = append(s.found.unread, "a command that is not in a shell's language")
+		return
+	}
+	before := s.why
+	s.why = text.why
+	s.depth++
+	s.statements(file.Stmts)
+	s.depth--
+	s.why = before
+}
+
+func (s *shell) statements(all []*syntax.Stmt) {
+	for _, one := range all {
+		s.command(one.Cmd)
+	}
+}
+
+// maybe follows commands that may not run.
+func (s *shell) maybe(all []*syntax.Stmt) {
+	s.conditional++
+	s.statements(all)
+	s.conditional--
+}
+
+func (s *shell) command(c syntax.Command) {
+	switch c := c.(type) {
+	case *syntax.CallExpr:
+		s.call(c)
+	case *syntax.DeclClause:
+		s.declare(c)
+	case *syntax.BinaryCmd:
+		s.command(c.X.Cmd)
+		if c.Op == syntax.OrStmt || c.Op == syntax.AndStmt && asks(c.X) {
+			s.maybe([]*syntax.Stmt{c.Y})
+		} else {
+			s.command(c.Y.Cmd)
+		}
+	case *syntax.Block:
+		s.statements(c.Stmts)
+	case *syntax.Subshell:
+		inner := *s
+		inner.vars, inner.exported = maps.Clone(s.vars), maps.Clone(s.exported)
+		inner.statements(c.Stmts)
+		s.found = inner.found
+	case *syntax.IfClause:
+		for ; c != nil; c = c.Else {
+			s.statements(c.Cond)
+			s.maybe(c.Then)
+		}
+	case *syntax.WhileClause:
+		s.statements(c.Cond)
+		s.maybe(c.Do)
+	case *syntax.ForClause:
+		if each, ok := c.Loop.(*syntax.WordIter); ok {
+			s.vars[each.Name.Value] = unknown("variable " + each.Name.Value)
+		}
+		s.maybe(c.Do)
+	case *syntax.CaseClause:
+		for _, item := range c.Items {
+			s.maybe(item.Stmts)
+		}
+	case *syntax.FuncDecl:
+		s.command(c.Body.Cmd)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			s.command(c.Stmt.Cmd)
+		}
+	case *syntax.CoprocClause:
+		s.command(c.Stmt.Cmd)
+	}
+}
+
+// asks reports whether a command is a test, so that what follows && is under a condition.
+func asks(s *syntax.Stmt) bool {
+	switch c := s.Cmd.(type) {
+	case *syntax.TestClause:
+		return true
+	case *syntax.CallExpr:
+		if len(c.Args) > 0 {
+			return s.Negated || slices.Contains([]string{"[", "test", "grep", "command", "which", "false"}, c.Args[0].Lit())
+		}
+	case *syntax.BinaryCmd:
+		return asks(c.X) || asks(c.Y)
+	}
+	return s.Negated
+}
+
+func (s *shell) set(name string, v value) {
+	if s.conditional > 0 {
+		v = unknown("variable " + name + " (set under a condition)")
+	}
+	s.vars[name] = v
+}
+
+// declare follows export, declare and the like.
+func (s *shell) declare(c *syntax.DeclClause) {
+	export := c.Variant.Value == "export"
+	for _, a := range c.Args {
+		if a.Name == nil {
+			export = export || a.Value != nil && strings.Contains(a.Value.Lit(), "x") && strings.HasPrefix(a.Value.Lit(), "-")
+			continue
+		}
+		if !a.Naked {
+			s.set(a.Name.Value, s.assigned(a))
+		}
+		if export {
+			s.exported[a.Name.Value] = true
+		}
+	}
+}
+
+func (s *shell) assigned(a *syntax.Assign) value {
+	if a.Value == nil && a.Array == nil {
+		return known("")
+	}
+	if a.Value == nil || a.Append || a.Index != nil {
+		return unknown("variable " + a.Name.Value)
+	}
+	return s.quoted(a.Value.Parts)
+}
+
+// call follows a simple command: assignments, or a program with variables of its own.
+func (s *shell) call(c *syntax.CallExpr) {
+	if len(c.Args) == 0 {
+		for _, a := range c.Assigns {
+			s.set(a.Name.Value, s.assigned(a))
+		}
+		return
+	}
+	vars := map[string]value{}
+	for name, v := range s.vars {
+		if s.exported[name] {
+			vars[name] = v
+		}
+	}
+	for _, a := range c.Assigns {
+		vars[a.Name.Value] = s.assigned(a)
+	}
+	var words []value
+	for _, arg := range c.Args {
+		words = append(words, s.fields(arg)...)
+	}
+	s.run(words, vars)
+}
+
+// run follows a program with its arguments and variables: `ray start`, a shell, or one of them behind other programs such as tini or env.
+func (s *shell) run(words []value, vars map[string]value) {
+	if len(words) == 0 || slices.Contains(talkers, path.Base(words[0].text)) {
+		return
+	}
+	switch first := words[0].text; first {
+	case "eval":
+		text := value{}
+		for _, w := range words[1:] {
+			text = text.plus(w).plus(known(" "))
+		}
+		s.script(text)
+		return
+	case "source", ".":
+		if len(words) > 1 {
+			s.found.unread = append(s.found.unread, first+" "+name(words[1]))
+		}
+		return
+	}
+	vars = withAssigned(words, vars)
+	script, file, isShell := shellScript(words)
+	at := rayStartAt(words)
+	switch {
+	case isShell && file == "" && at < 0:
+		inner := *s
+		inner.vars, inner.exported = maps.Clone(vars), map[string]bool{}
+		for name := range vars {
+			inner.exported[name] = true
+		}
+		inner.script(script)
+		s.found = inner.found
+	case isShell && at < 0:
+		s.found.programs = append(s.found.programs, file)
+	case at >= 0:
+		s.found.starts = append(s.found.starts, newStart(words[at:], vars))
+	default:
+		program := name(words[0])
+		if strings.HasPrefix(path.Base(program), "python") && len(words) > 1 {
+			program += " " + name(words[1])
+		}
+		s.found.programs = append(s.found.programs, program)
+	}
+}
+
+// withAssigned adds the NAME=VALUE words of env, sudo and the like, up to the first shell or ray.
+func withAssigned(words []value, vars map[string]value) map[string]value {
+	out := maps.Clone(vars)
+	for _, w := range words {
+		base := path.Base(w.text)
+		if base == "ray" || slices.Contains(shells, base) {
+			break
+		}
+		if name, text, ok := strings.Cut(w.text, "="); ok && isName(name) {
+			out[name] = value{text: text, why: w.why}
+		}
+	}
+	return out
+}
+
+// isName reports whether a text can be a variable's name.
+func isName(s string) bool {
+	for i, r := range s {
+		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// name is a word for a message.
+func name(w value) string { return strings.ReplaceAll(w.text, unread, "…") }
+
+// fields are the words that a word becomes: a variable outside quotes may hold several.
+func (s *shell) fields(w *syntax.Word) []value {
+	words := []value{{}}
+	add := func(v value) { words[len(words)-1] = words[len(words)-1].plus(v) }
+	for _, part := range w.Parts {
+		v := s.part(part, false)
+		if _, literal := part.(*syntax.Lit); literal {
+			add(v)
+			continue
+		}
+		if _, ok := part.(*syntax.ParamExp); !ok || !v.known() {
+			add(v)
+			continue
+		}
+		split := strings.Fields(v.text)
+		for i, f := range split {
+			if i > 0 {
+				words = append(words, value{})
+			}
+			add(known(f))
+		}
+	}
+	if len(words) == 1 && words[0].text == "" && len(w.Parts) == 1 {
+		if _, ok := w.Parts[0].(*syntax.ParamExp); ok {
+			return nil // an empty variable is no word
+		}
+	}
+	return words
+}
+
+// quoted is the text of parts without splitting.
+func (s *shell) quoted(parts []syntax.WordPart) value {
+	v := value{}
+	for _, p := range parts {
+		v = v.plus(s.part(p, false))
+	}
+	return v
+}
+
+func (s *shell) part(p syntax.WordPart, inQuotes bool) value {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		return s.literal(unescape(p.Value, inQuotes))
+	case *syntax.SglQuoted:
+		return s.literal(p.Value)
+	case *syntax.DblQuoted:
+		v := value{}
+		for _, inner := range p.Parts {
+			v = v.plus(s.part(inner, true))
+		}
+		return v
+	case *syntax.ParamExp:
+		return s.parameter(p)
+	case *syntax.CmdSubst:
+		return s.substituted(p)
+	}
+	return unknown("an expression of the shell")
+}
+
+func (s *shell) literal(text string) value {
+	if strings.Contains(text, unread) {
+		return value{text: text, why: s.why}
+	}
+	return known(text)
+}
+
+// unescape removes the backslashes of a literal.
+func unescape(text string, inQuotes bool) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) && (!inQuotes || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0) {
+			if i++; text[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}
+
+// parameter is $NAME, ${NAME} or ${NAME:-other} and its like.
+func (s *shell) parameter(p *syntax.ParamExp) value {
+	if p.Param == nil {
+		return unknown("an expression of the shell")
+	}
+	why := "variable " + p.Param.Value
+	v, set := s.vars[p.Param.Value]
+	if p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
+		return unknown(why)
+	}
+	if p.Exp == nil {
+		if !set {
+			return unknown(why)
+		}
+		return v
+	}
+	other := value{}
+	if p.Exp.Word != nil {
+		other = s.quoted(p.Exp.Word.Parts)
+	}
+	switch p.Exp.Op {
+	case syntax.DefaultUnsetOrNull, syntax.AssignUnsetOrNull, syntax.DefaultUnset, syntax.AssignUnset:
+		switch {
+		case !set && len(s.from) > 0:
+			return unknown(why + " (envFrom " + s.from[0] + ")")
+		case !set:
+			return other
+		case v.known() && v.text == "" && (p.Exp.Op == syntax.DefaultUnsetOrNull || p.Exp.Op == syntax.AssignUnsetOrNull):
+			return other
+		}
+		return v
+	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
+		if set {
+			return v
+		}
+	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
+		if set && v.known() && other.known() && !strings.ContainsAny(other.text, "*?[") {
+			return known(strings.TrimSuffix(v.text, other.text))
+		}
+	}
+	return unknown(why)
+}
+
+// substituted is $(NAME), which Kubernetes has replaced before the shell saw it, or the output of a command.
+func (s *shell) substituted(c *syntax.CmdSubst) value {
+	if len(c.Stmts) == 1 {
+		if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && len(call.Assigns) == 0 {
+			name := call.Args[0].Lit()
+			if v, ok := s.vars[name]; ok && s.exported[name] {
+				return v
+			}
+			return unknown("command " + name)
+		}
+	}
+	return unknown("the output of a command")
+}

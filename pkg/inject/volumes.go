@@ -1,0 +1,132 @@
+package inject
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// mount is one of a container's volume mounts.
+type mount map[string]any
+
+func (m mount) at() string { return path.Clean(text(m, "mountPath")) }
+
+// copied is the mount for the collector.
+func (m mount) copied() mount {
+	out := mount{}
+	for _, k := range []string{"name", "mountPath", "subPath", "subPathExpr", "readOnly"} {
+		if v, ok := m[k]; ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// share makes Ray's folders volumes, unless they are on one, and gives the collector's mounts of the same: the volumes that hold the folders,
+// and those that Ray has mounted inside them, such as one for logs.
+func (c cluster) share(spec map[string]any, ray map[string]any, n *rayNode) ([]mount, error) {
+	var shared []mount
+	add := func(m mount) {
+		if !slices.ContainsFunc(shared, func(s mount) bool { return s.at() == m.at() }) {
+			shared = append(shared, m.copied())
+		}
+	}
+	for _, folder := range n.folders {
+		mounts, err := mountsOf(ray)
+		if err != nil {
+			return nil, err
+		}
+		holder := deepest(mounts, folder)
+		switch {
+		case holder == nil && strings.Contains(folder, "$("):
+			n.warn("no volume holds Ray's folder %s, whose name differs by pod: mount a volume above it in Ray's container", folder)
+		case holder == nil:
+			if holder, err = c.newVolume(spec, ray, folder); err != nil {
+				return nil, err
+			}
+		}
+		if readOnly, _ := holder["readOnly"].(bool); readOnly {
+			return nil, fmt.Errorf("volume %s is mounted read-only at %s, where Ray must write", text(holder, "name"), holder.at())
+		}
+		if holder != nil {
+			add(holder)
+		}
+		for _, m := range mounts {
+			if m.at() != folder && holds(folder, m.at()) {
+				add(m)
+			}
+		}
+	}
+	return shared, nil
+}
+
+// mountsOf are a container's mounts.
+func mountsOf(container map[string]any) ([]mount, error) {
+	items, err := list(container, "volumeMounts")
+	if err != nil {
+		return nil, err
+	}
+	var mounts []mount
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			mounts = append(mounts, m)
+		}
+	}
+	return mounts, nil
+}
+
+// deepest is the mount that holds a folder, nil if there is none.
+func deepest(mounts []mount, folder string) mount {
+	var best mount
+	for _, m := range mounts {
+		if holds(m.at(), folder) && (best == nil || len(m.at()) > len(best.at())) {
+			best = m
+		}
+	}
+	return best
+}
+
+// holds reports whether p is dir or is below it.
+func holds(dir, p string) bool {
+	return dir != "/" && (p == dir || strings.HasPrefix(p, dir+"/"))
+}
+
+// newVolume gives the pod a volume for Ray's folder and mounts it in Ray's container.
+func (c cluster) newVolume(spec, ray map[string]any, folder string) (mount, error) {
+	volumes, err := list(spec, "volumes")
+	if err != nil {
+		return nil, err
+	}
+	name := volumeName
+	for n := 2; named(volumes, name) >= 0; n++ {
+		name = fmt.Sprintf("%s-%d", volumeName, n)
+	}
+	spec["volumes"] = append(volumes, map[string]any{"name": name, "emptyDir": map[string]any{}})
+	mounts, _ := list(ray, "volumeMounts") // mountsOf has seen that it is one
+	ray["volumeMounts"] = append(mounts, map[string]any{"name": name, "mountPath": folder})
+	return mount{"name": name, "mountPath": folder}, nil
+}
+
+// addVolumes adds the collector's own volumes and gives its mounts of them: a folder for its spool, so that it makes no folder in Ray's and
+// takes no room there, and the file with the backend's settings.
+func (c cluster) addVolumes(spec map[string]any) ([]mount, error) {
+	volumes, err := list(spec, "volumes")
+	if err != nil {
+		return nil, err
+	}
+	mounts := []mount{{"name": spoolVolume, "mountPath": spoolPath}}
+	if named(volumes, spoolVolume) < 0 {
+		volumes = append(volumes, map[string]any{"name": spoolVolume, "emptyDir": map[string]any{}})
+	}
+	if c.options.ConfigMap != "" {
+		mounts = append(mounts, mount{"name": configVolume, "mountPath": configMountPath, "readOnly": true})
+		if named(volumes, configVolume) < 0 {
+			// Optional, as everything of the collector's: Ray's pod must not wait for it.
+			source := map[string]any{"name": c.options.ConfigMap, "optional": true}
+			volumes = append(volumes, map[string]any{"name": configVolume, "configMap": source})
+		}
+	}
+	spec["volumes"] = volumes
+	return mounts, nil
+}
