@@ -1,5 +1,5 @@
 // Package regular opens files and folders in places where another user may have put anything. It opens only regular files and folders,
-// follows no symbolic link out of the root, never blocks (as opening a FIFO would), and never reads more than allowed.
+// follows no symbolic link out of the root, none at all to a folder, never blocks (as opening a FIFO would), and never reads more than allowed.
 package regular
 
 import (
@@ -9,7 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // errNotRegular is a folder, FIFO, device or symbolic link where a file is wanted.
@@ -73,9 +76,44 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return Read(root, filepath.Base(path), limit)
 }
 
-// OpenFolder opens a folder below root. Anything else is an error at once, even a FIFO.
+// ErrLink is a symbolic link, or something else that is no folder, where a folder is wanted.
+var ErrLink = errors.New("it is a symbolic link or no folder")
+
+// OpenFolder opens a folder below root. No part of its path may be a symbolic link: a folder that a link names has a path of its own. Anything
+// but a folder is an error at once, even a FIFO.
 func OpenFolder(root *os.Root, name string) (*os.File, error) {
-	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	folder, err := root.Open(".")
+	if err != nil || name == "." {
+		return folder, err
+	}
+	for step := range strings.SplitSeq(name, "/") {
+		next, err := OpenSubfolder(folder, step)
+		_ = folder.Close()
+		if err != nil {
+			return nil, err
+		}
+		folder = next
+	}
+	return folder, nil
+}
+
+// OpenSubfolder opens a folder in an open one, by a name without slashes. A symbolic link is ErrLink.
+func OpenSubfolder(parent *os.File, name string) (*os.File, error) {
+	p := filepath.Join(parent.Name(), name)
+	for {
+		fd, err := unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), p), nil
+		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
+			return nil, &fs.PathError{Op: "open", Path: p, Err: ErrLink}
+		case !errors.Is(err, unix.EINTR):
+			return nil, &fs.PathError{Op: "open", Path: p, Err: err}
+		}
+	}
 }
 
 // Folder lists at most limit entries of a folder below root, in no order.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
+	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/collector/scrape"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
@@ -21,7 +22,7 @@ func (c *Collector) newTailer() *logs.Tailer {
 		Key: func(session string, node rayid.Node, path string) string {
 			return layout.LogKey(o.Root, c.sessions.ref(session), node, path)
 		},
-		Node: c.finder.Node, DeleteShipped: o.DeleteShipped, Log: o.Log, Registerer: o.Registerer,
+		Node: c.finder.Node, DeleteShipped: o.DeleteShipped, Running: node.Running, Log: o.Log, Registerer: o.Registerer,
 	})
 }
 

@@ -29,7 +29,7 @@ func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
 
 // begins says whether the file has these first bytes.
 func (t *tree) begins(s seenFile, want prefix) bool {
-	opened, _, err := open(t.root, s.full(), s.id)
+	opened, _, err := t.openSeen(s)
 	if err != nil {
 		return false
 	}

@@ -1,9 +1,6 @@
 package logs
 
-import (
-	"os"
-	"time"
-)
+import "time"
 
 // file is one generation of a log: one inode, from its creation to its end. Its states are in state.go.
 type file struct {
@@ -70,7 +67,7 @@ func (f *file) full() string { return f.dir + "/" + f.name }
 
 // isSame says whether a file with f's inode is f: it is not shorter and begins with the same bytes. It extends f's prefix while that
 // is short.
-func (f *file) isSame(root *os.Root, seen seenFile) (bool, error) {
+func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}
@@ -80,7 +77,7 @@ func (f *file) isSame(root *os.Root, seen seenFile) (bool, error) {
 	if f.prefix.n == 0 && seen.size == 0 {
 		return true, nil
 	}
-	opened, _, err := open(root, seen.full(), seen.id)
+	opened, _, err := t.openSeen(seen)
 	if err != nil {
 		return false, err
 	}

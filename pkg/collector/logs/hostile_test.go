@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,4 +124,49 @@ func TestManyLost(t *testing.T) {
 			t.Errorf("the line after them is %v", last.Data)
 		}
 	})
+}
+
+// TestLinks: each session's logs are stored once, under their own session, whatever links lead to them.
+func TestLinks(t *testing.T) {
+	const other = "session_2026-11-19_00-00-00_000000_1"
+	for name, link := range map[string]struct{ at, to string }{
+		"logs of another session":      {other + "/logs", "../" + session + "/logs"},
+		"logs by an absolute path":     {other + "/logs", "/" + session + "/logs"},
+		"a folder in it":               {other + "/logs/old", "../../" + session + "/logs"},
+		"a folder of its own":          {session + "/logs/again", "."},
+		"old logs":                     {session + "/logs/old", "serve"},
+		"a session":                    {other, session},
+		"moved logs":                   {"prev-logs/" + session + "/" + strings.Repeat("ab", 28) + "/logs", "../../../" + session + "/logs"},
+		"a node's moved logs":          {"prev-logs/" + session + "/" + strings.Repeat("ab", 28), "../../" + session},
+		"the moved logs of a session":  {"prev-logs/" + session, "../" + session},
+		"all moved logs":               {"prev-logs", "."},
+		"a log":                        {session + "/logs/again.out", "raylet.out"},
+		"a link to itself":             {session + "/logs/loop", "loop"},
+		"a folder outside":             {session + "/logs/away", "/etc"},
+		"a session's parent as a node": {"prev-logs/" + session + "/" + strings.Repeat("cd", 28) + "/logs", "../../.."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mkdir("serve")
+				r.write("raylet.out", "hello\n")
+				r.write("serve/proxy.log", "served\n")
+				at := filepath.Join(r.tmp, link.at)
+				if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if filepath.IsAbs(link.to) && link.to != "/etc" {
+					link.to = r.tmp + link.to
+				}
+				if err := os.Symlink(link.to, at); err != nil {
+					t.Fatal(err)
+				}
+				r.shipAll()
+				want := []string{key(session, nodeID, "raylet.out"), key(session, nodeID, "serve/proxy.log")}
+				if got := r.store.Keys(); !slices.Equal(got, want) {
+					t.Errorf("stored %q", got)
+				}
+			})
+		})
+	}
 }

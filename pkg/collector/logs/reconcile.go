@@ -87,7 +87,7 @@ func (t *tree) compare(now time.Time, seen map[fileID]seenFile) (unknown, replac
 			continue
 		}
 		before := f.prefix
-		same, err := f.isSame(t.root, s)
+		same, err := f.isSame(t, s)
 		if before.n < copyPrefix && f.prefix != before {
 			t.dirty = true
 		}
@@ -206,7 +206,7 @@ func (t *tree) readFirst(f *file, s seenFile) error {
 	if s.size == 0 {
 		return nil
 	}
-	opened, info, err := open(t.root, s.full(), s.id)
+	opened, info, err := t.openSeen(s)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type rig struct {
 	log         logrus.FieldLogger
 	node        func(context.Context, string) (rayid.Node, error)
 
-	deleteShipped bool
+	deleteShipped, running bool
 
 	tailer  *logs.Tailer
 	shipper *ship.Shipper
@@ -59,7 +59,8 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) restart() {
 	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key,
-		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: r.deleteShipped})
+		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: r.deleteShipped,
+		Running: func(string) (bool, error) { return r.running, nil }})
 	var err error
 	r.shipper, err = ship.New(ship.Options{
 		Store:        r.store,

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -66,37 +67,13 @@ func sessionDirs(root *os.Root) ([]string, error) {
 
 // current is the session that Ray runs: the target of session_latest, or else the newest.
 func current(root *os.Root, sessions []string) string {
-	if to, err := root.Readlink("session_latest"); err == nil {
+	if to, err := root.Readlink("session_latest"); err == nil && slices.Contains(sessions, filepath.Base(to)) {
 		return filepath.Base(to)
 	}
 	if len(sessions) == 0 {
 		return ""
 	}
 	return sessions[len(sessions)-1]
-}
-
-// sweepAge is the time without writes after which the logs of an ended session may be removed.
-const sweepAge = 10 * time.Minute
-
-// sweep removes the logs of sessions that have ended and are completely stored. The rest of the session's folder stays.
-func (t *Tailer) sweep(root *os.Root, sessions []string) {
-	running := current(root, sessions)
-	for _, tree := range t.all() {
-		if tree.session == running || !tree.complete(time.Now()) {
-			continue
-		}
-		tree.lock.Lock()
-		for _, f := range tree.files {
-			if err := root.Remove(f.full()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				tree.report(f.name, err)
-			}
-		}
-		count := len(tree.files)
-		tree.lock.Unlock()
-		if count > 0 {
-			t.opts.Log.WithField("session", tree.session).Infof("removed %d logs of an ended session: all of them are stored", count)
-		}
-	}
 }
 
 // dropTrees forgets sessions whose folder is gone.
@@ -108,6 +85,9 @@ func (t *Tailer) dropTrees(present map[string]bool) {
 		tree.lock.Lock()
 		for _, f := range tree.files {
 			tree.finish(f)
+		}
+		for _, removed := range tree.removed {
+			removed.close()
 		}
 		tree.lock.Unlock()
 		t.mu.Lock()

@@ -74,9 +74,9 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s.tree.lock.Lock()
 	f, at := s.current, s.from+offset-s.base
-	name, id, before := f.full(), f.id, f.prefix
+	name, before := f.full(), f.prefix
+	opened, info, err := s.tree.open(f)
 	s.tree.lock.Unlock()
-	opened, info, err := s.tree.open(name, id)
 	var start []byte
 	if err == nil {
 		if start, err = readStart(opened); err == nil && (!before.begins(start) || info.Size() < at+n) {

@@ -22,7 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// Options of a tailer. All except DeleteShipped must be set.
+// Options of a tailer. All except DeleteShipped and Running must be set, Running only with DeleteShipped.
 type Options struct {
 	// Dir is Ray's temporary folder, which holds session_… folders. It need not exist yet.
 	Dir string
@@ -34,8 +34,10 @@ type Options struct {
 	Node func(ctx context.Context, session string) (rayid.Node, error)
 	// DeleteShipped removes the logs of ended sessions when all of them are stored.
 	DeleteShipped bool
-	Log           logrus.FieldLogger
-	Registerer    prometheus.Registerer
+	// Running says whether Ray runs a session on this node. It is asked before logs are removed.
+	Running    func(session string) (bool, error)
+	Log        logrus.FieldLogger
+	Registerer prometheus.Registerer
 }
 
 // Tailer follows logs. Call New, then Start, then Close; or only New, and Scan by hand.
@@ -240,7 +242,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		state: filepath.Join(t.opts.StateDir, session+".json"),
 		keyOf: func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		wake:  t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
-		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]time.Time), reported: make(map[string]bool),
+		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]time.Time), removed: make(map[fileID]*removedLog), reported: make(map[string]bool),
 	}
 	if err := made.load(); err != nil {
 		return nil, err

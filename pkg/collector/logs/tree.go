@@ -32,8 +32,9 @@ type tree struct {
 	files   map[fileID]*file      // those that are not finished
 	streams map[streamID]*stream
 	held    map[fileID]time.Time // new files that may be copies, since when
-	scans   int                  // number of scans that saw every folder
-	dirty   bool                 // the state file is out of date
+	removed map[fileID]*removedLog
+	scans   int  // number of scans that saw every folder
+	dirty   bool // the state file is out of date
 	// draining says that Ray has stopped writing, so no file waits for more bytes.
 	draining bool
 	reported map[string]bool // paths of which an error was logged, at most maxReported
@@ -64,6 +65,7 @@ func (t *tree) scan(root *os.Root, now time.Time, draining bool) (dirs []string)
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
 	}
+	t.seeRemoved(now, w)
 	t.reconcile(now, w)
 	t.passToNode()
 	if t.dirty {
@@ -114,7 +116,7 @@ func (t *tree) report(about string, err error) {
 
 // refresh asks the file system for a file's size.
 func (t *tree) refresh(f *file) error {
-	opened, info, err := t.open(f.full(), f.id)
+	opened, info, err := t.open(f)
 	if isElsewhere(err) {
 		f.on(fileMoved)
 		t.wake()
@@ -126,14 +128,25 @@ func (t *tree) refresh(f *file) error {
 	return opened.Close()
 }
 
-// open opens a log, by its path below Ray's temporary folder, outside of a scan.
-func (t *tree) open(name string, id fileID) (*os.File, fs.FileInfo, error) {
+// openSeen opens a log during a scan.
+func (t *tree) openSeen(s seenFile) (*os.File, fs.FileInfo, error) {
+	if removed := t.removed[s.id]; removed != nil {
+		return removed.again()
+	}
+	return open(t.root, s.full(), s.id)
+}
+
+// open opens a log outside of a scan; the tree's lock is held.
+func (t *tree) open(f *file) (*os.File, fs.FileInfo, error) {
+	if removed := t.removed[f.id]; removed != nil {
+		return removed.again()
+	}
 	root, err := os.OpenRoot(t.tmp)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer root.Close()
-	return open(root, name, id)
+	return open(root, f.full(), f.id)
 }
 
 // streamOf returns the stream of a node's log, and creates it if needed.

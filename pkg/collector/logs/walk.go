@@ -42,7 +42,8 @@ const maxDepth = 32
 func (w *walkResult) walk(root *os.Root, dirs []string) {
 	*w = walkResult{files: w.files[:0], dirs: w.dirs[:0]}
 	for _, dir := range dirs {
-		w.folder(root, dir, "", maxDepth)
+		opened, err := regular.OpenFolder(root, dir)
+		w.folder(opened, err, dir, "", maxDepth)
 	}
 }
 
@@ -51,21 +52,23 @@ func (w *walkResult) fail(err error) {
 	w.errs = append(w.errs, err)
 }
 
-// folder lists a folder and, if depth allows, those in it.
-func (w *walkResult) folder(root *os.Root, dir, below string, depth int) {
-	if depth == 0 {
-		w.errs = append(w.errs, fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
+// folder lists a folder that was opened, or could not be, and those in it down to depth.
+func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth int) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return
-	}
-	opened, err := regular.OpenFolder(root, path.Join(dir, below))
-	if errors.Is(err, fs.ErrNotExist) {
+	case errors.Is(err, regular.ErrLink):
+		w.errs = append(w.errs, fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
 		return
-	}
-	if err != nil {
+	case err != nil:
 		w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
 		return
 	}
 	defer opened.Close()
+	if depth == 0 {
+		w.errs = append(w.errs, fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
+		return
+	}
 	names, err := opened.Readdirnames(-1)
 	if err != nil {
 		w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
@@ -89,7 +92,8 @@ func (w *walkResult) folder(root *os.Root, dir, below string, depth int) {
 		switch stat.Mode & unix.S_IFMT {
 		case unix.S_IFDIR:
 			if !skippedDir(name) {
-				w.folder(root, dir, p, depth-1)
+				within, err := regular.OpenSubfolder(opened, name)
+				w.folder(within, err, dir, p, depth-1)
 			}
 		case unix.S_IFREG:
 			if !skippedFile(name) {

@@ -224,7 +224,10 @@ func TestOldSessions(t *testing.T) {
 	}
 	for i := range 2 * maxSessions {
 		name := fmt.Sprintf("session_2026-11-18_%06d", i)
-		if err := os.Symlink(old, filepath.Join(f.Dir, name)); err != nil {
+		if err := os.Mkdir(filepath.Join(f.Dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+a), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.Node(t.Context(), name); err != nil {

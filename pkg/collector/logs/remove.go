@@ -1,0 +1,183 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// sweepAge is the time without writes after which the logs of an ended session may be removed.
+	sweepAge = 10 * time.Minute
+	// lateTime is how long a removed log stays open that a process may still write to. What it writes is stored.
+	lateTime = 2 * time.Minute
+	// maxRemoved is how many removed logs stay open at a time. The rest are removed later.
+	maxRemoved = 256
+)
+
+// removedLog is a log that was removed, and that a process may still write to: not every process can be seen.
+type removedLog struct {
+	file      *os.File
+	dir, path string
+	until     time.Time
+}
+
+// sweep removes the logs of sessions that have ended and are completely stored. The rest of the session's folder stays. A session has ended
+// when its raylet does not listen and no process has one of its logs open to write; session_latest and the newest session are spared in any
+// case, since raylets of other network namespaces cannot be seen.
+func (t *Tailer) sweep(root *os.Root, sessions []string) {
+	latest := current(root, sessions)
+	for _, tree := range t.all() {
+		if tree.session == latest {
+			continue
+		}
+		if running, err := t.opts.Running(tree.session); running || err != nil {
+			continue
+		}
+		if count := tree.removeLogs(root, time.Now()); count > 0 {
+			t.opts.Log.WithField("session", tree.session).Infof("removed %d logs of an ended session: all of them are stored", count)
+		}
+	}
+}
+
+// removeLogs removes the logs of a session that does not run, if everything is stored and nobody may go on writing.
+func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
+	if !t.complete(now) {
+		return 0
+	}
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	for _, f := range t.files {
+		if t.removed[f.id] == nil && written(root, f) {
+			return 0
+		}
+	}
+	for _, f := range t.files {
+		if len(t.removed) >= maxRemoved {
+			break
+		}
+		if t.removed[f.id] != nil {
+			continue
+		}
+		removed, err := t.remove(root, now, f)
+		if err != nil {
+			t.report(f.name, err)
+		}
+		if removed {
+			count++
+		}
+	}
+	return count
+}
+
+// remove removes a log unless it has changed since the last scan or a process has it open to write.
+func (t *tree) remove(root *os.Root, now time.Time, f *file) (removed bool, err error) {
+	opened, info, err := open(root, f.full(), f.id)
+	if isElsewhere(err) {
+		return false, nil // the next scan finds out
+	}
+	if err != nil {
+		return false, err
+	}
+	use := useOf(opened)
+	if use == inUse || info.Size() != f.size || info.ModTime().UnixNano() != f.changed {
+		return false, opened.Close()
+	}
+	if err := root.Remove(f.full()); err != nil {
+		_ = opened.Close()
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return false, err
+	}
+	if use == notInUse && endLease(opened) {
+		return true, opened.Close()
+	}
+	t.removed[f.id] = &removedLog{file: opened, dir: f.dir, path: f.name, until: now.Add(lateTime)}
+	return true, nil
+}
+
+// seeRemoved adds the removed logs that are still open to what a walk saw, so that what is written to them late is stored. It closes those
+// that nothing was written to for lateTime.
+func (t *tree) seeRemoved(now time.Time, w *walkResult) {
+	for id, r := range t.removed {
+		info, err := r.file.Stat()
+		if err != nil {
+			continue
+		}
+		f := t.files[id]
+		if f != nil && (info.Size() > f.size || f.stream.unread(f) > 0) {
+			r.until = now.Add(lateTime)
+		}
+		if now.After(r.until) {
+			r.close()
+			delete(t.removed, id)
+			continue
+		}
+		w.files = append(w.files, seenFile{dir: r.dir, path: r.path, id: id, size: info.Size(), changed: info.ModTime().UnixNano()})
+	}
+}
+
+// again returns the removed log with a handle of its own.
+func (r *removedLog) again() (*os.File, fs.FileInfo, error) {
+	fd, err := unix.FcntlInt(r.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read a removed log: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), r.path)
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+func (r *removedLog) close() { _ = r.file.Close() }
+
+// use says whether a process has a file open to write.
+type use uint8
+
+const (
+	useUnknown use = iota
+	inUse
+	notInUse
+)
+
+// useOf is askUse, unless a test replaces it.
+var useOf = askUse
+
+// askUse asks the kernel for a read lease, which it gives only for a file that no process has open to write, in whatever container. It answers
+// only the file's owner, or root. The lease stays until the file is closed.
+func askUse(f *os.File) use {
+	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	switch {
+	case err == nil:
+		return notInUse
+	case errors.Is(err, syscall.EAGAIN):
+		return inUse
+	}
+	return useUnknown
+}
+
+// endLease gives a lease back. unused says that no process has asked to open the file to write meanwhile.
+func endLease(f *os.File) (unused bool) {
+	lease, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
+	_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+	return err == nil && lease == unix.F_RDLCK
+}
+
+// written says whether a process is known to have the log open to write.
+func written(root *os.Root, f *file) bool {
+	opened, _, err := open(root, f.full(), f.id)
+	if err != nil {
+		return false
+	}
+	defer opened.Close()
+	return useOf(opened) == inUse
+}

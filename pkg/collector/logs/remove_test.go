@@ -1,0 +1,108 @@
+package logs_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
+)
+
+// quietRig has a stored log of a session that was last written to an hour ago, and that session_latest does not name.
+func quietRig(t *testing.T, latest string) *rig {
+	r := newRig(t)
+	r.deleteShipped = true
+	if err := os.MkdirAll(filepath.Join(r.tmp, "session_2026-12-31_00-00-00_000000_1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if latest != "" {
+		if err := os.Symlink(latest, filepath.Join(r.tmp, "session_latest")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.write("worker.out", first("a"))
+	r.age("worker.out", time.Hour)
+	return r
+}
+
+func (r *rig) age(name string, by time.Duration) {
+	past := time.Now().Add(-by)
+	if err := os.Chtimes(r.path(name), past, past); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) isThere(name string) bool {
+	_, err := os.Stat(r.path(name))
+	return err == nil
+}
+
+// TestOnlyEndedSessionsAreRemoved: a link condemns no session. Its raylet does.
+func TestOnlyEndedSessionsAreRemoved(t *testing.T) {
+	for _, latest := range []string{"", "session_2026-12-31_00-00-00_000000_1", "/tmp/ray/session_9999-nowhere", "session_latest"} {
+		for _, running := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				r := quietRig(t, latest)
+				r.running = running
+				r.restart()
+				r.shipAll()
+				r.scan()
+				if got := r.isThere("worker.out"); got != running {
+					t.Errorf("session_latest is %q, the session runs: %t: the log is there: %t", latest, running, got)
+				}
+				r.want("worker.out", first("a"))
+			})
+		}
+	}
+}
+
+// TestRemovedWhileInUse: no line is lost of a process that outlives its raylet.
+func TestRemovedWhileInUse(t *testing.T) {
+	for name, hidden := range map[string]bool{"use is seen": false, "use is hidden": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := quietRig(t, "")
+				writer, err := os.OpenFile(r.path("worker.out"), os.O_WRONLY|os.O_APPEND, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer writer.Close()
+				r.write("other.out", first("b"))
+				r.age("other.out", time.Hour)
+				if hidden {
+					logs.HideUse(t)
+				} else if f, err := os.Open(r.path("worker.out")); err != nil || !logs.CanSeeUse(f) {
+					t.Skipf("this file system gives no leases (%v)", err)
+				}
+				r.restart()
+				r.shipAll()
+				r.scan()
+				if r.isThere("worker.out") == hidden || r.isThere("other.out") == hidden {
+					t.Errorf("the log in use is there: %t, the other: %t", r.isThere("worker.out"), r.isThere("other.out"))
+				}
+				for _, line := range []string{"late\n", "later\n"} {
+					time.Sleep(time.Minute)
+					if _, err := writer.WriteString(line); err != nil {
+						t.Fatal(err)
+					}
+					r.shipAll()
+				}
+				r.want("worker.out", first("a")+"late\nlater\n")
+				if err := writer.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if !hidden {
+					r.age("worker.out", time.Hour)
+				}
+				time.Sleep(5 * time.Minute)
+				r.shipAll()
+				if r.isThere("worker.out") || r.isThere("other.out") {
+					t.Error("a log that nobody uses any more is still there")
+				}
+				r.want("worker.out", first("a")+"late\nlater\n")
+			})
+		})
+	}
+}
