@@ -143,7 +143,7 @@ func TestMetrics(t *testing.T) {
 	d := samples.NewDecoder(got)
 	for _, c := range chunks {
 		for line := range bytes.Lines(c.lines) {
-			if err := d.Line(line); err != nil {
+			if err := d.Line(t.Context(), line); err != nil {
 				t.Error(err)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -150,7 +149,7 @@ func (d *Database) Select(ctx context.Context, held *Held, selections ...Selecti
 		return nil, nil, err
 	}
 	if index != nil {
-		err = d.hold(held, func(free *room) error {
+		err = d.hold(held, func(free *allowance) error {
 			found, err = index.selectAll(ctx, selections, free)
 			return err
 		})
@@ -172,21 +171,21 @@ func (d *Database) selectOfHours(ctx context.Context, held *Held, selections []S
 	for _, s := range selections {
 		mint, maxt = min(mint, s.Mint), max(maxt, s.Maxt)
 	}
-	changes := max(0, d.maxBytes-held.bytes) / changeBytes
-	left := newChangeLimit(changes)
-	blocks, damaged, err := d.load(ctx, mint, maxt, left, func(name string) bool {
-		return slices.ContainsFunc(selections, func(s Selection) bool { return matchesName(s.Matchers, name) })
+	most := max(0, d.maxBytes-held.bytes)
+	kept := newAllowance(most)
+	blocks, damaged, err := d.load(ctx, mint, maxt, kept, func(name string) bool {
+		return slices.ContainsFunc(selections, func(s Selection) bool { return ctx.Err() == nil && matchesName(s.Matchers, name) })
 	})
 	if err != nil {
 		return nil, damaged, err
 	}
-	own := blockChangeBytes * (changes - left.left.Load()) // in blocks that the database does not keep
-	err = d.hold(held, func(free *room) error {
+	own := (most - kept.left.Load()) * blockChangeBytes / changeBytes // in blocks that the database does not keep
+	err = d.hold(held, func(free *allowance) error {
 		if err := free.take(own); err != nil {
 			return err
 		}
 		if found, err = d.find(ctx, blocks, selections, held.Copies, free); held.Copies {
-			free.left += own
+			free.giveBack(own)
 		}
 		return err
 	})
@@ -194,7 +193,7 @@ func (d *Database) selectOfHours(ctx context.Context, held *Held, selections []S
 }
 
 // find returns the series of each selection that blocks have.
-func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Selection, copies bool, free *room) ([][]*Series, error) {
+func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Selection, copies bool, free *allowance) ([][]*Series, error) {
 	found := make([][]*Series, len(selections))
 	for i, selection := range selections {
 		numbers, err := d.names.find(ctx, selection.Matchers)
@@ -203,6 +202,9 @@ func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Se
 		}
 		copier := &copier{free: free, times: make(map[*int64][]int64)}
 		for _, number := range numbers {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
 			s := d.series(number, blocks, selection.Mint, selection.Maxt)
 			if s == nil {
 				continue
@@ -279,8 +281,10 @@ func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *
 }
 
 // load returns the blocks of the hours that may have samples in a time, in order of node and time: complete blocks if they fit, otherwise only the
-// series whose names are wanted, with the changes that are left.
-func (d *Database) load(ctx context.Context, mint, maxt int64, left *changeLimit, wants func(string) bool) (blocks []hourBlock, damaged []error, err error) {
+// series whose names are wanted, whose changes take of what may be kept.
+func (d *Database) load(
+	ctx context.Context, mint, maxt int64, kept *allowance, wants func(string) bool,
+) (blocks []hourBlock, damaged []error, err error) {
 	all, err := d.Hours(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -295,12 +299,13 @@ func (d *Database) load(ctx context.Context, mint, maxt int64, left *changeLimit
 	slices.SortStableFunc(blocks, func(a, b hourBlock) int {
 		return cmp.Or(slices.Compare(a.Node[:], b.Node[:]), a.Start.Compare(b.Start))
 	})
+	r := &hourReader{Database: d, wants: wants, kept: kept, memory: newWorkMemory(d.maxBytes/8, kept)}
 	parts := make([]loaded, len(blocks))
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(hoursAtOnce)
 	for i := range blocks {
 		group.Go(func() error {
-			parts[i] = d.hour(groupCtx, blocks[i].Hour, wants, left)
+			parts[i] = r.hour(groupCtx, blocks[i].Hour)
 			return parts[i].err
 		})
 	}
@@ -331,60 +336,6 @@ func (d *Database) expect(hours []hourBlock) {
 // blockBytes is about how many bytes of a block a stored byte becomes: compressed text of a busy node becomes values of 10 bytes.
 const blockBytes = 6
 
-// changeBytes is what a change takes while its block is built.
-const changeBytes = 40
-
-// hour returns one hour, from memory if it is there.
-func (d *Database) hour(ctx context.Context, h Hour, wants func(string) bool, left *changeLimit) loaded {
-	key := hourKey{h.Node, h.Start.Unix()}
-	d.mu.Lock()
-	known := d.blocks[key]
-	switch {
-	case known != nil && known.stored == h.Bytes:
-		d.mu.Unlock()
-		select {
-		case <-known.done:
-		case <-ctx.Done():
-			return loaded{err: context.Cause(ctx)}
-		}
-		if known.err == nil {
-			return *known
-		}
-		return d.read(ctx, h, wants, left) // its reader gave up, or it does not fit
-	case d.large:
-		d.mu.Unlock()
-		return d.read(ctx, h, wants, left)
-	}
-	if known != nil {
-		d.forget(key, known)
-	}
-	mine := &loaded{stored: h.Bytes, done: make(chan struct{})}
-	d.blocks[key] = mine
-	d.mu.Unlock()
-
-	whole := newChangeLimit(d.maxBytes / changeBytes / 4)
-	read := d.read(ctx, h, func(string) bool { return true }, whole)
-	mine.block, mine.damaged, mine.err = read.block, read.damaged, read.err
-	close(mine.done)
-	d.mu.Lock()
-	if d.blocks[key] == mine {
-		if mine.err != nil {
-			delete(d.blocks, key)
-		} else {
-			d.bytes += mine.block.bytes()
-		}
-	}
-	if d.bytes > d.maxBytes || errors.Is(mine.err, ErrTooMuch) {
-		d.large, d.bytes = true, 0
-		clear(d.blocks)
-	}
-	d.mu.Unlock()
-	if errors.Is(mine.err, ErrTooMuch) {
-		return d.read(ctx, h, wants, left)
-	}
-	return *mine
-}
-
 // forget drops an hour. Called with d.mu held.
 func (d *Database) forget(key hourKey, l *loaded) {
 	delete(d.blocks, key)
@@ -395,23 +346,4 @@ func (d *Database) forget(key hourKey, l *loaded) {
 		}
 	default: // its reader will find that it is no longer wanted
 	}
-}
-
-// read reads the series of an hour whose names are wanted.
-func (d *Database) read(ctx context.Context, h Hour, wants func(string) bool, left *changeLimit) (l loaded) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.err = fmt.Errorf("read metrics of %s at %s: panic: %v", h.Node, h.Start.Format(time.RFC3339), p)
-		}
-	}()
-	b := newBuilder(d.names, wants, left)
-	b.only = d.only
-	err := h.Visit(ctx, d.store, b, func(key string, err error) { l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err)) })
-	if err == nil {
-		l.block, err = b.block()
-	}
-	if err != nil {
-		l.err = fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format(time.RFC3339), err)
-	}
-	return l
 }

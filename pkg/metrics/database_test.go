@@ -283,3 +283,31 @@ func TestDatabases(t *testing.T) {
 		t.Error("not the one used longest ago was forgotten")
 	}
 }
+
+// TestEqualSeries: of series that are the same for Prometheus, one that is still exposed counts when another is gone.
+func TestEqualSeries(t *testing.T) {
+	b := newBucket(t)
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	from := hour.UnixMilli()
+	lines := `{"start":1,"targets":[{"instance":"aa"}]}` + "\n" + `{"from":0,"target":0,"series":[["m"],["m","e",""],["m","f",""]]}` + "\n"
+	for i, read := range []string{
+		`"i":[0,0,0],"v":[1,2,3]`, `"i":[],"v":[],"gone":[2]`, `"i":[],"v":[],"gone":[0]`, `"i":[0],"v":[4]`, `"i":[],"v":[],"gone":[0]`,
+		`"i":[],"v":[],"gone":[1]`, `"i":[],"v":[],"gone":[1]`, `"i":[2],"v":[5]`, `"failed":1`, `"i":[],"v":[],"gone":[2]`, `"i":[1],"v":[6]`,
+	} {
+		lines += fmt.Sprintf(`{"t":%d,"target":0,%s}`+"\n", from+int64(i)*1000, read)
+	}
+	b.put(layout.MetricsKey("log", ref, rayid.Node{0xaa}, hour), lines)
+	series, damaged, err := selectFrom(t, b.database(0, 1<<20), from, from+60_000, named(t, "m"))
+	if err != nil || len(damaged) > 0 || len(series) != 1 {
+		t.Fatal(series, damaged, err)
+	}
+	var got []string
+	for it := series[0].Iterator(from, from+60_000); it.Next() == chunkenc.ValFloat; {
+		at, v := it.At()
+		got = append(got, spelled(at-from, v))
+	}
+	want := []string{"0 3", "1 2", "2 2", "3 4", "4 2", "5 ends", "7 5", "8 ends", "10 6"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -46,8 +46,8 @@ func newDictionary(maxBytes int64) *dictionary {
 	}
 }
 
-// target numbers a target.
-func (d *dictionary) target(of []samples.Label) uint32 {
+// target numbers a target. The error says that there is no room for it.
+func (d *dictionary) target(of []samples.Label) (uint32, error) {
 	var s strings.Builder
 	for _, l := range of {
 		s.WriteString(l.Name)
@@ -58,12 +58,17 @@ func (d *dictionary) target(of []samples.Label) uint32 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id, known := d.targets[s.String()]
-	if !known {
-		id = uint32(len(d.targets))
-		d.targets[s.String()] = id
-		d.bytes += int64(s.Len()) + targetBytes
+	if known {
+		return id, nil
 	}
-	return id
+	size := int64(s.Len()) + targetBytes
+	if d.bytes+size > d.maxBytes {
+		return 0, errTooManySeries
+	}
+	d.bytes += size
+	id = uint32(len(d.targets))
+	d.targets[s.String()] = id
+	return id, nil
 }
 
 // add numbers a series of a target. The error says that there is no room for it.
@@ -109,7 +114,11 @@ func (d *dictionary) describe(m samples.Metric) {
 func (d *dictionary) find(ctx context.Context, matchers []*labels.Matcher) (found []uint32, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	for name, numbers := range d.named {
+	named := d.named
+	if name, only := onlyName(matchers); only {
+		named = map[string][]uint32{name: d.named[name]}
+	}
+	for name, numbers := range named {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -138,6 +147,16 @@ func (d *dictionary) size() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.bytes
+}
+
+// onlyName returns the name that series need to have, if matchers say one.
+func onlyName(matchers []*labels.Matcher) (name string, only bool) {
+	for _, m := range matchers {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
+			return m.Value, true
+		}
+	}
+	return "", false
 }
 
 func matchesName(matchers []*labels.Matcher, name string) bool {

@@ -46,7 +46,9 @@ func listHardware(ctx context.Context, store blob.Lister, root string, ref layou
 }
 
 // visitHardware passes an hour of hardware figures to v as if Ray's exporters had exposed them. Each node is a target, as with metrics.
-func (h Hour) visitHardware(ctx context.Context, store chunks.Store, v samples.Visitor, damaged func(key string, err error)) error {
+func (h Hour) visitHardware(
+	ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance, damaged func(key string, err error),
+) error {
 	known, err := h.hardware.machines.read(ctx, store, damaged)
 	if err != nil {
 		return err
@@ -66,21 +68,21 @@ func (h Hour) visitHardware(ctx context.Context, store chunks.Store, v samples.V
 		targets = append(targets, m.target(node, h.hardware.ref))
 		return nil
 	})
-	if err := h.lines(ctx, store, find, maxFigures, func(string, error) {}); err != nil {
+	if err := h.lines(ctx, store, find, maxFigures, work, func(string, error) {}); err != nil {
 		return err
 	}
 	v.Start(targets)
 	for name, help := range figureHelp {
 		v.Metric(samples.Metric{Name: name, Type: "gauge", Help: help})
 	}
-	return h.lines(ctx, store, sampleReader(told.tell), maxFigures, damaged)
+	return h.lines(ctx, store, sampleReader(told.tell), maxFigures, work, damaged)
 }
 
 // sampleReader is a lineReader of hardware figures.
 type sampleReader func(node rayid.Node, s layout.Sample) error
 
 // Line implements lineReader.
-func (r sampleReader) Line(line []byte) error {
+func (r sampleReader) Line(_ context.Context, line []byte) error {
 	var s layout.Sample
 	if err := json.Unmarshal(line, &s); err != nil {
 		return fmt.Errorf("hardware figures: %w", err)

@@ -13,19 +13,19 @@ type Held struct {
 
 // Add counts what the caller holds of a database's answer.
 func (h *Held) Add(d *Database, bytes int64) error {
-	return d.hold(h, func(free *room) error { return free.take(bytes) })
+	return d.hold(h, func(free *allowance) error { return free.take(bytes) })
 }
 
 // hold calls find with the memory that the query may still take, and counts what find took of it. A quarter of what the database keeps counts
 // as well: a running query may be the last user of a database that Databases has forgotten, and with four such queries this keeps the sum
 // within twice the memory for metrics.
-func (d *Database) hold(held *Held, find func(*room) error) error {
+func (d *Database) hold(held *Held, find func(*allowance) error) error {
 	left := max(0, d.maxBytes-held.bytes-d.Bytes()/4)
-	free := &room{left: left}
+	free := newAllowance(left)
 	if err := find(free); err != nil {
 		return err
 	}
-	held.bytes += left - free.left
+	held.bytes += left - free.left.Load()
 	return nil
 }
 
@@ -44,7 +44,7 @@ func (s *Series) heldBytes() int64 {
 
 // copier copies series out of blocks. The copies share the times of a target, as in the blocks.
 type copier struct {
-	free  *room
+	free  *allowance
 	times map[*int64][]int64 // copies, by the first of the block's
 }
 

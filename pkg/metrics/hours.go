@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -72,27 +73,34 @@ func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout
 // maxLine limits one line. The series of a table with samples.MaxSeries would be longer, but by default no collector writes such a line.
 const maxLine = 64 << 20
 
-// Visit passes the stored lines of an hour to v. Damaged parts are left out and reported to damaged, in order. The error is the store's or the
-// context's.
+// Visit passes the stored lines of an hour to v, until ctx ends. Damaged parts are left out and reported to damaged, in order. The error is the
+// store's or the context's.
 func (h Hour) Visit(ctx context.Context, store chunks.Store, v samples.Visitor, damaged func(key string, err error)) error {
+	return h.visit(ctx, store, v, newAllowance(math.MaxInt64), damaged)
+}
+
+// visit is Visit with an allowance for what reading takes itself; without enough of it the error is errLargeHour.
+func (h Hour) visit(ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance, damaged func(key string, err error)) error {
 	if h.hardware != nil {
-		return h.visitHardware(ctx, store, v, damaged)
+		return h.visitHardware(ctx, store, v, work, damaged)
 	}
-	return h.lines(ctx, store, samples.NewDecoder(v), maxLine, damaged)
+	return h.lines(ctx, store, samples.NewDecoder(v), maxLine, work, damaged)
 }
 
 // lineReader receives the lines of an hour.
 type lineReader interface {
-	Line(line []byte) error
+	Line(ctx context.Context, line []byte) error
 	// Lost says that bytes before the next line are missing.
 	Lost()
 }
 
 // lines reads an hour.
-func (h Hour) lines(ctx context.Context, store chunks.Store, d lineReader, maxLine int, damaged func(key string, err error)) error {
+func (h Hour) lines(
+	ctx context.Context, store chunks.Store, d lineReader, maxLine int, work *allowance, damaged func(key string, err error),
+) error {
 	r := chunks.NewReader(ctx, store, h.stream, chunks.Options{Exact: true})
 	defer r.Close()
-	in := bufio.NewReaderSize(r, 256<<10)
+	in := bufio.NewReaderSize(r, lineBuffer)
 	reported := "" // the last chunk with a reported bad line: one report for each chunk is enough
 	bad := func(err error) {
 		if key := r.Key(); key != reported {
@@ -100,38 +108,72 @@ func (h Hour) lines(ctx context.Context, store chunks.Store, d lineReader, maxLi
 			damaged(key, err)
 		}
 	}
-	var long []byte // the beginning of a line that the buffer cannot hold
-	for {
+	long := &longLine{work: work} // the beginning of a line that the buffer cannot hold
+	defer long.close()
+	for ctx.Err() == nil {
 		line, err := in.ReadSlice('\n')
 		if gap, isGap := errors.AsType[*chunks.Gap](err); isGap {
 			d.Lost()
 			damaged(gap.Key, errors.New(gap.What()))
-			long = nil
+			long.reset()
 			continue // without the line that was cut
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if len(long) <= maxLine {
-				long = append(long, line...)
+		if errors.Is(err, bufio.ErrBufferFull) || len(long.text) > 0 {
+			if len(long.text) <= maxLine {
+				if err := long.add(line); err != nil {
+					return err
+				}
 			}
-			continue
+			if errors.Is(err, bufio.ErrBufferFull) {
+				continue
+			}
+			line = long.text
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
-		}
-		if len(long) > 0 {
-			line, long = append(long, line...), nil
 		}
 		switch {
 		case len(line) > maxLine:
 			d.Lost()
 			bad(fmt.Errorf("%w: a line of more than %d bytes", chunks.ErrDamaged, maxLine))
 		case len(line) > 0:
-			if err := d.Line(line); err != nil {
+			if err := d.Line(ctx, line); err != nil && ctx.Err() == nil {
 				bad(err)
 			}
 		}
+		long.reset()
 		if err != nil {
-			return nil
+			break
 		}
 	}
+	return context.Cause(ctx)
 }
+
+// lineBuffer is the buffer of a reader of lines.
+const lineBuffer = 256 << 10
+
+// longLine is a line that does not fit in the buffer.
+type longLine struct {
+	work  *allowance
+	taken int64
+	text  []byte
+}
+
+func (l *longLine) add(text []byte) error {
+	if need := len(l.text) + len(text); need > cap(l.text) {
+		size := max(2*cap(l.text), need)
+		if l.work.take(int64(size)) != nil { // beside the buffer before
+			return errLargeHour
+		}
+		l.text = append(make([]byte, 0, size), l.text...)
+		l.work.giveBack(l.taken)
+		l.taken = int64(size)
+	}
+	l.text = append(l.text, text...)
+	return nil
+}
+
+// reset begins another line.
+func (l *longLine) reset() { l.text = l.text[:0] }
+
+func (l *longLine) close() { l.work.giveBack(l.taken) }

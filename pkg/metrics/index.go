@@ -39,17 +39,6 @@ type metricsIndex struct {
 	maxBytes int64
 }
 
-// room is an amount of memory that may still be used.
-type room struct{ left int64 }
-
-func (r *room) take(n int64) error {
-	if n < 0 || n > r.left {
-		return ErrTooMuch
-	}
-	r.left -= n
-	return nil
-}
-
 // errStaleIndex says that an index was made from other chunks, or by another version.
 var errStaleIndex = errors.New("not of the metrics that are stored now")
 
@@ -71,7 +60,7 @@ func openIndex(
 }
 
 func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error {
-	free := &room{left: x.maxBytes}
+	free := newAllowance(x.maxBytes)
 	series, data, err := x.table(ctx, key, free, true)
 	if err != nil {
 		return err
@@ -97,12 +86,12 @@ func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error 
 	if err := x.checkSamples(facts); err != nil {
 		return fmt.Errorf("%s: %w", x.key, err)
 	}
-	x.bytes = x.maxBytes - free.left
+	x.bytes = x.maxBytes - free.left.Load()
 	return nil
 }
 
 // table reads a table's footer, or all of it.
-func (x *metricsIndex) table(ctx context.Context, key string, free *room, whole bool) (*tablefile.File, []byte, error) {
+func (x *metricsIndex) table(ctx context.Context, key string, free *allowance, whole bool) (*tablefile.File, []byte, error) {
 	object, err := x.store.Stat(ctx, key)
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +148,7 @@ func (x *metricsIndex) read(ctx context.Context, key string, from, to int64) ([]
 var errIndexForm = errors.New("not the tables of an index of metrics")
 
 // readSeries reads the names and labels of all series, and where their samples are.
-func (x *metricsIndex) readSeries(f *tablefile.File, data []byte, free *room) error {
+func (x *metricsIndex) readSeries(f *tablefile.File, data []byte, free *allowance) error {
 	counts := make([]int64, 0)
 	for _, name := range []string{"name", "labels", "samples"} {
 		column := f.ColumnIndex(name)
@@ -272,7 +261,7 @@ func parseLabels(name string, text []byte) (labels.Labels, error) {
 }
 
 // selectAll returns the series of each selection.
-func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, free *room) (found [][]*Series, err error) {
+func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, free *allowance) (found [][]*Series, err error) {
 	found = make([][]*Series, len(selections))
 	err = guard.Do(x.key, func() error {
 		for i, s := range selections {
@@ -290,10 +279,13 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, fr
 }
 
 // samplesOf reads the row groups that have samples of series, several at a time, and collects the samples. Rows of series are in order.
-func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64, free *room) (series []*Series, err error) {
+func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64, free *allowance) (series []*Series, err error) {
 	next := &gatherer{mint: mint, maxt: maxt, free: free}
 	groups := x.groupsOf(found)
 	for len(groups) > 0 {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		batch := groups[:min(len(groups), runtime.GOMAXPROCS(0))]
 		groups = groups[len(batch):]
 		read := make([]groupRows, len(batch))
@@ -336,7 +328,7 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 				found = found[1:]
 			}
 		}
-		free.left += took
+		free.giveBack(took)
 	}
 	return series, nil
 }
@@ -403,7 +395,7 @@ func (x *metricsIndex) readGroup(ctx context.Context, g int) (out groupRows, err
 // gatherer makes series from rows. It keeps of a series what blocks keep: the times, which the series of a target share, and the changes.
 type gatherer struct {
 	mint, maxt int64
-	free       *room
+	free       *allowance
 	known      [][]int64 // times of the series before
 	times      []int64
 	at         []int32
@@ -454,7 +446,7 @@ func (g *gatherer) series(l labels.Labels) *Series {
 		i = len(g.known)
 		g.known = append(g.known, slices.Clone(g.times))
 	} else {
-		g.free.left += timeBytes * int64(len(g.times))
+		g.free.giveBack(timeBytes * int64(len(g.times)))
 	}
 	s := &Series{labels: l}
 	times, values := g.known[i], slices.Clone(g.values)

@@ -151,7 +151,7 @@ func TestIndexOfRecorded(t *testing.T) {
 
 // TestLongSeries: a series has more samples than a part of one can hold, and many row groups.
 func TestLongSeries(t *testing.T) {
-	g := &gatherer{mint: 0, maxt: math.MaxInt64, free: &room{left: 64 << 20}}
+	g := &gatherer{mint: 0, maxt: math.MaxInt64, free: newAllowance(64 << 20)}
 	var want []string
 	const n = 3*maxReads + 5
 	for from := 0; from < n; from += 10_000 {

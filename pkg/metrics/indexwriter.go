@@ -12,7 +12,6 @@ import (
 	"maps"
 	"math"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -30,9 +29,18 @@ import (
 // ErrDamagedMetrics says that no index was made because some of the stored metrics is damaged: answers from an index would not tell so.
 var ErrDamagedMetrics = errors.New("stored metrics are damaged")
 
-// passBytes is about the memory of a pass of an IndexWriter. Each reads all chunks, and keeps the series of some names, or some series of a
-// name that has too many.
-const passBytes = 64 << 20
+const (
+	// passBytes is about the memory of a pass of an IndexWriter. Each reads all chunks, and keeps the series of some names, or some series of a
+	// name that has too many.
+	passBytes = 64 << 20
+	// maxPasses bounds the passes, which together take a time that grows with the square of what is stored.
+	maxPasses = 256
+	// freeRows and maxRowsPerByte bound the samples by the stored bytes: a series that never changes takes none, and a stored kilobyte may be a
+	// million series. A byte of usual metrics holds 2 to 50 samples.
+	freeRows, maxRowsPerByte = 4 << 20, 1000
+	// maxSeriesBytes bounds what is in the table of series, which is made in memory.
+	maxSeriesBytes = 128 << 20
+)
 
 // IndexWriter writes the metrics of sessions that are over as Parquet.
 type IndexWriter struct {
@@ -57,10 +65,14 @@ func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool)
 		}
 	}
 	p := &indexPass{
-		store: w.Store, session: ref, hours: hours, maxBytes: w.passBytes, changes: make(map[string]int64),
+		store: w.Store, session: ref, hours: hours, maxBytes: w.passBytes, changes: make(map[string]int64), metrics: make(map[string]samples.Metric),
 		facts: indexFacts{Version: indexVersion, Fingerprint: fingerprint, Generation: rand.Text()},
 	}
-	p.maxBytes = cmp.Or(p.maxBytes, passBytes)
+	p.maxBytes, p.spelled = cmp.Or(p.maxBytes, passBytes), newAllowance(maxSeriesBytes)
+	for _, h := range hours {
+		p.maxRows += h.Bytes * maxRowsPerByte
+	}
+	p.maxRows = min(freeRows+p.maxRows, math.MaxInt32)
 	file, err := os.CreateTemp("", "rayhistory-metrics-")
 	if err != nil {
 		return err
@@ -101,12 +113,14 @@ type indexPass struct {
 	changes map[string]int64 // by name
 	metrics map[string]samples.Metric
 
-	series []seriesRow
-	rows   int64 // samples
+	series  []seriesRow
+	spelled *allowance // for the texts of these
+	rows    int64      // samples
+	maxRows int64
 }
 
-// errTooManyRows is more samples than the server's reader of Parquet takes.
-var errTooManyRows = fmt.Errorf("more than %d samples", math.MaxInt32)
+// errTooManyRows is more samples than the server's reader of Parquet takes, or than stored bytes of usual metrics have.
+var errTooManyRows = errors.New("too many samples for an index")
 
 // write writes the table of samples, some names at a time, and gathers that of the series.
 func (p *indexPass) write(ctx context.Context, file io.Writer) error {
@@ -115,7 +129,7 @@ func (p *indexPass) write(ctx context.Context, file io.Writer) error {
 	}
 	out := parquet.NewGenericWriter[sampleRow](file, parquet.CreatedBy("rayhistory", "", ""),
 		parquet.KeyValueMetadata(generationKey, p.facts.Generation), parquet.MaxRowsPerRowGroup(indexGroupRows))
-	most := p.maxBytes / indexedChangeBytes
+	passes, most := uint64(0), p.maxBytes/indexedChangeBytes
 	for names := slices.Sorted(maps.Keys(p.changes)); len(names) > 0; {
 		changes, n := p.changes[names[0]], 1
 		for n < len(names) && changes+p.changes[names[n]] <= most {
@@ -125,6 +139,9 @@ func (p *indexPass) write(ctx context.Context, file io.Writer) error {
 		parts := uint64(changes/most) + 1
 		if changes > most {
 			parts *= 2 // they are not equally large
+		}
+		if passes += parts; passes > maxPasses {
+			return errTooManySamples
 		}
 		for part := range parts {
 			if err := p.writeNames(ctx, out, names[:n], part, parts); err != nil {
@@ -139,28 +156,11 @@ func (p *indexPass) write(ctx context.Context, file io.Writer) error {
 // count finds the names, and how much there is of each.
 func (p *indexPass) count(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(hoursAtOnce)
+	memory, found := newWorkMemory(p.maxBytes/8, newAllowance(p.maxBytes)), newAllowance(p.maxBytes)
 	for _, h := range p.hours {
 		group.Go(func() error {
-			c := &changeCounter{changes: make(map[string]int64), metrics: make(map[string]samples.Metric)}
-			var damage error
-			if err := h.Visit(groupCtx, p.store, c, func(key string, err error) { damage = damageOf(key, err) }); err != nil || damage != nil {
-				return errors.Join(err, damage)
-			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			for name, n := range c.changes {
-				p.changes[name] += n
-			}
-			if p.metrics == nil {
-				p.metrics = make(map[string]samples.Metric)
-			}
-			for name, m := range c.metrics {
-				if p.metrics[name].Name == "" {
-					p.metrics[name] = m
-				}
-			}
-			return nil
+			return memory.use(groupCtx, func(work *allowance) error { return p.countHour(groupCtx, h, work, found) })
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -172,39 +172,119 @@ func (p *indexPass) count(ctx context.Context) error {
 	return nil
 }
 
+// countHour adds an hour to the counts. What it finds that other hours do not have takes memory of found.
+func (p *indexPass) countHour(ctx context.Context, h Hour, work, found *allowance) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c := &changeCounter{work: work, stop: stop, changes: make(map[string]int64), metrics: make(map[string]samples.Metric)}
+	defer func() { work.giveBack(c.taken) }()
+	var damage error
+	err := h.visit(ctx, p.store, c, work, func(key string, err error) {
+		damage = damageOf(key, err)
+		stop(damage)
+	})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, n := range c.changes {
+		if _, known := p.changes[name]; !known {
+			if err := found.take(int64(len(name)) + nameBytes); err != nil {
+				return errTooManySeries
+			}
+		}
+		p.changes[name] += n
+	}
+	for name, m := range c.metrics {
+		if p.metrics[name].Name == "" {
+			if err := found.take(metricBytes(m)); err != nil {
+				return errTooManySeries
+			}
+			p.metrics[name] = m
+		}
+	}
+	return nil
+}
+
 func damageOf(key string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrDamagedMetrics, key, err)
 }
 
-// changeCounter is a visitor that counts the values of each name.
+// changeCounter is a visitor that counts the values of each name that has any.
 type changeCounter struct {
-	names   []string // of the table's series
+	work    *allowance
+	stop    context.CancelCauseFunc
+	taken   int64 // of work
+	told    int64 // of these for the table's series
+	series  []countedSeries
 	changes map[string]int64
 	metrics map[string]samples.Metric
 }
 
-func (c *changeCounter) Start([][]samples.Label) { c.names = c.names[:0] }
+type countedSeries struct {
+	name    string
+	counted bool // in this table
+}
+
+const (
+	// nameBytes is what a name takes besides its letters, countedBytes what a series of a table takes here and in the decoder.
+	nameBytes, countedBytes = 100, 100
+)
+
+func metricBytes(m samples.Metric) int64 {
+	return int64(2*len(m.Name)+len(m.Type)+len(m.Help)) + nameBytes
+}
+
+// take takes memory until the hour is counted. False: there is not enough.
+func (c *changeCounter) take(bytes int64) bool {
+	if c.work.take(bytes) != nil {
+		c.stop(errLargeHour)
+		return false
+	}
+	c.taken += bytes
+	return true
+}
+
+func (c *changeCounter) Start([][]samples.Label) {
+	c.work.giveBack(c.told)
+	c.taken, c.told, c.series = c.taken-c.told, 0, c.series[:0]
+}
 
 func (c *changeCounter) Wants(string) bool { return true }
 
 func (c *changeCounter) Metric(m samples.Metric) {
-	if c.metrics[m.Name].Name == "" {
+	if c.metrics[m.Name].Name == "" && c.take(metricBytes(m)) {
 		c.metrics[m.Name] = m
 	}
 }
 
 func (c *changeCounter) Series(_ int, name string, _ []samples.Label) int {
-	c.changes[name] += 2 // it may end in this table
-	c.names = append(c.names, name)
-	return len(c.names) - 1
+	bytes := int64(countedBytes + len(name))
+	if !c.take(bytes) {
+		return -1
+	}
+	c.told += bytes
+	c.series = append(c.series, countedSeries{name: name})
+	return len(c.series) - 1
 }
 
 func (c *changeCounter) Read(r *samples.Read) {
 	for _, n := range r.Series {
-		c.changes[c.names[n]]++
+		s := &c.series[n]
+		if !s.counted {
+			s.counted = true
+			if _, known := c.changes[s.name]; !known && !c.take(int64(len(s.name))+nameBytes) {
+				return
+			}
+			c.changes[s.name] += 2 // it may end in this table
+		}
+		c.changes[s.name]++
 	}
 	for _, n := range r.Gone {
-		c.changes[c.names[n]]++
+		if s := c.series[n]; s.counted {
+			c.changes[s.name]++
+		}
 	}
 }
 
@@ -216,7 +296,7 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	if parts > 1 {
 		d.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
 	}
-	blocks, damaged, err := d.load(ctx, math.MinInt64, math.MaxInt64, newChangeLimit(d.maxBytes/changeBytes), func(name string) bool {
+	blocks, damaged, err := d.load(ctx, math.MinInt64, math.MaxInt64, newAllowance(d.maxBytes), func(name string) bool {
 		_, wanted := slices.BinarySearch(names, name)
 		return wanted
 	})
@@ -241,12 +321,17 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 			if row.Labels, err = spellLabels(s.labels); err != nil {
 				return err
 			}
+			if err := p.spelled.take(int64(len(name)+len(row.Labels)) + seriesBytes); err != nil {
+				return errTooManySeries
+			}
 			for it := s.Iterator(math.MinInt64+1, math.MaxInt64); it.Next() == chunkenc.ValFloat; row.Samples++ {
 				t, v := it.At()
 				if row.Samples == 0 {
 					row.StartTime = t
 				}
-				row.EndTime = t
+				if row.EndTime = t; p.rows+row.Samples >= p.maxRows {
+					return errTooManyRows
+				}
 				if rows = append(rows, sampleRow{p.session.Name, row.Series, t, v}); len(rows) == cap(rows) {
 					if _, err := out.Write(rows); err != nil {
 						return err
@@ -257,9 +342,7 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 				}
 			}
 			p.series = append(p.series, row)
-			if p.rows += row.Samples; p.rows > math.MaxInt32 {
-				return errTooManyRows
-			}
+			p.rows += row.Samples
 		}
 	}
 	_, err = out.Write(rows)

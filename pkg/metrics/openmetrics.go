@@ -16,7 +16,9 @@ import (
 // WriteOpenMetrics writes all samples of the hours in the OpenMetrics text format, as `promtool tsdb create-blocks-from openmetrics` takes
 // it: each with its time, an hour and node after the other, "# EOF" at the end. Samples of one series are in order of time.
 func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hours []Hour, damaged func(key string, err error), done func(Hour)) error {
-	out := &openMetrics{w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64)}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	out := &openMetrics{ctx: ctx, stop: stop, w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64), texts: newAllowance(maxTexts)}
 	for _, h := range hours {
 		if err := h.Visit(ctx, store, out, damaged); err != nil {
 			return fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format("2006-01-02 15:04"), err)
@@ -29,22 +31,39 @@ func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hour
 	return out.w.Flush()
 }
 
-// openMetrics writes what it is told. An error of w comes back from its Flush.
+// maxTexts limits the memory of the series of a table and of the targets of all tables.
+const maxTexts = 256 << 20
+
+// errTooManyTexts says that they do not fit.
+var errTooManyTexts = fmt.Errorf("the series of an hour, or the targets of the session, take more than %d bytes", maxTexts)
+
+// openMetrics writes what it is told, until ctx ends; stop ends it with the reason.
 type openMetrics struct {
+	ctx     context.Context
+	stop    context.CancelCauseFunc
 	w       *bufio.Writer
 	targets [][]samples.Label
+	spelled []string // the targets
 	series  []string // name and labels
+	texts   *allowance
+	taken   int64 // of texts, for series
 	present samples.Present
 	last    map[string]int64 // of each target, by its labels: the time of the last read that was written
 	buf     []byte
 }
 
 func (o *openMetrics) Start(targets [][]samples.Label) {
-	o.targets, o.series = targets, o.series[:0]
+	o.texts.giveBack(o.taken)
+	clear(o.series)
+	o.targets, o.series, o.taken = targets, o.series[:0], 0
+	o.spelled = o.spelled[:0]
+	for _, t := range targets {
+		o.spelled = append(o.spelled, fmt.Sprint(t))
+	}
 	o.present.Start(len(targets))
 }
 
-func (o *openMetrics) Wants(string) bool { return true }
+func (o *openMetrics) Wants(string) bool { return o.ctx.Err() == nil }
 
 func (o *openMetrics) Metric(samples.Metric) {}
 
@@ -63,6 +82,12 @@ func (o *openMetrics) Series(target int, name string, labels []samples.Label) in
 	if separator == ',' {
 		s.WriteByte('}')
 	}
+	size := int64(s.Cap() + toldBytes)
+	if o.texts.take(size) != nil {
+		o.stop(errTooManyTexts)
+		return -1
+	}
+	o.taken += size
 	o.series = append(o.series, s.String())
 	o.present.Add(target, len(o.series)-1)
 	return len(o.series) - 1
@@ -72,12 +97,21 @@ var escapeLabel = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 func (o *openMetrics) Read(r *samples.Read) {
 	present := o.present.Read(r)
-	target := fmt.Sprint(o.targets[r.Target])
-	if last, known := o.last[target]; known && r.Time <= last {
+	target := o.spelled[r.Target]
+	last, known := o.last[target]
+	if known && r.Time <= last {
 		return // lines that are stored twice, or a clock that was set back
 	}
+	if !known && o.texts.take(int64(len(target))+targetBytes) != nil {
+		o.stop(errTooManyTexts)
+		return
+	}
 	o.last[target] = r.Time
+	written := 0
 	for n, value := range present {
+		if written++; written%4096 == 0 && o.ctx.Err() != nil {
+			return
+		}
 		o.buf = append(append(o.buf[:0], o.series[n]...), ' ')
 		switch {
 		case math.IsNaN(value):
@@ -90,7 +124,10 @@ func (o *openMetrics) Read(r *samples.Read) {
 			o.buf = strconv.AppendFloat(o.buf, value, 'g', -1, 64)
 		}
 		o.buf = strconv.AppendFloat(append(o.buf, ' '), float64(r.Time)/1000, 'f', 3, 64)
-		_, _ = o.w.Write(append(o.buf, '\n'))
+		if _, err := o.w.Write(append(o.buf, '\n')); err != nil {
+			o.stop(err)
+			return
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ func (c *counted) Get(ctx context.Context, key string, offset, length int64) (io
 func TestOneReading(t *testing.T) {
 	api := newAPI(Options{})
 	counted := &counted{Store: storeMetrics(t, oneSession)}
-	scope := Scope{[]Session{sessionIn(counted, oneSession, 12<<10)}, begin.Add(time.Hour)}
+	scope := Scope{[]Session{sessionIn(counted, oneSession, 16<<10)}, begin.Add(time.Hour)}
 	reads := func(query string) int64 {
 		before := counted.reads.Load()
 		code, answer := api.ask(t, scope, http.MethodGet, "query", url.Values{"query": {query}, "time": {fmt.Sprint(begin.Add(time.Minute).Unix())}})

@@ -1,9 +1,11 @@
 package samples
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"sort"
 )
 
 // Visitor receives the content of a stream.
@@ -37,10 +39,12 @@ type Read struct {
 // Up is the name of a series that every target has: 1 if the target was read, 0 if that failed. It is not stored.
 const Up = "up"
 
-// maxTargets and MaxSeries bound a table. A stream beyond them is damaged.
+// maxTargets and MaxSeries bound a table, maxLabels the names and values of a series or target, in bytes: collectors read lines of half of that,
+// in which they may replace bytes. A stream beyond them is damaged.
 const (
 	maxTargets = 64
 	MaxSeries  = 1 << 20
+	maxLabels  = 128 << 10
 )
 
 // errUntrusted is a line that cannot be understood because lines before it are missing or damaged.
@@ -74,6 +78,18 @@ type wanted struct {
 	number int
 }
 
+// seek returns the place of the first wanted series from a place on whose ID is id or greater. A line may name one series of a million, so it takes
+// time by the logarithm of how many lie between.
+func (t *source) seek(from, id int) int {
+	step := 1
+	for from+step <= len(t.wanted) && t.wanted[from+step-1].id < id {
+		from += step
+		step *= 2
+	}
+	rest := t.wanted[from:min(from+step, len(t.wanted))]
+	return from + sort.Search(len(rest), func(i int) bool { return rest[i].id >= id })
+}
+
 // found is a changed value that is wanted: its place among the values, and the place of its series among the wanted ones.
 type found struct{ place, wanted int }
 
@@ -83,9 +99,10 @@ func NewDecoder(v Visitor) *Decoder { return &Decoder{visitor: v} }
 // Lost says that bytes before the next line are missing.
 func (d *Decoder) Lost() { d.trusted = false }
 
-// Line reads one line. After an error it returns errUntrusted for each line until a new table begins.
-func (d *Decoder) Line(line []byte) error {
-	in := scanner{data: line}
+// Line reads one line, which takes time that grows with its length alone, and ends with ctx. After an error it returns errUntrusted for each
+// line until a new table begins.
+func (d *Decoder) Line(ctx context.Context, line []byte) error {
+	in := scanner{data: line, ctx: ctx}
 	key := in.firstKey()
 	if in.err == nil && key != "start" && !d.trusted {
 		return errUntrusted
@@ -125,11 +142,15 @@ func (d *Decoder) start(in *scanner) {
 			return
 		}
 		var labels []Label
+		bytes := 0
 		in.open('{')
 		for in.more('}') {
 			name := in.text()
 			in.open(':')
 			labels = append(labels, Label{name, in.text()})
+			if bytes += labels[len(labels)-1].bytes(); bytes > maxLabels {
+				in.fail("labels too long")
+			}
 		}
 		targets = append(targets, labels)
 	}
@@ -202,10 +223,14 @@ func (d *Decoder) define(in *scanner) {
 			continue
 		}
 		d.labels = d.labels[:0]
+		bytes := len(d.name)
 		for in.more(']') {
 			label := in.text()
 			in.open(',')
 			d.labels = append(d.labels, Label{label, in.text()})
+			if bytes += d.labels[len(d.labels)-1].bytes(); bytes > maxLabels {
+				in.fail("labels too long")
+			}
 		}
 		if in.err != nil {
 			return
@@ -277,9 +302,7 @@ func (d *Decoder) changed(in *scanner, t *source) (count int) {
 			return -1
 		}
 		id += in.integer() + 1
-		for next < len(t.wanted) && t.wanted[next].id < id {
-			next++
-		}
+		next = t.seek(next, id)
 		if next < len(t.wanted) && t.wanted[next].id == id {
 			d.found = append(d.found, found{place: count, wanted: next})
 		}
@@ -318,9 +341,7 @@ func (d *Decoder) leave(in *scanner, t *source) {
 	in.open('[')
 	for in.more(']') {
 		id += in.integer() + 1
-		for next < len(t.wanted) && t.wanted[next].id < id {
-			next++
-		}
+		next = t.seek(next, id)
 		if next < len(t.wanted) && t.wanted[next].id == id {
 			d.out.Gone = append(d.out.Gone, t.wanted[next].number)
 		}

@@ -12,6 +12,8 @@ import (
 // Label is a name with a value.
 type Label struct{ Name, Value string }
 
+func (l Label) bytes() int { return len(l.Name) + len(l.Value) }
+
 // Metric describes all series of one name of a target. Type is a Prometheus metric type, or "" if the target gave none.
 type Metric struct{ Name, Type, Help string }
 

@@ -62,7 +62,7 @@ func decode(t testing.TB, h *history, lines []byte) {
 		if !json.Valid(line) {
 			t.Errorf("not JSON: %.200s", line)
 		}
-		if err := d.Line(line); err != nil {
+		if err := d.Line(t.Context(), line); err != nil {
 			t.Fatalf("%v: %.200s", err, line)
 		}
 	}
@@ -183,7 +183,7 @@ func TestLinesTwiceOrLost(t *testing.T) {
 				d.Lost()
 				continue
 			}
-			if err := d.Line([]byte(line)); errors.Is(err, errUntrusted) {
+			if err := d.Line(t.Context(), []byte(line)); errors.Is(err, errUntrusted) {
 				untrusted++
 			} else if err != nil {
 				t.Fatal(err)
@@ -225,17 +225,17 @@ func TestDamagedLines(t *testing.T) {
 	} {
 		h := &history{}
 		d := NewDecoder(h)
-		if err := d.Line([]byte(`{"start":1,"targets":[{"instance":"a"}]}`)); err != nil {
+		if err := d.Line(t.Context(), []byte(`{"start":1,"targets":[{"instance":"a"}]}`)); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(line, `"from":0`) {
-			if err := d.Line([]byte(`{"from":0,"target":0,"series":[["ray_x"]]}`)); err != nil {
+			if err := d.Line(t.Context(), []byte(`{"from":0,"target":0,"series":[["ray_x"]]}`)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := d.Line([]byte(line)); err == nil && line != `{"from":0,"target":0,"series":[["a"]]}` {
+		if err := d.Line(t.Context(), []byte(line)); err == nil && line != `{"from":0,"target":0,"series":[["a"]]}` {
 			t.Errorf("%s: no error", line)
-		} else if err != nil && !errors.Is(d.Line([]byte(`{"t":9,"target":0,"i":[],"v":[]}`)), errUntrusted) {
+		} else if err != nil && !errors.Is(d.Line(t.Context(), []byte(`{"t":9,"target":0,"i":[],"v":[]}`)), errUntrusted) {
 			t.Errorf("%s: what follows is trusted", line)
 		}
 		if len(h.values) > 0 {
@@ -256,7 +256,7 @@ func FuzzDecoder(f *testing.F) {
 		d := NewDecoder(h)
 		for line := range bytes.Lines(data) {
 			told := len(h.values)
-			if err := d.Line(line); err != nil && len(h.values) != told {
+			if err := d.Line(t.Context(), line); err != nil && len(h.values) != told {
 				t.Errorf("told something of a line that is refused: %v", err)
 			}
 		}

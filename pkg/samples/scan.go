@@ -2,6 +2,7 @@ package samples
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -15,7 +16,13 @@ type scanner struct {
 	// inside says that an array or object was opened and nothing of it was read yet.
 	inside bool
 	err    error
+
+	ctx   context.Context
+	steps int // elements of arrays and objects
 }
+
+// stepsPerCheck is how many elements are read until the scanner looks again whether its context ended.
+const stepsPerCheck = 4096
 
 func (s *scanner) fail(what string) {
 	if s.err == nil {
@@ -46,6 +53,9 @@ func (s *scanner) open(c byte) {
 func (s *scanner) more(closing byte) bool {
 	first := s.inside
 	s.inside = false
+	if s.steps++; s.steps%stepsPerCheck == 0 && s.ctx.Err() != nil {
+		s.err = context.Cause(s.ctx)
+	}
 	switch c := s.peek(); {
 	case s.err != nil:
 		return false

@@ -144,7 +144,7 @@ func (r *rig) values() *values {
 	for hour, lines := range r.hours {
 		d := samples.NewDecoder(v)
 		for line := range bytes.Lines(lines) {
-			if err := d.Line(line); err != nil {
+			if err := d.Line(r.t.Context(), line); err != nil {
 				r.t.Fatalf("%s: %v", hour, err)
 			}
 		}
@@ -536,7 +536,7 @@ func FuzzExposition(f *testing.F) {
 		v := &values{at: make(map[string]float64), kinds: make(map[string]samples.Metric)}
 		d := samples.NewDecoder(v)
 		for line := range bytes.Lines(e.Lines()) {
-			if err := d.Line(line); err != nil {
+			if err := d.Line(t.Context(), line); err != nil {
 				t.Fatalf("%v: %s", err, line)
 			}
 		}

@@ -1,0 +1,368 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/rayhistory/historyserver/pkg/samples"
+)
+
+var errTooManyReads = errors.New("more reads of a target than an hour can have")
+
+// builder makes a block from the lines of an hour. What one line says may be about a million series, and an hour may have a million tables: the
+// work is linear in the bytes of the lines, and memory is taken before it is used.
+type builder struct {
+	names *dictionary
+	wants func(name string) bool
+	only  func(labels.Labels) bool // if set, says which of the wanted series are kept
+	kept  *allowance               // for changes
+	work  *allowance               // for what is needed until the block is complete
+	stop  context.CancelCauseFunc  // ends the reading, for the given reason
+
+	err     error // why the rest is not taken
+	table   []builderTable
+	targets []builderTarget
+	ofID    map[uint32]int // index of a target in these, by its id
+	series  []builderSeries
+	place   map[uint32]int // of a series in these, by its number
+	told    []toldSeries   // those of the table that is read
+	changes []change
+
+	lastPeriod, reads int
+	working           int64 // bytes of work
+}
+
+// builderTable is a target of the table that is being read: its index in the block, and whether the table had a read of it.
+type builderTable struct {
+	labels []samples.Label
+	target int
+	read   bool
+}
+
+type builderTarget struct {
+	blockTarget
+	// period is from a new table, or a read that failed, to the next. What a series of a table exposed before counts no more.
+	period int
+	// current are the places of series whose last change is not a stale marker.
+	current []int32
+}
+
+type builderSeries struct {
+	number  uint32
+	target  int
+	current int32 // its index in the target's list of current ones, -1: it is not there
+	up      bool
+	value   float64
+	last    int // its last change, -1 if there is none
+	read    int // the last read that told it
+	// period is the one in which exposed was set: the series of the table that is this one and got its value last. Others that are the same and
+	// exposed follow in older.
+	period  int
+	exposed int32
+}
+
+// toldSeries is a series of a table. Several of them may be the same series for Prometheus, which treats a label with an empty value as missing:
+// when a metric gets a new label, Ray exposes the series that do not have it with an empty value.
+type toldSeries struct {
+	place  int32 // of the series that it is
+	period int   // in which it was exposed last; 0: it is not exposed
+	value  float64
+	// newer and older are others that are the same series and exposed; -1 is none.
+	newer, older int32
+}
+
+type change struct {
+	series int32
+	at     uint16
+	value  float64
+}
+
+const (
+	// changeBytes is what a change takes until the block is complete.
+	changeBytes = 40
+	// toldBytes is what a series of a table takes here and in the decoder, seriesBytes what a series of the block takes besides its changes.
+	toldBytes, seriesBytes = 120, 130
+	// tableBytes is what a target of a table takes besides its labels.
+	tableBytes = 100
+)
+
+func newBuilder(names *dictionary, wants func(string) bool, kept, work *allowance) *builder {
+	return &builder{names: names, wants: wants, kept: kept, work: work, stop: func(error) {}, ofID: make(map[uint32]int), place: make(map[uint32]int)}
+}
+
+// fail ends the reading.
+func (b *builder) fail(err error) {
+	if b.err == nil {
+		b.err = err
+		b.stop(err)
+	}
+}
+
+// take takes memory until the block is complete. False: there is not enough.
+func (b *builder) take(bytes int64) bool {
+	if b.work.take(bytes) != nil {
+		b.fail(errLargeHour)
+		return false
+	}
+	b.working += bytes
+	return true
+}
+
+func (b *builder) giveBack(bytes int64) {
+	b.work.giveBack(bytes)
+	b.working -= bytes
+}
+
+// release gives back the memory that the builder took: all of it, or all but that of the changes if the block is used.
+func (b *builder) release(used bool) {
+	b.giveBack(b.working)
+	if !used {
+		b.kept.giveBack(changeBytes * int64(len(b.changes)))
+	}
+}
+
+// Start implements samples.Visitor.
+func (b *builder) Start(targets [][]samples.Label) {
+	b.giveBack(toldBytes * int64(len(b.told)))
+	b.table, b.told = b.table[:0], b.told[:0]
+	for _, labels := range targets {
+		id, err := b.names.target(labels)
+		if err != nil {
+			b.fail(err)
+		}
+		place, known := b.ofID[id]
+		if !known {
+			if b.err != nil || !b.take(tableBytes) {
+				place = -1
+			} else {
+				place = len(b.targets)
+				b.ofID[id] = place
+				b.targets = append(b.targets, builderTarget{blockTarget: blockTarget{id: id}})
+			}
+		}
+		if place >= 0 {
+			b.begin(place)
+		}
+		b.table = append(b.table, builderTable{labels: labels, target: place})
+	}
+}
+
+// begin begins a period of a target.
+func (b *builder) begin(target int) {
+	b.lastPeriod++
+	b.targets[target].period = b.lastPeriod
+}
+
+// Wants implements samples.Visitor.
+func (b *builder) Wants(name string) bool { return b.err == nil && b.wants(name) }
+
+// Metric implements samples.Visitor.
+func (b *builder) Metric(m samples.Metric) { b.names.describe(m) }
+
+// Series implements samples.Visitor.
+func (b *builder) Series(target int, name string, labels []samples.Label) int {
+	t := b.table[target]
+	if b.err != nil || !b.take(toldBytes) {
+		return -1
+	}
+	number, err := b.names.add(b.targets[t.target].id, t.labels, name, labels)
+	if err != nil {
+		b.fail(err)
+		return -1
+	}
+	place, known := b.place[number]
+	if !known {
+		if b.only != nil && !b.only(b.names.of(number).labels) {
+			b.giveBack(toldBytes)
+			return -1
+		}
+		if !b.take(seriesBytes) {
+			return -1
+		}
+		place = len(b.series)
+		b.place[number] = place
+		b.series = append(b.series, builderSeries{number: number, target: t.target, current: -1, up: name == samples.Up, last: -1})
+	}
+	if b.series[place].target != t.target {
+		b.giveBack(toldBytes)
+		return -1 // two targets have series with the same labels: those of the first target count
+	}
+	b.told = append(b.told, toldSeries{place: int32(place)})
+	return len(b.told) - 1
+}
+
+// Read implements samples.Visitor.
+func (b *builder) Read(r *samples.Read) {
+	if b.err != nil {
+		return
+	}
+	table := &b.table[r.Target]
+	target := &b.targets[table.target]
+	at := uint16(len(target.times))
+	switch {
+	case len(target.times) == maxReads:
+		b.fail(errTooManyReads)
+		return
+	case len(target.times) == 0 || r.Time > target.times[len(target.times)-1]:
+		if !b.take(timeBytes) {
+			return
+		}
+		target.times = append(target.times, r.Time)
+	default:
+		// Lines that are stored twice, a clock that was set back, or a second writer: the changes count from the next read on.
+	}
+	b.reads++
+	for i, told := range r.Series {
+		b.expose(int32(told), at, r.Values[i])
+	}
+	for _, told := range r.Gone {
+		b.hide(int32(told), at)
+	}
+	if r.Failed || !table.read {
+		b.endOthers(target, r.Failed, at)
+	}
+	if r.Failed {
+		b.begin(table.target)
+	}
+	table.read = true
+}
+
+// expose gives a series of the table a value.
+func (b *builder) expose(told int32, at uint16, v float64) {
+	t := &b.told[told]
+	s := &b.series[t.place]
+	if period := b.targets[s.target].period; t.period != period || s.exposed != told {
+		b.unlink(told)
+		t.period, t.newer, t.older = period, -1, -1
+		if s.period == period && s.exposed >= 0 {
+			t.older = s.exposed
+			b.told[s.exposed].newer = told
+		}
+		s.period, s.exposed = period, told
+	}
+	t.value, s.read = v, b.reads
+	b.change(t.place, at, v)
+}
+
+// unlink removes a series of the table from those that are exposed. False: it was not exposed.
+func (b *builder) unlink(told int32) bool {
+	t := &b.told[told]
+	s := &b.series[t.place]
+	if t.period == 0 || t.period != b.targets[s.target].period {
+		return false
+	}
+	if t.period = 0; t.newer >= 0 {
+		b.told[t.newer].older = t.older
+	} else {
+		s.exposed = t.older
+	}
+	if t.older >= 0 {
+		b.told[t.older].newer = t.newer
+	}
+	return true
+}
+
+// hide says that a series of the table is no longer exposed. Another series of the table that is the same for Prometheus may still expose it.
+func (b *builder) hide(told int32, at uint16) {
+	if !b.unlink(told) {
+		return
+	}
+	place := b.told[told].place
+	if other := b.series[place].exposed; other >= 0 {
+		b.change(place, at, b.told[other].value)
+		return
+	}
+	b.end(place, at)
+}
+
+// endOthers ends the series of a target that the read under way did not tell. If it failed, Up stays.
+func (b *builder) endOthers(target *builderTarget, failed bool, at uint16) {
+	for i := len(target.current) - 1; i >= 0; i-- { // the last takes the place of one that ends
+		place := target.current[i]
+		if s := &b.series[place]; s.read != b.reads && (!failed || !s.up) {
+			b.end(place, at)
+		}
+	}
+}
+
+// end says that a series is no longer exposed.
+func (b *builder) end(place int32, at uint16) {
+	if s := b.series[place]; s.last >= 0 && !value.IsStaleNaN(s.value) {
+		b.change(place, at, staleMarker)
+	}
+}
+
+func (b *builder) change(place int32, at uint16, v float64) {
+	s := &b.series[place]
+	switch {
+	case s.last >= 0 && math.Float64bits(s.value) == math.Float64bits(v):
+		return
+	case s.last >= 0 && b.changes[s.last].at == at:
+		b.changes[s.last].value = v
+	case b.kept.take(changeBytes) != nil:
+		b.fail(errTooManySamples)
+		return
+	default:
+		s.last = len(b.changes)
+		b.changes = append(b.changes, change{place, at, v})
+	}
+	s.value = v
+	b.setCurrent(place, !value.IsStaleNaN(v))
+}
+
+// setCurrent puts a series among its target's current ones, or removes it.
+func (b *builder) setCurrent(place int32, current bool) {
+	s := &b.series[place]
+	list := &b.targets[s.target].current
+	switch {
+	case current && s.current < 0:
+		s.current = int32(len(*list))
+		*list = append(*list, place)
+	case !current && s.current >= 0:
+		last := (*list)[len(*list)-1]
+		(*list)[s.current], b.series[last].current = last, s.current
+		*list, s.current = (*list)[:len(*list)-1], -1
+	}
+}
+
+// block returns the finished block.
+func (b *builder) block() (*block, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	order := make([]int32, len(b.series)) // places, by number
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(b.series[i].number, b.series[j].number) })
+	out := &block{
+		targets: make([]blockTarget, len(b.targets)), series: make([]uint32, len(order)), first: make([]uint32, len(order)+1),
+		at: make([]uint16, len(b.changes)), values: make([]float64, len(b.changes)),
+	}
+	for i, t := range b.targets {
+		out.targets[i] = t.blockTarget
+	}
+	slices.SortFunc(out.targets, func(a, b blockTarget) int { return cmp.Compare(a.id, b.id) })
+	count := make([]uint32, len(order)) // of each place's changes, then where the next goes
+	for _, c := range b.changes {
+		count[c.series]++
+	}
+	next := uint32(0)
+	for i, place := range order {
+		out.series[i], out.first[i] = b.series[place].number, next
+		next, count[place] = next+count[place], next
+	}
+	out.first[len(order)] = next
+	for _, c := range b.changes {
+		i := count[c.series]
+		out.at[i], out.values[i] = c.at, c.value
+		count[c.series]++
+	}
+	return out, nil
+}

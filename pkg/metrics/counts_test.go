@@ -1,0 +1,177 @@
+package metrics
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// TestCounts reads hours that hold something very often (METRIC_COUNT, 20,000 times), and random mixes of such hours (METRIC_MIXES, from
+// METRIC_SEED on). Whatever it is, a query, an index and an export end, with an answer or with an error that says it is too much, and take no more
+// memory than they may.
+func TestCounts(t *testing.T) {
+	n, mixes, seed := number(t, "METRIC_COUNT", 20_000), number(t, "METRIC_MIXES", 5), number(t, "METRIC_SEED", 1)
+	for _, kind := range slices.Sorted(maps.Keys(metricsgen.CountKinds)) {
+		t.Run(kind, func(t *testing.T) { readCounts(t, metricsgen.Counts{Of: kind, N: n}) })
+	}
+	for i := range mixes {
+		t.Run(fmt.Sprint("mix ", seed+i), func(t *testing.T) {
+			readCounts(t, metricsgen.Counts{Of: "mix", N: n, Rand: rand.New(rand.NewPCG(uint64(seed+i), 1))})
+		})
+	}
+}
+
+func number(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
+	text, set := os.LookupEnv(variable)
+	if !set {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(variable, err)
+	}
+	return n
+}
+
+func readCounts(t *testing.T, counts metricsgen.Counts) {
+	t.Helper()
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	counts.Time = hour.UnixMilli()
+	var text bytes.Buffer
+	w, err := zstd.NewWriter(&text, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(counts.Write(w), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b := newBucket(t)
+	for i := range 3 { // nodes
+		key := layout.ChunkKey(layout.MetricsKey("log", ref, rayid.Node{byte(i), 1}, hour), 0, layout.Zstd)
+		if err := b.store.Create(t.Context(), key, bytes.NewReader(text.Bytes())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Work by the square of the counts takes minutes or hours.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	const memory = 32 << 20
+	ask := func(d *Database) error {
+		for _, name := range []string{"m", "m1|up", ".+"} {
+			_, _, err := d.Select(ctx, &Held{}, Selection{Mint: 0, Maxt: math.MaxInt64 / 2, Matchers: []*labels.Matcher{
+				labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, name),
+			}})
+			if err != nil && !errors.Is(err, ErrTooMuch) {
+				return err
+			}
+		}
+		return nil
+	}
+	for what, do := range map[string]func() error{
+		"query": func() error {
+			return ask(NewDatabase(b.store, func(ctx context.Context) ([]Hour, error) {
+				return List(ctx, b.store, "log", ref)
+			}, 0, memory))
+		},
+		"index": func() error {
+			w := &IndexWriter{Store: b.store, Root: "log", Put: b.store.Put, passBytes: memory / 2}
+			err := w.Write(ctx, ref, true)
+			if errors.Is(err, ErrTooMuch) || errors.Is(err, ErrDamagedMetrics) || errors.Is(err, errTooManyReads) || errors.Is(err, errTooManyRows) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return ask(NewDatabases(b.store, "log", memory, nil).Of(ref, false))
+		},
+		"export": func() error {
+			hours, err := List(ctx, b.store, "log", ref)
+			if err != nil {
+				return err
+			}
+			err = WriteOpenMetrics(ctx, &full{left: 64 << 20}, b.store, hours, func(string, error) {}, func(Hour) {})
+			if errors.Is(err, errFull) || errors.Is(err, errTooManyTexts) {
+				return nil
+			}
+			return err
+		},
+	} {
+		peak := peakMemory(t, func() {
+			if err := do(); err != nil && !errors.Is(err, errTooManyReads) {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+		t.Logf("%s: %d MiB", what, peak>>20)
+		limit := uint64(3 * memory)
+		if what == "export" {
+			limit = maxTexts + maxTexts/4
+		}
+		if peak > limit {
+			t.Errorf("%s took %d MiB of memory", what, peak>>20)
+		}
+	}
+}
+
+// full is a disk that becomes full.
+type full struct{ left int }
+
+var errFull = errors.New("full")
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.left -= len(p); f.left < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+var _ io.Writer = (*full)(nil)
+
+// peakMemory returns how much more memory do takes at most than before, as seen every millisecond by a collector of garbage that runs often.
+func peakMemory(t *testing.T, do func()) uint64 {
+	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
+	debug.FreeOSMemory()
+	heap := func() uint64 {
+		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	before, peak := heap(), uint64(0)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			peak = max(peak, heap())
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	do()
+	close(stop)
+	<-done
+	return max(peak, before) - before
+}

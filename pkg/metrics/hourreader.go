@@ -1,0 +1,132 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// hoursAtOnce is how many hours are read at once for a query. It does not follow the number of processors, because each takes memory.
+const hoursAtOnce = 4
+
+// errLargeHour says that what an hour has at one moment does not fit in the memory for reading it.
+var errLargeHour = fmt.Errorf("an hour of a node has too many series, or too long lines: %w", ErrTooMuch)
+
+// workMemory divides the memory for reading among the hours that are read at once. An hour may take much more than it has stored bytes, and
+// nothing says how much before it is read.
+type workMemory struct {
+	slots *semaphore.Weighted
+	share int64      // of an hour
+	whole *allowance // of an hour that needs more, which is read alone
+}
+
+func newWorkMemory(share int64, whole *allowance) *workMemory {
+	return &workMemory{slots: semaphore.NewWeighted(hoursAtOnce), share: share, whole: whole}
+}
+
+// use calls read with the share of an hour, and if that was not enough, alone with the whole.
+func (m *workMemory) use(ctx context.Context, read func(work *allowance) error) error {
+	for _, alone := range []bool{false, true} {
+		slots, work := int64(1), newAllowance(m.share)
+		if alone {
+			slots, work = hoursAtOnce, m.whole
+		}
+		if err := m.slots.Acquire(ctx, slots); err != nil {
+			return context.Cause(ctx)
+		}
+		err := read(work)
+		m.slots.Release(slots)
+		if alone || !errors.Is(err, errLargeHour) {
+			return err
+		}
+	}
+	return nil
+}
+
+// hourReader reads hours for a query.
+type hourReader struct {
+	*Database
+	wants  func(name string) bool
+	kept   *allowance // for the changes of all hours
+	memory *workMemory
+}
+
+// hour returns one hour, from memory if it is there.
+func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
+	key := hourKey{h.Node, h.Start.Unix()}
+	r.mu.Lock()
+	known := r.blocks[key]
+	switch {
+	case known != nil && known.stored == h.Bytes:
+		r.mu.Unlock()
+		select {
+		case <-known.done:
+		case <-ctx.Done():
+			return loaded{err: context.Cause(ctx)}
+		}
+		if known.err == nil {
+			return *known
+		}
+		return r.read(ctx, h, r.wants, r.kept) // its reader gave up, or it does not fit
+	case r.large:
+		r.mu.Unlock()
+		return r.read(ctx, h, r.wants, r.kept)
+	}
+	if known != nil {
+		r.forget(key, known)
+	}
+	mine := &loaded{stored: h.Bytes, done: make(chan struct{})}
+	r.blocks[key] = mine
+	r.mu.Unlock()
+
+	all := func(string) bool { return ctx.Err() == nil }
+	read := r.read(ctx, h, all, newAllowance(r.maxBytes/4))
+	mine.block, mine.damaged, mine.err = read.block, read.damaged, read.err
+	close(mine.done)
+	r.mu.Lock()
+	if r.blocks[key] == mine {
+		if mine.err != nil {
+			delete(r.blocks, key)
+		} else {
+			r.bytes += mine.block.bytes()
+		}
+	}
+	if r.bytes > r.maxBytes || errors.Is(mine.err, ErrTooMuch) {
+		r.large, r.bytes = true, 0
+		clear(r.blocks)
+	}
+	r.mu.Unlock()
+	if errors.Is(mine.err, ErrTooMuch) {
+		return r.read(ctx, h, r.wants, r.kept)
+	}
+	return *mine
+}
+
+// read reads the series of an hour whose names are wanted.
+func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, kept *allowance) (l loaded) {
+	err := r.memory.use(ctx, func(work *allowance) (err error) {
+		l, err = loaded{}, nil
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+		}()
+		ctx, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		b := newBuilder(r.names, wants, kept, work)
+		b.only, b.stop = r.only, stop
+		defer func() { b.release(err == nil) }()
+		err = h.visit(ctx, r.store, b, work, func(key string, err error) { l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err)) })
+		if err == nil {
+			l.block, err = b.block()
+		}
+		return err
+	})
+	if err != nil {
+		l.err = fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format(time.RFC3339), err)
+	}
+	return l
+}
