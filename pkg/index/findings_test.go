@@ -63,9 +63,11 @@ func TestFindingsAreKept(t *testing.T) {
 				t.Fatal("nothing was made")
 			}
 		}
-		idle := make(chan struct{})
-		b.jobs <- func(context.Context) { close(idle) }
-		<-idle
+		if _, done, err := b.slots.Take(t.Context(), "", 0); err != nil {
+			t.Fatal(err)
+		} else {
+			done()
+		}
 		if got := <-made; got != want {
 			t.Errorf("made %s, want %s", got, want)
 		}

@@ -63,7 +63,7 @@ type Progress struct {
 type End struct {
 	Type string `json:"type"` // "end"
 	// Complete says that all of the selected logs were searched and every match was reported. If not, Why says what ended or cut the search:
-	// lines (more matched than were to be reported), bytes, time, or damage (not all could be read).
+	// lines (more matched than were to be reported), bytes, time, others (who waited for their searches), or damage (not all could be read).
 	Complete bool     `json:"complete"`
 	Why      []string `json:"why,omitempty"`
 	Files    int      `json:"files"` // searched to their ends

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -46,8 +47,8 @@ var (
 )
 
 // Run searches sessions one after another, each session's logs at the same time, and passes its results to emit, which is called by one goroutine
-// at a time. The query must be prepared. Errors are those of emit, of sources and of the context. If a limit of the query was reached, the last
-// record says so instead.
+// at a time. The query must be prepared. Errors are those of emit, of sources and of the context. If a limit of the query was reached, or the
+// context ended because others wait for the turn, the last record says so instead.
 func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit func(Record) error) error {
 	began := time.Now()
 	limited, cancel := context.WithCancelCause(ctx)
@@ -68,6 +69,8 @@ func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit f
 		return r.failed
 	}
 	switch cause := context.Cause(limited); {
+	case errors.Is(cause, turns.ErrEnded):
+		r.why("others")
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(cause, errTime):

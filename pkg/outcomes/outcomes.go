@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -32,7 +33,7 @@ const (
 type Outcomes struct {
 	open    Open
 	learned func(layout.Session)
-	slots   chan struct{} // has one for each read under way
+	slots   *turns.Slots // for namespaces
 
 	mu      sync.Mutex
 	waiting int // looks that have not ended
@@ -51,7 +52,7 @@ type look struct {
 
 // New makes an empty Outcomes. It calls learned with sessions whose entry does not have the outcome that was read.
 func New(open Open, learned func(layout.Session)) *Outcomes {
-	return &Outcomes{open: open, learned: learned, slots: make(chan struct{}, maxReads), current: make(map[layout.Session]*look)}
+	return &Outcomes{open: open, learned: learned, slots: turns.New(maxReads, 0), current: make(map[layout.Session]*look)}
 }
 
 // Read reads the unknown outcomes of sessions, and waits for them until ctx ends; reading continues after that.
@@ -145,11 +146,14 @@ func (o *Outcomes) remember(ref layout.Session, l *look) {
 }
 
 func (o *Outcomes) read(e catalog.Entry, l *look) {
-	o.slots <- struct{}{}
-	ctx, cancel := context.WithTimeout(context.Background(), readTime)
-	defer cancel()
-	head, ok := Read(ctx, o.open, e)
-	<-o.slots
+	var head findings.Head
+	var ok bool
+	if ctx, done, err := o.slots.Take(context.Background(), e.Ref.Namespace, 0); err == nil {
+		ctx, cancel := context.WithTimeout(ctx, readTime)
+		head, ok = Read(ctx, o.open, e)
+		cancel()
+		done()
+	}
 	if ok && o.learned != nil {
 		o.learned(e.Ref)
 	}

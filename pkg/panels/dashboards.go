@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -32,7 +33,7 @@ type dashboards struct {
 	store blob.Reader
 	root  string
 	// reading limits how many are read at once, because reading takes several times a dashboard's size.
-	reading chan struct{}
+	reading *turns.Slots
 
 	mu    sync.Mutex
 	kept  map[string]*dashboard
@@ -45,12 +46,11 @@ func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*
 	if kept := d.known(key); kept != nil {
 		return kept, nil
 	}
-	select {
-	case d.reading <- struct{}{}:
-		defer func() { <-d.reading }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	ctx, done, err := d.reading.Take(ctx, ref.Namespace, 0)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	if kept := d.known(key); kept != nil { // read while this request waited
 		return kept, nil
 	}

@@ -23,7 +23,7 @@ const (
 // reserved builds a page, and reserves memory for it until release is called. A stored dashboard may make a page of tens of megabytes, which is in
 // memory for as long as its client reads it.
 func (p *Panels) reserved(r *request.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
-	page, bytes, err := p.measured(r.Context(), build)
+	page, bytes, err := p.measured(r.Context(), r.Session.Ref.Namespace, build)
 	if err != nil || bytes <= littleBytes {
 		return page, func() {}, err
 	}
@@ -35,13 +35,12 @@ func (p *Panels) reserved(r *request.Request, build func() web.Panels) (page web
 }
 
 // measured builds a page when its turn comes, and says how much memory it takes.
-func (p *Panels) measured(ctx context.Context, build func() web.Panels) (web.Panels, int64, error) {
-	select {
-	case p.building <- struct{}{}:
-		defer func() { <-p.building }()
-	case <-ctx.Done():
-		return web.Panels{}, 0, context.Cause(ctx)
+func (p *Panels) measured(ctx context.Context, namespace string, build func() web.Panels) (web.Panels, int64, error) {
+	_, done, err := p.building.Take(ctx, namespace, 0)
+	if err != nil {
+		return web.Panels{}, 0, err
 	}
+	defer done()
 	page := build()
 	return page, pageTimes * lengthOf(page), nil
 }

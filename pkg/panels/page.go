@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -25,12 +26,12 @@ import (
 type Panels struct {
 	dashboards dashboards
 	metrics    *metrics.Databases
-	building   chan struct{} // has one for each page that is put together
+	building   *turns.Slots // for pages that are put together
 }
 
 // New makes pages of the sessions under a root of a store, whose metrics are those of databases.
 func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
-	return &Panels{dashboards{store: store, root: root, reading: make(chan struct{}, maxReading)}, databases, make(chan struct{}, maxBuilding)}
+	return &Panels{dashboards{store: store, root: root, reading: turns.New(maxReading, 0)}, databases, turns.New(maxBuilding, 0)}
 }
 
 const (

@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -58,6 +59,9 @@ type Options[S Session] struct {
 // failedFor is how long a failed load is remembered, so that a dashboard that polls ten routes does not load ten times a second.
 const failedFor = 3 * time.Second
 
+// loadTurn is how long a load may take while sessions of other namespaces, or others of its own, wait to be loaded.
+const loadTurn = 3 * time.Minute
+
 // A refresh that took t is followed by a pause of refreshShare × t, at most maxPause: listing and copying a large session take at most about
 // a tenth of the time.
 const (
@@ -68,6 +72,8 @@ const (
 var (
 	// ErrClosed ends the waiting for a load when the cache is closed.
 	ErrClosed = errors.New("the session cache is closed")
+	// ErrTurn is a load that took too long while other sessions waited.
+	ErrTurn = errors.New("its load was ended because other sessions waited")
 	// ErrPanic is a load that ended in a panic; the log has the stack.
 	ErrPanic = errors.New("internal error; the server's log has the details")
 	// errAbandoned ends a load that no request waits for.
@@ -78,7 +84,7 @@ var (
 type Cache[S Session] struct {
 	opts    Options[S]
 	metrics metrics
-	slots   chan struct{} // one token for each load that runs
+	slots   *turns.Slots // for loads, by namespace
 	ctx     context.Context
 	stop    context.CancelFunc
 	loads   sync.WaitGroup
@@ -123,7 +129,7 @@ func New[S Session](opts Options[S]) *Cache[S] {
 	opts.RefreshEvery = cmp.Or(opts.RefreshEvery, 3*time.Second)
 	opts.RefreshWait = cmp.Or(opts.RefreshWait, 2*time.Second)
 	opts.Linger = cmp.Or(opts.Linger, time.Minute)
-	c := &Cache[S]{opts: opts, slots: make(chan struct{}, max(1, opts.MaxLoads)), entries: make(map[layout.Session]*entry[S])}
+	c := &Cache[S]{opts: opts, slots: turns.New(max(1, opts.MaxLoads), loadTurn), entries: make(map[layout.Session]*entry[S])}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.metrics = newMetrics(opts.Registerer, c.usage)
 	return c

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -28,21 +29,26 @@ func (c *Cache[S]) start(ref layout.Session) *entry[S] {
 
 // run waits for a slot and loads. A panic of the load is its error: one damaged session must not end the server.
 func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, session S, err error) {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return time.Now(), session, c.causeOf(ctx)
+	working, done, err := c.slots.Take(ctx, e.ref.Namespace, 0)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = c.causeOf(ctx)
+		}
+		return time.Now(), session, err
 	}
+	defer done()
 	c.mu.Lock()
 	e.queued = false
 	c.mu.Unlock()
 	began = time.Now()
 	defer c.mayHold(e, 0)
 	defer c.recovered(e, &err)
-	session, err = c.opts.Load(ctx, e.ref, &e.progress, func(held int64) bool { return c.mayHold(e, held) })
-	if err != nil && ctx.Err() != nil {
-		err = c.causeOf(ctx)
+	session, err = c.opts.Load(working, e.ref, &e.progress, func(held int64) bool { return c.mayHold(e, held) })
+	if err != nil && working.Err() != nil {
+		err = c.causeOf(working)
+	}
+	if errors.Is(err, turns.ErrEnded) {
+		err = fmt.Errorf("load session %s: %w after %s", e.ref, ErrTurn, loadTurn)
 	}
 	return began, session, err
 }

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ func (w *watch) grew(now time.Time) bool {
 	return !w.busy && w.entry.FailedJobs > 0 && (w.entry.LastWrite.After(w.seen) || w.entry.FailedJobs != w.failed) && !w.due.After(now)
 }
 
-// lookForFailed begins work on the failed jobs of a running session. It takes a worker's slot.
+// lookForFailed begins work on the failed jobs of a running session.
 func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, answer string) {
 	var failed []dashboard.Job
 	err := guard.Do("the failed jobs of "+e.Ref.String(), func() (err error) {
@@ -57,7 +58,7 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 	defer s.mu.Unlock()
 	w.busy = false
 	if err != nil {
-		if ctx.Err() == nil {
+		if !errors.Is(context.Cause(ctx), context.Canceled) {
 			s.opts.Log.WithError(err).WithField("session", e.Ref.String()).Debug("webhooks cannot read which jobs of a running session failed; they try again")
 		}
 		w.due = time.Now().Add(s.opts.Timing.MaxWait)
@@ -73,12 +74,13 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 		if len(w.jobs) >= maxEvents {
 			return // a later answer may list others as the first that failed
 		}
-		if len(s.work) >= maxWork {
+		u := unit{e.Ref, id}
+		if !s.hasRoom(u) {
 			w.seen, w.answer = time.Time{}, "" // the next look finds it again
 			return
 		}
 		w.jobs[id] = true
-		s.work[unit{e.Ref, id}] = &work{s: s, entry: e, job: &j, scope: "job." + id + "."}
+		s.add(u, &work{s: s, entry: e, job: &j, scope: "job." + id + "."})
 	}
 }
 

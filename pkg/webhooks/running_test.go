@@ -231,7 +231,7 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 		t.Fatal("there is no work on the session that ended")
 	}
 	job.held = false // its claim has expired
-	if finished, err := job.try(t.Context()); !finished || err != nil {
+	if finished, err := job.try(t.Context(), t.Context()); !finished || err != nil {
 		t.Errorf("the job's work continues after the session's end: finished %v, %v", finished, err)
 	}
 }

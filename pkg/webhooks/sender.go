@@ -18,6 +18,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -53,6 +54,7 @@ type Timing struct {
 	MinWait  time.Duration // before the second try; 2 s. It doubles up to MaxWait; 5 min
 	MaxWait  time.Duration
 	GiveUp   time.Duration // how long after a session's end a receiver that fails is tried; 24 h
+	Turn     time.Duration // how long a session may be worked on while others wait; 20 s. The other namespaces come first then
 	Slack    time.Duration // how late a session may appear in the list; 6 h, because all sessions are listed rarely if there are many
 }
 
@@ -62,14 +64,15 @@ func (t *Timing) complete() {
 		usual time.Duration
 	}{
 		{&t.Interval, 10 * time.Second}, {&t.Settle, time.Minute}, {&t.Lease, 10 * time.Minute}, {&t.Request, 10 * time.Second},
-		{&t.MinWait, 2 * time.Second}, {&t.MaxWait, 5 * time.Minute}, {&t.GiveUp, 24 * time.Hour}, {&t.Slack, 6 * time.Hour},
+		{&t.MinWait, 2 * time.Second}, {&t.MaxWait, 5 * time.Minute}, {&t.GiveUp, 24 * time.Hour}, {&t.Turn, 20 * time.Second}, {&t.Slack, 6 * time.Hour},
 	} {
 		*v.of = cmp.Or(*v.of, v.usual)
 	}
 }
 
 const (
-	// maxWork is how many sessions are worked on or waited for; others are found in later looks at the list.
+	// maxWork is how many sessions are worked on or waited for; others are found in later looks at the list. A namespace that has less than its share
+	// of them may have more.
 	maxWork = 500
 	// workers is how many sessions are handled at a time.
 	workers = 8
@@ -89,8 +92,8 @@ type Sender struct {
 	ledger  ledger
 	client  *http.Client
 	metrics metrics
-	looking chan struct{} // has a token while Look runs
-	slots   chan struct{} // has one for each worker
+	looking *turns.Slots // one for Look
+	workers *turns.Slots
 	wake    chan struct{} // has one when work may be due
 	store   logthrottle.Throttle
 	targets []*target
@@ -104,6 +107,7 @@ type Sender struct {
 
 	mu       sync.Mutex
 	work     map[unit]*work
+	counts   map[string]int               // of the work of each namespace
 	finished map[layout.Session]time.Time // when sessions ended that need no more work
 	watched  map[layout.Session]*watch    // running sessions
 }
@@ -126,8 +130,8 @@ func New(opts Options) *Sender {
 	name, _ := os.Hostname()
 	s := &Sender{
 		opts: opts, ledger: ledger{opts.Store, opts.Root, opts.Timing.Lease, name + " " + rand.Text()}, client: client(opts.Timing.Request),
-		looking: make(chan struct{}, 1), slots: make(chan struct{}, workers), wake: make(chan struct{}, 1),
-		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), finished: make(map[layout.Session]time.Time),
+		looking: turns.New(1, opts.Timing.Turn), workers: turns.New(workers, opts.Timing.Turn), wake: make(chan struct{}, 1),
+		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), counts: make(map[string]int), finished: make(map[layout.Session]time.Time),
 		watched: make(map[layout.Session]*watch),
 	}
 	s.metrics = newMetrics(opts.Registerer, s)
@@ -249,13 +253,33 @@ func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
 			continue
 		}
 		through = before(through, end)
-		if s.work[unit{session: e.Ref}] == nil && len(s.work) < maxWork && now.Sub(end) >= s.opts.Timing.Settle {
-			s.work[unit{session: e.Ref}] = &work{s: s, entry: e, due: now}
+		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(end) >= s.opts.Timing.Settle && s.hasRoom(u) {
+			s.add(u, &work{s: s, entry: e, due: now})
 		}
 	}
 	maps.DeleteFunc(s.watched, func(ref layout.Session, w *watch) bool { return !running[w] && !w.busy })
 	maps.DeleteFunc(s.finished, func(ref layout.Session, at time.Time) bool { return !at.After(s.through) })
 	return through, listed
+}
+
+// hasRoom says whether there is room for more work; s.mu must be held. However much a namespace has, there is room for the others'.
+func (s *Sender) hasRoom(u unit) bool {
+	of := s.counts[u.session.Namespace]
+	return len(s.work) < maxWork || of == 0 || of < maxWork/len(s.counts)
+}
+
+// add begins work; s.mu must be held.
+func (s *Sender) add(u unit, w *work) {
+	s.work[u] = w
+	s.counts[u.session.Namespace]++
+}
+
+// remove ends work; s.mu must be held.
+func (s *Sender) remove(u unit) {
+	delete(s.work, u)
+	if s.counts[u.session.Namespace]--; s.counts[u.session.Namespace] == 0 {
+		delete(s.counts, u.session.Namespace)
+	}
 }
 
 // before returns the earlier of a time and the last moment before another.
@@ -276,7 +300,7 @@ func (s *Sender) failed(text string, err error) {
 	s.store.Warn(time.Now(), text, err)
 }
 
-// dispatch passes work that is due to workers.
+// dispatch passes work that is due to workers, which take the namespaces in turns.
 func (s *Sender) dispatch(ctx context.Context) {
 	now := time.Now()
 	s.mu.Lock()
@@ -285,19 +309,17 @@ func (s *Sender) dispatch(ctx context.Context) {
 		if w.busy || w.due.After(now) {
 			continue
 		}
-		select {
-		case s.slots <- struct{}{}:
-		default:
-			return
-		}
 		w.busy = true
 		s.done.Go(func() {
-			finished := w.step(ctx)
-			<-s.slots
+			finished := false
+			if working, done, err := s.workers.Take(ctx, u.session.Namespace, 0); err == nil {
+				finished = w.step(ctx, working)
+				done()
+			}
 			s.mu.Lock()
 			w.busy = false
 			if finished {
-				delete(s.work, u)
+				s.remove(u)
 				if w.job == nil {
 					s.finished[u.session] = endOf(w.entry)
 				}
@@ -306,20 +328,21 @@ func (s *Sender) dispatch(ctx context.Context) {
 			s.wakeUp()
 		})
 	}
-	for _, w := range s.watched {
+	for ref, w := range s.watched {
 		if !w.grew(now) {
 			continue
-		}
-		select {
-		case s.slots <- struct{}{}:
-		default:
-			return
 		}
 		w.busy = true
 		e, answer := w.entry, w.answer
 		s.done.Go(func() {
-			s.lookForFailed(ctx, w, e, answer)
-			<-s.slots
+			if working, done, err := s.workers.Take(ctx, ref.Namespace, 0); err == nil {
+				s.lookForFailed(working, w, e, answer)
+				done()
+			} else {
+				s.mu.Lock()
+				w.busy, w.due = false, time.Now().Add(s.opts.Timing.MinWait)
+				s.mu.Unlock()
+			}
 			s.wakeUp()
 		})
 	}

@@ -149,6 +149,7 @@ func configOf(address string) *Config {
 func quick(lease time.Duration) Timing {
 	return Timing{
 		Interval: 20 * time.Millisecond, Settle: time.Nanosecond, Lease: lease, Request: lease / 5, MinWait: 5 * time.Millisecond, MaxWait: 100 * time.Millisecond,
+		Turn: 50 * time.Millisecond,
 	}
 }
 

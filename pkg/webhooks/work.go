@@ -30,7 +30,8 @@ type work struct {
 	until   time.Time // the claim is valid
 	told    map[string]bool
 	known   *Known
-	looks   int // that failed
+	looks   int           // that failed
+	looked  time.Duration // how long all of them took
 	waiting *backoff.Backoff
 }
 
@@ -45,10 +46,10 @@ func (w *work) wait() {
 // left says whether the claim is valid for as long as sending and recording an event may take.
 func (w *work) left() bool { return time.Until(w.until) > 2*w.s.opts.Timing.Request }
 
-// step does what can be done now; finished says that nothing is left, or that another replica has done it.
-func (w *work) step(ctx context.Context) (finished bool) {
+// step does what can be done now, until working ends because others wait; finished says that nothing is left, or that another replica has done it.
+func (w *work) step(ctx, working context.Context) (finished bool) {
 	err := guard.Do("what webhooks tell of "+w.entry.Ref.String(), func() (err error) {
-		finished, err = w.try(ctx)
+		finished, err = w.try(ctx, working)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
@@ -59,7 +60,7 @@ func (w *work) step(ctx context.Context) (finished bool) {
 	return finished
 }
 
-func (w *work) try(ctx context.Context) (finished bool, err error) {
+func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 	if w.held && !w.left() {
 		w.held = false
 		w.due = w.until.Add(w.s.opts.Timing.Lease / 10)
@@ -73,16 +74,18 @@ func (w *work) try(ctx context.Context) (finished bool, err error) {
 			return finished, err
 		}
 	}
-	if w.known == nil && !w.look(ctx) {
+	if w.known == nil && !w.look(working) {
 		return false, nil
 	}
 	if !w.left() {
 		return false, nil // the next step claims it again
 	}
-	progress, whole := w.sendAll(ctx)
+	progress, whole := w.sendAll(ctx, working)
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
+	case !whole && working.Err() != nil:
+		return false, nil // the next turn goes on
 	case whole:
 		if err := w.s.ledger.create(ctx, w.entry.Ref, w.scope+"done"); err != nil && !errors.Is(err, os.ErrExist) {
 			return false, err
@@ -141,29 +144,33 @@ func (w *work) at() time.Time {
 func (w *work) look(ctx context.Context) bool {
 	ctx, cancel := context.WithDeadline(ctx, w.until)
 	defer cancel()
-	select {
-	case w.s.looking <- struct{}{}:
-	case <-ctx.Done():
+	looking, done, err := w.s.looking.Take(ctx, w.entry.Ref.Namespace, 0)
+	if err != nil {
 		return false
 	}
 	var known Known
-	err := guard.Do(w.entry.Ref.String(), func() (err error) {
-		known, err = w.s.opts.Look(ctx, w.entry)
+	began := time.Now()
+	err = guard.Do(w.entry.Ref.String(), func() (err error) {
+		known, err = w.s.opts.Look(looking, w.entry)
 		return err
 	})
-	<-w.s.looking
-	switch {
+	done()
+	w.looked += time.Since(began)
+	switch cause := context.Cause(looking); {
 	case err == nil:
 		if w.job != nil {
 			known.Jobs = []dashboard.Job{*w.job}
 		}
 		w.known = &known
 		return true
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && errors.Is(cause, context.Canceled):
+		return false // the server stops
+	case cause != nil && !errors.Is(cause, context.Canceled) && w.looked < w.s.opts.Timing.Lease: // others wait, or the claim has ended
+		w.wait()
 		return false
 	}
 	log := w.s.opts.Log.WithError(err).WithField("session", w.entry.Ref.String())
-	if w.looks++; w.looks >= maxLooks {
+	if w.looks++; w.looks >= maxLooks || w.looked >= w.s.opts.Timing.Lease {
 		w.known = &Known{}
 		if w.job != nil {
 			log.Warn("webhooks cannot find out why a job failed: they only report that it failed")
@@ -178,8 +185,9 @@ func (w *work) look(ctx context.Context) bool {
 	return false
 }
 
-// sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether everything is sent.
-func (w *work) sendAll(ctx context.Context) (progress, whole bool) {
+// sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether everything is sent. What is
+// being sent when working ends is sent to its end: a request that is cut off would be sent twice.
+func (w *work) sendAll(ctx, working context.Context) (progress, whole bool) {
 	all := events(w.entry, *w.known, w.s.opts.Config.PublicURL)
 	if w.job != nil {
 		all = slices.DeleteFunc(all, func(e *Event) bool { return e.Type != JobFailed })
@@ -195,10 +203,14 @@ func (w *work) sendAll(ctx context.Context) (progress, whole bool) {
 			for _, e := range forReceiver(t.Receiver, all) {
 				key := t.Name + "." + e.ID
 				mu.Lock()
-				told := w.told[key]
+				told, ended := w.told[key], working.Err() != nil
+				whole = whole && (told || !ended)
 				mu.Unlock()
 				if told {
 					continue
+				}
+				if ended {
+					return
 				}
 				err := guard.Do("event "+e.ID, func() error { return w.sendOne(ctx, t, e, key) })
 				mu.Lock()
@@ -207,7 +219,7 @@ func (w *work) sendAll(ctx context.Context) (progress, whole bool) {
 					w.told[key] = true
 				}
 				mu.Unlock()
-				if errors.Is(err, errRests) || ctx.Err() != nil {
+				if errors.Is(err, errRests) {
 					return
 				}
 			}

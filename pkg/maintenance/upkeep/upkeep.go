@@ -55,6 +55,15 @@ type Upkeep struct {
 	seed    maphash.Seed
 }
 
+const (
+	// sessionTime is how long one session may be worked on. The next round goes on with it.
+	sessionTime = 10 * time.Minute
+	// turnTime is how long a namespace's sessions may be worked on before those of the others have had their turn.
+	turnTime = 10 * time.Minute
+)
+
+var errTime = fmt.Errorf("it takes more than %s", sessionTime)
+
 // lookAgain is in how many rounds a settled session is listed once, although the catalog knows of nothing that was stored since.
 const lookAgain = 24
 
@@ -79,7 +88,8 @@ func (u *Upkeep) Close() {
 	u.done.Wait()
 }
 
-// round works on every session once. After an error the session is tried again in the next round.
+// round works on every session once, on those of namespaces that took their time after the others. After an error, and if the next round is due, a
+// session is tried again in the next round.
 func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	if u.settled == nil {
 		u.seed = maphash.MakeSeed()
@@ -87,29 +97,62 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	u.rounds++
 	before := u.settled
 	u.settled = make(map[uint64]bool, len(before))
+	began := time.Now()
+	later, ok := u.pass(ctx, now, before, nil)
+	for ok && len(later) > 0 && time.Since(began) < u.opts.Interval {
+		later, ok = u.pass(ctx, now, before, later)
+	}
+}
+
+// pass works on sessions, all of them if only is nil, and returns those of namespaces that took their time before their turn. Not ok ends the round.
+func (u *Upkeep) pass(ctx context.Context, now time.Time, settled map[uint64]bool, only map[layout.Session]bool) (later map[layout.Session]bool, ok bool) {
+	took := make(map[string]time.Duration)
+	later = make(map[layout.Session]bool)
 	for e := range u.opts.Sessions() {
-		if ctx.Err() != nil {
-			return
-		}
-		log := u.opts.Log.WithField("session", e.Ref.String())
-		var done string
-		err := guard.Do(e.Ref.String(), func() (err error) {
-			done, err = u.session(ctx, log, e, now, before)
-			return err
-		})
 		switch {
 		case ctx.Err() != nil:
-		case errors.Is(err, lease.ErrBusy):
-			log.WithError(err).Debug("another server works on the session")
-		case errors.Is(err, retention.ErrClock): // to a clock that is ahead, every session has expired
-			u.opts.Log.WithError(err).Error("no session is removed or compacted; the next round tries again")
-			return
-		case err != nil:
-			log.WithError(err).Warn("cannot remove or compact a session; the next round tries again")
-		case done != "":
-			log.Info(done)
+			return nil, false
+		case only != nil && !only[e.Ref]:
+			continue
+		case took[e.Ref.Namespace] >= turnTime:
+			later[e.Ref] = true
+			continue
+		}
+		began := time.Now()
+		ok := u.work(ctx, e, now, settled)
+		took[e.Ref.Namespace] += time.Since(began)
+		if !ok {
+			return nil, false
 		}
 	}
+	return later, true
+}
+
+// work works on one session; false ends the round.
+func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settled map[uint64]bool) bool {
+	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
+	defer cancel()
+	log := u.opts.Log.WithField("session", e.Ref.String())
+	var done string
+	err := guard.Do(e.Ref.String(), func() (err error) {
+		done, err = u.session(ctx, log, e, now, settled)
+		return err
+	})
+	switch {
+	case errors.Is(context.Cause(ctx), errTime):
+		log.WithError(errTime).Warn("a session is not removed or compacted completely; the next round goes on")
+	case ctx.Err() != nil:
+	case errors.Is(err, lease.ErrBusy):
+		log.WithError(err).Debug("another server works on the session")
+	case errors.Is(err, retention.ErrClock): // to a clock that is ahead, every session has expired
+		u.opts.Log.WithError(err).Error("no session is removed or compacted; the next round tries again")
+		return false
+	case err != nil:
+		log.WithError(err).Warn("cannot remove or compact a session; the next round tries again")
+	case done != "":
+		log.Info(done)
+	}
+	return true
 }
 
 // session removes or compacts a session, and says what was done. settled are the sessions that the last round found settled.

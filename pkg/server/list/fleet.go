@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -21,6 +22,8 @@ import (
 const (
 	// reportWait is how long a report may take; one of a million sessions takes about 10 s of 2 processors.
 	reportWait = 50 * time.Second
+	// reportTurn is how long one may take while others wait for theirs.
+	reportTurn = 20 * time.Second
 	// maxReports is how many reports are made at a time.
 	maxReports = 2
 )
@@ -90,12 +93,11 @@ func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visi
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), reportWait, errSlowFleet)
 	defer cancel()
-	select {
-	case h.reports <- struct{}{}:
-		defer func() { <-h.reports }()
-	case <-ctx.Done():
-		return nil, l, context.Cause(ctx)
+	ctx, done, err := h.reports.Take(ctx, access.CallerOf(r), 0)
+	if err != nil {
+		return nil, l, err
 	}
+	defer done()
 	report, err := h.opts.Fleet.Compute(ctx, q, l.Listing)
 	if ctx.Err() != nil && err != nil {
 		err = context.Cause(ctx)

@@ -4,6 +4,7 @@ package list
 import (
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/notes"
@@ -35,10 +36,10 @@ type Options struct {
 // Handlers answer requests about all sessions. An error is returned only if nothing was written.
 type Handlers struct {
 	opts    Options
-	reports chan struct{} // holds a token for each report of the fleet that is made
+	reports *turns.Slots // of the fleet
 }
 
 // New makes handlers, which share how many reports are made at once.
 func New(opts Options) *Handlers {
-	return &Handlers{opts: opts, reports: make(chan struct{}, maxReports)}
+	return &Handlers{opts: opts, reports: turns.New(maxReports, reportTurn)}
 }

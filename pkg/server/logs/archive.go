@@ -2,17 +2,24 @@ package logs
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/logarchive"
 	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
-// maxArchives is how many archives of logs are sent at once: each compresses as fast as its client reads.
-const maxArchives = 4
+const (
+	// maxArchives is how many archives of logs are made at once: each compresses as fast as its client reads.
+	maxArchives = 4
+	// archiveWait is how long an archive that had its time waits for its next turn.
+	archiveWait = 2 * time.Minute
+)
 
 // Archive returns the handler that sends the logs of a session, a node or a job as one archive, as they were at the moment shown.
 func (h *Handlers) Archive(format logarchive.Format) func(http.ResponseWriter, *http.Request, Session) error {
@@ -38,11 +45,11 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 			return h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, log.Node, log.Path)
 		}
 	}
-	release, err := turn(r.Context(), h.archives)
-	if err != nil {
+	out := &shared{ResponseWriter: w, slots: h.archives, request: r}
+	if err := out.turn(turnWait); err != nil {
 		return err
 	}
-	defer release()
+	defer func() { out.done() }()
 	w.Header().Set("Content-Type", format.Type)
 	w.Header().Set("Content-Disposition", `attachment; filename="`+of.Entry.Ref.Cluster+"-"+of.Entry.Ref.Name+"-logs"+format.Suffix+`"`) // names that layout has checked
 	w.Header().Set("Cache-Control", "no-store")
@@ -50,9 +57,38 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	if err := logarchive.Write(r.Context(), w, format, opts); err != nil {
+	if err := logarchive.Write(r.Context(), out, format, opts); err != nil {
 		h.opts.Log.WithError(err).WithField("path", r.URL.Path).Debug("an archive of logs was not sent completely")
 		panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
 	}
 	return nil
+}
+
+// shared writes an archive in turns with others. An archive that had its time gives its slot to those who wait at once, even while its client reads
+// slowly, and goes on when it is its turn again.
+type shared struct {
+	http.ResponseWriter
+	slots   *turns.Slots
+	request *http.Request
+	working context.Context // ends when the turn does
+	done    func()
+}
+
+// turn waits for the next turn.
+func (s *shared) turn(wait time.Duration) error {
+	working, done, err := turn(s.request, s.slots, wait)
+	if err == nil {
+		s.working, s.done = working, done
+		context.AfterFunc(working, done)
+	}
+	return err
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	if errors.Is(context.Cause(s.working), turns.ErrEnded) {
+		if err := s.turn(archiveWait); err != nil {
+			return 0, err
+		}
+	}
+	return s.ResponseWriter.Write(p)
 }

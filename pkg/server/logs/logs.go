@@ -3,10 +3,14 @@ package logs
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -29,13 +33,13 @@ type Handlers struct {
 	opts Options
 	// lineIndexes are of the logs that were looked at last.
 	lineIndexes logview.Indexes
-	searches    chan struct{} // has one for each search under way
-	archives    chan struct{} // has one for each archive under way
+	searches    *turns.Slots
+	archives    *turns.Slots
 }
 
 // New makes handlers, which share how much is done at once.
 func New(opts Options) *Handlers {
-	return &Handlers{opts: opts, searches: make(chan struct{}, maxSearches), archives: make(chan struct{}, maxArchives)}
+	return &Handlers{opts: opts, searches: turns.New(maxSearches, turnTime), archives: turns.New(maxArchives, turnTime)}
 }
 
 // Session is a loaded session that a request is about.
@@ -45,19 +49,18 @@ type Session struct {
 	At      int64 // Unix ns; 0 is the session's end
 }
 
-// turnWait is how long a search or an archive waits for its turn.
-const turnWait = 5 * time.Second
+const (
+	// turnTime is how long a search or an archive may go on while others wait.
+	turnTime = 15 * time.Second
+	// turnWait is how long one waits for its turn: whoever comes first gets the slot of one that has had its time.
+	turnWait = turnTime + 10*time.Second
+)
 
-// turn waits for one of the turns that a channel has place for.
-func turn(ctx context.Context, turns chan struct{}) (release func(), err error) {
-	wait := time.NewTimer(turnWait)
-	defer wait.Stop()
-	select {
-	case turns <- struct{}{}:
-		return func() { <-turns }, nil
-	case <-wait.C:
-		return nil, budget.ErrBusy
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+// turn waits for the caller's turn, whose context ends when others have waited for it.
+func turn(r *http.Request, slots *turns.Slots, wait time.Duration) (working context.Context, done func(), err error) {
+	working, done, err = slots.Take(r.Context(), access.CallerOf(r), wait)
+	if errors.Is(err, turns.ErrBusy) {
+		err = budget.ErrBusy
 	}
+	return working, done, err
 }

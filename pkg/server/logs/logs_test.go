@@ -1,27 +1,161 @@
 package logs
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
 )
 
-// TestSearchesWaitForTheirTurn: with as many searches as there may be, another one is refused.
-func TestSearchesWaitForTheirTurn(t *testing.T) {
+func from(t *testing.T, address string) *http.Request {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.RemoteAddr = address + ":1"
+	return r
+}
+
+// TestWaitingForTurns: with as many searches as there may be, another one is refused when the time is over.
+func TestWaitingForTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := make(chan struct{}, 1)
-		release, err := turn(t.Context(), turns)
+		slots := turns.New(1, 0)
+		_, done, err := turn(from(t, "a"), slots, turnWait)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := turn(t.Context(), turns); !errors.Is(err, budget.ErrBusy) {
+		if _, _, err := turn(from(t, "b"), slots, turnWait); !errors.Is(err, budget.ErrBusy) {
 			t.Errorf("the second one: %v", err)
 		}
-		release()
-		if _, err := turn(t.Context(), turns); err != nil {
+		done()
+		if _, _, err := turn(from(t, "b"), slots, turnWait); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestSearchesTakeTurns: searches that would go on for ever end when others have waited for a while, and say so.
+func TestSearchesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		h := New(Options{Log: log})
+		began := time.Now()
+		search := func(address string, takes time.Duration) (end logsearch.End, at time.Duration, err error) {
+			q := &logsearch.Query{Pattern: "x", Timeout: logsearch.MaxTimeout, Lines: 1}
+			if err := q.Prepare(); err != nil {
+				t.Error(err)
+			}
+			w := httptest.NewRecorder()
+			err = h.search(w, from(t, address), q, func(ctx context.Context) iter.Seq2[logsearch.Source, error] {
+				return func(yield func(logsearch.Source, error) bool) {
+					select {
+					case <-time.After(takes):
+					case <-ctx.Done():
+						yield(logsearch.Source{}, context.Cause(ctx))
+					}
+				}
+			})
+			if err == nil {
+				if err := json.NewDecoder(w.Body).Decode(&end); err != nil || end.Type != "end" {
+					t.Errorf("%s: %v, %+v", address, err, end)
+				}
+			}
+			return end, time.Since(began), err
+		}
+		var all sync.WaitGroup
+		var ended, refused atomic.Int64
+		for range 5 * maxSearches {
+			all.Go(func() {
+				switch end, at, err := search("10.0.0.1", 9*time.Minute); {
+				case errors.Is(err, budget.ErrBusy):
+					refused.Add(1)
+				case err == nil && slices.Equal(end.Why, []string{"others"}) && !end.Complete && at == turnTime:
+					ended.Add(1)
+				case err != nil || !end.Complete:
+					t.Errorf("after %s: %+v, %v", at, end, err)
+				}
+			})
+		}
+		synctest.Wait()
+		for _, address := range []string{"10.0.0.2", "10.0.0.3", "10.0.0.4"} {
+			all.Go(func() {
+				if end, at, err := search(address, time.Second); err != nil || !end.Complete || at > turnTime+2*time.Second {
+					t.Errorf("%s: after %s: %+v, %v", address, at, end, err)
+				}
+			})
+		}
+		all.Wait()
+		if ended.Load() != maxSearches || refused.Load() == 0 {
+			t.Errorf("%d were ended, %d refused", ended.Load(), refused.Load())
+		}
+	})
+}
+
+// slow is a client that takes a time for each part of an answer.
+type slow struct {
+	*httptest.ResponseRecorder
+	takes time.Duration
+}
+
+func (s slow) Write(p []byte) (int, error) {
+	time.Sleep(s.takes)
+	return s.ResponseRecorder.Write(p)
+}
+
+// TestArchivesTakeTurns: clients that read slowly, however many there are, keep nobody waiting for longer than a turn, and get their archives whole.
+func TestArchivesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{})
+		archive := func(address string, takes time.Duration, parts int) error {
+			client := slow{httptest.NewRecorder(), takes}
+			out := &shared{ResponseWriter: client, slots: h.archives, request: from(t, address)}
+			if err := out.turn(turnWait); err != nil {
+				return err
+			}
+			defer func() { out.done() }()
+			for range parts {
+				if _, err := out.Write(bytes.Repeat([]byte("x"), 1000)); err != nil {
+					return err
+				}
+			}
+			if n := client.Body.Len(); n != 1000*parts {
+				t.Errorf("%s got %d bytes", address, n)
+			}
+			return nil
+		}
+		var all sync.WaitGroup
+		for range 2 * maxArchives {
+			all.Go(func() {
+				if err := archive("10.0.0.1", 50*time.Second, 5); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		for range 10 {
+			began := time.Now()
+			if err := archive("10.0.0.2", time.Second, 3); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > turnTime+3*time.Second {
+				t.Errorf("the quick client waited %s", took)
+			}
+		}
+		all.Wait()
 	})
 }

@@ -45,7 +45,9 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 		}
 		source.Link = lineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref), of.At/int64(time.Millisecond)))
 	}
-	return h.search(w, r, q, func(yield func(logsearch.Source, error) bool) { yield(source, nil) })
+	return h.search(w, r, q, func(context.Context) iter.Seq2[logsearch.Source, error] {
+		return func(yield func(logsearch.Source, error) bool) { yield(source, nil) }
+	})
 }
 
 // SearchSessions searches the logs of all of the sessions that may have lines of the requested time, in their order.
@@ -54,7 +56,7 @@ func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entrie
 	if err != nil {
 		return err
 	}
-	return h.search(w, r, q, h.sourcesOf(r.Context(), entries, q))
+	return h.search(w, r, q, func(ctx context.Context) iter.Seq2[logsearch.Source, error] { return h.sourcesOf(ctx, entries, q) })
 }
 
 // sourcesOf lists the logs of sessions when their turn comes.
@@ -103,12 +105,12 @@ func lineLink(path string) func(rayid.Node, string, int64) string {
 }
 
 // search runs a search and sends its records as they come, a line of JSON each.
-func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Query, sources iter.Seq2[logsearch.Source, error]) error {
-	release, err := turn(r.Context(), h.searches)
+func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Query, sources func(context.Context) iter.Seq2[logsearch.Source, error]) error {
+	ctx, done, err := turn(r, h.searches, turnWait)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer done()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(gzhttp.HeaderNoCompression, "1") // it would hold back the first records
@@ -116,7 +118,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 		return nil
 	}
 	encode, control := json.NewEncoder(w), http.NewResponseController(w)
-	err = logsearch.Run(r.Context(), q, sources, func(record logsearch.Record) error {
+	err = logsearch.Run(ctx, q, sources(ctx), func(record logsearch.Record) error {
 		if err := encode.Encode(record); err != nil {
 			return errClientGone
 		}

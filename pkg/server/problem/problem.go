@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/budget"
@@ -89,6 +90,14 @@ var problems = []struct {
 	{budget.ErrTooLarge, Problem{Status: http.StatusServiceUnavailable, Title: "The session is too large for this", Advice: "Raise --max-answer-memory."}},
 	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Try again in a few seconds."}},
 	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Try again in a few seconds."}},
+	{sessioncache.ErrTurn, Problem{
+		Status: http.StatusServiceUnavailable, RetryAfter: 60, Title: "Too slow while others wait",
+		Advice: "Try again when fewer sessions are being opened, or raise --session-cache-max-loads.",
+	}},
+	{turns.ErrEnded, Problem{
+		Status: http.StatusServiceUnavailable, RetryAfter: 30, Title: "Too slow while others wait", Advice: "Ask for less, or try again later.",
+	}},
+	{turns.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy", Advice: "Try again in a few seconds."}},
 	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error", Advice: "Please report the messages of the server's log."}},
 }
 

@@ -51,7 +51,7 @@ function show(record) {
       state.textContent = `Searching: ${count(record.matches, "matching line")} in ${record.files} of ${record.of} logs, ${size(record.bytes)}`;
       break;
     case "end": {
-      const why = { lines: "more lines match than are shown", time: "the time was over", bytes: "too much was to be read", damage: "not all could be read" };
+      const why = { lines: "more lines match than are shown", time: "the time was over", bytes: "too much was to be read", others: "others waited for their searches, so search fewer logs at once or try again", damage: "not all could be read" };
       const limits = (record.why || []).map(reason => why[reason] || reason);
       if (record.undated) limits.push(`${record.undated} lines say no time`);
       state.textContent = `${count(record.matches, "matching line")}, ${record.reported} shown. ${count(record.files, "log")}, ${size(record.bytes)} in ${record.seconds.toFixed(1)} s.` +
