@@ -2,10 +2,12 @@ package layout
 
 import "time"
 
-// Names of a session's metadata, for MetadataKey.
+// Names of a session's metadata, for MetadataKey. Each further head of a session stores versions of both, under keys as of
+// SnapshotVersionKey.
 const (
-	Start = "start"
-	End   = "end"
+	Start  = "start"
+	End    = "end"
+	Joined = "joined"
 )
 
 // MaxLabels is how many labels of a cluster are stored at most.
@@ -23,9 +25,12 @@ type StartMetadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Start is when the head started (UTC).
 	Start time.Time `json:"start"`
+	// NodeID is the head's node, in hex.
+	NodeID string `json:"nodeId,omitempty"`
 }
 
-// EndMetadata is session/end.json: the head's collector writes it once everything it had is stored. It says that the session is over.
+// EndMetadata is session/end.json: the head's collector writes it once everything it had is stored. It says that this head has ended; with
+// GCS fault tolerance another one may continue the session. Package lifetime says what that means.
 type EndMetadata struct {
 	// RayVersion and Start are repeated here for sessions where they were not known at the start.
 	RayVersion string    `json:"rayVersion,omitempty"`
@@ -34,4 +39,11 @@ type EndMetadata struct {
 	End time.Time `json:"end"`
 	// Nodes is how many nodes the session had in its life, dead ones included; 0 where that was not known.
 	Nodes int `json:"nodes,omitempty"`
+}
+
+// JoinedMetadata is session/joined.json. Compaction stores it before it joins chunks of an ended session, because from then on the times
+// when first chunks were stored do not tell when the session was written.
+type JoinedMetadata struct {
+	// End is when the session had ended (UTC).
+	End time.Time `json:"end"`
 }

@@ -50,6 +50,13 @@ func NamedStart(sessionName string) (time.Time, bool) {
 	return t, err == nil
 }
 
+// IsSession says whether Ray gives sessions such a name: session_{date}_{time}_{…}. Other folders beside them, such as session_latest, are
+// none.
+func IsSession(name string) bool {
+	start, ok := NamedStart(name)
+	return ok && CheckSessionName(name) == nil && strings.HasPrefix(name, start.Format("session_2006-01-02_15-04-05_"))
+}
+
 // PackDay returns the day of the packs that a session belongs to. It comes from the session's name, because a key must not depend on what is
 // learned later. Names without a day belong to 1970-01-01.
 func PackDay(s Session) time.Time {

@@ -1,0 +1,212 @@
+package lifetime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Limits of what is kept of one session. What exceeds them belongs to damaged or hostile data.
+const (
+	maxMarks    = 16      // starts, and ends: the first and the newest
+	maxNodes    = 20_000  // further nodes count as one
+	maxMetadata = 1 << 20 // bytes of one metadata object; a usual one has some hundred
+)
+
+// Facts are what a listing of a session's objects says about its life. The zero value with a Session is ready for Add.
+type Facts struct {
+	// Marked is when the session's marker was stored; zero: not known.
+	Marked time.Time
+	// LastWrite is when the newest object was stored; objects of indexes do not count. Zero: there is none.
+	LastWrite time.Time
+	// Start and End are what the metadata objects say, after Read: what the first start knew, and what the newest end knew.
+	Start layout.StartMetadata
+	End   layout.EndMetadata
+
+	ref          layout.Session
+	root         string
+	first        time.Time // when the oldest object was stored
+	starts, ends []mark
+	joined       mark
+	nodes        map[rayid.Node]*writes // of the node nil: what belongs to no node
+	named        time.Time              // the latest time in an object's name
+}
+
+// mark is a metadata object: a head started, or ended.
+type mark struct {
+	key      string
+	stored   time.Time
+	version  int64 // Unix ms in the key, by the collector's clock; 0 for the session's first
+	metadata metadata
+}
+
+// metadata is what starts and ends say.
+type metadata struct {
+	Start, End time.Time
+	node       rayid.Node
+}
+
+// writes are when objects of one node were stored.
+type writes struct {
+	first, last time.Time
+	// grown is like last without the first chunks of streams, which compaction replaces.
+	grown time.Time
+}
+
+// NewFacts returns facts of a session of which nothing is listed yet.
+func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
+	return &Facts{Marked: marked, ref: ref, root: root, nodes: make(map[rayid.Node]*writes)}
+}
+
+// Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key, zero if it returned an error.
+func (f *Facts) Add(parsed layout.Object, o blob.Object) {
+	if parsed.Derived() {
+		return
+	}
+	f.LastWrite, f.first = latest(f.LastWrite, o.ModTime), earliest(f.first, o.ModTime)
+	switch {
+	case parsed.Kind == layout.Metadata:
+		f.addMark(parsed, o)
+		return
+	case parsed.Kind == layout.Snapshot && parsed.Offset > 0:
+		f.named = latest(f.named, valid(time.UnixMilli(parsed.Offset)))
+	default:
+		f.named = latest(f.named, parsed.Hour)
+	}
+	w := f.nodes[parsed.Node]
+	if w == nil && len(f.nodes) >= maxNodes {
+		parsed.Node = rayid.Node{}
+		w = f.nodes[parsed.Node]
+	}
+	if w == nil {
+		w = &writes{}
+		f.nodes[parsed.Node] = w
+	}
+	w.first, w.last = earliest(w.first, o.ModTime), latest(w.last, o.ModTime)
+	if parsed.Offset > 0 || !joins(parsed.Kind) {
+		w.grown = latest(w.grown, o.ModTime)
+	}
+}
+
+// joins says whether compaction joins the chunks of such objects into the first one.
+func joins(kind layout.Kind) bool {
+	switch kind {
+	case layout.NodeEvents, layout.JobEvents, layout.Log, layout.Series, layout.Metrics:
+		return true
+	}
+	return false
+}
+
+func (f *Facts) addMark(parsed layout.Object, o blob.Object) {
+	m := mark{key: o.Key, stored: o.ModTime, version: parsed.Offset}
+	switch parsed.Stream {
+	case layout.MetadataKey(f.root, f.ref, layout.Start):
+		f.starts = addMark(f.starts, m)
+	case layout.MetadataKey(f.root, f.ref, layout.End):
+		f.ends = addMark(f.ends, m)
+	case layout.MetadataKey(f.root, f.ref, layout.Joined):
+		f.joined = m
+	}
+}
+
+// addMark adds a mark. Of too many it keeps the first and the newest.
+func addMark(all []mark, m mark) []mark {
+	all = append(all, m)
+	slices.SortFunc(all, func(a, b mark) int { return cmp.Or(a.stored.Compare(b.stored), cmp.Compare(a.version, b.version)) })
+	if len(all) > maxMarks {
+		all = slices.Delete(all, 1, 2)
+	}
+	return all
+}
+
+// at returns when the head ended by its own clock or, if that is not known or later than the store's, when this was stored.
+func (m mark) at() time.Time {
+	told := valid(m.metadata.End)
+	if told.IsZero() && m.version > 0 {
+		told = valid(time.UnixMilli(m.version))
+	}
+	if told.IsZero() || told.After(m.stored) {
+		return m.stored
+	}
+	return told
+}
+
+// Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life goes by when they were stored.
+// damaged is called for objects that cannot be parsed; of these only their existence counts. After an error of the store the rest is read.
+func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
+	var failed error
+	read := func(m *mark, into any) {
+		if m.stored.IsZero() {
+			return
+		}
+		err := readJSON(ctx, store, m.key, into)
+		if errors.Is(err, errDamaged) && damaged != nil {
+			damaged(m.key, err)
+		} else if err != nil && !errors.Is(err, errDamaged) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	for i := range f.starts {
+		var start layout.StartMetadata
+		read(&f.starts[i], &start)
+		f.starts[i].metadata.Start = start.Start
+		f.starts[i].metadata.node, _ = rayid.Parse[rayid.Node](start.NodeID) // none: not known
+		f.Start = firstKnown(f.Start, start)
+	}
+	for i := range f.ends {
+		var end layout.EndMetadata
+		read(&f.ends[i], &end)
+		f.ends[i].metadata.Start, f.ends[i].metadata.End = end.Start, end.End
+		f.End = layout.EndMetadata{
+			RayVersion: cmp.Or(end.RayVersion, f.End.RayVersion), Start: end.Start, End: end.End, Nodes: max(f.End.Nodes, end.Nodes),
+		}
+	}
+	var joined layout.JoinedMetadata
+	read(&f.joined, &joined)
+	f.joined.metadata.End = joined.End
+	return failed
+}
+
+// firstKnown adds to what the first start says what a later one knows.
+func firstKnown(first, later layout.StartMetadata) layout.StartMetadata {
+	first.OwnerKind, first.OwnerName = cmp.Or(first.OwnerKind, later.OwnerKind), cmp.Or(first.OwnerName, later.OwnerName)
+	first.RayVersion = cmp.Or(first.RayVersion, later.RayVersion)
+	if first.Labels == nil {
+		first.Labels = later.Labels
+	}
+	if first.Start.IsZero() {
+		first.Start = later.Start
+	}
+	return first
+}
+
+var errDamaged = errors.New("damaged")
+
+func readJSON(ctx context.Context, store blob.Reader, key string, into any) error {
+	r, err := store.Get(ctx, key, 0, maxMetadata)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // removed since it was listed
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	defer func() { _ = r.Close() }()
+	body, err := io.ReadAll(io.LimitReader(r, maxMetadata))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return nil
+}

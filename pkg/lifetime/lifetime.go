@@ -1,0 +1,163 @@
+// Package lifetime says whether a session runs, since when, and when it ended, from what is stored of it. Everything that asks this asks here.
+//
+//	listed objects ──► Facts ──► Read: what the head's collectors say ──► Life ──► Runs
+//
+// An end marker is a fact about one head. With GCS fault tolerance the next head continues under the same session name, and workers may
+// live through all of this. So the newest end counts only while nothing shows that the session continued after it.
+//
+// Times are compared by the store's clock, when objects were stored, because clocks of nodes differ. A time that a node tells is believed
+// only if it is not later than that. Two things rewrite what is stored: compaction, which first records that the session had ended
+// (layout.Joined), and copies of a store, whose objects are all newer than the end that they tell of. Then names are used instead: later
+// offsets, hours and times in keys.
+package lifetime
+
+import (
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Idle is the time without writes after which a session without an end counts as ended, unless a flag says otherwise.
+const Idle = 10 * time.Minute
+
+// Grace is how long after a session's end the nodes that had written before may store their last data: the pods of a cluster end within
+// seconds of each other.
+const Grace = time.Minute
+
+// Life is what is stored about a session's life.
+type Life struct {
+	// Start is when its first head started; zero: not known.
+	Start time.Time
+	// End is when its last head ended; zero if it has not ended, or if no head could say so: then ask Runs and EndOf.
+	End time.Time
+}
+
+// Runs says whether a session runs now: it has no end, and its newest object was written less than idle ago. All are Unix times in the same
+// unit, by the store's clock; end is 0 if there is none.
+func Runs(end, written, now, idle int64) bool { return end == 0 && now-written < idle }
+
+// State says whether a session runs now, by the store's clock, and when it ended; zero: it runs, or has only its marker. written is when the
+// newest of its objects was stored, or its marker.
+func State(end, written time.Time, objects int, now time.Time, idle time.Duration) (runs bool, ended time.Time) {
+	switch {
+	case !end.IsZero():
+		return false, end
+	case now.Sub(written) < idle:
+		return true, time.Time{}
+	case objects == 0:
+		return false, time.Time{}
+	}
+	return false, written
+}
+
+// StartOf returns when a session started, from what its metadata, its name and its marker say. A start after the first object was stored is
+// not believed: the clock of its node was ahead, or the name has the local time of a zone east of UTC.
+func StartOf(told time.Time, name string, marked, first time.Time) time.Time {
+	stored := earliest(marked, first)
+	if told.IsZero() {
+		told, _ = layout.NamedStart(name)
+	}
+	if told.IsZero() || !stored.IsZero() && told.After(stored) {
+		return stored
+	}
+	return told
+}
+
+// Life says when the session started and whether it has ended, and when.
+func (f *Facts) Life() Life {
+	life := Life{Start: StartOf(f.toldStart(), f.ref.Name, f.Marked, f.first)}
+	end, stored := f.newestEnd()
+	if end.IsZero() || f.continued(end, stored) {
+		return life
+	}
+	if end.Before(life.Start) {
+		end = f.LastWrite
+	}
+	life.End = end
+	return life
+}
+
+// toldStart returns the start that the head's collectors tell; zero: none.
+func (f *Facts) toldStart() (start time.Time) {
+	for _, m := range f.ends {
+		start = earliest(start, valid(m.metadata.Start))
+	}
+	for _, m := range f.starts {
+		start = earliest(start, valid(m.metadata.Start))
+	}
+	return start
+}
+
+// newestEnd returns when the last head ended, and when the newest end was stored; zero: no end is stored.
+func (f *Facts) newestEnd() (end, stored time.Time) {
+	if f.hasJoined() {
+		end, stored = f.joined.at(), f.joined.stored
+	}
+	for _, m := range f.ends {
+		end, stored = latest(end, m.at()), latest(stored, m.stored)
+	}
+	return end, stored
+}
+
+// continued says whether the session went on after its newest end.
+func (f *Facts) continued(end, stored time.Time) bool {
+	if f.copied(end) {
+		return f.named.After(end.Add(Grace)) || f.startedAfter(func(m mark) bool { return m.at().After(end) })
+	}
+	if f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
+		return true
+	}
+	for node, w := range f.nodes {
+		written := w.last
+		if f.joined.stored.Equal(stored) {
+			written = w.grown // a first chunk may be a joined one
+		}
+		newNode := !node.Nil() && w.first.After(stored) && written.After(stored)
+		if newNode || written.After(stored.Add(Grace)) {
+			return true
+		}
+	}
+	return false
+}
+
+// copied says whether everything was stored after the session's end, so by somebody who copied it.
+func (f *Facts) copied(end time.Time) bool {
+	return f.first.After(end.Add(Grace))
+}
+
+func (f *Facts) hasJoined() bool { return !f.joined.stored.IsZero() }
+
+// startedAfter says whether a further head started, after a moment that later knows. A collector that was restarted tells again of its
+// node, which had written before; that is no new head.
+func (f *Facts) startedAfter(later func(mark) bool) bool {
+	for _, m := range f.starts {
+		node := f.nodes[m.metadata.node]
+		known := node != nil && !m.metadata.node.Nil() && node.first.Before(m.stored)
+		if m.version > 0 && !known && later(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// valid returns a time of metadata; zero for a time that no session can have. JSON cannot even represent some of them in UTC.
+func valid(t time.Time) time.Time {
+	if year := t.UTC().Year(); year < 1970 || year > 9998 {
+		return time.Time{}
+	}
+	return t
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
