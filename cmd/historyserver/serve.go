@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/lifetime"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -126,7 +127,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	defer allowed.Close()
 	defer upkeep.Start(upkeep.Options{
 		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().All() }, Log: log,
-		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: 10 * time.Minute,
+		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: lifetime.Idle,
 	}).Close()
 	sender.Start()
 	defer sender.Close()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog/words"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/lifetime"
 )
 
 // row is one session in a block: 88 bytes without pointers. Times are Unix microseconds; 0: not known.
@@ -173,15 +174,13 @@ func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	r := &b.rows[i]
 	e := Entry{
 		Ref: n.ref(r.cluster, string(b.name(i))), OwnerKind: kinds[r.kind], OwnerName: n.texts[r.owner], RayVersion: n.texts[r.version],
-		Start: moment64(r.start), End: moment64(r.end), LastWrite: moment64(r.written()), Running: r.running(now, quiet),
+		Start: moment64(r.start), LastWrite: moment64(r.written()),
 		Bytes: r.bytes, Objects: int(r.objects), Nodes: int(r.nodes), Outcome: outcomes[r.outcome], Described: r.described,
 	}
 	if from := b.textFrom(i); r.causeLen > 0 {
 		e.Cause = string(b.text[from : from+int(r.causeLen)])
 	}
-	if r.end == 0 && !e.Running && r.objects > 0 {
-		e.End = e.LastWrite
-	}
+	e.Running, e.End = lifetime.State(moment64(r.end), e.LastWrite, e.Objects, moment64(now), quiet)
 	if e.Running {
 		e.FailedJobs = int(r.failedJobs)
 	}
@@ -193,7 +192,7 @@ func (r *row) written() int64 { return cmp.Or(r.lastWrite, r.marked) }
 
 // running says whether the session is running.
 func (r *row) running(now int64, quiet time.Duration) bool {
-	return r.end == 0 && now-r.written() < quiet.Microseconds()
+	return lifetime.Runs(r.end, r.written(), now, quiet.Microseconds())
 }
 
 // duration is Entry.Duration in microseconds.

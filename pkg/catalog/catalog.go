@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/lifetime"
 )
 
 // Options of a Catalog.
@@ -30,7 +31,7 @@ type Options struct {
 	// FullRequests limits the requests a day for listing the markers of all sessions; 20,000 if 0. Sessions with a time-ordered marker are found
 	// every Interval, however rarely all markers are listed.
 	FullRequests int
-	// Quiet is the time without writes after which a session without an end marker counts as ended; 10 min if 0.
+	// Quiet is the time without writes after which a session without an end marker counts as ended; lifetime.Idle if 0.
 	Quiet time.Duration
 	// Facts says that jobs, hours and outcomes of ended sessions are read too, for searches and Packs.
 	Facts bool
@@ -98,7 +99,7 @@ const retry = 5 * time.Second
 func New(opts Options) *Catalog {
 	opts.Interval = cmp.Or(opts.Interval, 30*time.Second)
 	opts.FullRequests = cmp.Or(opts.FullRequests, 20_000)
-	opts.Quiet = cmp.Or(opts.Quiet, 10*time.Minute)
+	opts.Quiet = cmp.Or(opts.Quiet, lifetime.Idle)
 	c := &Catalog{
 		opts: opts, table: newTable(), again: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
 		jobs: make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
@@ -298,13 +299,21 @@ func (c *Catalog) remove(gone []layout.Session) {
 func (c *Catalog) forget(ref layout.Session, s session) {
 	_, waits := c.packed.unpacked[ref]
 	delete(c.packed.unpacked, ref)
-	if !waits && c.opts.Packs != nil && c.isQuiet(s) && s.details.readAt.Before(c.fullAt) {
-		day := layout.PackDay(ref)
-		if c.packed.gone[day] == nil {
-			c.packed.gone[day] = make(map[layout.Session]bool)
-		}
-		c.packed.gone[day][ref] = true
+	if !waits && c.isQuiet(s) && s.details.readAt.Before(c.fullAt) {
+		c.unpack(ref)
 	}
+}
+
+// unpack makes the next Pack remove a session from the packs; c.mu must be held.
+func (c *Catalog) unpack(ref layout.Session) {
+	if c.opts.Packs == nil {
+		return
+	}
+	day := layout.PackDay(ref)
+	if c.packed.gone[day] == nil {
+		c.packed.gone[day] = make(map[layout.Session]bool)
+	}
+	c.packed.gone[day][ref] = true
 }
 
 // happenedSince says whether one of the catalog's moments is after t.

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/lifetime"
 )
 
 // details are what a session's objects say about it. What is not known is zero.
@@ -32,8 +32,12 @@ type details struct {
 const (
 	// maxMetadata bounds the bytes that are read of one metadata object; a usual one has some hundred.
 	maxMetadata = 1 << 20
-	// quietInterval is the time between two reads of an idle session's details: compaction may change its size.
+	// quietInterval is the longest time between two reads of an idle session's details: compaction may change its size.
 	quietInterval = 24 * time.Hour
+	// quietShare is the share of the time that a session has been idle, after which its details are read again: a further head may continue it.
+	// usedShare is that of a session that somebody looks at, usedInterval the shortest such time.
+	quietShare, usedShare = 2, 16
+	usedInterval          = time.Minute
 	// pauseShare bounds the share of time spent on the details of a growing session: reading them for t is followed by a pause of
 	// pauseShare × t.
 	pauseShare = 20
@@ -52,9 +56,25 @@ func (c *Catalog) due(ref layout.Session, s session) bool {
 		return true // the clock was set back
 	}
 	if c.isQuiet(s) {
-		return age > quietInterval
+		return age > s.details.idle()/quietShare || age > quietInterval
 	}
 	return age > max(c.opts.Interval-time.Second, pauseShare*s.details.took)
+}
+
+// idle is how long nothing had been stored of the session when its details were read.
+func (d *details) idle() time.Duration { return d.readAt.Sub(d.lastWrite) }
+
+// used says that somebody looks at a session. Its details are read again soon if it is idle and may have been continued since; c.mu must be held.
+func (c *Catalog) used(ref layout.Session, s session) {
+	switch {
+	case s.details == nil:
+		if c.due(ref, s) {
+			c.schedule.request(ref)
+		}
+	case c.isQuiet(s) && time.Since(s.details.readAt) > max(usedInterval, min(s.details.idle()/usedShare, quietInterval)):
+		c.again[ref] = true
+		c.schedule.request(ref)
+	}
 }
 
 // isQuiet says whether nothing was stored of a session for some time before its details were read. Collectors store the marker before all else.
@@ -80,10 +100,10 @@ func (c *Catalog) Again(ref layout.Session) {
 // again after an interval.
 func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	began := time.Now()
-	d, from, err := c.readDetails(ctx, ref, began)
 	c.mu.Lock()
 	before, _ := c.table.get(ref)
 	c.mu.Unlock()
+	d, from, err := c.readDetails(ctx, ref, began, before.marked)
 	quiet := c.isQuiet(session{before.marked, d})
 	var facts *packs.Facts
 	var jobs answer // that was read; only while the session runs
@@ -116,8 +136,12 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	if delete(c.jobs, ref); jobs.key != "" {
 		c.jobs[ref] = jobs
 	}
+	if d.end.IsZero() && !quiet && before.details != nil && c.isQuiet(before) {
+		c.unpack(ref) // it continues
+	}
 	if facts != nil && !c.packed.denied {
 		c.packed.unpacked[ref] = facts
+		delete(c.packed.gone[layout.PackDay(ref)], ref)
 		if len(c.packed.unpacked) >= maxUnpacked {
 			select {
 			case c.packed.wake <- struct{}{}:
@@ -129,55 +153,35 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 }
 
 // readDetails lists all objects of a session and reads its metadata. It also returns the objects from which facts can be read.
-func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began time.Time) (d *details, from sources, err error) {
+func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, marked time.Time) (d *details, from sources, err error) {
 	d = &details{readAt: began}
-	prefix := layout.Prefix(c.opts.Root, ref)
-	startKey, endKey := layout.MetadataKey(c.opts.Root, ref, layout.Start), layout.MetadataKey(c.opts.Root, ref, layout.End)
 	metadataKey := layout.SnapshotKey(c.opts.Root, ref, "/api/v0/cluster_metadata")
-	found := make(map[string]bool)
-	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
+	hasMetadata := false
+	facts := lifetime.NewFacts(c.opts.Root, ref, marked)
+	for o, err := range c.opts.Store.List(ctx, layout.Prefix(c.opts.Root, ref), blob.ListOptions{}) {
 		if err != nil {
 			return d, from, fmt.Errorf("list the objects of session %s: %w", ref, err)
 		}
 		d.objects++
 		d.bytes += o.Size
-		switch o.Key {
-		case startKey, endKey, metadataKey:
-			found[o.Key] = true
-		}
+		hasMetadata = hasMetadata || o.Key == metadataKey
 		from.add(c.opts.Root, ref, o)
-		// Earlier versions stored indexes here, long after the session's end.
-		if o.ModTime.After(d.lastWrite) && !strings.HasPrefix(o.Key[len(prefix):], "index/") {
-			d.lastWrite = o.ModTime
-		}
+		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key) // an object that the layout does not know was written, too
+		facts.Add(parsed, o)
 	}
-	var failed error
-	var start layout.StartMetadata
-	var end layout.EndMetadata
-	if found[startKey] {
-		failed = errors.Join(failed, c.readJSON(ctx, startKey, &start))
-	}
-	if found[endKey] {
-		failed = errors.Join(failed, c.readJSON(ctx, endKey, &end))
-	}
-	d.ownerKind, d.ownerName, d.rayVersion = Kind(start.OwnerKind), start.OwnerName, cmp.Or(end.RayVersion, start.RayVersion)
-	d.start, d.end, d.nodes = cmp.Or(validTime(end.Start), validTime(start.Start)), validTime(end.End), max(0, end.Nodes)
-	if d.rayVersion == "" && found[metadataKey] {
+	failed := facts.Read(ctx, c.opts.Store, c.damaged)
+	life := facts.Life()
+	d.lastWrite, d.start, d.end, d.nodes = facts.LastWrite, life.Start, life.End, max(0, facts.End.Nodes)
+	d.ownerKind, d.ownerName = Kind(facts.Start.OwnerKind), facts.Start.OwnerName
+	d.rayVersion = cmp.Or(facts.End.RayVersion, facts.Start.RayVersion)
+	if d.rayVersion == "" && hasMetadata {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
 		failed = errors.Join(failed, c.readJSON(ctx, metadataKey, &metadata))
 		d.rayVersion = metadata.Data.RayVersion
 	}
-	from.labels = start.Labels
+	from.labels = facts.Start.Labels
 	return d, from, failed
-}
-
-// validTime checks a time from metadata: it returns zero for a time that no session can have. JSON cannot even represent some of them in UTC.
-func validTime(t time.Time) time.Time {
-	if year := t.UTC().Year(); year < 1970 || year > 9998 {
-		return time.Time{}
-	}
-	return t
 }
 
 func (c *Catalog) readJSON(ctx context.Context, key string, into any) error {
@@ -193,21 +197,21 @@ func (c *Catalog) readJSON(ctx context.Context, key string, into any) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
 	}
-	// Metadata that does not parse is ignored.
 	if err := json.Unmarshal(body, into); err != nil {
-		c.opts.Log.WithError(err).WithField("key", key).Warn("skipped damaged metadata of a session")
+		c.damaged(key, err)
 	}
 	return nil
+}
+
+// damaged logs metadata that does not parse, which is ignored.
+func (c *Catalog) damaged(key string, err error) {
+	c.opts.Log.WithError(err).WithField("key", key).Warn("skipped damaged metadata of a session")
 }
 
 // entry returns the list's entry of a session.
 func (c *Catalog) entry(ref layout.Session, s session) Entry {
 	e := s.details.entry(ref, s.marked)
-	if e.End.IsZero() {
-		if e.Running = time.Since(e.LastWrite) < c.opts.Quiet; !e.Running && e.Objects > 0 {
-			e.End = e.LastWrite
-		}
-	}
+	e.Running, e.End = lifetime.State(e.End, e.LastWrite, e.Objects, time.Now(), c.opts.Quiet)
 	if !e.Running {
 		e.FailedJobs = 0
 	}
@@ -228,10 +232,7 @@ func (d *details) entry(ref layout.Session, marked time.Time) Entry {
 		e.LastWrite = marked
 	}
 	if e.Start.IsZero() {
-		var ok bool
-		if e.Start, ok = layout.NamedStart(ref.Name); !ok {
-			e.Start = marked
-		}
+		e.Start = lifetime.StartOf(time.Time{}, ref.Name, marked, d.lastWrite)
 	}
 	return e
 }

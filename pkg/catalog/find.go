@@ -115,10 +115,8 @@ func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 	if !ok {
 		return false
 	}
+	c.used(ref, s)
 	e := c.entry(ref, s)
-	if !e.Described && c.due(ref, s) {
-		c.schedule.request(ref)
-	}
 	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lateWrites))
 }
 

@@ -70,7 +70,7 @@ func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(lay
 		}
 		n++
 		ref, err := layout.ParseMarker(c.opts.Root, o.Key)
-		if err != nil {
+		if err != nil || !layout.IsSession(ref.Name) {
 			c.opts.Log.WithError(err).Debug("skipped an object that is not a session marker")
 			continue
 		}
@@ -90,7 +90,7 @@ func (c *Catalog) listRecent(ctx context.Context, since time.Time) (map[layout.S
 		if n++; n > maxRecent {
 			break
 		}
-		if ref, err := layout.ParseRecent(c.opts.Root, o.Key); err == nil {
+		if ref, err := layout.ParseRecent(c.opts.Root, o.Key); err == nil && layout.IsSession(ref.Name) && o.ModTime.After(found[ref]) {
 			found[ref] = o.ModTime
 		}
 	}
@@ -125,11 +125,15 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	return c.refreshRecent(ctx, since.Add(-recentMargin))
 }
 
-// add adds markers that were found between two listings of all markers; c.mu must be held.
+// add adds markers that were found between two listings of all markers; c.mu must be held. A marker that is newer than what is known of its
+// session is that of a further head, which continues the session.
 func (c *Catalog) add(found map[layout.Session]time.Time) {
 	for ref, at := range found {
-		if !c.table.has(ref) {
+		if s, ok := c.table.get(ref); !ok {
 			c.table.put(ref, session{marked: at})
+		} else if s.details != nil && at.After(s.details.readAt) && c.isQuiet(s) {
+			c.again[ref] = true
+			c.schedule.request(ref)
 		}
 		c.recent[ref] = time.Now()
 	}

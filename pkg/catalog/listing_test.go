@@ -86,7 +86,7 @@ func TestNewSessionAmongMany(t *testing.T) {
 		defer c.Close()
 		time.Sleep(10 * time.Minute)
 		now := time.Now().UTC()
-		marked, unmarked, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("kuberay", "session_x"), v16("asked", "session_y")
+		marked, unmarked, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("kuberay", "session_1999-12-01_00-00-00_000000_2"), v16("asked", "session_1999-12-01_00-00-00_000000_3")
 		store.put(layout.MarkerKey(root, marked), layout.RecentKey(root, marked, now), layout.MarkerKey(root, unmarked), layout.MarkerKey(root, asked))
 		has := func(ref layout.Session) bool {
 			return slices.ContainsFunc(entriesOf(c.Known()), func(e Entry) bool { return e.Ref == ref })
@@ -95,10 +95,10 @@ func TestNewSessionAmongMany(t *testing.T) {
 		if !has(marked) || has(unmarked) {
 			t.Errorf("after 35 s: with a time-ordered marker %v, without %v", has(marked), has(unmarked))
 		}
-		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_y"}); err != nil {
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_1999-12-01_00-00-00_000000_3"}); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_z"}); !errors.Is(err, ErrNoSession) {
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_1999-12-01_00-00-00_000000_4"}); !errors.Is(err, ErrNoSession) {
 			t.Errorf("a session that is not stored: %v", err)
 		}
 		time.Sleep(3 * time.Hour)
@@ -120,9 +120,9 @@ func TestNewSessionMeanwhile(t *testing.T) {
 		store.mu.Unlock()
 		time.Sleep(10*time.Minute + 7*time.Second) // between two listings of recent ones
 		now := time.Now().UTC()
-		begun, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("asked", "session_y")
+		begun, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("asked", "session_1999-12-01_00-00-00_000000_3")
 		store.put(layout.MarkerKey(root, begun), layout.RecentKey(root, begun, now), layout.MarkerKey(root, asked))
-		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_y"}); err != nil || time.Since(now) > time.Second {
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_1999-12-01_00-00-00_000000_3"}); err != nil || time.Since(now) > time.Second {
 			t.Errorf("found after %v: %v", time.Since(now), err)
 		}
 		time.Sleep(35 * time.Second)

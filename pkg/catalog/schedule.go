@@ -15,8 +15,8 @@ import (
 // maxReads is the number of sessions whose details are read at a time.
 const maxReads = 8
 
-// quietLooks is how many ended sessions are read again after each listing, because compaction may have changed their sizes. This limits it to 5,760
-// a day, however many sessions there are.
+// quietLooks is how many ended sessions are read again after each listing: half of them those that ended last, because a further head may
+// continue them, the others because compaction may have changed their sizes. This limits it to 5,760 a day, however many sessions there are.
 const quietLooks = 2
 
 // maxPlanned is how many sessions of each kind are planned at a time.
@@ -105,6 +105,8 @@ func (c *Catalog) plan() {
 	l := c.table.list(c.opts.Quiet)
 	now := time.Now()
 	oldest := func(a, b place) int { return cmp.Compare(l.row(a).readAt, l.row(b).readAt) }
+	idle := func(r *row) time.Duration { return time.Duration(r.readAt-r.written()) * time.Microsecond }
+	ended := top[place]{most: (s.quiet + 1) / 2, compare: func(a, b place) int { return cmp.Compare(idle(l.row(a)), idle(l.row(b))) }}
 	quiet := top[place]{most: s.quiet, compare: oldest}
 	var again []place
 	for p := range l.all() {
@@ -118,11 +120,16 @@ func (c *Catalog) plan() {
 			if (age < 0 || age > c.opts.Interval-time.Second) && len(again) < maxPlanned {
 				again = append(again, p)
 			}
-		case age > quietInterval && s.quiet > 0:
+		case s.quiet <= 0:
+		case age > quietInterval:
 			quiet.add(p)
+		case age > idle(r)/quietShare:
+			ended.add(p)
 		}
 	}
-	chosen := quiet.sorted()
+	chosen := ended.sorted()
+	chosen = append(chosen, quiet.sorted()...)
+	chosen = chosen[:min(s.quiet, len(chosen))]
 	s.quiet -= len(chosen)
 	again = append(again, chosen...)
 	slices.SortStableFunc(again, oldest)
@@ -177,9 +184,15 @@ func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 		return Listing{}, err
 	}
 	c.begin(ctx)
+	if c.opts.Packs != nil {
+		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin)) // of sessions that continue; what fails is shown as packed
+	}
 	c.describeAll(ctx)
 	return c.Known(), ctx.Err()
 }
+
+// endedLately is how long after its end a packed session is read again by Look, because a further head may have continued it.
+const endedLately = time.Hour
 
 // describeAll reads the details of all sessions that are not known, that grow, or about which more is known, the newest first.
 func (c *Catalog) describeAll(ctx context.Context) {
@@ -190,7 +203,8 @@ func (c *Catalog) describeAll(ctx context.Context) {
 		ref := l.ref(p)
 		c.mu.Lock()
 		s, _ := c.table.get(ref)
-		due := c.due(ref, s) && (s.details == nil || c.again[ref] || !c.isQuiet(s))
+		lately := s.details != nil && time.Since(s.details.lastWrite) < endedLately
+		due := c.due(ref, s) && (s.details == nil || c.again[ref] || lately || !c.isQuiet(s))
 		c.mu.Unlock()
 		if due && ctx.Err() == nil {
 			g.Go(func() error {

@@ -21,8 +21,17 @@ func RecentKey(root string, s Session, start time.Time) string {
 	return RecentHour(root, start) + strings.TrimPrefix(MarkerKey(root, s), root+"/metadir")
 }
 
+// RecentHeadKey is the marker that a further head of a session stores when it starts, so that servers learn at once that the session
+// continues.
+func RecentHeadKey(root string, s Session, start time.Time) string {
+	return SnapshotVersionKey(RecentKey(root, s, start), start)
+}
+
 // ParseRecent reads the key of such a marker.
 func ParseRecent(root, key string) (Session, error) {
+	if stream, _, _, version := ParseChunk(key); version {
+		key = stream
+	}
 	hour, rest, ok := strings.Cut(strings.TrimPrefix(key, RecentPrefix(root)), "/")
 	if _, err := time.Parse(hourFormat, hour); err != nil || !ok || !strings.HasPrefix(key, RecentPrefix(root)) {
 		return Session{}, fmt.Errorf("%w: %.300q", ErrForeign, key)

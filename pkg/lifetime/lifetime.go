@@ -42,7 +42,7 @@ func State(end, written time.Time, objects int, now time.Time, idle time.Duratio
 	switch {
 	case !end.IsZero():
 		return false, end
-	case now.Sub(written) < idle:
+	case Runs(0, written.UnixMicro(), now.UnixMicro(), idle.Microseconds()):
 		return true, time.Time{}
 	case objects == 0:
 		return false, time.Time{}

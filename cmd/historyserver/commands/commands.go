@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/lifetime"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
@@ -48,6 +49,6 @@ type common struct {
 func (c *common) addFlags(fs *pflag.FlagSet) {
 	c.storage.AddFlags(fs)
 	fs.StringVarP(&c.output, "output", "o", "table", "output format: table or json")
-	settings.DurationVar(fs, &c.quiet, "quiet", 10*time.Minute, "a session without an end marker counts as ended when nothing of it was stored for this long")
+	settings.DurationVar(fs, &c.quiet, "quiet", lifetime.Idle, "a session without an end marker counts as ended when nothing of it was stored for this long")
 	c.logging.AddFlags(fs)
 }
