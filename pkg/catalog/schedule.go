@@ -194,6 +194,25 @@ func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 // endedLately is how long after its end a packed session is read again by Look, because a further head may have continued it.
 const endedLately = time.Hour
 
+// Describe reads the details of some sessions now, and returns their entries in the same order. It is for commands. A session whose objects
+// cannot be listed is not Described.
+func (c *Catalog) Describe(ctx context.Context, entries []Entry) ([]Entry, error) {
+	var g errgroup.Group
+	g.SetLimit(maxReads)
+	found := make([]Entry, len(entries))
+	for i, e := range entries {
+		g.Go(func() error {
+			c.describe(ctx, e.Ref)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			s, _ := c.table.get(e.Ref)
+			found[i] = c.entry(e.Ref, s)
+			return ctx.Err()
+		})
+	}
+	return found, g.Wait()
+}
+
 // describeAll reads the details of all sessions that are not known, that grow, or about which more is known, the newest first.
 func (c *Catalog) describeAll(ctx context.Context) {
 	var g errgroup.Group

@@ -44,15 +44,10 @@ type Facts struct {
 
 // mark is a metadata object: a head started, or ended.
 type mark struct {
-	key      string
-	stored   time.Time
-	version  int64 // Unix ms in the key, by the collector's clock; 0 for the session's first
-	metadata metadata
-}
-
-// metadata is what starts and ends say.
-type metadata struct {
-	Start, End time.Time
+	key        string
+	stored     time.Time
+	version    int64 // Unix ms in the key, by the collector's clock; 0 for the session's first
+	start, end time.Time
 	node       rayid.Node
 }
 
@@ -131,7 +126,7 @@ func addMark(all []mark, m mark) []mark {
 
 // at returns when the head ended by its own clock or, if that is not known or later than the store's, when this was stored.
 func (m mark) at() time.Time {
-	told := valid(m.metadata.End)
+	told := valid(m.end)
 	if told.IsZero() && m.version > 0 {
 		told = valid(time.UnixMilli(m.version))
 	}
@@ -142,38 +137,55 @@ func (m mark) at() time.Time {
 }
 
 // Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life goes by when they were stored.
-// damaged is called for objects that cannot be parsed; of these only their existence counts. After an error of the store the rest is read.
+// damaged, if set, is called for objects that cannot be parsed; of these only their existence counts. After an error of the store the rest is
+// read.
 func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
+	return f.read(ctx, store, damaged, f.starts)
+}
+
+// ReadEnd reads only what decides whether the session has ended: nothing if no end is stored, and usually one object.
+func (f *Facts) ReadEnd(ctx context.Context, store blob.Reader) error {
+	if len(f.ends) == 0 && !f.hasJoined() {
+		return nil
+	}
+	further := slices.IndexFunc(f.starts, func(m mark) bool { return m.version > 0 })
+	if further < 0 {
+		further = len(f.starts)
+	}
+	return f.read(ctx, store, nil, f.starts[further:])
+}
+
+func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
 	var failed error
 	read := func(m *mark, into any) {
-		if m.stored.IsZero() {
-			return
-		}
 		err := readJSON(ctx, store, m.key, into)
-		if errors.Is(err, errDamaged) && damaged != nil {
-			damaged(m.key, err)
-		} else if err != nil && !errors.Is(err, errDamaged) {
+		switch {
+		case !errors.Is(err, errDamaged):
 			failed = errors.Join(failed, err)
+		case damaged != nil:
+			damaged(m.key, err)
 		}
 	}
-	for i := range f.starts {
+	for i := range starts {
 		var start layout.StartMetadata
-		read(&f.starts[i], &start)
-		f.starts[i].metadata.Start = start.Start
-		f.starts[i].metadata.node, _ = rayid.Parse[rayid.Node](start.NodeID) // none: not known
+		read(&starts[i], &start)
+		starts[i].start = start.Start
+		starts[i].node, _ = rayid.Parse[rayid.Node](start.NodeID) // none: not known
 		f.Start = firstKnown(f.Start, start)
 	}
 	for i := range f.ends {
 		var end layout.EndMetadata
 		read(&f.ends[i], &end)
-		f.ends[i].metadata.Start, f.ends[i].metadata.End = end.Start, end.End
+		f.ends[i].start, f.ends[i].end = end.Start, end.End
 		f.End = layout.EndMetadata{
 			RayVersion: cmp.Or(end.RayVersion, f.End.RayVersion), Start: end.Start, End: end.End, Nodes: max(f.End.Nodes, end.Nodes),
 		}
 	}
-	var joined layout.JoinedMetadata
-	read(&f.joined, &joined)
-	f.joined.metadata.End = joined.End
+	if f.hasJoined() {
+		var joined layout.JoinedMetadata
+		read(&f.joined, &joined)
+		f.joined.end = joined.End
+	}
 	return failed
 }
 

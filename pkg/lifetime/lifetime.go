@@ -80,10 +80,10 @@ func (f *Facts) Life() Life {
 // toldStart returns the start that the head's collectors tell; zero: none.
 func (f *Facts) toldStart() (start time.Time) {
 	for _, m := range f.ends {
-		start = earliest(start, valid(m.metadata.Start))
+		start = earliest(start, valid(m.start))
 	}
 	for _, m := range f.starts {
-		start = earliest(start, valid(m.metadata.Start))
+		start = earliest(start, valid(m.start))
 	}
 	return start
 }
@@ -131,8 +131,8 @@ func (f *Facts) hasJoined() bool { return !f.joined.stored.IsZero() }
 // node, which had written before; that is no new head.
 func (f *Facts) startedAfter(later func(mark) bool) bool {
 	for _, m := range f.starts {
-		node := f.nodes[m.metadata.node]
-		known := node != nil && !m.metadata.node.Nil() && node.first.Before(m.stored)
+		node := f.nodes[m.node]
+		known := node != nil && !m.node.Nil() && node.first.Before(m.stored)
 		if m.version > 0 && !known && later(m) {
 			return true
 		}

@@ -28,6 +28,9 @@ func newSourceHash() *sourceHash { return &sourceHash{hash: sha256.New()} }
 
 func (h *sourceHash) add(o layout.Object, b blob.Object) {
 	h.buf = h.buf[:0]
+	if o.Kind == layout.Metadata && o.Path == layout.Joined+".json" {
+		return // compaction's own record
+	}
 	switch o.Kind {
 	case layout.Index, layout.OldIndex, layout.Series, layout.Metrics, layout.GrafanaDashboard:
 		return

@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/lifetime"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -22,7 +23,7 @@ type listing struct {
 	events    []*chunks.Stream // the largest first
 	logs      *sessionlogs.Set
 	snapshots *snapshots.Set
-	ended     bool // session/end.json is there
+	ended     bool // an end is stored, and nothing that shows that the session continued
 	foreign   int  // objects that do not belong to the layout
 	sources   Sources
 	version   listingVersion
@@ -46,19 +47,21 @@ func (v *listingVersion) add(o blob.Object) {
 
 // listSession lists the session's objects.
 func listSession(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts *Options) (*listing, error) {
-	return sortObjects(store, root, ref, store.List(ctx, layout.Prefix(root, ref), blob.ListOptions{}), opts)
+	return sortObjects(ctx, store, root, ref, store.List(ctx, layout.Prefix(root, ref), blob.ListOptions{}), opts)
 }
 
 // sortObjects sorts listed objects into events, logs and snapshots.
-func sortObjects(store blob.Reader, root string, ref layout.Session, objects iter.Seq2[blob.Object, error], opts *Options) (*listing, error) {
+func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout.Session, objects iter.Seq2[blob.Object, error], opts *Options) (*listing, error) {
 	found := &listing{logs: sessionlogs.New(store), snapshots: snapshots.New(store, snapshots.Options{Memory: opts.Memory, Grew: opts.Grew})}
 	streams := make(map[string]*chunks.Stream)
 	hash := newSourceHash()
+	life := lifetime.NewFacts(root, ref, time.Time{})
 	for object, err := range bounded(objects, found, opts.MayHold) {
 		if err != nil {
 			return nil, fmt.Errorf("list session %s: %w", ref, err)
 		}
 		o, err := layout.ParseObject(root, ref, object.Key)
+		life.Add(o, object)
 		if err != nil {
 			found.foreign++
 			found.version.add(object)
@@ -84,10 +87,12 @@ func sortObjects(store blob.Reader, root string, ref layout.Session, objects ite
 			found.logs.Add(o, object)
 		case layout.Snapshot, layout.Series:
 			found.snapshots.Add(o, object)
-		case layout.Metadata:
-			found.ended = found.ended || object.Key == layout.MetadataKey(root, ref, layout.End)
 		}
 	}
+	if err := life.ReadEnd(ctx, store); err != nil {
+		return nil, fmt.Errorf("list session %s: %w", ref, err)
+	}
+	found.ended = !life.Life().End.IsZero()
 	found.sources.Fingerprint = hash.sum()
 	for _, stream := range found.events {
 		stream.Sort()

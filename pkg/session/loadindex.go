@@ -97,7 +97,7 @@ func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []b
 	if tables == nil || err != nil {
 		return nil, err
 	}
-	found, err := sortObjects(s.store, s.root, ref, listWithoutEvents(ctx, s.store, layout.Prefix(s.root, ref)), &s.opts)
+	found, err := sortObjects(ctx, s.store, s.root, ref, listWithoutEvents(ctx, s.store, layout.Prefix(s.root, ref)), &s.opts)
 	if err != nil || !found.ended {
 		return nil, err
 	}

@@ -137,13 +137,21 @@ func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry
 	return catalog.Select(slices.Collect(c.Known().All()), names)
 }
 
-// described is like entries, and lists the objects of each session for its sizes, times and state.
+// described is like entries, and lists the objects of each session that is returned, for its sizes, times and state.
 func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	l, err := o.catalog().Look(ctx)
+	c := o.catalog()
+	if len(names) == 0 {
+		l, err := c.Look(ctx)
+		return slices.Collect(l.All()), err
+	}
+	if err := c.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	found, err := catalog.Select(slices.Collect(c.Known().All()), names)
 	if err != nil {
 		return nil, err
 	}
-	return catalog.Select(slices.Collect(l.All()), names)
+	return c.Describe(ctx, found)
 }
 
 // matching is like described, for the sessions that a filter passes. Of ended sessions it takes what packs tell of them, where there are any, instead of
@@ -179,6 +187,12 @@ func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]
 // one returns the only session that a name selects.
 func (o *operator) one(ctx context.Context, name string) (catalog.Entry, error) {
 	found, err := o.entries(ctx, []string{name})
+	return only(found, err, name)
+}
+
+// describedOne is like one, and lists the session's objects for its sizes, times and state.
+func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry, error) {
+	found, err := o.described(ctx, []string{name})
 	return only(found, err, name)
 }
 

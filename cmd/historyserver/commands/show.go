@@ -34,14 +34,10 @@ func showCommand(o *operator) (*cobra.Command, runFunc) {
 		Args:  cobra.ExactArgs(1),
 	}
 	return cmd, func(ctx context.Context, args []string) error {
-		if _, err := o.one(ctx, args[0]); err != nil {
-			return err
-		}
-		entries, err := o.described(ctx, args)
+		e, err := o.describedOne(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		e := entries[0]
 		s, err := o.list(ctx, e.Ref)
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		if strings.Count(name, "/") == 1 {
 			name += "/latest"
 		}
-		e, err := o.one(ctx, name)
+		e, err := o.describedOne(ctx, name)
 		if err != nil {
 			return err
 		}

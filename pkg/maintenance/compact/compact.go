@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -141,7 +140,7 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 	if err != nil {
 		return err
 	}
-	if err := keepEnd(ctx, opts, s); err != nil {
+	if err := recordEnd(ctx, opts, s); err != nil {
 		return err
 	}
 	for _, stream := range candidates {
@@ -173,14 +172,19 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 	return kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates))
 }
 
-// joinedOnly returns a function that says whether a session's objects are the same as before, except for chunks of joined streams and for its end.
+// joinedOnly returns a function that says whether a session's objects are the same as before, except for chunks of joined streams and for the
+// record of its end.
 func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream) func(now []inventory.Object) bool {
 	of := make(map[string]bool)
 	for _, stream := range joined {
 		of[stream.Key] = true
 	}
+	record := layout.MetadataKey(root, was.Ref, layout.Joined)
 	had, others := make(map[string]blob.Object), 0
 	for _, o := range carry.Sources(root, was) {
+		if o.Object.Key == record {
+			continue
+		}
 		had[o.Object.Key] = o.Object
 		if !of[o.Parsed.Stream] {
 			others++
@@ -196,7 +200,7 @@ func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream)
 					left--
 				}
 			case joined && o.Parsed.Offset == 0: // the joined object
-			case !was.Ended && o.Object.Key == layout.MetadataKey(root, was.Ref, layout.End):
+			case o.Object.Key == record:
 			default:
 				return false
 			}
@@ -233,18 +237,21 @@ func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) err
 	return on, err
 }
 
-// keepEnd stores when an abandoned session ended, before its objects are written again.
-func keepEnd(ctx context.Context, opts Options, s *inventory.Session) error {
-	if s.Ended || time.Since(s.LastWrite) <= abandoned {
+// recordEnd stores when an ended session ended, before its objects are written again: after that, the store's times do not tell it.
+func recordEnd(ctx context.Context, opts Options, s *inventory.Session) error {
+	if !isOver(s, time.Now()) {
 		return nil
 	}
-	metadata, err := json.Marshal(layout.EndMetadata{End: s.LastWrite.UTC()})
+	end := s.End
+	if !s.Ended {
+		end = s.LastWrite
+	}
+	metadata, err := json.Marshal(layout.JoinedMetadata{End: end.UTC()})
 	if err != nil {
 		return err
 	}
-	err = opts.Store.Create(ctx, layout.MetadataKey(opts.Root, s.Ref, layout.End), bytes.NewReader(metadata))
-	if errors.Is(err, os.ErrExist) {
-		err = nil
+	if err := opts.Store.Put(ctx, layout.MetadataKey(opts.Root, s.Ref, layout.Joined), bytes.NewReader(metadata)); err != nil {
+		return fmt.Errorf("record when the session ended: %w", err)
 	}
-	return err
+	return nil
 }

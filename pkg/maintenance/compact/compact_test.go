@@ -353,8 +353,8 @@ func TestWithoutEndMarker(t *testing.T) {
 		if err != nil || result.Joined != joined {
 			t.Errorf("silent for %s: %+v, %v", silent, result, err)
 		}
-		data, err := os.ReadFile(filepath.Join(dir, layout.MetadataKey("log", ref, layout.End)))
-		var facts layout.EndMetadata
+		data, err := os.ReadFile(filepath.Join(dir, layout.MetadataKey("log", ref, layout.Joined)))
+		var facts layout.JoinedMetadata
 		if joined > 0 && (err != nil || json.Unmarshal(data, &facts) != nil || !facts.End.Equal(last)) {
 			t.Errorf("the end is %s, %v, want %s", data, err, last)
 		}

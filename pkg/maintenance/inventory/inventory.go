@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/lifetime"
 )
 
 // Stream is a log, or an hour of events, metrics or hardware figures.
@@ -34,22 +35,31 @@ type Session struct {
 	Foreign []blob.Object // objects whose keys the layout does not know
 	// LastWrite is when the newest object was stored. Objects of the index do not count.
 	LastWrite time.Time
-	// Ended says that session/end.json is stored.
+	// Ended says that an end is stored after which the session did not continue, and End when that was.
 	Ended bool
+	End   time.Time
+	// HeadStarts are when further heads of the session started.
+	HeadStarts []time.Time
 }
 
 // List lists the objects of a session.
 func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
 	s := &Session{Ref: ref}
 	streams := make(map[string]*Stream)
+	facts := lifetime.NewFacts(root, ref, time.Time{})
 	for _, prefix := range []string{layout.Prefix(root, ref), layout.IndexPrefix(root, ref)} {
 		for object, err := range store.List(ctx, prefix, blob.ListOptions{}) {
 			if err != nil {
 				return nil, fmt.Errorf("list session %s: %w", ref, err)
 			}
-			s.add(root, streams, object)
+			s.add(root, streams, facts, object)
 		}
 	}
+	if err := facts.ReadEnd(ctx, store); err != nil {
+		return nil, fmt.Errorf("list session %s: %w", ref, err)
+	}
+	s.End, s.LastWrite = facts.Life().End, facts.LastWrite
+	s.Ended = !s.End.IsZero()
 	for _, stream := range s.Streams {
 		stream.Sort()
 	}
@@ -57,14 +67,12 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	return s, nil
 }
 
-func (s *Session) add(root string, streams map[string]*Stream, object blob.Object) {
+func (s *Session) add(root string, streams map[string]*Stream, facts *lifetime.Facts, object blob.Object) {
 	o, err := layout.ParseObject(root, s.Ref, object.Key)
+	facts.Add(o, object)
 	if err != nil {
 		s.Foreign = append(s.Foreign, object)
 		return
-	}
-	if !o.Derived() && object.ModTime.After(s.LastWrite) {
-		s.LastWrite = object.ModTime
 	}
 	switch o.Kind {
 	case layout.NodeEvents, layout.JobEvents, layout.Log, layout.Series, layout.Metrics:
@@ -77,7 +85,9 @@ func (s *Session) add(root string, streams map[string]*Stream, object blob.Objec
 		stream.Add(o, object)
 	default:
 		s.Others = append(s.Others, Object{Object: object, Parsed: o})
-		s.Ended = s.Ended || object.Key == layout.MetadataKey(root, s.Ref, layout.End)
+		if o.Stream == layout.MetadataKey(root, s.Ref, layout.Start) && o.Offset > 0 {
+			s.HeadStarts = append(s.HeadStarts, time.UnixMilli(o.Offset))
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		case note.Pinned:
 			return ErrPinned
 		}
-		if err := removeRecent(ctx, store, root, ref); err != nil {
+		if err := removeRecent(ctx, store, root, s); err != nil {
 			return err
 		}
 		g, gctx := errgroup.WithContext(ctx)
@@ -95,9 +95,10 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 // maxMetadata bounds how much is read of session/start.json, in bytes.
 const maxMetadata = 1 << 20
 
-// removeRecent deletes a session's time-ordered marker. The metadata has the time of its hour; the session's name has it only if the head's local
+// removeRecent deletes a session's time-ordered markers. The metadata has the time of its hour; the session's name has it only if the head's local
 // time was UTC. It is deleted before the metadata, so that an interrupted removal can continue.
-func removeRecent(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
+func removeRecent(ctx context.Context, store blob.Store, root string, s *inventory.Session) error {
+	ref := s.Ref
 	if ref.Version != layout.V16 {
 		return nil
 	}
@@ -118,8 +119,15 @@ func removeRecent(ctx context.Context, store blob.Store, root string, ref layout
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("read when the session began: %w", err)
 	}
+	var keys []string
 	for _, start := range starts {
-		if err := store.Delete(ctx, layout.RecentKey(root, ref, start)); err != nil {
+		keys = append(keys, layout.RecentKey(root, ref, start))
+	}
+	for _, start := range s.HeadStarts {
+		keys = append(keys, layout.RecentHeadKey(root, ref, start))
+	}
+	for _, key := range keys {
+		if err := store.Delete(ctx, key); err != nil {
 			return err
 		}
 	}

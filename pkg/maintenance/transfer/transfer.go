@@ -69,7 +69,8 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 	var smaller []replacement // objects of the target that are to be replaced
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
-	for _, o := range s.Objects() {
+	ends := false
+	for _, o := range endsLast(from, s.Objects()) {
 		key, ok := rename(from, to, o.Key)
 		if !ok {
 			result.Skipped = append(result.Skipped, o.Key)
@@ -87,6 +88,14 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 		}
 		result.Copied++
 		result.Bytes += o.Size
+		if isMetadata(from, o.Key) && !ends { // after all else
+			ends = true
+			if err := g.Wait(); err != nil {
+				return result, err
+			}
+			g, gctx = errgroup.WithContext(ctx)
+			g.SetLimit(concurrency)
+		}
 		g.Go(func() error {
 			err := error(os.ErrExist)
 			if !exists {
@@ -123,6 +132,25 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 		}
 		return same
 	})
+}
+
+// endsLast sorts a session's objects so that its metadata comes last: what is stored after a head's end shows that the session continued.
+func endsLast(from Place, all []blob.Object) []blob.Object {
+	slices.SortStableFunc(all, func(a, b blob.Object) int {
+		switch x, y := isMetadata(from, a.Key), isMetadata(from, b.Key); {
+		case x == y:
+			return 0
+		case x:
+			return 1
+		}
+		return -1
+	})
+	return all
+}
+
+func isMetadata(at Place, key string) bool {
+	o, err := layout.ParseObject(at.Root, at.Ref, key)
+	return err == nil && o.Kind == layout.Metadata
 }
 
 // lossless says whether nothing was skipped but what was made of other objects.
