@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/param"
 )
 
 // Filter selects sessions of the list. Its zero value selects all.
@@ -31,18 +33,22 @@ type Filter struct {
 // maxFilterWords limits the words of a filter: each is searched in all names, and a set of the names that contain it is kept.
 const maxFilterWords = 32
 
-// ParseFilter reads a filter from the parameters q, namespace, cluster, owner, state, kind, outcome, version, from, to, longer, shorter, larger and
-// smaller. Times are dates or RFC 3339, and a date in "to" means its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A
-// parameter that cannot be read is ignored, and the error names it. If there are too many words, the first ones count.
+// FilterParams are the names of the parameters that ParseFilter reads.
+var FilterParams = []string{
+	"q", "namespace", "cluster", "owner", "state", "kind", "outcome", "version", "from", "to", "longer", "shorter", "larger", "smaller",
+}
+
+// ParseFilter reads a filter from the parameters FilterParams. Times are dates or RFC 3339, and a date in "to" means its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A
+// parameter that cannot be read is ignored, and the error, a *param.Error, names the first one. If there are too many words, the first ones count.
 func ParseFilter(v url.Values) (f Filter, err error) {
 	read := func(name string, ok func(string) bool, want string) {
 		if s := strings.TrimSpace(v.Get(name)); s != "" && !ok(s) && err == nil {
-			err = fmt.Errorf("%s=%.40q: want %s", name, s, want)
+			err = &param.Error{Name: name, Value: s, Want: want}
 		}
 	}
 	f.Words, f.RayVersion = strings.Fields(strings.ToLower(v.Get("q"))), strings.TrimSpace(v.Get("version"))
 	if len(f.Words) > maxFilterWords {
-		f.Words, err = f.Words[:maxFilterWords], fmt.Errorf("q=%.40q: want at most %d words", v.Get("q"), maxFilterWords)
+		f.Words, err = f.Words[:maxFilterWords], &param.Error{Name: "q", Value: v.Get("q"), Want: fmt.Sprintf("at most %d words", maxFilterWords)}
 	}
 	f.Namespace, f.Cluster, f.Owner = strings.TrimSpace(v.Get("namespace")), strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
 	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
@@ -50,12 +56,10 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished"), "failed, succeeded, stopped or unfinished")
 	read("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
 	read("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
-	for name, into := range map[string]*time.Duration{"longer": &f.Longer, "shorter": &f.Shorter} {
-		read(name, duration(into), "a duration such as 90m, 2h or 3d")
-	}
-	for name, into := range map[string]*int64{"larger": &f.Larger, "smaller": &f.Smaller} {
-		read(name, size(into), "bytes, or a size such as 10MiB")
-	}
+	read("longer", duration(&f.Longer), "a duration such as 90m, 2h or 3d")
+	read("shorter", duration(&f.Shorter), "a duration such as 90m, 2h or 3d")
+	read("larger", size(&f.Larger), "bytes, or a size such as 10MiB")
+	read("smaller", size(&f.Smaller), "bytes, or a size such as 10MiB")
 	return f, err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
@@ -83,6 +84,7 @@ type Request = request.Request
 type Route struct {
 	Method string
 	Path   string
+	Own    bool // a Ray dashboard does not have it
 	Serve  func(http.ResponseWriter, *Request)
 }
 
@@ -93,16 +95,16 @@ func ParseAt(s string) (int64, error) {
 	}
 	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
 		if ms <= 0 || ms > math.MaxInt64/int64(time.Millisecond) {
-			return 0, fmt.Errorf("at=%.40s: want Unix milliseconds above 0", s)
+			return 0, &param.Error{Name: "at", Value: s, Want: "Unix milliseconds above 0"}
 		}
 		return ms * int64(time.Millisecond), nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return 0, fmt.Errorf("at=%.40s: want a time in RFC 3339 (2026-11-20T23:20:00Z) or in Unix milliseconds", s)
+		return 0, &param.Error{Name: "at", Value: s, Want: "a time in RFC 3339 (2026-11-20T23:20:00Z) or in Unix milliseconds"}
 	}
 	if y := t.Year(); y < 1971 || y > 2200 {
-		return 0, fmt.Errorf("at=%.40s: want a time between the years 1971 and 2200", s)
+		return 0, &param.Error{Name: "at", Value: s, Want: "a time between the years 1971 and 2200"}
 	}
 	return t.UnixNano(), nil
 }

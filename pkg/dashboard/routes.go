@@ -83,9 +83,6 @@ func (d *Dashboard) routes() []route {
 		{"/api/grafana_health", m.GrafanaHealth},
 		{"/grafana/d/{dashboard:*}", m.GrafanaView("d")},
 		{"/grafana/d-solo/{dashboard:*}", m.GrafanaView("d-solo")},
-
-		// Routes that a Ray dashboard does not have.
-		{"/api/history/findings", d.findings().Answer},
 	}
 }
 
@@ -120,10 +117,12 @@ var refusals = []refusal{
 func (d *Dashboard) Routes() []Route {
 	var all []Route
 	for _, known := range d.routes() {
-		all = append(all, Route{http.MethodGet, known.path, d.answer(d.weighed(known.path, known.handle))})
+		all = append(all, Route{Method: http.MethodGet, Path: known.path, Serve: d.answer(d.weighed(known.path, known.handle))})
 	}
+	const findings = "/api/history/findings"
+	all = append(all, Route{Method: http.MethodGet, Path: findings, Own: true, Serve: d.answer(d.weighed(findings, d.findings().Answer))})
 	for _, known := range refusals {
-		all = append(all, Route{known.method, known.path, known.refuse})
+		all = append(all, Route{Method: known.method, Path: known.path, Serve: known.refuse})
 	}
 	return all
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/param"
 )
 
 // Tables are the names of a report's tables.
@@ -64,7 +66,7 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 			write(s.Place, s.Owner, s.Start, s.Seconds, s.Outcome, s.Hours)
 		}
 	default:
-		return fmt.Errorf("table=%.40q: want one of %s", table, strings.Join(Tables, ", "))
+		return &param.Error{Name: "table", Value: table, Want: "one of " + strings.Join(Tables, ", ")}
 	}
 	out.Flush()
 	return out.Error()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
@@ -27,18 +28,21 @@ const (
 	MaxTop     = 5000
 )
 
-// ParseQuery reads the parameters of catalog.ParseFilter, by and top. Without "to" the last day is today; without "from" there are 30 days.
+// Params are the names of the parameters that ParseQuery reads.
+var Params = slices.Concat(catalog.FilterParams, []string{"by", "top"})
+
+// ParseQuery reads the parameters Params. Without "to" the last day is today; without "from" there are 30 days.
 func ParseQuery(v url.Values, now time.Time) (q Query, err error) {
 	q.Now, q.Top = now, DefaultTop
 	if q.Filter, err = catalog.ParseFilter(v); err != nil {
 		return q, err
 	}
 	if q.By = v.Get("by"); q.By != "" && !slices.Contains(Resources, q.By) {
-		return q, fmt.Errorf("by=%.40q: want %s", q.By, strings.Join(Resources, ", "))
+		return q, &param.Error{Name: "by", Value: q.By, Want: "one of " + strings.Join(Resources, ", ")}
 	}
 	if top := v.Get("top"); top != "" {
 		if q.Top, err = strconv.Atoi(top); err != nil || q.Top < 1 || q.Top > MaxTop {
-			return q, fmt.Errorf("top=%.40q: want a number of rows, from 1 to %d", top, MaxTop)
+			return q, &param.Error{Name: "top", Value: top, Want: fmt.Sprintf("a number of rows, from 1 to %d", MaxTop)}
 		}
 	}
 	return q.Bounded()
@@ -54,7 +58,7 @@ func (q Query) Bounded() (Query, error) {
 		q.From = q.To.Add(-defaultSpan)
 	}
 	if !q.From.Before(q.To) {
-		return q, fmt.Errorf("from=%s: want a day before %s", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
+		return q, &param.Error{Name: "from", Value: q.From.Format(time.RFC3339), Want: "a day before " + q.To.Format(time.RFC3339)}
 	}
 	return q, nil
 }

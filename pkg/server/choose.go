@@ -3,9 +3,11 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -53,8 +55,15 @@ func choose(r *request) (choice, error) {
 			return choice{}, errNoChoice
 		}
 	}
-	at, err := dashboard.ParseAt(cmp.Or(r.URL.Query().Get("at"), moment))
-	if err != nil {
+	given := r.URL.Query().Get("at")
+	at, err := dashboard.ParseAt(cmp.Or(given, moment))
+	switch {
+	case err != nil && given == "":
+		return choice{}, &problem.Problem{
+			Status: http.StatusBadRequest, Title: "This is not a time", Detail: fmt.Sprintf("The address asks for the moment %.40q, which is not a time.", moment),
+			Advice: "After /at/ it needs a time such as 2026-11-20T23:20:00Z, or Unix milliseconds. Without /at/… it shows the end of the session.",
+		}
+	case err != nil:
 		return choice{}, problem.BadRequest(err)
 	}
 	c.at = at
@@ -106,12 +115,23 @@ func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
 	return entries, nil
 }
 
-// clusterWithoutSession answers an address that ends before its session's name: people get to the list of the cluster's sessions.
-func (s *Server) clusterWithoutSession(w http.ResponseWriter, r *request) error {
+// withoutSession answers an address that ends before its session's name: people get to the list of the namespace's or cluster's sessions.
+func (s *Server) withoutSession(w http.ResponseWriter, r *request) error {
 	if browser.WantsPage(r.Request) {
-		query := url.Values{"namespace": {r.params[paramNamespace]}, "cluster": {r.params[paramCluster]}}
-		browser.Redirect(w, http.StatusFound, browser.Root(r.Request)+"homepage?"+query.Encode())
+		query := url.Values{}
+		for name, value := range map[string]string{"namespace": r.params[paramNamespace], "cluster": r.params[paramCluster]} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
+		browser.Redirect(w, http.StatusFound, strings.TrimSuffix(browser.Root(r.Request)+"homepage?"+query.Encode(), "?"))
 		return nil
+	}
+	if r.params[paramCluster] == "" {
+		return &problem.Problem{
+			Status: http.StatusNotFound, Title: "No session is named", Detail: "This is the address of a namespace, not of a session.",
+			Advice: "/clusters?namespace= with its name lists its sessions.",
+		}
 	}
 	return &problem.Problem{
 		Status: http.StatusNotFound, Title: "No session is named", Detail: "This is the address of a cluster, not of one of its sessions.",

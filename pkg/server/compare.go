@@ -11,6 +11,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/compare"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -25,8 +26,9 @@ func (s *Server) addCompare(ws *restful.WebService) {
 	if s.opts.Dashboard == nil {
 		return
 	}
-	s.page(ws, "/compare", s.comparePage)
-	s.get(ws, "/api/history/compare", s.compareJSON)
+	names := ofSession("with", "job", "with_job", "top")
+	s.page(ws, "/compare", takes(names, s.comparePage))
+	s.get(ws, "/api/history/compare", takes(names, s.compareJSON))
 }
 
 func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
@@ -61,7 +63,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	q := compare.Question{Job: form.Get("job"), WithJob: form.Get("with_job")}
 	if top := form.Get("top"); top != "" {
 		if q.Top, err = strconv.Atoi(top); err != nil || q.Top < 1 {
-			return nil, problem.BadRequest(fmt.Errorf("top=%.40s: want a number of functions, from 1 to %d", top, compare.MaxTop))
+			return nil, &param.Error{Name: "top", Value: top, Want: fmt.Sprintf("a number of functions, from 1 to %d", compare.MaxTop)}
 		}
 	}
 	if q.Session, err = s.sessions.Find(ctx, chosen.selector); err != nil {
@@ -109,7 +111,7 @@ func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string
 	if parts := strings.Split(with, "/"); len(parts) == 3 {
 		selector = catalog.Selector{Namespace: parts[0], Name: parts[1], Session: parts[2]}
 	} else if len(parts) != 1 {
-		return nil, nil, problem.BadRequest(fmt.Errorf("with=%.200s: want a session of the same cluster, or namespace/cluster/session", with))
+		return nil, nil, &param.Error{Name: "with", Value: with, Want: "a session of the same cluster, or namespace/cluster/session"}
 	}
 	e, err := s.sessions.Find(ctx, selector)
 	return &e, nil, err

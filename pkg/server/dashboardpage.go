@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/list"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -24,11 +25,13 @@ const dashboardWait = 1500 * time.Millisecond
 // the cookie, since they have no other way to their session.
 func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 	c, err := choose(r)
-	if errors.Is(err, errNoChoice) || !c.byPath && !proxiedByRay(r.Request) {
-		return s.lists.Homepage(w, r.Request)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoChoice):
+		return s.homepage()(w, r)
+	case err != nil:
 		return err
+	case !c.byPath && !proxiedByRay(r.Request):
+		return s.homepage()(w, r)
 	}
 	if target := tidyAddress(r.Request, c); target != "" {
 		browser.Redirect(w, http.StatusFound, target)
@@ -58,6 +61,9 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 	release()
 	return s.dashboardPage(w, r, c.byPath, e, unfinished)
 }
+
+// homepage answers with the list of sessions.
+func (s *Server) homepage() handler { return takes(list.HomepageParams, plain(s.lists.Homepage)) }
 
 // tidyAddress is where a page's address should lead instead, relative; "" if it is right as it is.
 func tidyAddress(r *http.Request, c choice) string {

@@ -14,12 +14,12 @@ func (s *Server) addLogs(ws *restful.WebService) {
 	if s.logs == nil {
 		return
 	}
-	s.get(ws, "/search", s.loaded(s.logs.SearchPage))
-	s.get(ws, "/log", s.loaded(s.logs.Page))
-	s.get(ws, "/api/history/log", s.loaded(s.logs.Range))
-	s.get(ws, "/api/history/search", s.loaded(s.logs.Search))
+	s.get(ws, "/search", takes(ofSession(logs.SearchParams...), s.loaded(s.logs.SearchPage)))
+	s.get(ws, "/log", takes(ofSession(logs.PageParams...), s.loaded(s.logs.Page)))
+	s.get(ws, "/api/history/log", takes(ofSession(logs.RangeParams...), s.loaded(s.logs.Range)))
+	s.get(ws, "/api/history/search", takes(ofSession(logs.SearchParams...), s.loaded(s.logs.Search)))
 	for _, format := range []logarchive.Format{logarchive.Zip, logarchive.TarZst} {
-		s.get(ws, "/api/history/logs"+format.Suffix, s.loaded(s.logs.Archive(format)))
+		s.get(ws, "/api/history/logs"+format.Suffix, takes(ofSession(logs.SelectionParams...), s.loaded(s.logs.Archive(format))))
 	}
 }
 

@@ -8,9 +8,13 @@ import (
 	"github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/server/assistant"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/list"
+	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
@@ -27,9 +31,10 @@ const (
 
 // Prefixes that choose a session by path.
 const (
-	clusterPrefix = "/namespaces/{" + paramNamespace + "}/clusters/{" + paramCluster + "}"
-	sessionPrefix = clusterPrefix + "/sessions/{" + paramSession + "}"
-	atPrefix      = sessionPrefix + "/at/{" + paramAt + "}"
+	namespacePrefix = "/namespaces/{" + paramNamespace + "}"
+	clusterPrefix   = namespacePrefix + "/clusters/{" + paramCluster + "}"
+	sessionPrefix   = clusterPrefix + "/sessions/{" + paramSession + "}"
+	atPrefix        = sessionPrefix + "/at/{" + paramAt + "}"
 )
 
 // Route is a method and the template of the paths it is answered for, such as /nodes/{node_id}.
@@ -119,6 +124,20 @@ func (s *Server) page(ws *restful.WebService, path string, h handler) {
 	})
 }
 
+// takes is a handler that refuses parameters of the query with other names: a filter that is mistyped must not look like one that passes
+// everything. What Ray, Grafana and Prometheus answer too ignores such parameters, as these do.
+func takes(names []string, h handler) handler {
+	return func(w http.ResponseWriter, r *request) error {
+		if err := param.Check(r.URL.RawQuery, names); err != nil {
+			return problem.BadRequest(err)
+		}
+		return h(w, r)
+	}
+}
+
+// ofSession are the parameters of a route about one session, which is shown as it was at a moment.
+func ofSession(names ...string) []string { return append(names, "at") }
+
 // plain is a handler that needs no parameters of the path.
 func plain(h func(http.ResponseWriter, *http.Request) error) handler {
 	return func(w http.ResponseWriter, r *request) error { return h(w, r.Request) }
@@ -144,12 +163,16 @@ func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry
 // addDashboard adds what a Ray dashboard answers. All of it is about one session.
 func (s *Server) addDashboard(ws *restful.WebService) {
 	for _, route := range s.opts.Routes {
-		s.add(ws, route.Method, route.Path, s.answer(route))
+		h := s.answer(route)
+		if route.Own {
+			h = takes(ofSession(), h)
+		}
+		s.add(ws, route.Method, route.Path, h)
 	}
 	s.get(ws, "/", s.dashboard)
-	s.get(ws, "/session_status", s.chosen(s.sessionStatus))
-	s.get(ws, "/session_activity", s.activity)
-	s.page(ws, "/findings", s.answer(s.findingsRoute()))
+	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
+	s.get(ws, "/session_activity", takes(ofSession(), s.activity))
+	s.page(ws, "/findings", takes(ofSession(), s.answer(s.findingsRoute())))
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
 	s.addCompare(ws)
@@ -166,29 +189,30 @@ func (s *Server) addNotes(ws *restful.WebService) {
 		return
 	}
 	const api = "/api/history/note"
-	s.page(ws, "/note", s.chosen(s.notes.Page))
-	s.get(ws, api, s.chosen(s.notes.Get))
+	s.page(ws, "/note", takes(ofSession(), s.chosen(s.notes.Page)))
+	s.get(ws, api, takes(ofSession(), s.chosen(s.notes.Get)))
 	s.add(ws, http.MethodPost, "/note", s.chosen(s.notes.Write))
 	s.add(ws, http.MethodPost, api, s.chosen(s.notes.Write))
 }
 
 // addOwn adds what only the history server has.
 func (s *Server) addOwn(ws *restful.WebService) {
-	s.get(ws, "/homepage", plain(s.lists.Homepage))
+	s.get(ws, "/homepage", s.homepage())
 	s.get(ws, "/homepage/assets/{"+paramPath+"}", s.asset)
-	s.get(ws, "/clusters", plain(s.lists.Clusters))
-	s.get(ws, clusterPrefix, s.clusterWithoutSession)
-	s.get(ws, clusterPrefix+"/sessions", s.clusterWithoutSession)
-	s.page(ws, "/fleet", plain(s.lists.FleetPage))
-	s.get(ws, "/api/history/fleet", plain(s.lists.FleetData))
+	s.get(ws, "/clusters", takes(list.ClustersParams, plain(s.lists.Clusters)))
+	for _, path := range []string{"/namespaces", namespacePrefix, namespacePrefix + "/clusters", clusterPrefix, clusterPrefix + "/sessions"} {
+		s.get(ws, path, takes(nil, s.withoutSession))
+	}
+	s.page(ws, "/fleet", takes(fleet.Params, plain(s.lists.FleetPage)))
+	s.get(ws, "/api/history/fleet", takes(list.FleetDataParams, plain(s.lists.FleetData)))
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
 	if s.logs != nil {
-		s.get(ws, clusterPrefix+"/api/history/search", s.searchCluster)
+		s.get(ws, clusterPrefix+"/api/history/search", takes(logs.SearchParams, s.searchCluster))
 	}
 	const enter = "/enter_cluster/{" + paramNamespace + "}"
-	s.get(ws, enter+"/{"+paramCluster+"}", s.enter)
-	s.get(ws, enter+"/{"+paramCluster+"}/{"+paramSession+"}", s.enter)
-	s.get(ws, enter+"/{"+paramKind+"}/{"+paramCluster+"}/{"+paramSession+"}", s.enter)
+	for _, rest := range []string{"/{" + paramCluster + "}", "/{" + paramCluster + "}/{" + paramSession + "}", "/{" + paramKind + "}/{" + paramCluster + "}/{" + paramSession + "}"} {
+		s.get(ws, enter+rest, takes([]string{"open", "dashboard"}, s.enter))
+	}
 	assistants := assistant.Handler(s.opts.Version, func(w http.ResponseWriter, r *http.Request) { s.router.Dispatch(w, r) }, s.opts.Log)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		s.add(ws, method, "/mcp", func(w http.ResponseWriter, r *request) error {

@@ -51,6 +51,7 @@ func serveOwn(t *testing.T) own {
 	}
 	ref := layout.Session{Namespace: "cases", Cluster: failedCluster, Name: filepath.Base(filepath.Dir(filepath.Dir(logs[0])))}
 	o.Node, o.Failed = filepath.Base(logs[0]), pathOf(ref)
+	writeLong(t, logs[0])
 	a, err := recording.Find(withMetrics)
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +133,7 @@ func TestOwnPages(t *testing.T) {
 	t.Run("from the list to the cause", func(t *testing.T) { fromListToCause(t, o) })
 	t.Run("found in one search", func(t *testing.T) { foundInOneSearch(t, o) })
 	t.Run("narrow", func(t *testing.T) { narrow(t, o) })
+	t.Run("every link", func(t *testing.T) { everyLink(t, o) })
 	t.Run("accessible", func(t *testing.T) { accessible(t, o) })
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -46,6 +47,9 @@ type clusterJSON struct {
 
 // maxOutcomes is how many of the newest sessions have their outcomes read for /clusters. Of others it has those that are known.
 const maxOutcomes = 250
+
+// ClustersParams are the names of the parameters of Clusters.
+var ClustersParams = slices.Concat(catalog.FilterParams, []string{"limit", "continue"})
 
 // Clusters lists all sessions, newest first.
 func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {

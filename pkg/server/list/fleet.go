@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -28,6 +30,9 @@ const (
 	maxReports = 2
 )
 
+// FleetDataParams are the names of the parameters of FleetData.
+var FleetDataParams = slices.Concat(fleet.Params, []string{"format", "table"})
+
 // FleetData answers as JSON or, with format=csv, with one table.
 func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
@@ -39,7 +44,7 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 		}
 	case "", "json":
 	default:
-		return problem.BadRequest(fmt.Errorf("format=%.40q: want json or csv", format))
+		return &param.Error{Name: "format", Value: format, Want: "json or csv"}
 	}
 	report, l, err := h.report(r, form)
 	if err != nil {
@@ -54,7 +59,7 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	}
 	var body bytes.Buffer
 	if err := report.WriteCSV(&body, table); err != nil {
-		return problem.BadRequest(err)
+		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
@@ -66,11 +71,18 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 // FleetPage shows the same.
 func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
+	page := web.Fleet{Base: browser.Root(r), Form: form}
 	report, l, err := h.report(r, form)
-	if err != nil {
+	var wrong *param.Error
+	switch {
+	case errors.As(err, &wrong):
+		page.Wrong, page.Report = web.Wrong{Error: *wrong}, &fleet.Report{From: form.Get("from"), To: form.Get("to")}
+		web.Write(w, http.StatusBadRequest, page)
+		return nil
+	case err != nil:
 		return err
 	}
-	page := web.Fleet{Base: browser.Root(r), Form: form, Report: report}
+	page.Report = report
 	if l.Err != nil {
 		page.Trouble = problem.Of(l.Err, h.opts.Storage).Detail
 	}
@@ -83,7 +95,7 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visible.Listing, error) {
 	q, err := fleet.ParseQuery(form, time.Now())
 	if err != nil {
-		return nil, visible.Listing{}, problem.BadRequest(err)
+		return nil, visible.Listing{}, err
 	}
 	soon, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -23,7 +24,7 @@ const outcomesWait = 300 * time.Millisecond
 // Homepage is the list of clusters and sessions.
 func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	now := time.Now()
-	q := parseListQuery(r.URL.Query(), now)
+	q, wrongErr := parseListQuery(r.URL.Query(), now)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(ctx)
@@ -43,13 +44,19 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	if l.LiveErr != nil {
 		page.LiveTrouble = problem.Sentence(l.LiveErr)
 	}
+	page.Totals, page.Versions, page.DashboardDir = l.Totals(now), h.opts.Frontends.Versions(), h.opts.Frontends.Dir
+	w.Header().Set("Cache-Control", "no-store")
+	var wrong *param.Error
+	if errors.As(wrongErr, &wrong) {
+		page.Wrong = web.Wrong{Error: *wrong}
+		web.Write(w, http.StatusBadRequest, page)
+		return nil
+	}
 	part, err := l.Part(q.Query)
 	if err != nil {
 		return err
 	}
-	page.Totals, page.Found, page.Pager = l.Totals(now), part.Found, q.pager(&part)
-	page.Versions = h.opts.Frontends.Versions()
-	page.DashboardDir = h.opts.Frontends.Dir
+	page.Found, page.Pager = part.Found, q.pager(&part)
 	loads := h.opts.Loaded.Loads()
 	h.readOutcomes(r.Context(), part.Entries)
 	for _, g := range part.Groups {
@@ -60,7 +67,6 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		row.Comparable = h.opts.Comparable && e.Ref.Name != catalog.Live && e.HasEarlier
 		page.Rows = append(page.Rows, row)
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
 	return nil
 }

@@ -1,7 +1,6 @@
 package list
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"net/url"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
@@ -23,7 +23,7 @@ func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog
 	if given != "" {
 		limit, err := strconv.Atoi(given)
 		if err != nil || limit < 1 {
-			return nil, "", fmt.Errorf("limit=%.40q: want a number of at least 1", given)
+			return nil, "", &param.Error{Name: "limit", Value: given, Want: "a number of at least 1"}
 		}
 		q.Limit = min(limit, q.Limit)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/logview"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -21,7 +22,7 @@ import (
 // countWait is how long a page waits until the lines before it are counted. What was counted is kept for the next request.
 const countWait = 5 * time.Second
 
-// Page is a page of a log: the one that begins at ?offset=, ?line= or ?time=, the log's ?end=, or its first one.
+// Page is a page of a log: the one that begins at ?offset=, the one with ?line= or ?time=, the log's ?end=, or its first one.
 func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	log, err := h.open(r.Context(), of, form)
@@ -30,32 +31,50 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 	}
 	page := web.Log{
 		Base: browser.Root(r), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace, Session: of.Entry.Ref.Name,
-		NodeID: log.node.String(), File: log.name, Size: log.size, Previous: -1,
+		NodeID: log.node.String(), File: log.name, Size: log.size, Previous: -1, Form: form, Shown: -1,
 	}
-	start, err := h.pageStart(r.Context(), of.Session, log.file, log.index, form, page.Size)
+	status := http.StatusOK
+	begin, err := h.pageStart(r.Context(), of.Session, log, form)
+	var wrong *param.Error
+	if errors.As(err, &wrong) {
+		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
+	}
+	if err == nil && begin.beyond {
+		begin.last = true
+		begin.offset, err = logview.Before(r.Context(), log.file, log.size)
+	}
 	if err != nil {
 		return err
 	}
-	if page.Page, err = logview.Read(r.Context(), log.file, start, page.Size); err != nil {
+	if page.Page, err = logview.Read(r.Context(), log.file, begin.offset, page.Size); err != nil {
 		return err
 	}
-	if start > 0 {
-		if page.Previous, err = logview.Before(r.Context(), log.file, start); err != nil {
+	if begin.offset > 0 {
+		if page.Previous, err = logview.Before(r.Context(), log.file, begin.offset); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), countWait)
+	if err := number(r.Context(), &page, log, begin.offset); err != nil {
+		return err
+	}
+	page.Show(begin.line, begin.beyond, begin.last)
+	w.Header().Set("Cache-Control", "no-store")
+	web.Write(w, status, page)
+	return nil
+}
+
+// number sets the numbers of a page's lines, if they can be counted soon.
+func number(ctx context.Context, page *web.Log, log openedLog, start int64) error {
+	counting, cancel := context.WithTimeout(ctx, countWait)
 	defer cancel()
-	first, err := log.index.Number(ctx, log.file, start)
+	first, err := log.index.Number(counting, log.file, start)
 	if page.Numbered = err == nil; page.Numbered {
 		for i := range page.Page.Lines {
 			page.Page.Lines[i].Number = first + int64(i)
 		}
-	} else if ctx.Err() == nil || r.Context().Err() != nil {
+	} else if counting.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	web.Write(w, http.StatusOK, page)
 	return nil
 }
 
@@ -72,7 +91,7 @@ type openedLog struct {
 func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log openedLog, err error) {
 	log.name = form.Get("file")
 	if log.node, err = rayid.Parse[rayid.Node](form.Get("node_id")); err != nil {
-		return log, problem.BadRequest(fmt.Errorf("node_id=%.80s: want the ID of a node, in hex", form.Get("node_id")))
+		return log, &param.Error{Name: "node_id", Value: form.Get("node_id"), Want: "the ID of a node, 56 hexadecimal digits"}
 	}
 	log.file, err = of.Session.Logs.Open(ctx, log.node, log.name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -90,32 +109,61 @@ func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log o
 	return log, nil
 }
 
-// pageStart is where the page begins that a request asks for, in a log that ends at end.
-func (h *Handlers) pageStart(ctx context.Context, of *session.Session, file *sessionlogs.File, index *logview.Index, form url.Values, end int64) (start int64, err error) {
-	p := params{form: form}
-	line, offset, moment, last := p.int64("line"), p.int64("offset"), p.moment("time"), p.bool("end")
-	switch {
-	case p.err != nil:
-		return 0, problem.BadRequest(p.err)
-	case line > 0:
-		counting, cancel := context.WithTimeoutCause(ctx, countWait, errCounting)
-		defer cancel()
-		start, err = index.Offset(counting, file, max(1, line-linesBefore))
-		if err != nil && ctx.Err() == nil && counting.Err() != nil {
-			err = errCounting
-		}
-	case moment != 0:
-		start, err = h.opts.Dashboard.LogOffset(ctx, of, file, moment)
-	case last:
-		start, err = logview.Before(ctx, file, end)
-	default:
-		start = offset
-	}
-	return min(start, end), err
+// start is where a page of a log begins, and what is to be seen of it.
+type start struct {
+	offset int64
+	line   int64 // the number of the line that was asked for; 0: none, or the page's first
+	last   bool  // the page's end is asked for
+	beyond bool  // the line or time that was asked for is behind the log's end
 }
 
-// linesBefore is how many lines are shown before a line that was asked for.
-const linesBefore = 20
+// pageStart is where the page begins that a request asks for. A line or time that cannot be read is a *param.Error.
+func (h *Handlers) pageStart(ctx context.Context, of *session.Session, log openedLog, form url.Values) (begin start, err error) {
+	p := params{form: form}
+	offset, moment := p.int64("offset"), p.moment("time")
+	begin.line, begin.last = p.int64("line"), p.bool("end")
+	switch {
+	case p.err != nil:
+		return start{}, p.err
+	case begin.line > 0:
+		begin.offset, begin.beyond, err = lineStart(ctx, log, begin.line)
+	case moment != 0:
+		begin.offset, err = h.opts.Dashboard.LogOffset(ctx, of, log.file, moment)
+		begin.beyond = begin.offset >= log.size
+	case begin.last:
+		begin.offset, err = logview.Before(ctx, log.file, log.size)
+	default:
+		begin.offset = offset
+	}
+	begin.offset = min(begin.offset, log.size)
+	return begin, err
+}
+
+const (
+	// linesBefore is how many lines are shown before a line that was asked for, if they are not more than bytesBefore.
+	linesBefore = 20
+	bytesBefore = 64 << 10
+)
+
+// lineStart is where the page with a line begins. The line is beyond the log's end if the log has fewer.
+func lineStart(ctx context.Context, log openedLog, line int64) (offset int64, beyond bool, err error) {
+	counting, cancel := context.WithTimeoutCause(ctx, countWait, errCounting)
+	defer cancel()
+	offset, err = log.index.Offset(counting, log.file, max(1, line-linesBefore))
+	var at int64
+	if err == nil {
+		at, err = log.index.Offset(counting, log.file, line)
+	}
+	switch {
+	case err != nil && ctx.Err() == nil && counting.Err() != nil:
+		return 0, false, errCounting
+	case err != nil:
+		return 0, false, err
+	case at-offset > bytesBefore:
+		offset = at
+	}
+	return offset, at >= log.size, nil
+}
 
 // errCounting says that a line's place is not known yet.
 var errCounting = &problem.Problem{

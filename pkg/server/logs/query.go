@@ -1,16 +1,28 @@
 package logs
 
 import (
-	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+)
+
+// Names of the parameters of this package's handlers.
+var (
+	// SelectionParams say which logs are meant.
+	SelectionParams = []string{"node_id", "file", "job_id", "submission_id"}
+	SearchParams    = slices.Concat(SelectionParams, []string{
+		"q", "regexp", "ignore_case", "level", "from", "to", "before", "after", "context", "limit", "file_limit", "timeout",
+	})
+	PageParams  = []string{"node_id", "file", "line", "time", "offset", "end"}
+	RangeParams = slices.Concat(PageParams, []string{"lines", "bytes"})
 )
 
 // searchQuery reads the parameters of a search of logs.
@@ -27,7 +39,7 @@ func searchQuery(form url.Values) (*logsearch.Query, error) {
 	}
 	var err error
 	if q.Level, err = logline.ParseLevel(form.Get("level")); err != nil {
-		return nil, problem.BadRequest(err)
+		p.fail("level", "debug, info, warning, error or fatal")
 	}
 	if p.err == nil {
 		p.err = q.Prepare()
@@ -51,7 +63,7 @@ type params struct {
 
 func (p *params) fail(name, want string) {
 	if p.err == nil {
-		p.err = fmt.Errorf("%s=%.40s: want %s", name, p.form.Get(name), want)
+		p.err = &param.Error{Name: name, Value: p.form.Get(name), Want: want}
 	}
 }
 

@@ -50,7 +50,9 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	if last {
 		answer.Offset, err = logview.LastLines(r.Context(), log.file, log.size, lines, most)
 	} else {
-		answer.Offset, err = h.pageStart(r.Context(), of.Session, log.file, log.index, form, log.size)
+		var begin start
+		begin, err = h.pageStart(r.Context(), of.Session, log, form)
+		answer.Offset = begin.offset
 	}
 	if err != nil {
 		return err

@@ -1,8 +1,10 @@
 package logs
 
 import (
+	"errors"
 	"net/http"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 )
@@ -16,7 +18,12 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session
 	for _, node := range of.Session.Logs.Nodes() {
 		page.Nodes = append(page.Nodes, node.String())
 	}
+	status := http.StatusOK
+	var wrong *param.Error
+	if _, err := searchQuery(page.Form); errors.As(err, &wrong) {
+		status, page.Wrong = http.StatusBadRequest, web.Wrong{Error: *wrong}
+	}
 	w.Header().Set("Cache-Control", "no-store")
-	web.Write(w, http.StatusOK, page)
+	web.Write(w, status, page)
 	return nil
 }

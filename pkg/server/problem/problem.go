@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -29,12 +30,29 @@ type Problem struct {
 	Data   any    // for programs
 	// RetryAfter is when to ask again, in seconds; 0 says nothing about it.
 	RetryAfter int
+
+	cause error
 }
 
 func (p *Problem) Error() string { return p.Detail }
 
+// Unwrap is the error that a request was refused for, nil if there is none.
+func (p *Problem) Unwrap() error { return p.cause }
+
 // BadRequest says that a request's address is wrong.
 func BadRequest(err error) *Problem {
+	var wrong *param.Error
+	if errors.As(err, &wrong) {
+		return &Problem{Status: http.StatusBadRequest, Title: "A value cannot be used", Detail: wrong.Sentence(), Advice: "Correct it and try again.", cause: err}
+	}
+	var unknown *param.UnknownError
+	if errors.As(err, &unknown) {
+		p := &Problem{Status: http.StatusBadRequest, Title: "Unknown parameter", Detail: fmt.Sprintf("There is no parameter %.40q here.", unknown.Name)}
+		if p.Advice = "This address takes no parameters."; len(unknown.Takes) > 0 {
+			p.Advice = "Parameters of this address are: " + strings.Join(unknown.Takes, ", ") + "."
+		}
+		return p
+	}
 	return &Problem{Status: http.StatusBadRequest, Title: "Bad request", Detail: Sentence(err), Advice: "Correct the address and try again."}
 }
 
@@ -52,9 +70,13 @@ func NoRoute(r *http.Request, status int) *Problem {
 	return p
 }
 
-// Sentence makes an error's text one.
+// Sentence makes an error's text one. A name that it begins with, such as top=0, stays as it is.
 func Sentence(err error) string {
 	text := err.Error()
+	first, _, _ := strings.Cut(text, " ")
+	if strings.ContainsAny(first, "=_-/.") {
+		return text + "."
+	}
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
@@ -106,6 +128,10 @@ func Of(err error, storage string) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
 		return p
+	}
+	var wrong *param.Error
+	if errors.As(err, &wrong) {
+		return BadRequest(err)
 	}
 	for _, known := range problems {
 		if errors.Is(err, known.err) {

@@ -21,6 +21,7 @@ type Fleet struct {
 	Base    string     // relative address of the server's root
 	Form    url.Values // what was requested
 	Trouble string     // why the figures may be old
+	Wrong   Wrong      // instead of figures
 	*fleet.Report
 }
 

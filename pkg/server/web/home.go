@@ -17,6 +17,7 @@ type Home struct {
 	Base    string
 	Storage string // where sessions are stored, in a few words
 	Query   Query
+	Wrong   Wrong // instead of rows
 	Pager   Pager
 	Rows    []Row
 
@@ -161,6 +162,16 @@ type Column struct {
 	Name, Title string
 	Link        string // sorts by the column, or reverses the order
 	Order       string // aria-sort
+}
+
+// IsColumn says whether a list can be sorted by a name, whatever it is grouped by.
+func IsColumn(name string) bool {
+	for _, group := range []string{"", "cluster", "owner"} {
+		if slices.ContainsFunc(Query{Group: group}.Columns(), func(c Column) bool { return c.Name == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Columns are the list's columns in order.

@@ -8,5 +8,7 @@ function goToLine() {
   page.searchParams.set("line", line[1]);
   location.replace(page);
 }
+// Without such a link, the page shows the line or the end that was asked for.
+if (!location.hash) document.querySelector(".line.shown")?.scrollIntoView({ block: "center" });
 goToLine();
 addEventListener("hashchange", goToLine);

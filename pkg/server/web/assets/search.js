@@ -18,6 +18,9 @@ async function search() {
   query.set("file_limit", "200");
   files.replaceChildren();
   found.replaceChildren();
+  state.className = "";
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  form.querySelector(".wrong")?.remove();
   state.textContent = "Searching…";
   stop.hidden = false;
   try {
@@ -84,4 +87,4 @@ function size(bytes) {
 
 form.addEventListener("submit", event => { event.preventDefault(); search(); });
 stop.addEventListener("click", () => running?.abort());
-if (new URLSearchParams(location.search).has("q")) search();
+if (new URLSearchParams(location.search).has("q") && !state.textContent) search(); // unless the page says what is wrong with the query

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// long is a server with a log of 2,500 lines, "line 1" to "line 2500", a second apart from 23:20:00 on.
+func long(t *testing.T) (f *fixture, page string) {
+	t.Helper()
+	var text strings.Builder
+	for i := range 2500 {
+		fmt.Fprintf(&text, "[2026-11-20 23:%02d:%02d,000 I 1 1] line %d\n", 20+i/60%40, i%60, i+1)
+	}
+	const file = "a+b&c=d #1.log"
+	f = start(t, func(_ *Options, store *gatedStore) {
+		put(t, store, layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, file), text.String())
+	})
+	f.waitDescribed(t)
+	return f, lab + name + "/log?" + url.Values{"node_id": {"01" + strings.Repeat("0", 54)}, "file": {file}}.Encode()
+}
+
+// linkOf is where the link with a text leads, as a browser resolves it.
+func linkOf(t *testing.T, page, body, text string) string {
+	t.Helper()
+	found := regexp.MustCompile(`<a href="([^"]*)"[^>]*>` + text + `</a>`).FindStringSubmatch(body)
+	if found == nil {
+		t.Fatalf("%s has no link %s", page, text)
+	}
+	at, err := url.Parse(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := at.Parse(html.UnescapeString(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Fragment = ""
+	return to.String()
+}
+
+// TestLogLinks: each link of a log's pages leads where it says, also for a name that has to be escaped.
+func TestLogLinks(t *testing.T) {
+	f, at := long(t)
+	for _, step := range []struct {
+		link         string
+		holds, lacks string
+	}{
+		{"", ">1</a>", ">1001</a>"}, {"Next", ">1001</a>", ">1000</a>"}, {"Previous", ">1</a>", ">1001</a>"},
+		{"Last", ">2500</a>", ">1500</a>"}, {"Previous", ">1500</a>", ">2500</a>"}, {"First", ">1</a>", ">2500</a>"}, {"Last", ">2500</a>", ">1500</a>"},
+	} {
+		if step.link != "" {
+			at = linkOf(t, at, f.ask(t, http.MethodGet, at, asBrowser).body, step.link)
+		}
+		got := f.ask(t, http.MethodGet, at, asBrowser)
+		if got.status != http.StatusOK || !strings.Contains(got.body, step.holds) || strings.Contains(got.body, step.lacks) {
+			t.Fatalf("%s leads to %s: %d, want it with %s, without %s", step.link, at, got.status, step.holds, step.lacks)
+		}
+	}
+}
+
+// TestLogPlaces: the line that was asked for is on the page, and marked; if there is none, the page says so and shows the log's end.
+func TestLogPlaces(t *testing.T) {
+	f, page := long(t)
+	shown := regexp.MustCompile(`<div class="line shown" id="L(\d+)">`)
+	for query, want := range map[string]struct {
+		status int
+		shown  string
+		says   string
+	}{
+		"":                           {200, "", ""},
+		"&line=1":                    {200, "1", ""},
+		"&line=1500":                 {200, "1500", ""},
+		"&line=2500":                 {200, "2500", ""},
+		"&line=2501":                 {200, "2500", "The log has no line 2,501: its last one is 2,500."},
+		"&line=9223372036854775807":  {200, "2500", "The log has no line"},
+		"&time=2026-11-20T23:30:00Z": {200, "601", ""},
+		"&time=2027-01-01T00:00:00Z": {200, "2500", "No line of the log is from 2027-01-01T00:00:00Z or later."},
+		"&end=1":                     {200, "2500", ""},
+		"&time=02:18":                {400, "", "Want a time as RFC 3339"},
+		"&line=-3":                   {400, "", "Want a whole number"},
+		"&end=maybe":                 {400, "", `The parameter &#34;end&#34; is &#34;maybe&#34;`},
+	} {
+		got := f.ask(t, http.MethodGet, page+query, asBrowser)
+		marked := ""
+		if m := shown.FindStringSubmatch(got.body); m != nil {
+			marked = m[1]
+		}
+		if got.status != want.status || marked != want.shown || !strings.Contains(got.body, want.says) || want.says == "" && strings.Contains(got.body, "The log has no") {
+			t.Errorf("%s: %d with line %q marked; want %d, line %q and %q", query, got.status, marked, want.status, want.shown, want.says)
+		}
+	}
+	if got := f.ask(t, http.MethodGet, page, asBrowser); strings.Contains(got.body, `action=""`) {
+		t.Error("a form keeps the fragment of the page's address")
+	}
+}
+
+// TestLongLines: a line behind lines that fill more than a page is on the page that is asked for.
+func TestLongLines(t *testing.T) {
+	f := start(t, func(_ *Options, store *gatedStore) {
+		key := layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, "long.log")
+		put(t, store, key, strings.Repeat(strings.Repeat("x", 100<<10)+"\n", 30)+"the end\n")
+	})
+	f.waitDescribed(t)
+	for _, line := range []string{"1", "15", "30", "31"} {
+		got := f.ask(t, http.MethodGet, lab+name+"/log?file=long.log&node_id=01"+strings.Repeat("0", 54)+"&line="+line, asBrowser)
+		if !strings.Contains(got.body, `<div class="line shown" id="L`+line+`">`) {
+			t.Errorf("line %s is not shown: %d", line, got.status)
+		}
+	}
+}

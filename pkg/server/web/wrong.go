@@ -1,0 +1,29 @@
+package web
+
+import (
+	"html/template"
+
+	"github.com/rayhistory/historyserver/internal/param"
+)
+
+// Wrong is the parameter of a form that cannot be read. Its zero value is none.
+type Wrong struct{ param.Error }
+
+// Of says what the field of a name should hold, "" if it is right.
+func (w Wrong) Of(name string) string {
+	if w.Name != name {
+		return ""
+	}
+	return "Want " + w.Want
+}
+
+// Sentence says which parameter is wrong, and what it should be.
+func (w Wrong) Sentence() string { return w.Error.Sentence() }
+
+// Marks are the attributes of the field of a name: assistive programs read what is wrong with it.
+func (w Wrong) Marks(name string) template.HTMLAttr {
+	if w.Name != name {
+		return ""
+	}
+	return ` aria-invalid="true" aria-describedby="wrong"`
+}
