@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -24,7 +25,10 @@ func (s *Server) findingsRoute() dashboard.Route {
 			return
 		}
 		ref := r.Session.Ref
-		web.Write(w, http.StatusOK, web.Findings{Base: browser.Root(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Notes: s.opts.Notes != nil, Report: report})
+		page := web.Findings{Base: browser.Root(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Notes: s.opts.Notes != nil, Report: report}
+		e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name})
+		page.Comparable = err == nil && e.HasEarlier && s.opts.Dashboard != nil
+		web.Write(w, http.StatusOK, page)
 	}}
 }
 

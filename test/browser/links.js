@@ -13,7 +13,7 @@ const { chromium } = require('playwright-core');
 const fs = require('fs');
 
 const WAIT = 60000; // ms: machines are busy
-const ALIKE = 2; // links of one form that are clicked
+const ALIKE = 1; // links of one form that are clicked
 const VISITORS = 3;
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
@@ -21,8 +21,8 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking
 const seen = e => {
   const text = e.querySelector('.text') || e;
   const at = text.getClientRects()[0] || e.getBoundingClientRect();
-  if (!at.width && !at.height) return at.top >= 0 && at.top <= innerHeight;
-  const top = document.elementFromPoint(at.left + Math.min(2, at.width / 2), at.top + at.height / 2);
+  if (!at.height) return at.top >= 0 && at.top <= innerHeight;
+  const top = document.elementFromPoint(at.left + Math.min(2, at.width / 2), at.top + Math.min(8, at.height / 2));
   return !!top && (e.contains(top) || top.contains(e));
 };
 
@@ -64,10 +64,10 @@ async function follow(page, act) {
     await page.waitForFunction(() => /matching line/.test(document.querySelector('[data-state]').textContent)).catch(() => {});
     step.says = await results.textContent();
   }
-  const place = /#([A-Za-z][\w-]*)$/.exec(step.url);
-  if (place && !/#\//.test(step.url)) {
+  const place = /#([\w-]+)$/.exec(step.url);
+  if (place) {
     await page.waitForTimeout(150);
-    const target = page.locator('#' + place[1]);
+    const target = page.locator(`[id="${place[1]}"]`);
     step.found = await target.count() === 1 && await target.evaluate(seen);
   }
   const shown = page.locator('.line.shown');
@@ -109,7 +109,7 @@ async function visit(context, job, spec, clicked, report) {
     clicked.set(key, 1);
     await again();
     const form = page.locator('form').nth(i);
-    for (const field of await form.locator('input[required]').all()) await field.fill((spec.fields || {})[await field.getAttribute('name')] || '1');
+    for (const field of await form.locator('input[required], input[aria-invalid]').all()) await field.fill((spec.fields || {})[await field.getAttribute('name')] || '1');
     const step = await follow(page, () => form.locator('button:not([type=button])').first().evaluate(b => b.click()));
     result.steps.push({ what: 'form of ' + names, href: action, ...step });
   }

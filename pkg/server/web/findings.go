@@ -13,6 +13,7 @@ type Findings struct {
 	Base               string // relative address of the server's root
 	Cluster, Namespace string
 	Notes              bool // there is a page with the note on the session
+	Comparable         bool // the cluster has a session before this one
 	*findings.Report
 }
 
