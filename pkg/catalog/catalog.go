@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -60,6 +61,7 @@ type Catalog struct {
 	failed   map[layout.Session]time.Time // when reading a session's details failed, if the last attempt did
 	jobs     map[layout.Session]answer    // the answers from which the jobs of running sessions are known
 	schedule schedule
+	large    *turns.Slots // for reading large answers, one at a time
 	packed   packing
 	recent   map[layout.Session]time.Time // when sessions were found between two listings of all markers
 	fullAt   time.Time                    // when the last successful listing of all markers began
@@ -102,7 +104,7 @@ func New(opts Options) *Catalog {
 	opts.Quiet = cmp.Or(opts.Quiet, lifetime.Idle)
 	c := &Catalog{
 		opts: opts, table: newTable(), again: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
-		jobs: make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
+		jobs: make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(), large: turns.New(1, 0),
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
 		packed: packing{read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts), gone: make(map[time.Time]map[layout.Session]bool), wake: make(chan struct{}, 1)},
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -33,11 +34,17 @@ const (
 // Limits for reading such an answer.
 const (
 	maxAnswer = 8 << 20 // bytes
+	maxValue  = 2 << 20 // bytes about one job or node
 	maxListed = 10_000  // jobs, nodes
+	// usualAnswer is how many bytes an answer may have that is read beside others. Larger ones are read one at a time.
+	usualAnswer = 256 << 10
 )
 
 // answer is a stored answer of the dashboard. KubeRay's collectors overwrite answers; then the ETag changes.
-type answer struct{ key, etag string }
+type answer struct {
+	key, etag string
+	size      int64
+}
 
 // sources are the objects from which facts are read: the session's labels, and its newest stored answers; zero means none. A listing is in the
 // order of keys, so the last answer is the newest.
@@ -52,7 +59,7 @@ func (s *sources) add(root string, ref layout.Session, o blob.Object) {
 		last *answer
 	}{{jobsURL, &s.jobs}, {nodesURL, &s.nodes}} {
 		if rest, ok := strings.CutPrefix(o.Key, layout.SnapshotKey(root, ref, of.url)); ok && (rest == "" || strings.HasPrefix(rest, ".@")) {
-			*of.last = answer{o.Key, o.ETag}
+			*of.last = answer{o.Key, o.ETag, o.Size}
 		}
 	}
 }
@@ -61,7 +68,15 @@ func (s *sources) add(root string, ref layout.Session, o blob.Object) {
 var errDamaged = errors.New("damaged")
 
 // readAnswer reads facts from a stored answer. An error that is not errDamaged comes from the store, so the next attempt may succeed.
-func (c *Catalog) readAnswer(ctx context.Context, key string, decode func(io.Reader, *packs.Facts) error, into *packs.Facts) error {
+func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer, decode func(io.Reader, *packs.Facts) error, into *packs.Facts) error {
+	key := of.key
+	if of.size > usualAnswer {
+		_, done, err := c.large.Take(ctx, ref.Namespace, 0)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	stored, err := c.opts.Store.Get(ctx, key, 0, maxAnswer)
 	if err == nil {
 		defer func() { _ = stored.Close() }()
@@ -102,11 +117,11 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 		f.End = d.lastWrite
 	}
 	for _, read := range []struct {
-		key    string
+		answer answer
 		decode func(io.Reader, *packs.Facts) error
-	}{{from.jobs.key, readJobs}, {from.nodes.key, readHours}} {
-		if read.key != "" {
-			_ = c.readAnswer(ctx, read.key, read.decode, &f) // logged
+	}{{from.jobs, readJobs}, {from.nodes, readHours}} {
+		if read.answer.key != "" {
+			_ = c.readAnswer(ctx, ref, read.answer, read.decode, &f) // logged
 		}
 	}
 	if c.opts.Ending != nil && d.objects > 0 {
@@ -135,34 +150,34 @@ func (d *details) take(f *packs.Facts) {
 
 // readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a time.
 func readJobs(r io.Reader, f *packs.Facts) error {
-	in := json.NewDecoder(r)
-	if open, err := in.Token(); err != nil || open != json.Delim('[') {
-		return errors.Join(err, errors.New("want a list of jobs"))
+	type job struct {
+		JobID        string  `json:"job_id"`
+		SubmissionID string  `json:"submission_id"`
+		Status       string  `json:"status"`
+		Entrypoint   string  `json:"entrypoint"`
+		Message      string  `json:"message"`
+		StartTime    float64 `json:"start_time"`
+		EndTime      float64 `json:"end_time"`
+		Metadata     struct {
+			User    json.RawMessage `json:"user"`
+			JobName json.RawMessage `json:"job_name"`
+			Name    json.RawMessage `json:"name"`
+		} `json:"metadata"`
 	}
 	jobs := []packs.Job{}
-	for in.More() && len(jobs) < maxListed {
-		var j struct {
-			JobID        string                     `json:"job_id"`
-			SubmissionID string                     `json:"submission_id"`
-			Status       string                     `json:"status"`
-			Entrypoint   string                     `json:"entrypoint"`
-			Message      string                     `json:"message"`
-			StartTime    float64                    `json:"start_time"`
-			EndTime      float64                    `json:"end_time"`
-			Metadata     map[string]json.RawMessage `json:"metadata"`
-		}
-		if err := in.Decode(&j); err != nil {
-			return fmt.Errorf("read a job: %w", err)
-		}
+	err := jsonstream.Each(jsonstream.New(r, maxValue), maxListed, func(j job) error {
 		job := packs.Job{
 			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint, Start: int64(j.StartTime), End: int64(j.EndTime),
-			User: text(j.Metadata["user"]), Name: text(j.Metadata["job_name"]),
+			User: text(j.Metadata.User), Name: cmp.Or(text(j.Metadata.JobName), text(j.Metadata.Name)),
 		}
-		job.Name = cmp.Or(job.Name, text(j.Metadata["name"]))
 		if failed(job) {
 			job.Message = j.Message
 		}
 		jobs = append(jobs, job)
+		return nil
+	})
+	if err != nil && !errors.Is(err, jsonstream.ErrMany) {
+		return fmt.Errorf("read the jobs: %w", err)
 	}
 	f.Jobs = jobs
 	return nil
@@ -174,45 +189,45 @@ func text(raw json.RawMessage) (s string) {
 	return s
 }
 
-// readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes.
+// readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes, read one at a time.
 func readHours(r io.Reader, f *packs.Facts) error {
-	var answer struct {
-		Data struct {
-			Result struct {
-				Result []struct {
-					StartTime float64 `json:"start_time_ms"`
-					EndTime   float64 `json:"end_time_ms"`
-					Resources struct {
-						CPU    float64 `json:"CPU"`
-						GPU    float64 `json:"GPU"`
-						Memory float64 `json:"memory"`
-					} `json:"resources_total"`
-				} `json:"result"`
-			} `json:"result"`
-		} `json:"data"`
+	type node struct {
+		StartTime float64 `json:"start_time_ms"`
+		EndTime   float64 `json:"end_time_ms"`
+		Resources struct {
+			CPU    float64 `json:"CPU"`
+			GPU    float64 `json:"GPU"`
+			Memory float64 `json:"memory"`
+		} `json:"resources_total"`
 	}
-	if err := json.NewDecoder(r).Decode(&answer); err != nil {
-		return fmt.Errorf("read the nodes: %w", err)
-	}
-	nodes := answer.Data.Result.Result
-	if len(nodes) == 0 || len(nodes) > maxListed || f.End.IsZero() {
-		return nil
+	in := jsonstream.New(r, maxValue)
+	for _, field := range []string{"data", "result", "result"} {
+		if err := in.Enter(field); err != nil {
+			return fmt.Errorf("read the nodes: %w", err)
+		}
 	}
 	var sum packs.Hours
-	for _, n := range nodes {
+	known := !f.End.IsZero()
+	nodes := 0
+	err := jsonstream.Each(in, maxListed, func(n node) error {
+		nodes++
 		end := float64(f.End.UnixMilli())
 		if n.EndTime > 0 {
 			end = min(end, n.EndTime)
 		}
 		hours := max(0, end-n.StartTime) / float64(time.Hour.Milliseconds())
-		if n.StartTime <= 0 {
-			return nil // not known for all nodes
-		}
+		known = known && n.StartTime > 0 // of all nodes
 		sum.Node += hours
 		sum.CPU += hours * n.Resources.CPU
 		sum.GPU += hours * n.Resources.GPU
 		sum.Memory += hours * n.Resources.Memory / (1 << 30)
+		return nil
+	})
+	if err != nil && !errors.Is(err, jsonstream.ErrMany) {
+		return fmt.Errorf("read the nodes: %w", err)
 	}
-	f.Hours = &sum
+	if err == nil && known && nodes > 0 {
+		f.Hours = &sum
+	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 	}
 	f := packs.Facts{Labels: from.labels}
 	if from.jobs.key != "" {
-		err := c.readAnswer(ctx, from.jobs.key, readJobs, &f)
+		err := c.readAnswer(ctx, ref, from.jobs, readJobs, &f)
 		if errors.Is(err, errDamaged) {
 			return from.jobs
 		}
@@ -53,7 +53,7 @@ func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after stri
 		return nil, after, nil
 	}
 	var f packs.Facts
-	err = c.readAnswer(ctx, newest.key, readJobs, &f)
+	err = c.readAnswer(ctx, ref, newest, readJobs, &f)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, after, nil

@@ -3,18 +3,22 @@ package outcomes
 import (
 	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
-// maxReport bounds the bytes that are read of a kept report.
-const maxReport = 4 << 20
+const (
+	// maxReport bounds the bytes that are read of a kept report, and maxFinding those of one finding.
+	maxReport  = 4 << 20
+	maxFinding = 1 << 20
+)
 
 // Ending returns a function that reads how a session ended from its kept findings, for catalog.Options.
 func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, bool) {
@@ -44,22 +48,26 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 	}
 }
 
+// readFindings reads the findings that a pack keeps, one at a time.
 func readFindings(r io.Reader, ending *catalog.Ending) error {
-	var report struct {
-		Findings []struct {
-			Kind     string `json:"kind"`
-			Severity string `json:"severity"`
-			Title    string `json:"title"`
-			Count    int    `json:"count"`
-		} `json:"findings"`
+	type finding struct {
+		Kind     string `json:"kind"`
+		Severity string `json:"severity"`
+		Title    string `json:"title"`
+		Count    int    `json:"count"`
 	}
-	if err := json.NewDecoder(r).Decode(&report); err != nil {
+	in := jsonstream.New(r, maxFinding)
+	if err := in.Enter("findings"); err != nil {
 		return err
 	}
-	for _, f := range report.Findings {
+	err := jsonstream.Each(in, packs.MaxFindings, func(f finding) error {
 		ending.Findings = append(ending.Findings, packs.Finding{Kind: f.Kind, Severity: f.Severity, Signature: signature(f.Kind, f.Title), Title: f.Title, Count: f.Count})
+		return nil
+	})
+	if errors.Is(err, jsonstream.ErrMany) {
+		return nil // as many as are kept
 	}
-	return nil
+	return err
 }
 
 // signature is the same for the same failure in other sessions: the kind, and the title with # for each number and hexadecimal ID.

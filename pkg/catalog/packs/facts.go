@@ -94,11 +94,13 @@ type Used struct {
 
 // Limits of what is written for one session. What exceeds them is cut off.
 const (
-	maxJobs     = 200
-	maxFindings = 50
-	maxLabels   = 64
-	maxShort    = 300     // bytes of an entrypoint, a message, a title, a name
-	maxSearch   = 4 << 10 // bytes of Text
+	// MaxFindings is how many findings are kept.
+	MaxFindings = 50
+
+	maxJobs   = 200
+	maxLabels = 64
+	maxShort  = 300     // bytes of an entrypoint, a message, a title, a name
+	maxSearch = 4 << 10 // bytes of Text
 )
 
 // Merge combines two rows of the same session. The row that was seen later counts. For what it does not know the earlier one counts, if nothing was
@@ -160,7 +162,7 @@ func (f Facts) Bounded() Facts {
 			*text = short(*text)
 		}
 	}
-	f.Findings = slices.Clone(f.Findings[:min(len(f.Findings), maxFindings)])
+	f.Findings = slices.Clone(f.Findings[:min(len(f.Findings), MaxFindings)])
 	for i := range f.Findings {
 		g := &f.Findings[i]
 		for _, text := range []*string{&g.Kind, &g.Severity, &g.Signature, &g.Title} {

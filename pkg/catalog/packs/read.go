@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/index/tablefile"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -18,6 +20,7 @@ const (
 	maxGroupRows  = 4 * groupRows
 	maxText       = 1 << 10 // bytes of a short text
 	maxDetail     = 1 << 20 // bytes of JSON
+	usualDetail   = 64 << 10
 	maxNumber     = 1 << 53
 )
 
@@ -168,12 +171,32 @@ func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 		if len(body) > maxDetail {
 			return errTooLarge
 		}
-		if err := json.Unmarshal([]byte(body), into); err != nil {
+		switch {
+		case len(body) <= usualDetail || i > 1:
+			err = json.Unmarshal([]byte(body), into)
+		case i == 0:
+			f.Findings, err = list[Finding](body, MaxFindings)
+		default:
+			f.Jobs, err = list[Job](body, maxJobs)
+		}
+		switch {
+		case errors.Is(err, jsonstream.ErrMany):
+			return errTooLarge
+		case err != nil:
 			return fmt.Errorf("%w: %w", tablefile.ErrMalformed, err)
 		}
 	}
-	if len(f.Findings) > maxFindings || len(f.Jobs) > maxJobs || len(f.Labels) > maxLabels {
+	if len(f.Findings) > MaxFindings || len(f.Jobs) > maxJobs || len(f.Labels) > maxLabels {
 		return errTooLarge
 	}
 	return nil
+}
+
+// list reads a long list one element at a time, because elements without anything take a hundred times their text.
+func list[T any](body string, most int) (all []T, err error) {
+	err = jsonstream.Each(jsonstream.New(strings.NewReader(body), maxDetail), most, func(one T) error {
+		all = append(all, one)
+		return nil
+	})
+	return all, err
 }

@@ -1,0 +1,105 @@
+// Package jsonstream reads lists in JSON documents from outside one element at a time: what a document takes in memory depends on the bytes of an
+// element, not on how many there are. An element of 3 bytes, such as {}, may take hundreds when it is decoded.
+package jsonstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrMany says that a list has more elements than allowed.
+var ErrMany = errors.New("the list is too long")
+
+// maxFields is among how many fields of an object one is looked for.
+const maxFields = 1000
+
+// Reader reads one document.
+type Reader struct {
+	d  *json.Decoder
+	in *bounded
+}
+
+// New reads a document each of whose values has at most maxValue bytes.
+func New(r io.Reader, maxValue int) *Reader {
+	in := &bounded{r: r, max: maxValue, left: maxValue}
+	return &Reader{json.NewDecoder(in), in}
+}
+
+// Enter goes to the value of a field of the object that comes next.
+func (r *Reader) Enter(field string) error {
+	if t, err := r.token(); err != nil || t != json.Delim('{') {
+		return errors.Join(fmt.Errorf("no object that has %q", field), err)
+	}
+	for n := 0; r.d.More() && n < maxFields; n++ {
+		name, err := r.token()
+		if err != nil {
+			return err
+		}
+		if name == field {
+			return nil
+		}
+		if err := r.Value(&ignored{}); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("no field %q", field)
+}
+
+// Value decodes the value that comes next.
+func (r *Reader) Value(into any) error {
+	r.in.left = r.in.max
+	return r.d.Decode(into)
+}
+
+// Each calls do for the elements of the list that comes next, which must be at most max: otherwise it returns ErrMany after these. null has none.
+func Each[T any](r *Reader, max int, do func(T) error) error {
+	switch t, err := r.token(); {
+	case err == nil && t == nil:
+		return nil
+	case err != nil || t != json.Delim('['):
+		return errors.Join(errors.New("no list"), err)
+	}
+	for n := 0; r.d.More(); n++ {
+		if n == max {
+			return fmt.Errorf("%w: more than %d elements", ErrMany, max)
+		}
+		var element T
+		if err := r.Value(&element); err != nil {
+			return err
+		}
+		if err := do(element); err != nil {
+			return err
+		}
+	}
+	_, err := r.token()
+	return err
+}
+
+func (r *Reader) token() (json.Token, error) {
+	r.in.left = r.in.max
+	return r.d.Token()
+}
+
+// ignored is a value that nobody wants.
+type ignored struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
+
+// bounded gives as many bytes as one value may have, since a value is decoded from memory.
+type bounded struct {
+	r         io.Reader
+	max, left int
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("a value has more than %d bytes", b.max)
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

@@ -1,0 +1,59 @@
+package jsonstream
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestEach(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want string // numbers that were read
+		err  string // a part of the error
+	}{
+		"a list":           {`{"other": {"list": [9]}, "in": {"x": [1, {}], "list": [{"n": 1}, {"n": 2, "more": [1]}], "y": 1}}`, "[1 2]", ""},
+		"an empty one":     {`{"in":{"list":[]}}`, "[]", ""},
+		"none":             {`{"in":{"other":[]}}`, "[]", `no field "list"`},
+		"null":             {`{"in":null}`, "[]", `no object that has "list"`},
+		"no elements":      {`{"in":{"list":null}}`, "[]", ""},
+		"not a list":       {`{"in":{"list":{}}}`, "[]", "no list"},
+		"too long":         {`{"in":{"list":[{"n":1},{"n":2},{"n":3},{"n":4}]}}`, "[1 2 3]", "more than 3 elements"},
+		"cut off":          {`{"in":{"list":[{"n":1},`, "[1]", "EOF"},
+		"cut off later":    {`{"in":{"list":[{"n":1}`, "[1]", "EOF"},
+		"a large element":  {`{"in":{"list":[{"n":1},{"x":"` + strings.Repeat("x", 3000) + `"}]}}`, "[1]", "more than 1000 bytes"},
+		"a large name":     {`{"` + strings.Repeat("x", 3000) + `":1}`, "[]", "more than 1000 bytes"},
+		"something before": {`{"x":"` + strings.Repeat("x", 3000) + `","in":{"list":[]}}`, "[]", "more than 1000 bytes"},
+		"many before":      {`{` + strings.Repeat(`"x":[1,2,3],`, maxFields-1) + `"in":{"list":[{"n":5}]}}`, "[5]", ""},
+		"too many before":  {`{` + strings.Repeat(`"x":[1,2,3],`, maxFields) + `"in":{"list":[{"n":5}]}}`, "[]", `no field "in"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := []int{}
+			r := New(strings.NewReader(test.text), 1000)
+			err := errors.Join(r.Enter("in"), r.Enter("list"))
+			if err == nil {
+				err = Each(r, 3, func(e struct{ N int }) error {
+					read = append(read, e.N)
+					return nil
+				})
+			}
+			if fmt.Sprint(read) != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("read %v, %v", read, err)
+			}
+		})
+	}
+}
+
+// TestMemory: a document of millions of elements takes no memory for them.
+func TestMemory(t *testing.T) {
+	text := "[" + strings.Repeat("{},", 1_000_000) + "{}]"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := Each(New(strings.NewReader(text), 1000), 1000, func(struct{ A, B, C, D, E string }) error { return nil })
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, ErrMany) || after.TotalAlloc-before.TotalAlloc > 1<<20 {
+		t.Errorf("%v after %d bytes", err, after.TotalAlloc-before.TotalAlloc)
+	}
+}
