@@ -29,7 +29,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 			}
 			path = name
 		}
-		w := walk{ctx: ctx, root: s.root.FS(), prefix: prefix, opts: opts, yield: yield}
+		w := walk{ctx: ctx, store: s, prefix: prefix, opts: opts, yield: yield}
 		if _, err := w.folder(path, base); err != nil && !errors.Is(err, errStopped) {
 			yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
 		}
@@ -41,7 +41,7 @@ var errStopped = errors.New("stopped")
 
 type walk struct {
 	ctx    context.Context
-	root   fs.FS
+	store  *Store
 	prefix string
 	opts   blob.ListOptions
 	yield  func(blob.Object, error) bool
@@ -109,8 +109,8 @@ func (w *walk) emit(o blob.Object) error {
 
 // entries reads a folder's entries that can lie below the prefix, in the order of their keys.
 func (w *walk) entries(path, base string) ([]named, error) {
-	dir, err := fs.ReadDir(w.root, path)
-	if errors.Is(missing(err), os.ErrNotExist) {
+	dir, err := w.store.readFolder(path)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (w *walk) entries(path, base string) ([]named, error) {
 // holds says whether there is any object below the folder at path: one that was just made for an object to come is no prefix yet.
 func (w *walk) holds(path string) (bool, error) {
 	found := false
-	probe := walk{ctx: w.ctx, root: w.root, yield: func(blob.Object, error) bool {
+	probe := walk{ctx: w.ctx, store: w.store, yield: func(blob.Object, error) bool {
 		found = true
 		return false
 	}}

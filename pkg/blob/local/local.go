@@ -14,9 +14,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -61,7 +63,7 @@ func (s *Store) Close() error { return s.root.Close() }
 
 // sweep removes what crashed writers left, as far as it can: a folder mounted read-only is not an error.
 func (s *Store) sweep() {
-	left, err := fs.ReadDir(s.root.FS(), staging)
+	left, err := s.readFolder(staging)
 	if err != nil {
 		return
 	}
@@ -100,14 +102,50 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat: %w", err)
 	}
-	info, err := s.root.Stat(name)
+	info, err := s.find(name)
+	if err != nil {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
+	}
+	return object(key, info), nil
+}
+
+// find returns what is known of a regular file. Anything else that has the name, and what is reached through a symbolic link, is os.ErrNotExist: it
+// is no object, and List does not name it either.
+func (s *Store) find(name string) (fs.FileInfo, error) {
+	if !s.isFolder(path.Dir(name)) {
+		return nil, os.ErrNotExist
+	}
+	info, err := s.root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
 		err = os.ErrNotExist
 	}
-	if err != nil {
-		return blob.Object{}, fmt.Errorf("stat %s: %w", key, missing(err))
+	return info, missing(err)
+}
+
+// isFolder says whether a path leads to a folder without symbolic links.
+func (s *Store) isFolder(name string) bool {
+	for i, c := range name + "/" {
+		if c != '/' {
+			continue
+		}
+		if info, err := os.Lstat(filepath.Join(s.dir, name[:i])); name[:i] != "." && (err != nil || !info.IsDir()) {
+			return false
+		}
 	}
-	return object(key, info), nil
+	return true
+}
+
+// readFolder reads the entries of a folder, and never waits as opening a FIFO would.
+func (s *Store) readFolder(name string) ([]fs.DirEntry, error) {
+	if !s.isFolder(name) {
+		return nil, os.ErrNotExist
+	}
+	folder, err := regular.OpenFolder(s.root, name)
+	if err != nil {
+		return nil, missing(err)
+	}
+	entries, err := folder.ReadDir(-1)
+	return entries, errors.Join(err, folder.Close())
 }
 
 func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, error) {
@@ -118,7 +156,10 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := s.root.Open(name)
+	if _, err := s.find(name); err != nil {
+		return nil, nil, err
+	}
+	file, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a FIFO that came meanwhile this does not wait for a writer
 	if err != nil {
 		return nil, nil, missing(err)
 	}
@@ -165,6 +206,9 @@ func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publi
 	folder := path.Dir(name)
 	for attempt := 0; ; attempt++ {
 		if err = s.makeFolder(folder); err == nil {
+			err = s.checkPlace(name)
+		}
+		if err == nil {
 			err = publish(staged, name)
 		}
 		// Between making the folder and using it, a Delete may have removed it as empty.
@@ -209,7 +253,7 @@ func (s *Store) makeFolder(folder string) error {
 	if folder == "." {
 		return nil
 	}
-	info, err := s.root.Stat(folder)
+	info, err := s.root.Lstat(folder)
 	if err == nil && !info.IsDir() {
 		return syscall.ENOTDIR
 	}
@@ -228,7 +272,7 @@ func (s *Store) makeFolder(folder string) error {
 
 // sync puts the names within a folder on disk.
 func (s *Store) sync(folder string) error {
-	dir, err := s.root.Open(folder)
+	dir, err := regular.OpenFolder(s.root, folder)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // removed with what was in it by a Delete
 	}
@@ -242,14 +286,36 @@ func (s *Store) sync(folder string) error {
 	return err
 }
 
+// checkPlace returns an error if the name belongs to something that is no object and no folder: neither does it hold what was stored, nor may it be
+// replaced.
+func (s *Store) checkPlace(name string) error {
+	if info, err := s.root.Lstat(name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: %q is %s: remove it", blob.ErrRefused, name, kindOf(info.Mode()))
+	}
+	return nil
+}
+
+// kindOf names what is no regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
+
 // mapError turns an error of giving a file its name into the errors of package blob.
 func (s *Store) mapError(err error, name string) error {
-	info, statErr := s.root.Stat(name)
+	info, statErr := s.root.Lstat(name)
 	switch {
 	case statErr == nil && info.IsDir():
 		return fmt.Errorf("%w: %q is a folder of other objects: a local store cannot hold both; move the cluster's history to an object store", blob.ErrRefused, name)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%w: a parent folder of %q is an object itself: a local store cannot hold both; move the cluster's history to an object store", blob.ErrRefused, name)
+		return fmt.Errorf("%w: a parent folder of %q is a file or a link: a local store cannot hold both; move the cluster's history to an object store", blob.ErrRefused, name)
 	case errors.Is(err, os.ErrExist):
 		return os.ErrExist
 	case errors.Is(err, syscall.ENAMETOOLONG):
@@ -269,8 +335,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	info, err := s.root.Lstat(name)
-	if errors.Is(missing(err), os.ErrNotExist) || (err == nil && info.IsDir()) {
+	_, err = s.find(name)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err == nil {

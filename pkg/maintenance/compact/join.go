@@ -47,6 +47,9 @@ func (j *joining) join() error {
 		return err
 	}
 	j.choose()
+	if j.target.Compression == layout.Plain && j.end > j.most(maxPlainRatio) {
+		return fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errLeft, maxPlainRatio)
+	}
 	if !j.covered() {
 		if err := j.write(); err != nil {
 			return err
@@ -55,12 +58,49 @@ func (j *joining) join() error {
 	return j.verify()
 }
 
+const (
+	// maxPlainRatio is how many times the stored bytes of a stream may become when they are stored uncompressed, and maxRatio when they stay
+	// compressed. Logs have some 10 to 50; a file of zeros has 30,000.
+	maxPlainRatio, maxRatio = 100, 1000
+	// littleBytes may be had of few bytes.
+	littleBytes = 16 << 20
+)
+
+// bounded passes on at most left bytes.
+type bounded struct {
+	w    io.Writer
+	left int64
+	err  error // for more
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, b.err
+	}
+	return b.w.Write(p)
+}
+
+// most is how many bytes the stream may have at a ratio.
+func (j *joining) most(ratio int64) int64 {
+	var stored int64
+	for _, c := range j.stream.Chunks {
+		stored += c.Object.Size
+	}
+	return max(littleBytes, ratio*stored)
+}
+
 // survey reads all chunks.
 func (j *joining) survey() error {
+	most, ratio := j.most(maxRatio), maxRatio
+	if !j.isEvents() {
+		most, ratio = j.most(maxPlainRatio), maxPlainRatio
+	}
+	in := &bounded{left: most, err: fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errLeft, ratio)}
 	for _, c := range j.stream.Chunks {
 		s := &span{Chunk: c, check: sha256.New()}
 		sum := sha256.New()
-		n, err := j.copyChunk(sum, c)
+		in.w = sum
+		n, err := j.copyChunk(in, c)
 		if err != nil {
 			return err
 		}
@@ -101,7 +141,7 @@ func (j *joining) choose() {
 			compression = layout.Plain
 		}
 	}
-	if j.stream.Kind != layout.NodeEvents && j.stream.Kind != layout.JobEvents {
+	if !j.isEvents() {
 		compression = layout.Plain
 	}
 	j.target = chunks.Chunk{Object: blob.Object{Key: j.stream.FirstKey(compression)}, Compression: compression}
@@ -110,6 +150,11 @@ func (j *joining) choose() {
 			j.target.Object, j.exists = s.Object, true
 		}
 	}
+}
+
+// isEvents says whether the stream may stay compressed.
+func (j *joining) isEvents() bool {
+	return j.stream.Kind == layout.NodeEvents || j.stream.Kind == layout.JobEvents
 }
 
 // covered says whether the target holds the stream already, because an earlier joining was interrupted.

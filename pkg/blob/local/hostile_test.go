@@ -1,0 +1,121 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// TestOnlyRegularFilesAreObjects: anything else in the folder is no object, keeps no operation waiting, and stays as it is.
+func TestOnlyRegularFilesAreObjects(t *testing.T) {
+	for name, make := range map[string]func(dir, at string) error{
+		"FIFO": func(_, at string) error { return syscall.Mkfifo(at, 0o600) },
+		"socket": func(_, at string) error {
+			l, err := net.Listen("unix", at)
+			t.Cleanup(func() { _ = l.Close() })
+			return err
+		},
+		"folder":           func(_, at string) error { return os.Mkdir(at, 0o700) },
+		"link":             func(_, at string) error { return os.Symlink("real", at) },
+		"link to a folder": func(_, at string) error { return os.Symlink("f", at) },
+		"link to a FIFO": func(dir, at string) error {
+			return errors.Join(syscall.Mkfifo(filepath.Join(dir, "p"), 0o600), os.Symlink("p", at))
+		},
+		"link to itself":    func(_, at string) error { return os.Symlink("odd", at) },
+		"link to nowhere":   func(_, at string) error { return os.Symlink("none", at) },
+		"link to elsewhere": func(_, at string) error { return os.Symlink("/dev/zero", at) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp("", "odd") // short, because of the socket's path
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = os.RemoveAll(dir) }()
+			s, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			for _, key := range []string{"real", "f/x"} {
+				if err := s.Create(t.Context(), key, strings.NewReader("text")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			odd := filepath.Join(dir, "odd")
+			if err := make(dir, odd); err != nil {
+				t.Fatal(err)
+			}
+			stuck := time.AfterFunc(time.Minute, func() { panic("an operation waits") })
+			defer stuck.Stop()
+			for _, key := range []string{"odd", "odd/x"} {
+				body, err := s.Get(t.Context(), key, 0, -1)
+				if !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("get %s: %v", key, err)
+					if err == nil {
+						_ = body.Close()
+					}
+				}
+				if _, err := s.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("stat %s: %v", key, err)
+				}
+				if err := s.Delete(t.Context(), key); err != nil {
+					t.Errorf("delete %s: %v", key, err)
+				}
+				if key == "odd/x" && name == "folder" {
+					continue
+				}
+				for what, err := range map[string]error{
+					"create": s.Create(t.Context(), key, strings.NewReader("new")), "put": s.Put(t.Context(), key, strings.NewReader("new")),
+				} {
+					if !errors.Is(err, blob.ErrRefused) {
+						t.Errorf("%s %s: %v", what, key, err)
+					}
+				}
+			}
+			for _, prefix := range []string{"", "o", "odd", "odd/", "odd/x"} {
+				for o, err := range s.List(t.Context(), prefix, blob.ListOptions{}) {
+					if err != nil || strings.HasPrefix(o.Key, "odd") {
+						t.Errorf("listed %s, %v below %q", o.Key, err, prefix)
+					}
+				}
+			}
+			if _, err := os.Lstat(odd); err != nil {
+				t.Error(err)
+			}
+			for _, key := range []string{"real", "f/x"} {
+				body, err := s.Get(t.Context(), key, 0, -1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text, err := io.ReadAll(body); string(text) != "text" || err != nil {
+					t.Errorf("%s: %q, %v", key, text, err)
+				}
+				_ = body.Close()
+			}
+		})
+	}
+}
+
+// TestOddStagingFolder: what keeps the store from writing does not keep it from opening.
+func TestOddStagingFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, staging), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if err := s.Create(t.Context(), "a", strings.NewReader("x")); err == nil {
+		t.Error("stored without a place to write")
+	}
+}
