@@ -4,6 +4,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,24 +23,31 @@ func main() {
 }
 
 func command() *cobra.Command {
-	o := defaults()
 	cmd := &cobra.Command{
-		Use:           "collector",
-		Short:         "Store the events, logs, metrics and dashboard answers of a Ray node",
-		Version:       version,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := o.complete(cmd.Flags(), os.Environ())
-			if err != nil {
+		Use:                "collector",
+		Short:              "Store the events, logs, metrics and dashboard answers of a Ray node",
+		Version:            version,
+		Args:               cobra.ArbitraryArgs,
+		DisableFlagParsing: true, // a wrong flag does not end the collector, see startup
+		SilenceUsage:       true,
+		SilenceErrors:      true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				return fmt.Errorf("unknown command %q: see collector --help", args[0])
+			}
+			o, _, _ := read(args, os.Environ())
+			switch {
+			case o.help:
+				return cmd.Help()
+			case o.version:
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "collector version", version)
 				return err
 			}
-			return o.run(cmd.Context(), log)
+			return run(cmd.Context(), args, os.Environ())
 		},
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	o.addFlags(cmd.Flags())
+	defaults().addFlags(cmd.Flags())
 	cmd.AddCommand(inject.NewCommand(checkInjected))
 	settings.Help(cmd)
 	return cmd

@@ -37,7 +37,7 @@ func TestLimitMemory(t *testing.T) {
 	root := func(limit string) fstest.MapFS {
 		return fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/\n")}, "sys/fs/cgroup/memory.max": {Data: []byte(limit)}}
 	}
-	o, err := parse(t, []string{"--ray-cluster-name=lab"}, nil)
+	o, _, err := read([]string{"--ray-cluster-name=lab"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

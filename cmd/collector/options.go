@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/logging"
@@ -63,6 +61,8 @@ type options struct {
 	logCompression      string
 	deleteShipped       bool
 	shutdownTimeout     time.Duration
+	exitOnError         bool
+	help, version       bool
 	log                 logging.Options
 }
 
@@ -76,6 +76,9 @@ const (
 
 	fsyncAlways   = "always"
 	fsyncInterval = "interval"
+
+	eventsPort  = 8084
+	metricsPort = 8085
 )
 
 func (o *options) addFlags(fs *pflag.FlagSet) {
@@ -128,16 +131,18 @@ func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&o.labels, "cluster-labels", nil,
 		"labels of the RayCluster, or of the RayJob or RayService that owns it, such as team=search,stage=prod: sessions are found by them")
 	fs.StringVar(&o.podIP, "pod-ip", "", "IP address of the pod, to find its node in the dashboard's list if nothing else identifies it")
+	fs.BoolVar(&o.exitOnError, "exit-on-error", false,
+		"exit with status 1 when a setting is wrong or a port is taken; otherwise the collector stays alive, so that Ray's pod becomes ready, says on /readyz and in its log what is wrong, and begins once it is right")
 	fs.StringVar(&o.rayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, shared by Ray and the collector")
 }
 
 func (o *options) addListenerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.eventsAddress, "events-address", collector.Loopback,
 		"IP address to receive events on (/v1/events); localhost: only from the pod itself (127.0.0.1 and ::1); empty: all addresses, so any pod can send events")
-	fs.IntVar(&o.eventsPort, "events-port", 8084, "port for events; 0: any free port")
+	fs.IntVar(&o.eventsPort, "events-port", eventsPort, "port for events; 0: any free port")
 	fs.StringVar(&o.metricsAddress, "metrics-address", "",
 		"IP address, or localhost, for /healthz, /livez, /readyz and /metrics; empty: all addresses, because Kubernetes and Prometheus ask from outside the pod")
-	fs.IntVar(&o.metricsPort, "metrics-port", 8085, "port for /healthz, /livez, /readyz and /metrics; 0: any free port")
+	fs.IntVar(&o.metricsPort, "metrics-port", metricsPort, "port for /healthz, /livez, /readyz and /metrics; 0: any free port")
 }
 
 func (o *options) addEventFlags(fs *pflag.FlagSet) {
@@ -195,51 +200,37 @@ func (o *options) addOldFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// complete takes settings that the command line does not set from the environment and the settings file, and checks all of them.
-func (o *options) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLogger, error) {
-	if err := settings.Load(fs, environ); err != nil {
-		return nil, err
-	}
-	if err := o.completeRole(fs.Changed("role")); err != nil {
-		return nil, err
-	}
+// complete checks the settings and derives others from them. The error names every mistake.
+func (o *options) complete(fs *pflag.FlagSet) error {
+	mistakes := []error{o.completeRole(fs.Changed("role"))}
 	if o.gzipEvents {
 		if fs.Changed("event-compression") && o.eventCompression != "gzip" {
-			return nil, fmt.Errorf("--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression)
+			mistakes = append(mistakes, fmt.Errorf("--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression))
 		}
 		o.eventCompression = "gzip"
 	}
 	if (o.ownerKind == "") != (o.ownerName == "") {
-		return nil, errors.New("--owner-kind and --owner-name: give both or neither")
+		mistakes = append(mistakes, errors.New("--owner-kind and --owner-name: give both or neither"))
 	}
 	if len(o.labels) > layout.MaxLabels {
-		return nil, fmt.Errorf("--cluster-labels: %d labels, want %d at most", len(o.labels), layout.MaxLabels)
+		mistakes = append(mistakes, fmt.Errorf("--cluster-labels: %d labels, want %d at most", len(o.labels), layout.MaxLabels))
 	}
 	if o.eventFsync != fsyncAlways && o.eventFsync != fsyncInterval {
-		return nil, fmt.Errorf("--event-fsync=%q: want %s or %s", o.eventFsync, fsyncAlways, fsyncInterval)
+		mistakes = append(mistakes, fmt.Errorf("--event-fsync=%q: want %s or %s", o.eventFsync, fsyncAlways, fsyncInterval))
 	}
 	if o.eventFsync == fsyncAlways && fs.Changed("event-fsync-interval") {
-		return nil, fmt.Errorf("--event-fsync-interval contradicts --event-fsync=%s", fsyncAlways)
+		mistakes = append(mistakes, fmt.Errorf("--event-fsync-interval contradicts --event-fsync=%s", fsyncAlways))
 	}
 	if o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled") {
-		return nil, fmt.Errorf("--ray-auth-mode=%q: want token or disabled", o.authMode)
+		mistakes = append(mistakes, fmt.Errorf("--ray-auth-mode=%q: want token or disabled", o.authMode))
 	}
 	o.spoolDir = cmp.Or(o.spoolDir, filepath.Join(o.rayTmpDir, ".rayhistory"))
-	if err := o.checkNumbers(); err != nil {
-		return nil, err
-	}
-	if err := o.checkListeners(); err != nil {
-		return nil, err
-	}
-	if err := o.checkNames(); err != nil {
-		return nil, err
-	}
 	for _, path := range o.additionalEndpoints {
 		if !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("--additional-endpoints: %q: want a path that begins with /", path)
+			mistakes = append(mistakes, fmt.Errorf("--additional-endpoints: %q: want a path that begins with /", path))
 		}
 	}
-	return o.log.New(os.Stderr)
+	return errors.Join(append(mistakes, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
 }
 
 func (o *options) completeRole(given bool) error {
@@ -255,54 +246,73 @@ func (o *options) completeRole(given bool) error {
 }
 
 func (o *options) checkNumbers() error {
-	for flag, d := range map[string]time.Duration{
-		"push-interval": o.pushInterval, "snapshot-interval": o.snapshotInterval, "shutdown-timeout": o.shutdownTimeout, "event-fsync-interval": o.eventFsyncInterval,
+	var mistakes []error
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"push-interval", o.pushInterval}, {"snapshot-interval", o.snapshotInterval}, {"shutdown-timeout", o.shutdownTimeout},
+		{"event-fsync-interval", o.eventFsyncInterval},
 	} {
-		if d <= 0 {
-			return fmt.Errorf("--%s=%s: want more than 0", flag, d)
+		if d.value <= 0 {
+			mistakes = append(mistakes, fmt.Errorf("--%s=%s: want more than 0", d.flag, d.value))
 		}
 	}
 	if o.uploadConcurrency < 1 || o.uploadConcurrency > 64 {
-		return fmt.Errorf("--upload-concurrency=%d: want 1 to 64", o.uploadConcurrency)
+		mistakes = append(mistakes, fmt.Errorf("--upload-concurrency=%d: want 1 to 64", o.uploadConcurrency))
 	}
 	if o.maxChunkBytes < ship.LeastChunk || o.maxChunkBytes > 64<<20 {
-		return fmt.Errorf("--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.maxChunkBytes)
+		mistakes = append(mistakes, fmt.Errorf("--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.maxChunkBytes))
 	}
 	if o.metricsInterval < 0 || (o.metricsInterval > 0 && o.metricsInterval < time.Second) {
-		return fmt.Errorf("--metrics-interval=%s: want at least 1s, or 0 for none", o.metricsInterval)
+		mistakes = append(mistakes, fmt.Errorf("--metrics-interval=%s: want at least 1s, or 0 for none", o.metricsInterval))
 	}
 	if o.metricsMaxSeries < 1 || o.metricsMaxSeries > samples.MaxSeries {
-		return fmt.Errorf("--metrics-max-series=%d: want 1 to %d", o.metricsMaxSeries, samples.MaxSeries)
+		mistakes = append(mistakes, fmt.Errorf("--metrics-max-series=%d: want 1 to %d", o.metricsMaxSeries, samples.MaxSeries))
 	}
 	switch mode := collector.MetricsMode(o.metrics); mode {
 	case collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff:
 	default:
-		return fmt.Errorf("--metrics=%q: want auto, on or off", o.metrics)
+		mistakes = append(mistakes, fmt.Errorf("--metrics=%q: want auto, on or off", o.metrics))
 	}
-	for flag, name := range map[string]string{"event-compression": o.eventCompression, "log-compression": o.logCompression} {
-		if _, ok := compressions[name]; !ok {
-			return fmt.Errorf("--%s=%q: want none, gzip or zstd", flag, name)
+	for _, flag := range []struct{ name, value string }{{"event-compression", o.eventCompression}, {"log-compression", o.logCompression}} {
+		if _, ok := compressions[flag.value]; !ok {
+			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want none, gzip or zstd", flag.name, flag.value))
 		}
 	}
-	return nil
+	return errors.Join(mistakes...)
 }
 
-// checkListeners checks addresses and ports.
+// checkListeners checks addresses and ports. What is wrong is set to its default, so that the mistakes can be told there.
 func (o *options) checkListeners() error {
-	for flag, port := range map[string]int{"events-port": o.eventsPort, "metrics-port": o.metricsPort} {
-		if port < 0 || port > 65535 {
-			return fmt.Errorf("--%s=%d: want a port", flag, port)
+	var mistakes []error
+	for _, p := range []struct {
+		flag  string
+		value *int
+		usual int
+	}{{"events-port", &o.eventsPort, eventsPort}, {"metrics-port", &o.metricsPort, metricsPort}} {
+		if *p.value < 0 || *p.value > 65535 {
+			mistakes = append(mistakes, fmt.Errorf("--%s=%d: want a port", p.flag, *p.value))
+			*p.value = p.usual
 		}
 	}
 	if o.eventsPort == o.metricsPort && o.eventsPort != 0 {
-		return fmt.Errorf("--events-port and --metrics-port are both %d: give each a port of its own", o.eventsPort)
-	}
-	for flag, address := range map[string]string{"events-address": o.eventsAddress, "metrics-address": o.metricsAddress} {
-		if address != "" && address != collector.Loopback && net.ParseIP(address) == nil {
-			return fmt.Errorf("--%s=%q: want an IP address, localhost or nothing", flag, address)
+		mistakes = append(mistakes, fmt.Errorf("--events-port and --metrics-port are both %d: give each a port of its own", o.eventsPort))
+		if o.metricsPort = metricsPort; o.eventsPort == metricsPort {
+			o.eventsPort = eventsPort
 		}
 	}
-	return nil
+	for _, a := range []struct {
+		flag  string
+		value *string
+		usual string
+	}{{"events-address", &o.eventsAddress, collector.Loopback}, {"metrics-address", &o.metricsAddress, ""}} {
+		if *a.value != "" && *a.value != collector.Loopback && net.ParseIP(*a.value) == nil {
+			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want an IP address, localhost or nothing", a.flag, *a.value))
+			*a.value = a.usual
+		}
+	}
+	return errors.Join(mistakes...)
 }
 
 var compressions = map[string]layout.Compression{"none": layout.Plain, "gzip": layout.Gzip, "zstd": layout.Zstd}

@@ -10,18 +10,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-func parse(t *testing.T, args, environ []string) (*options, error) {
-	t.Helper()
-	o := defaults()
-	fs := pflag.NewFlagSet("collector", pflag.ContinueOnError)
-	o.addFlags(fs)
-	if err := fs.Parse(args); err != nil {
-		return o, err
-	}
-	_, err := o.complete(fs, environ)
-	return o, err
-}
-
 func TestSettings(t *testing.T) {
 	name := []string{"--ray-cluster-name=lab"}
 	for title, test := range map[string]struct {
@@ -32,7 +20,7 @@ func TestSettings(t *testing.T) {
 		"defaults": {args: name, check: func(o *options) bool {
 			c := o.collector()
 			return !c.Head && c.Namespace == "default" && c.Root == "log" && c.RayTmpDir == "/tmp/ray" && c.SpoolDir == "/tmp/ray/.rayhistory" &&
-				c.EventsAddress == "localhost" && c.EventsPort == 8084 && c.MetricsAddress == "" && c.MetricsPort == 8085 && c.PushInterval == time.Minute && c.EventFsync == 0 && o.shutdownTimeout == 25*time.Second && o.storage.Backend == "local"
+				o.eventsAddress == "localhost" && o.eventsPort == 8084 && o.metricsAddress == "" && o.metricsPort == 8085 && c.PushInterval == time.Minute && c.EventFsync == 0 && o.shutdownTimeout == 25*time.Second && o.storage.Backend == "local"
 		}},
 		"KubeRay 1.6's flags": {
 			args: []string{"--role=Head", "--runtime-class-name=local", "--ray-cluster-name=lab", "--ray-cluster-id=prod", "--ray-root-dir=log", "--events-port=8084", "--log-batching=1000"},
@@ -53,7 +41,7 @@ func TestSettings(t *testing.T) {
 			check: func(o *options) bool {
 				c := o.collector()
 				token, err := c.Token()
-				return c.Head && c.Cluster == "lab" && c.Namespace == "prod" && c.PushInterval == 5*time.Second && c.EventsPort == 9 && c.SpoolDir == "/r/.rayhistory" &&
+				return c.Head && c.Cluster == "lab" && c.Namespace == "prod" && c.PushInterval == 5*time.Second && o.eventsPort == 9 && c.SpoolDir == "/r/.rayhistory" &&
 					c.PodIP == "10.0.0.1" && strings.Join(c.AdditionalEndpoints, " ") == "/a /b?x=1" && c.SnapshotInterval == time.Minute && c.LogCompression == layout.Zstd && token == "secret" && err == nil
 			},
 		},
@@ -89,7 +77,7 @@ func TestSettings(t *testing.T) {
 		"metrics port":           {args: append(name, "--metrics-port=-1"), err: "--metrics-port=-1"},
 		"one port for both":      {args: append(name, "--metrics-port=8084"), err: "--events-port and --metrics-port are both 8084"},
 		"events from anywhere": {args: append(name, "--events-address=", "--metrics-address=10.0.0.1"), check: func(o *options) bool {
-			return o.collector().EventsAddress == "" && o.collector().MetricsAddress == "10.0.0.1"
+			return o.eventsAddress == "" && o.metricsAddress == "10.0.0.1"
 		}},
 		"address":            {args: append(name, "--events-address=here"), err: `--events-address="here": want an IP address`},
 		"endpoint":           {args: append(name, "--additional-endpoints=nodes"), err: `"nodes": want a path`},
@@ -99,7 +87,7 @@ func TestSettings(t *testing.T) {
 		"spellings disagree": {args: append(name, "--ray-cluster-namespace=a", "--ray-cluster-id=b"), err: "contradicts"},
 	} {
 		t.Run(title, func(t *testing.T) {
-			o, err := parse(t, test.args, test.env)
+			o, _, err := read(test.args, test.env)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error %v, want one with %s", err, test.err)

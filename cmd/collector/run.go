@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/programfile"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
 	"github.com/rayhistory/historyserver/pkg/collector"
@@ -21,18 +22,20 @@ import (
 )
 
 // run collects until SIGTERM or SIGINT, then stores the rest. A second signal interrupts that.
-func (o *options) run(ctx context.Context, log logrus.FieldLogger) error {
-	eventBody := o.limitMemory(os.DirFS("/"), log)
+func run(ctx context.Context, args, environ []string) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
-	c, err := o.open(ctx, log, eventBody, prometheus.NewRegistry())
-	if err != nil {
+	s := newStartup(args, environ)
+	c, err := s.await(ctx, signals)
+	if c == nil {
 		return err
 	}
+	o, log := s.options, s.log
 	c.Start()
 	log.WithFields(logrus.Fields{
-		"version": version, "cluster": o.namespace + "/" + o.cluster, "head": o.head, "backend": o.storage.Backend, "events": c.EventsAddr().String(), "metrics": c.MetricsAddr().String(),
+		"version": version, "cluster": o.namespace + "/" + o.cluster, "head": o.head, "backend": o.storage.Backend,
+		"events": s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
 	}).Info("collecting")
 	programfile.Unmap()
 	got := <-signals
@@ -56,18 +59,20 @@ type metricsRegistry interface {
 	prometheus.Gatherer
 }
 
-// open creates the collector without starting it. eventBody is the maximum size of a body of events.
-func (o *options) open(ctx context.Context, log logrus.FieldLogger, eventBody int64, metrics metricsRegistry) (*collector.Collector, error) {
+// openStore opens the store that the settings name.
+func (o *options) openStore(ctx context.Context, log logrus.FieldLogger) (blob.Store, error) {
 	own := layout.Session{Namespace: o.namespace, Cluster: o.cluster, Name: "session_"}
-	o.storage.Probe = strings.TrimSuffix(layout.Prefix(o.storage.Root, own), "/")
-	store, err := backend.Open(ctx, o.storage, log)
-	if err != nil {
-		return nil, err
-	}
+	config := o.storage
+	config.Probe = strings.TrimSuffix(layout.Prefix(config.Root, own), "/")
+	return backend.Open(ctx, config, log)
+}
+
+// open creates the collector without starting it. own are the options that do not come from settings.
+func (o *options) open(store blob.Store, own collector.Options, metrics metricsRegistry) (*collector.Collector, error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	config := o.collector()
-	config.EventBodyBytes = eventBody
-	config.Store, config.Log, config.Registerer, config.Gatherer = metered.New(store, metrics), log, metrics, metrics
+	config.Log, config.Servers, config.Refused, config.EventBodyBytes = own.Log, own.Servers, own.Refused, own.EventBodyBytes
+	config.Store, config.Registerer, config.Gatherer = metered.New(store, metrics), metrics, metrics
 	return collector.New(config)
 }
 
@@ -75,8 +80,7 @@ func (o *options) open(ctx context.Context, log logrus.FieldLogger, eventBody in
 func (o *options) collector() collector.Options {
 	c := collector.Options{
 		Root: o.storage.Root, Namespace: o.namespace, Cluster: o.cluster, OwnerKind: o.ownerKind, OwnerName: o.ownerName, Labels: o.labels, Head: o.head,
-		RayTmpDir: o.rayTmpDir, SpoolDir: o.spoolDir, SpoolMaxBytes: int64(o.spoolMaxBytes), EventsAddress: o.eventsAddress, EventsPort: o.eventsPort,
-		MetricsAddress: o.metricsAddress, MetricsPort: o.metricsPort, PodIP: o.podIP,
+		RayTmpDir: o.rayTmpDir, SpoolDir: o.spoolDir, SpoolMaxBytes: int64(o.spoolMaxBytes), PodIP: o.podIP,
 		Dashboard: o.dashboard, Token: snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes)),
 		AdditionalEndpoints: o.additionalEndpoints, SnapshotInterval: o.snapshotInterval, SnapshotMaxBytes: int64(o.snapshotMaxBytes),
 		Metrics: collector.MetricsMode(o.metrics), MetricsInterval: o.metricsInterval, MetricsMaxSeries: o.metricsMaxSeries,

@@ -26,22 +26,22 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.format, "log-format", "text", "log format: text or json")
 }
 
-// New makes the log, which writes to w.
+// New makes the log, which writes to w. After an error it has the level info and is text, so that the error can be logged.
 func (o *Options) New(w io.Writer) (logrus.FieldLogger, error) {
 	log := logrus.New()
 	log.SetOutput(w)
+	log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
 	level, err := logrus.ParseLevel(o.level)
 	if err != nil {
-		return nil, fmt.Errorf("--log-level=%q: want debug, info, warning or error", o.level)
+		return log, fmt.Errorf("--log-level=%q: want debug, info, warning or error", o.level)
 	}
 	log.SetLevel(level)
 	switch o.format {
 	case "text":
-		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
 	case "json":
 		log.SetFormatter(&logrus.JSONFormatter{})
 	default:
-		return nil, fmt.Errorf("--log-format=%q: want text or json", o.format)
+		return log, fmt.Errorf("--log-format=%q: want text or json", o.format)
 	}
 	return log, nil
 }

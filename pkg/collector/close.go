@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
-	"github.com/rayhistory/historyserver/pkg/collector/node"
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 )
 
 // Close takes the last snapshots, waits for Ray to end because Ray may still send its last events, then stops taking events and stores the
-// rest. It returns nil only if everything is stored. What is not stored stays in the spool and on disk for the next start.
+// rest. It returns nil only if everything is stored, also of events that were refused. What is not stored stays in the spool and on disk for the next start.
 //
 // Close returns by ctx's deadline, or soon after ctx is cancelled. If a step hangs, the error names it, and its goroutine is abandoned.
 func (c *Collector) Close(ctx context.Context) error {
@@ -73,9 +74,9 @@ func (s *shutdown) run() error {
 	})
 	failed = errors.Join(failed, s.do("ending the events' server", c.stopTaking), s.do("storing what is left", c.storeRest))
 	if failed == nil {
-		failed = s.do("storing the session's end", c.endSession)
+		failed = s.do("storing the ends of sessions", c.endSessions)
 	}
-	return errors.Join(failed, s.do("closing the spool", c.closeRest))
+	return errors.Join(failed, s.do("closing the spool", c.closeRest), c.opts.Refused.Err())
 }
 
 // do makes one step, and logs it if it is slow.
@@ -130,14 +131,15 @@ func (c *Collector) lastMetrics(ctx context.Context) error {
 // awaitRay waits until Ray has ended, so that its last lines are stored too: when a pod ends, all of its containers get the signal at the
 // same time. If Ray does not end, only the collector got the signal.
 func (c *Collector) awaitRay(ctx context.Context) error {
-	_, session, err := c.tailer.Sessions()
-	if err != nil || session == "" {
+	present, _, err := c.tailer.Sessions()
+	if err != nil || len(present) == 0 {
 		return err
 	}
 	ctx, cancel := share(ctx)
 	defer cancel()
 	for {
-		if running, err := node.Running(session); !running || err != nil {
+		running, err := c.runs.look(time.Now())
+		if err != nil || !anyOf(present, running) {
 			return err
 		}
 		if backoff.Sleep(ctx, rayPoll) != nil {
@@ -150,18 +152,12 @@ func (c *Collector) awaitRay(ctx context.Context) error {
 func (c *Collector) stopTaking(ctx context.Context) error {
 	ctx, cancel := share(ctx)
 	defer cancel()
-	err := c.events.Shutdown(ctx)
-	if err != nil {
-		return fmt.Errorf("stop the server for events: %w", errors.Join(err, c.events.Close()))
-	}
-	return nil
+	return c.opts.Servers.stopTaking(ctx)
 }
 
 // closeRest closes the server for health and metrics, and the spool.
 func (c *Collector) closeRest(context.Context) error {
-	err := errors.Join(c.health.Close(), c.spool.Close())
-	c.accepting.Wait()
-	return err
+	return errors.Join(c.opts.Servers.Close(), c.spool.Close())
 }
 
 // storeRest stores everything that is left.
@@ -185,19 +181,32 @@ func (c *Collector) storeRest(ctx context.Context) error {
 	return nil
 }
 
-// endSession stores the session's end, unless Ray goes on running and only the collector ends.
-func (c *Collector) endSession(ctx context.Context) error {
-	_, session, err := c.tailer.Sessions()
-	if err != nil || session == "" {
-		return err
-	}
-	running, err := node.Running(session)
+// endSessions stores the ends of sessions, unless Ray goes on running and only the collector ends.
+func (c *Collector) endSessions(ctx context.Context) error {
+	present, latest, err := c.tailer.Sessions()
 	if err != nil {
 		return err
 	}
-	if running {
-		c.opts.Log.WithField("session", session).Info("Ray is still running: the end of its session is not stored")
-		return nil
+	now := time.Now()
+	running, err := c.runs.look(now)
+	if err != nil {
+		return err
 	}
-	return c.sessions.end(ctx, session, time.Now())
+	another := anyOf(present, running)
+	var failed error
+	for _, s := range present {
+		if running[s.Name] {
+			c.opts.Log.WithField("session", s.Name).Info("Ray is still running: the end of its session is not stored")
+			continue
+		}
+		if at, ended := c.runs.ended(s, latest, another, true, now); ended && !c.sessions.ended(s.Name) {
+			failed = errors.Join(failed, c.sessions.end(ctx, s.Name, c.head(s.Name), at))
+		}
+	}
+	return failed
+}
+
+// anyOf says whether any of the sessions runs.
+func anyOf(present []logs.Session, running map[string]bool) bool {
+	return slices.ContainsFunc(present, func(s logs.Session) bool { return running[s.Name] })
 }

@@ -46,7 +46,7 @@ func restart(t *testing.T, o Options) *Collector {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		again, _ := options(t, o.RayTmpDir)
-		o.Registerer, o.Gatherer = again.Registerer, again.Gatherer
+		o.Registerer, o.Gatherer, o.Servers = again.Registerer, again.Gatherer, again.Servers
 		c, err := New(o)
 		if err == nil {
 			c.Start()
@@ -265,6 +265,9 @@ func TestEndWithoutNode(t *testing.T) {
 	for _, logs := range []bool{true, false} {
 		tmpRay := t.TempDir()
 		folder := filepath.Join(tmpRay, session().Name)
+		if err := os.MkdirAll(filepath.Join(folder, "sockets"), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if logs {
 			folder = filepath.Join(folder, "logs")
 		}

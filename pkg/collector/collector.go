@@ -3,9 +3,9 @@
 package collector
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/collector/scrape"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/spool"
 )
@@ -23,6 +24,7 @@ import (
 type Collector struct {
 	opts     Options
 	sessions *sessions
+	runs     *runs
 	finder   *node.Finder
 	spool    *spool.Spool
 	tailer   *logs.Tailer
@@ -33,16 +35,16 @@ type Collector struct {
 	draining atomic.Bool
 	folder   sync.Mutex // held while the spool's folder is made again
 
-	events, health                  *http.Server
-	eventListeners, metricListeners []net.Listener
-	accepting                       sync.WaitGroup
+	answers, healthAnswers http.Handler
 
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// New opens the spool and the ports. Nothing is collected before Start. After an error nothing stays open.
+// New opens the spool. Nothing is collected before Start. After an error nothing stays open but the servers; a NoRayError says that Ray must
+// make its folder first.
 func New(o Options) (*Collector, error) {
+	o.Refused = cmp.Or(o.Refused, &sink.Refused{})
 	c := &Collector{opts: o, done: make(chan struct{}), grafana: make(map[string]bool)}
 	var err error
 	if o.SpoolDir, err = spoolFolder(o); err != nil {
@@ -52,6 +54,7 @@ func New(o Options) (*Collector, error) {
 	if c.sessions, err = newSessions(o, filepath.Join(o.SpoolDir, "sessions.json")); err != nil {
 		return nil, err
 	}
+	c.runs = newRuns(c.sessions.ranBefore())
 	var client *snapshot.Client
 	c.finder = &node.Finder{Dir: o.RayTmpDir, Head: o.Head, IP: o.PodIP}
 	if o.Dashboard != "" {
@@ -65,10 +68,7 @@ func New(o Options) (*Collector, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err = c.connect(client); err == nil {
-		err = c.listenAll()
-	}
-	if err != nil {
+	if err = c.connect(client); err != nil {
 		return nil, errors.Join(err, c.spool.Close())
 	}
 	return c, nil
@@ -80,7 +80,7 @@ func (c *Collector) connect(client *snapshot.Client) (err error) {
 	if c.shipper, err = c.newShipper(); err != nil {
 		return err
 	}
-	places := &places{dir: c.opts.RayTmpDir, finder: c.finder, log: c.opts.Log}
+	places := &places{dir: c.opts.RayTmpDir, finder: c.finder, latest: c.runs.latest, log: c.opts.Log}
 	events, err := c.newSink(places)
 	if err != nil {
 		return err
@@ -89,25 +89,16 @@ func (c *Collector) connect(client *snapshot.Client) (err error) {
 	if c.opts.Head && client != nil {
 		c.taker = c.newTaker(client, places)
 	}
-	c.serve(events)
+	c.answers, c.healthAnswers = c.routes(events), c.routes(nil)
+	registerReady(c.opts.Registerer, func() bool { return c.notReady() == nil })
 	return nil
 }
-
-// EventsAddr is the address that takes events.
-func (c *Collector) EventsAddr() net.Addr { return c.eventListeners[0].Addr() }
-
-// MetricsAddr is the address that serves health and metrics.
-func (c *Collector) MetricsAddr() net.Addr { return c.metricListeners[0].Addr() }
 
 // Start starts collecting.
 func (c *Collector) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	for server, listeners := range map[*http.Server][]net.Listener{c.events: c.eventListeners, c.health: c.metricListeners} {
-		for _, l := range listeners {
-			c.accepting.Go(func() { c.accept(server, l) })
-		}
-	}
+	c.opts.Servers.Answer(c.answers, c.healthAnswers)
 	c.tailer.Start()
 	c.shipper.Start()
 	if c.taker != nil {

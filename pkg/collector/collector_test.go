@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
@@ -23,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 // options of a collector that stores in memory and is told nothing else.
@@ -32,8 +34,19 @@ func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
 	store := &storetest.Store{}
 	return Options{
 		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: tmpRay, SpoolDir: t.TempDir(),
-		EventsAddress: Loopback, MetricsAddress: Loopback, Token: snapshot.Token("", "", nil), Log: log, Registerer: registry, Gatherer: registry,
+		Servers: testServers(t, log), Token: snapshot.Token("", "", nil), Log: log, Registerer: registry, Gatherer: registry,
 	}, store
+}
+
+// testServers are open at free ports.
+func testServers(t *testing.T, log logrus.FieldLogger) *Servers {
+	t.Helper()
+	s := NewServers(Listeners{EventsAddress: Loopback, MetricsAddress: Loopback}, log)
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 func start(t *testing.T, o Options) *Collector {
@@ -46,7 +59,9 @@ func start(t *testing.T, o Options) *Collector {
 	return c
 }
 
-func (c *Collector) url(path string) string { return "http://" + c.EventsAddr().String() + path }
+func (c *Collector) url(path string) string {
+	return "http://" + c.opts.Servers.EventsAddr().String() + path
+}
 
 func stop(t *testing.T, c *Collector) {
 	t.Helper()
@@ -204,7 +219,7 @@ func TestHealth(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
 	for path, want := range map[string]string{"/healthz": "ok", "/livez": "ok", "/readyz": "ok", "/metrics": "rayhistory_collector_ship_behind_seconds"} {
-		for _, url := range []string{c.url(path), "http://" + c.MetricsAddr().String() + path} {
+		for _, url := range []string{c.url(path), "http://" + c.opts.Servers.MetricsAddr().String() + path} {
 			answer, err := http.Get(url)
 			if err != nil {
 				t.Fatal(err)
@@ -236,18 +251,18 @@ func TestMetadata(t *testing.T) {
 		}
 		return s
 	}
-	s, name := open(), session().Name
-	if err := s.start(t.Context(), name, false); err != nil || len(store.Keys()) != 0 {
+	s, name, head := open(), session().Name, headNode{id: rayid.Node{1}.String()}
+	if err := s.start(t.Context(), name, head, false); err != nil || len(store.Keys()) != 0 {
 		t.Errorf("the start is told without Ray's version: %v, %v", err, store.Keys())
 	}
 	s.learn(name, "2.60.0", 2)
 	for range 2 {
-		if err := s.start(t.Context(), name, false); err != nil {
+		if err := s.start(t.Context(), name, head, false); err != nil {
 			t.Error(err)
 		}
 		s = open()
 	}
-	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2026-11-20T23:19:45Z"}`
+	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2026-11-20T23:19:45Z","nodeId":"01000000000000000000000000000000000000000000000000000000"}`
 	if got := string(store.Object(layout.MetadataKey("log", session(), layout.Start))); got != want && time.Local == time.UTC {
 		t.Errorf("start %s, want %s", got, want)
 	}
@@ -259,7 +274,7 @@ func TestMetadata(t *testing.T) {
 		t.Error("ended before its end")
 	}
 	for range 2 { // the collector was restarted, the session went on
-		if err := s.end(t.Context(), name, time.Unix(1795300000, 0)); err != nil {
+		if err := s.end(t.Context(), name, head, time.Unix(1795300000, 0)); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Millisecond)

@@ -3,8 +3,6 @@ package collector
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -12,27 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// serve creates the servers: one for events, and one for Kubernetes and Prometheus. The first answers both kinds of requests, since only
-// the pod itself reaches it.
-func (c *Collector) serve(events http.Handler) {
-	c.events = &http.Server{Handler: c.routes(events), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader}
-	c.health = &http.Server{
-		Handler: c.routes(nil), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
-	}
-}
-
 // maxScrapes bounds the concurrent requests for metrics of one kind: answering one takes memory, and any pod may ask and read slowly.
 const maxScrapes = 4
-
-// maxHeader bounds a request's header. Ray's and Prometheus's have about 500 bytes.
-const maxHeader = 16 << 10
-
-// accept serves requests until the server is shut down.
-func (c *Collector) accept(server *http.Server, l net.Listener) {
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		c.opts.Log.WithError(err).WithField("address", l.Addr().String()).Error("the server stopped and accepts no more requests: restart the collector")
-	}
-}
 
 // routes serves health and metrics, and events unless their handler is nil.
 func (c *Collector) routes(events http.Handler) http.Handler {
@@ -49,7 +28,7 @@ func (c *Collector) routes(events http.Handler) http.Handler {
 	}
 	service.Route(service.GET("/healthz").To(handle(http.HandlerFunc(answerOK))))
 	service.Route(service.GET("/livez").To(handle(http.HandlerFunc(answerOK))))
-	service.Route(service.GET("/readyz").To(handle(http.HandlerFunc(c.ready))))
+	service.Route(service.GET("/readyz").To(handle(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerReady(w, c.notReady()) }))))
 	service.Route(service.GET("/metrics").To(handle(metrics)))
 	if c.scraper != nil {
 		service.Route(service.GET("/metrics/ray").To(handle(atMost(maxScrapes, c.scraper.Latest()))))
@@ -73,16 +52,14 @@ func atMost(n int, h http.Handler) http.Handler {
 	})
 }
 
-func answerOK(w http.ResponseWriter, _ *http.Request) {
-	_, _ = io.WriteString(w, "ok\n")
-}
-
-// ready says whether events are taken. It does not depend on the store: a collector must not make its Ray pod unready because the store is
-// down. Metrics and alerts report that.
-func (c *Collector) ready(w http.ResponseWriter, r *http.Request) {
+// notReady is why events are not taken, or refused for want of their session: Ray's folder is elsewhere then. It does not depend on the store:
+// a collector must not make its Ray pod unready because the store is down. Metrics and alerts report that.
+func (c *Collector) notReady() error {
 	if c.draining.Load() {
-		http.Error(w, "the collector is shutting down", http.StatusServiceUnavailable)
-		return
+		return errors.New("the collector is shutting down")
 	}
-	answerOK(w, r)
+	if why := c.opts.Refused.Lasting(true, time.Now()); why != "" {
+		return fmt.Errorf("Ray's events are refused: %s", why)
+	}
+	return nil
 }

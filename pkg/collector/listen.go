@@ -2,7 +2,6 @@ package collector
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -53,21 +52,6 @@ func portOf(l net.Listener) int {
 		return tcp.Port
 	}
 	return 0
-}
-
-// listenAll opens the ports for events, and for health and metrics.
-func (c *Collector) listenAll() (err error) {
-	o := c.opts
-	if c.eventListeners, err = listen(o.EventsAddress, o.EventsPort); err != nil {
-		return fmt.Errorf("listen for events (--events-address, --events-port): %w", err)
-	}
-	if c.metricListeners, err = listen(o.MetricsAddress, o.MetricsPort); err != nil {
-		return errors.Join(fmt.Errorf("listen for probes and metrics (--metrics-address, --metrics-port): %w", err), closeAll(c.eventListeners))
-	}
-	for i, l := range c.metricListeners {
-		c.metricListeners[i] = &limitedListener{Listener: l, limit: maxConnections}
-	}
-	return nil
 }
 
 // maxConnections bounds the connections at the port for metrics, which any pod can open: each takes memory.

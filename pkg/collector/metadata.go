@@ -15,7 +15,10 @@ import (
 
 // start stores the metadata of a session's start. Unless force is set, it does nothing while Ray's version is unknown but may still be
 // learned.
-func (s *sessions) start(ctx context.Context, name string, force bool) error {
+//
+// Each head of a session stores its own: with GCS fault tolerance another head continues a session under its name. The first makes
+// session/start.json, a later one a version of it.
+func (s *sessions) start(ctx context.Context, name string, head headNode, force bool) error {
 	if !s.head {
 		return nil
 	}
@@ -24,22 +27,46 @@ func (s *sessions) start(ctx context.Context, name string, force bool) error {
 	s.mu.Lock()
 	known := *s.get(name)
 	s.mu.Unlock()
-	if known.Started || (known.RayVersion == "" && !force && time.Since(s.began) < s.versionDue) {
+	stored := known.Started && (head.id == "" || known.Head == "" || known.Head == head.id)
+	if stored || (known.RayVersion == "" && !force && time.Since(s.began) < s.versionDue) {
 		return nil
 	}
-	start := layout.StartMetadata{OwnerKind: s.ownerKind, OwnerName: s.ownerName, RayVersion: known.RayVersion, Labels: s.labels, Start: startTime(name, s.began)}
-	if err := s.storeMetadata(ctx, name, layout.Start, start); err != nil {
+	start := layout.StartMetadata{
+		OwnerKind: s.ownerKind, OwnerName: s.ownerName, RayVersion: known.RayVersion, Labels: s.labels, Start: startTime(name, s.began), NodeID: head.id,
+	}
+	later := start
+	if later.Start = head.began.UTC().Truncate(time.Millisecond); head.began.IsZero() {
+		later.Start = s.began.UTC().Truncate(time.Millisecond)
+	}
+	if err := s.storeMetadata(ctx, name, layout.Start, start, later); err != nil {
 		return err
 	}
-	return s.update(name, func(k *knownSession) { k.Started = true })
+	return s.update(name, func(k *knownSession) { k.Started, k.Head = true, head.id })
+}
+
+// headNode is the head of a session as its collector knows it.
+type headNode struct {
+	id    string    // of its node, in hex; "" if it is not known
+	began time.Time // when its raylet was first seen; zero if it was not
+}
+
+// seen notes that a session's raylet runs. If its end was stored before, there will be another.
+func (s *sessions) seen(name string) error {
+	s.mu.Lock()
+	known := *s.get(name)
+	s.mu.Unlock()
+	if !s.head || (known.Raylet && !known.Ended) {
+		return nil
+	}
+	return s.update(name, func(k *knownSession) { k.Raylet, k.Ended = true, false })
 }
 
 // end stores the metadata of a session's end. If the session continued after a stored end, this end becomes a later version.
-func (s *sessions) end(ctx context.Context, name string, at time.Time) error {
+func (s *sessions) end(ctx context.Context, name string, head headNode, at time.Time) error {
 	if !s.head {
 		return nil
 	}
-	if err := s.start(ctx, name, true); err != nil {
+	if err := s.start(ctx, name, head, true); err != nil {
 		return err
 	}
 	s.storing.Lock()
@@ -47,8 +74,8 @@ func (s *sessions) end(ctx context.Context, name string, at time.Time) error {
 	s.mu.Lock()
 	known := *s.get(name)
 	s.mu.Unlock()
-	end := layout.EndMetadata{RayVersion: known.RayVersion, Start: startTime(name, s.began), End: at.UTC().Truncate(time.Millisecond), Nodes: known.Nodes}
-	if err := s.storeMetadata(ctx, name, layout.End, end); err != nil {
+	end := layout.EndMetadata{RayVersion: known.RayVersion, Start: startTime(name, s.began), End: at.UTC().Truncate(time.Millisecond), Nodes: known.Nodes, NodeID: head.id}
+	if err := s.storeMetadata(ctx, name, layout.End, end, end); err != nil {
 		return err
 	}
 	return s.update(name, func(k *knownSession) { k.Ended = true })
@@ -60,23 +87,28 @@ func (s *sessions) ended(name string) bool {
 	return s.known[name] != nil && s.known[name].Ended
 }
 
-func (s *sessions) storeMetadata(ctx context.Context, name, which string, metadata any) error {
-	data, err := json.Marshal(metadata)
-	if err != nil {
-		return fmt.Errorf("encode the metadata of %s: %w", name, err)
-	}
+// storeMetadata stores a metadata object, or later as a further version of it if there is one.
+func (s *sessions) storeMetadata(ctx context.Context, name, which string, first, later any) error {
 	if err := s.mark(ctx, name); err != nil {
 		return err
 	}
 	key := layout.MetadataKey(s.root, s.ref(name), which)
-	err = s.store.Create(ctx, key, bytes.NewReader(data))
-	if errors.Is(err, os.ErrExist) && which == layout.End {
-		err = s.create(ctx, layout.SnapshotVersionKey(key, time.Now()), data)
+	err := s.createJSON(ctx, key, first)
+	if errors.Is(err, os.ErrExist) {
+		err = s.createJSON(ctx, layout.SnapshotVersionKey(key, time.Now()), later)
 	}
-	if err != nil && !errors.Is(err, os.ErrExist) {
+	if err != nil {
 		return fmt.Errorf("store the metadata of %s: %w", name, err)
 	}
 	return nil
+}
+
+func (s *sessions) createJSON(ctx context.Context, key string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", key, err)
+	}
+	return s.store.Create(ctx, key, bytes.NewReader(data))
 }
 
 // startTime is the time when a session began. Its name contains it in the head's local time (ray/_private/node.py makes it of the date, the

@@ -7,6 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -29,13 +30,10 @@ type Options struct {
 	SpoolMaxBytes int64
 	// EventFsync is the longest time that an accepted event is only in memory. 0 means that it is on disk before it is accepted.
 	EventFsync time.Duration
-	// EventsAddress and EventsPort are where events are taken; see listen. Senders are not authenticated, so accept only the pod itself
-	// (Loopback).
-	EventsAddress string
-	EventsPort    int
-	// MetricsAddress and MetricsPort are where health and metrics are served: Kubernetes and Prometheus ask from outside the pod.
-	MetricsAddress string
-	MetricsPort    int
+	// Servers must be open. The collector answers with them from Start on, and closes them.
+	Servers *Servers
+	// Refused remembers batches of events that are refused and not accepted later; nil: none was before.
+	Refused *sink.Refused
 	// PodIP is the pod's address.
 	PodIP string
 	// Dashboard is the address of the dashboard, "" for none. Token gives its token.

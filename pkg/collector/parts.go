@@ -44,7 +44,7 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	o := c.opts
 	return sink.New(sink.Options{
-		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.of, MaxBody: o.EventBodyBytes,
+		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.of, MaxBody: o.EventBodyBytes, Refused: o.Refused,
 		Log: o.Log, Registerer: o.Registerer,
 	})
 }

@@ -19,6 +19,7 @@ import (
 type places struct {
 	dir    string // Ray's temporary folder
 	finder *node.Finder
+	latest func() string // the newest session whose raylet runs; "" if none does
 	log    logrus.FieldLogger
 
 	mu     sync.Mutex
@@ -34,9 +35,15 @@ const (
 
 var errNodeUnknown = errors.New("the collector does not know its Ray node's ID yet")
 
+// adviceTmpDir is what to do if Ray's sessions are not where they are looked for.
+const adviceTmpDir = "set --ray-tmp-dir to Ray's temporary folder (of `ray start --temp-dir`, else $RAY_TMPDIR/ray, $TMPDIR/ray or /tmp/ray), on a volume that both containers mount"
+
 // of returns where events that name a session are stored. Events that name no session (""), or a session without a folder, are stored with
 // the running session: only this node's processes can have sent them.
 func (p *places) of(session string) (sink.Destination, error) {
+	if !layout.IsSession(session) {
+		session = ""
+	}
 	if at, ok := p.known(session); ok {
 		return at, nil
 	}
@@ -45,14 +52,16 @@ func (p *places) of(session string) (sink.Destination, error) {
 			return sink.Destination{}, errNodeUnknown
 		}
 		if p.wait(session) {
-			return sink.Destination{}, fmt.Errorf("session %s has no folder here yet", session)
+			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session, p.dir, adviceTmpDir)
 		}
 	}
-	if at, ok := p.known(p.running()); ok {
-		return at, nil
+	for _, running := range []string{p.latest(), p.linked(), p.finder.Newest()} {
+		if at, ok := p.known(running); ok {
+			return at, nil
+		}
 	}
-	if at, ok := p.known(p.finder.Newest()); ok {
-		return at, nil
+	if session != "" {
+		return sink.Destination{}, fmt.Errorf("no session under %s: %s", p.dir, adviceTmpDir)
 	}
 	return sink.Destination{}, errNodeUnknown
 }
@@ -81,15 +90,15 @@ func (p *places) check(session string) error {
 	return fmt.Errorf("session %.300q has no folder in Ray's temporary folder, so nothing of it is stored", session)
 }
 
-// running returns the session that Ray names as the running one; "" if there is none.
-func (p *places) running() string {
+// linked returns the session that session_latest names; "" if there is none.
+func (p *places) linked() string {
 	root, err := os.OpenRoot(p.dir)
 	if err != nil {
 		return ""
 	}
 	defer root.Close()
 	to, err := root.Readlink("session_latest")
-	if err != nil || layout.CheckSessionName(filepath.Base(to)) != nil {
+	if err != nil || !layout.IsSession(filepath.Base(to)) {
 		return ""
 	}
 	return filepath.Base(to)

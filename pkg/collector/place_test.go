@@ -33,9 +33,10 @@ func TestPlaces(t *testing.T) {
 			old, now, later = "session_2026-11-19_00-00-00_000000_1", "session_2026-11-20_00-00-00_000000_1", "session_2026-11-21_00-00-00_000000_1"
 			bogus           = "session_2030-01-01_00-00-00_000000_1"
 		)
+		running := "" // the session whose raylet runs
 		dir := t.TempDir()
 		log, logged := logtest.NewNullLogger()
-		p := &places{dir: dir, finder: &node.Finder{Dir: dir}, log: log}
+		p := &places{dir: dir, finder: &node.Finder{Dir: dir}, latest: func() string { return running }, log: log}
 		scan := func(names ...string) {
 			for _, name := range names {
 				if _, err := p.finder.Node(t.Context(), name); err != nil {
@@ -66,6 +67,12 @@ func TestPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("no session, the clock went back", "", old, 1)
+		running = now
+		check("no session, another than session_latest runs", "", now, 2)
+		for _, name := range []string{"session_latest", "session_old", "session_backup_2026-11-20"} {
+			check("no name of a session", name, now, 2)
+		}
+		running = ""
 		if err := os.Remove(filepath.Join(dir, "session_latest")); err != nil {
 			t.Fatal(err)
 		}
@@ -103,16 +110,16 @@ func TestListeners(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
 	defer stop(t, c)
-	for _, l := range append(c.eventListeners, c.metricListeners...) {
+	for _, l := range append(c.opts.Servers.events.listeners, c.opts.Servers.metrics.listeners...) {
 		if tcp, ok := l.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 			t.Errorf("%v is no loopback address", l.Addr())
 		}
 	}
-	events, metrics := portOf(c.eventListeners[0]), portOf(c.metricListeners[0])
+	events, metrics := portOf(c.opts.Servers.events.listeners[0]), portOf(c.opts.Servers.metrics.listeners[0])
 	if events == metrics {
 		t.Errorf("both are at port %d", events)
 	}
-	for _, l := range c.eventListeners {
+	for _, l := range c.opts.Servers.events.listeners {
 		answer, err := http.Get("http://" + l.Addr().String() + "/v1/events")
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +129,7 @@ func TestListeners(t *testing.T) {
 			t.Errorf("%v: %d", l.Addr(), answer.StatusCode)
 		}
 	}
-	answer, err := http.Post("http://"+c.MetricsAddr().String()+"/v1/events", "application/json", strings.NewReader("[]"))
+	answer, err := http.Post("http://"+c.opts.Servers.MetricsAddr().String()+"/v1/events", "application/json", strings.NewReader("[]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,11 +137,45 @@ func TestListeners(t *testing.T) {
 	if answer.StatusCode != http.StatusNotFound {
 		t.Errorf("the port for metrics answers %d to events", answer.StatusCode)
 	}
-	again, _ := options(t, t.TempDir())
-	again.EventsPort = events
-	if second, err := New(again); err == nil || !strings.Contains(err.Error(), "--events-port") {
-		t.Errorf("a second collector at port %d: %v, %v", events, second, err)
+}
+
+// TestTakenPort: a port that another program has is told of by its flags, and opened once it is free; the other is open meanwhile.
+func TestTakenPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
+	log, _ := logtest.NewNullLogger()
+	for _, flag := range []string{"--events-port", "--metrics-port"} {
+		l := Listeners{EventsAddress: "127.0.0.1", MetricsAddress: "127.0.0.1"}
+		port := &l.EventsPort
+		if flag == "--metrics-port" {
+			port = &l.MetricsPort
+		}
+		*port = portOf(taken)
+		s := NewServers(l, log)
+		for range 2 {
+			if err := s.Open(); err == nil || !strings.Contains(err.Error(), flag) {
+				t.Fatalf("%s: %v", flag, err)
+			}
+		}
+		if open := len(s.events.listeners) + len(s.metrics.listeners); open != 1 {
+			t.Errorf("%s: %d ports are open", flag, open)
+		}
+		if err := taken.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Open(); err != nil || s.EventsAddr().String() == s.MetricsAddr().String() {
+			t.Errorf("%s: after it is free: %v", flag, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if taken, err = net.Listen("tcp", taken.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = taken.Close()
 }
 
 // TestConnectionsAreBounded: whoever opens more connections for metrics than there may be gets none, until others are closed.
@@ -144,7 +185,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	defer stop(t, c)
 	answered := func() bool {
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		answer, err := client.Get("http://" + c.MetricsAddr().String() + "/healthz")
+		answer, err := client.Get("http://" + c.opts.Servers.MetricsAddr().String() + "/healthz")
 		if err != nil {
 			return false
 		}
@@ -154,9 +195,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if !answered() {
 		t.Fatal("not healthy")
 	}
-	l, ok := c.metricListeners[0].(*limitedListener)
+	l, ok := c.opts.Servers.metrics.listeners[0].(*limitedListener)
 	if !ok {
-		t.Fatalf("%T", c.metricListeners[0])
+		t.Fatalf("%T", c.opts.Servers.metrics.listeners[0])
 	}
 	l.open.Add(maxConnections)
 	if answered() {

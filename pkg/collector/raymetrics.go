@@ -11,13 +11,13 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/mod/semver"
 
 	"github.com/rayhistory/historyserver/internal/regular"
-	"github.com/rayhistory/historyserver/pkg/collector/node"
 )
 
 // metricsSince is the first version of Ray whose exporters keep a gauge's value after a read. In earlier versions a read removes the values
@@ -27,14 +27,20 @@ const metricsSince = "v2.57.0"
 
 // runningSession returns the session whose raylet runs; "" if there is none.
 func (c *Collector) runningSession() (string, error) {
-	_, session, err := c.tailer.Sessions()
-	if err != nil || session == "" {
+	running, err := c.runs.look(time.Now())
+	if err != nil {
 		return "", err
 	}
-	if running, err := node.Running(session); err != nil || !running {
-		return "", err
+	present, latest, err := c.tailer.Sessions()
+	if err != nil || running[latest] {
+		return latest, err
 	}
-	return session, nil
+	for _, s := range slices.Backward(present) {
+		if running[s.Name] {
+			return s.Name, nil
+		}
+	}
+	return "", nil
 }
 
 // release is the release that a version of Ray is, or leads to: 2.60.0 of 2.60.0rc1, 3.0.0 of 3.0.0.dev0.

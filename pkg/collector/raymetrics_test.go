@@ -213,9 +213,7 @@ func TestMetricsAuto(t *testing.T) {
 			if err := c.spool.Close(); err != nil {
 				t.Error(err)
 			}
-			for _, l := range append(c.eventListeners, c.metricListeners...) {
-				_ = l.Close()
-			}
+			_ = o.Servers.Close()
 			dashboard.Close()
 		}
 	}
@@ -296,7 +294,7 @@ func TestLastReadIsBounded(t *testing.T) {
 	if status := ask(); status != http.StatusOK {
 		t.Errorf("status %d afterwards", status)
 	}
-	if err := errors.Join(c.spool.Close(), closeAll(append(c.eventListeners, c.metricListeners...))); err != nil {
+	if err := errors.Join(c.spool.Close(), o.Servers.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -47,8 +47,10 @@ type sessions struct {
 type knownSession struct {
 	RayVersion string `json:"rayVersion,omitempty"`
 	Nodes      int    `json:"nodes,omitempty"`
-	Started    bool   `json:"started,omitempty"` // start.json is stored
-	Ended      bool   `json:"ended,omitempty"`   // end.json is stored
+	Started    bool   `json:"started,omitempty"` // the head's start is stored
+	Head       string `json:"head,omitempty"`    // the head whose start is stored
+	Raylet     bool   `json:"raylet,omitempty"`  // its raylet was seen
+	Ended      bool   `json:"ended,omitempty"`   // the head's end is stored
 }
 
 // maxState bounds the state file, in bytes: the state of all sessions takes far less.
@@ -75,6 +77,18 @@ func newSessions(o Options, path string) (*sessions, error) {
 	}
 	maps.DeleteFunc(s.known, func(_ string, k *knownSession) bool { return k == nil })
 	return s, nil
+}
+
+// ranBefore lists the sessions whose raylets earlier collectors saw.
+func (s *sessions) ranBefore() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, k := range s.known {
+		if k.Raylet {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // ref returns the session of a name.

@@ -23,21 +23,38 @@ import (
 // subfolders of the spool's folder.
 var subfolders = []string{"events", "logs", "snapshots"}
 
-// spoolFolder creates the spool's folder and its subfolders. No other user may have been able to write to it.
+// spoolFolder creates the spool's folder and its subfolders. No other user may have been able to write to it, and Ray must be able to write to
+// its own: a folder that holds Ray's is not taken for the collector alone.
 func spoolFolder(o Options) (string, error) {
-	dir, err := privatedir.Open(o.SpoolDir)
+	wanted := o.SpoolDir
+	if ray, err := resolved(o.RayTmpDir); err != nil {
+		return "", err
+	} else if own, err := resolved(wanted); err != nil {
+		return "", err
+	} else if within(ray, own) {
+		wanted = filepath.Join(wanted, ".rayhistory")
+	}
+	dir, err := privateFolder(wanted, o.RayTmpDir)
 	if err != nil {
 		return "", fmt.Errorf("make the spool's folder (--spool-dir): %w", err)
 	}
-	if dir != o.SpoolDir {
+	if dir != wanted {
 		o.Log.WithField("folder", dir).Warn("other users may have written to the spool's folder (--spool-dir): the collector uses a folder inside it, and does not ship files that were already there")
 	}
 	return dir, makeSubfolders(dir)
 }
 
+func privateFolder(dir, rayTmpDir string) (string, error) {
+	if err := LeaveToRay(dir, rayTmpDir); err != nil {
+		return "", err
+	}
+	return privatedir.Open(dir)
+}
+
+// makeSubfolders makes no other folder: the one that they are in may be gone again, with Ray's.
 func makeSubfolders(dir string) error {
 	for _, name := range subfolders {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make the spool's folder (--spool-dir): %w", err)
 		}
 	}
@@ -60,7 +77,7 @@ func (c *Collector) keepFolder() error {
 	if !gone(".") && !slices.ContainsFunc(subfolders, gone) {
 		return nil
 	}
-	dir, err := privatedir.Open(c.opts.SpoolDir)
+	dir, err := privateFolder(c.opts.SpoolDir, c.opts.RayTmpDir)
 	if err == nil && dir != c.opts.SpoolDir {
 		err = errors.New("it was deleted, and other users can write to the one that is there now")
 	}

@@ -39,6 +39,8 @@ type EndMetadata struct {
 	End time.Time `json:"end"`
 	// Nodes is how many nodes the session had in its life, dead ones included; 0 where that was not known.
 	Nodes int `json:"nodes,omitempty"`
+	// NodeID is the head's node, in hex.
+	NodeID string `json:"nodeId,omitempty"`
 }
 
 // JoinedMetadata is session/joined.json. Compaction stores it before it joins chunks of an ended session, because from then on the times

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -16,15 +17,14 @@ import (
 
 // Load completes a parsed flag set from environ (as os.Environ gives it) and then from the JSON file, if FilePath's flag names one. A file
 // that is named by nothing but the flag's default need not be there.
-// Variables of known, the flag sets of the binary's other commands, are not unknown. An empty variable counts as not set.
+// After a mistake the rest is set all the same, and the error names all mistakes. Variables of known, the flag sets of the binary's other commands, are not unknown. An empty variable counts as not set.
 func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 	settings := all(fs)
 	given := map[*setting]bool{}
+	var mistakes error
 	for _, s := range settings {
 		changed, err := s.commandLine()
-		if err != nil {
-			return err
-		}
+		mistakes = errors.Join(mistakes, err)
 		given[s] = changed
 	}
 	env := map[string]string{}
@@ -33,12 +33,8 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 			env[name] = value
 		}
 	}
-	if err := checkNames(env, append(known, fs)); err != nil {
-		return err
-	}
-	if err := fill(fs, settings, given, source{"environment variable", env, (*setting).env}); err != nil {
-		return err
-	}
+	mistakes = errors.Join(mistakes, checkNames(env, append(known, fs)))
+	mistakes = errors.Join(mistakes, fill(fs, settings, given, source{"environment variable", env, (*setting).env}))
 	path, named := "", false
 	for _, s := range settings {
 		if s.flag.Annotations[annotationPath] != nil {
@@ -46,19 +42,16 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 		}
 	}
 	if path == "" {
-		return nil
+		return mistakes
 	}
 	file, err := readFile(path, settings)
 	if errors.Is(err, os.ErrNotExist) && !named {
-		return nil // the flag's default: where the file may be
+		return mistakes // the flag's default: where the file may be
 	}
-	if err != nil {
-		return fmt.Errorf("read settings from %s: %w", path, err)
+	if err = errors.Join(err, fill(fs, settings, given, source{"setting", file, (*setting).file})); err != nil {
+		return errors.Join(mistakes, fmt.Errorf("read settings from %s: %w", path, err))
 	}
-	if err := fill(fs, settings, given, source{"setting", file, (*setting).file}); err != nil {
-		return fmt.Errorf("read settings from %s: %w", path, err)
-	}
-	return nil
+	return mistakes
 }
 
 // commandLine says whether the setting was given as a flag; two spellings must agree.
@@ -96,7 +89,7 @@ type source struct {
 }
 
 // fill sets what was not given by an earlier source, and notes what it set in given.
-func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from source) error {
+func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from source) (mistakes error) {
 	for _, s := range settings {
 		first := ""
 		for _, name := range from.names(s) {
@@ -106,7 +99,8 @@ func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from 
 			}
 			if first != "" {
 				if before := from.values[first]; before != value {
-					return fmt.Errorf("%s %s%s contradicts %s%s: they are the same setting", from.what, first, s.quote(before), name, s.quote(value))
+					mistakes = errors.Join(mistakes, fmt.Errorf("%s %s%s contradicts %s%s: they are the same setting",
+						from.what, first, s.quote(before), name, s.quote(value)))
 				}
 				continue
 			}
@@ -119,11 +113,12 @@ func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from 
 			if s.secret() {
 				err = errors.New("not a valid value")
 			}
-			return fmt.Errorf("%s %s: %w", from.what, first, err)
+			mistakes = errors.Join(mistakes, fmt.Errorf("%s %s: %w", from.what, first, err))
+			continue
 		}
 		given[s] = true
 	}
-	return nil
+	return mistakes
 }
 
 // serviceLink matches what Kubernetes adds to the environment of every pod for each service of its namespace: for a service called
@@ -178,9 +173,13 @@ func readFile(path string, settings []*setting) (map[string]string, error) {
 		}
 	}
 	values := map[string]string{}
-	for name, value := range object {
+	var mistakes error
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		value := object[name]
 		if !known[name] {
-			return nil, fmt.Errorf("unknown setting %q: want a flag's name, such as \"s3-bucket\", or KubeRay's name, such as \"s3Bucket\"", name)
+			mistakes = errors.Join(mistakes,
+				fmt.Errorf("unknown setting %q: want a flag's name, such as \"s3-bucket\", or KubeRay's name, such as \"s3Bucket\"", name))
+			continue
 		}
 		switch value := value.(type) {
 		case string:
@@ -191,8 +190,8 @@ func readFile(path string, settings []*setting) (map[string]string, error) {
 			values[name] = fmt.Sprint(value)
 		case nil:
 		default:
-			return nil, fmt.Errorf("setting %q: want a string, a number or a boolean", name)
+			mistakes = errors.Join(mistakes, fmt.Errorf("setting %q: want a string, a number or a boolean", name))
 		}
 	}
-	return values, nil
+	return values, mistakes
 }

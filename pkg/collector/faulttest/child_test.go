@@ -99,7 +99,7 @@ func child() error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o := collector.Options{
 		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: dir + "/ray", SpoolDir: dir + "/spool",
-		EventsAddress: collector.Loopback, EventsPort: port, MetricsAddress: collector.Loopback, Token: snapshot.Token("", "", nil), PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
+		Servers: collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback, EventsPort: port, MetricsAddress: collector.Loopback}, log), Token: snapshot.Token("", "", nil), PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
 	}
 	if faults := os.Getenv(faultsVariable); faults != "" {
 		count, err := os.OpenFile(filepath.Join(dir, "faults"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -129,6 +129,9 @@ func child() error {
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
+	if err := o.Servers.Open(); err != nil {
+		return err
+	}
 	c, err := collector.New(o)
 	if err != nil {
 		return err

@@ -15,14 +15,17 @@ import (
 // Session is the state of one session's logs.
 type Session struct {
 	Name string
-	// Stored says that all of its logs are stored, and nothing was written for a while.
+	// Stored says that all of its logs are stored, as far as the last scan saw them.
 	Stored bool
+	// Quiet says that nothing was written to them for a while.
+	Quiet bool
 	// LastWrite is when a log was last written to; zero if none was seen.
 	LastWrite time.Time
 }
 
-// Sessions lists the sessions in Ray's temporary folder, and which of them Ray runs.
-func (t *Tailer) Sessions() (sessions []Session, running string, err error) {
+// Sessions lists the sessions in Ray's temporary folder by name, and so by time, and says which of them session_latest names, or else is the
+// newest. Folders that the last scan found to hold nothing of Ray are none.
+func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	root, err := os.OpenRoot(t.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
@@ -35,6 +38,10 @@ func (t *Tailer) Sessions() (sessions []Session, running string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("read Ray's temporary folder (--ray-tmp-dir): %w", err)
 	}
+	t.mu.Lock()
+	names = slices.DeleteFunc(names, func(name string) bool { return t.notRay[name] })
+	t.mu.Unlock()
+	now := time.Now()
 	for _, name := range names {
 		s := Session{Name: name}
 		t.mu.Lock()
@@ -42,15 +49,16 @@ func (t *Tailer) Sessions() (sessions []Session, running string, err error) {
 		t.mu.Unlock()
 		if tree != nil {
 			s.LastWrite = tree.lastWrite()
-			s.Stored = tree.complete(time.Now())
+			s.Stored = tree.stored()
+			s.Quiet = tree.quiet(now)
 		}
 		sessions = append(sessions, s)
 	}
 	return sessions, current(root, names), nil
 }
 
-// sessionDirs lists the session folders in Ray's temporary folder by name, and so by time. session_latest is a symbolic link and not
-// listed.
+// sessionDirs lists the session folders in Ray's temporary folder by name, and so by time. session_latest is usually a symbolic link; whatever
+// it is, it is no session.
 func sessionDirs(root *os.Root) ([]string, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -58,14 +66,14 @@ func sessionDirs(root *os.Root) ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		if entry.IsDir() && layout.CheckSessionName(entry.Name()) == nil {
+		if entry.IsDir() && layout.IsSession(entry.Name()) {
 			names = append(names, entry.Name())
 		}
 	}
 	return names, nil
 }
 
-// current is the session that Ray runs: the target of session_latest, or else the newest.
+// current is the session that session_latest names, or else the newest.
 func current(root *os.Root, sessions []string) string {
 	if to, err := root.Readlink("session_latest"); err == nil && slices.Contains(sessions, filepath.Base(to)) {
 		return filepath.Base(to)
@@ -74,6 +82,25 @@ func current(root *os.Root, sessions []string) string {
 		return ""
 	}
 	return sessions[len(sessions)-1]
+}
+
+// SetEnded says that Ray has ended a session here, or with false that it runs it again. From the next scan on, no file of an ended session
+// waits for more bytes. It returns false if that was known.
+func (t *Tailer) SetEnded(session string, ended bool) (changed bool) {
+	t.mu.Lock()
+	tree := t.trees[session]
+	t.mu.Unlock()
+	if tree == nil {
+		return false
+	}
+	tree.lock.Lock()
+	changed = tree.ended != ended
+	tree.ended = ended
+	tree.lock.Unlock()
+	if changed {
+		t.scanSoon()
+	}
+	return changed
 }
 
 // dropTrees forgets sessions whose folder is gone.
@@ -93,7 +120,6 @@ func (t *Tailer) dropTrees(present map[string]bool) {
 		t.mu.Lock()
 		delete(t.trees, tree.session)
 		t.mu.Unlock()
-		delete(t.nodeErrors, tree.session)
 		if err := os.Remove(tree.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.opts.Log.WithError(err).Warn("could not remove the state of a session whose folder is gone")
 		}

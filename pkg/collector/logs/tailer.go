@@ -18,6 +18,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -58,13 +59,15 @@ type Tailer struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	nodeErrors map[string]time.Time // session → when its missing node was logged
+	notRay     map[string]bool // folders named like sessions that the last scan found to hold nothing of Ray
+	toldNotRay int             // how many of them the log told of
 }
 
 // warnings are lines that would otherwise fill the collector's log.
 type warnings struct {
 	lost, unreadable logthrottle.Throttle // of single logs, of which there may be a hundred thousand
 	failed, unsaved  logthrottle.Throttle // of scans, of which each one may fail
+	waiting, notRay  logthrottle.Throttle // of all sessions of a scan
 }
 
 // warnedAtOnce is how many of the logs that have the same trouble together are named.
@@ -77,12 +80,12 @@ func New(o Options) *Tailer {
 		warnings: &warnings{
 			lost: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce}, unreadable: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce},
 			failed: logthrottle.Throttle{Log: o.Log}, unsaved: logthrottle.Throttle{Log: o.Log},
+			waiting: logthrottle.Throttle{Log: o.Log}, notRay: logthrottle.Throttle{Log: o.Log},
 		},
-		trees:      make(map[string]*tree),
-		notify:     make(chan struct{}, 1),
-		again:      make(chan struct{}, 1),
-		done:       make(chan struct{}),
-		nodeErrors: make(map[string]time.Time),
+		trees:  make(map[string]*tree),
+		notify: make(chan struct{}, 1),
+		again:  make(chan struct{}, 1),
+		done:   make(chan struct{}),
 	}
 	t.metrics = newMetrics(o.Registerer, t)
 	return t
@@ -186,24 +189,27 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 		return nil, fmt.Errorf("read Ray's temporary folder (--ray-tmp-dir): %w", err)
 	}
 	dirs = append(dirs, ".")
-	present := make(map[string]bool, len(sessions))
-	var unread error
+	present, notRay := make(map[string]bool, len(sessions)), make(map[string]bool)
+	var waiting waitingSessions
 	for _, session := range sessions {
 		present[session] = true
-		dirs = append(dirs, session)
 		tree, err := t.tree(ctx, session)
+		if errors.Is(err, node.ErrNoRay) {
+			notRay[session] = true
+			continue
+		}
+		dirs = append(dirs, session)
 		if err != nil {
-			t.nodeUnknown(session, err)
-			if _, missing := root.Stat(logsOf(session)); missing == nil {
-				unread = errors.Join(unread, fmt.Errorf("the logs of %s: %w", session, err))
-			}
+			_, missing := root.Stat(logsOf(session))
+			waiting.add(session, err, missing == nil)
 			continue
 		}
 		dirs = append(dirs, tree.scan(root, time.Now(), t.isDraining())...)
 	}
-	t.mu.Lock()
-	t.unread = unread
-	t.mu.Unlock()
+	if newest := len(sessions) - 1; newest >= 0 && notRay[sessions[newest]] {
+		dirs = append(dirs, sessions[newest]) // Ray may be about to fill it
+	}
+	t.told(waiting, notRay)
 	t.dropTrees(present)
 	if t.opts.DeleteShipped {
 		t.sweep(root, sessions)
@@ -226,10 +232,10 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 	t.mu.Lock()
 	known := t.trees[session]
 	t.mu.Unlock()
-	node, err := t.opts.Node(ctx, session)
+	id, err := t.opts.Node(ctx, session)
 	if known != nil {
 		if err == nil {
-			known.setNode(node)
+			known.setNode(id)
 		}
 		return known, nil
 	}
@@ -238,7 +244,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 	}
 	made := &tree{
 		tmp:     t.opts.Dir,
-		session: session, dir: logsOf(session), node: node,
+		session: session, dir: logsOf(session), node: id,
 		state: filepath.Join(t.opts.StateDir, session+".json"),
 		keyOf: func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		wake:  t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
@@ -251,14 +257,6 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 	t.trees[session] = made
 	t.mu.Unlock()
 	return made, nil
-}
-
-// nodeUnknown logs once a minute that a session's logs wait.
-func (t *Tailer) nodeUnknown(session string, err error) {
-	if now := time.Now(); now.Sub(t.nodeErrors[session]) >= time.Minute {
-		t.nodeErrors[session] = now
-		t.opts.Log.WithField("session", session).WithError(err).Info("the session's logs wait until its node is known")
-	}
 }
 
 // scanSoon asks the monitor for a scan.

@@ -35,7 +35,8 @@ type tree struct {
 	removed map[fileID]*removedLog
 	scans   int  // number of scans that saw every folder
 	dirty   bool // the state file is out of date
-	// draining says that Ray has stopped writing, so no file waits for more bytes.
+	ended   bool // Ray has ended the session here
+	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
 	draining bool
 	reported map[string]bool // paths of which an error was logged, at most maxReported
 	warnings *warnings
@@ -60,7 +61,7 @@ func (t *tree) scan(root *os.Root, now time.Time, draining bool) (dirs []string)
 	w.walk(root, append(moved, t.dir))
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	t.root, t.nodes, t.draining = root, nodes, draining
+	t.root, t.nodes, t.draining = root, nodes, draining || t.ended
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
@@ -160,19 +161,34 @@ func (t *tree) streamOf(node rayid.Node, logPath string) *stream {
 	return s
 }
 
-// complete says whether everything is stored and nothing was written for a while.
-func (t *tree) complete(now time.Time) bool {
+// stored says whether everything is stored that the last scan saw. While Ray may go on, files wait for more bytes that are not counted here.
+func (t *tree) stored() bool {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	for _, f := range t.files {
 		s := f.stream
 		stored := f.size == 0 || (s.state != unlisted && s.consumed(f) >= f.end())
-		if !stored || f.state != following || now.Sub(time.Unix(0, f.changed)) < sweepAge {
+		if !stored || f.state != following {
 			return false
 		}
 	}
-	return len(t.held) == 0
+	return len(t.held) == 0 && (t.draining || !t.ended)
 }
+
+// quiet says whether nothing was written for a while.
+func (t *tree) quiet(now time.Time) bool {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	for _, f := range t.files {
+		if now.Sub(time.Unix(0, f.changed)) < sweepAge {
+			return false
+		}
+	}
+	return true
+}
+
+// complete says whether everything is stored and nothing was written for a while.
+func (t *tree) complete(now time.Time) bool { return t.stored() && t.quiet(now) }
 
 // lastWrite is when a log was last written to.
 func (t *tree) lastWrite() time.Time {

@@ -32,7 +32,7 @@ func newTailer(t *testing.T) (*Tailer, *logtest.Hook) {
 
 func write(t *testing.T, tailer *Tailer, name string) {
 	t.Helper()
-	path := tailer.below("session_a/logs/" + name)
+	path := tailer.below("session_2026-11-20_00-00-00_000000_1/logs/" + name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +109,12 @@ func TestNotices(t *testing.T) {
 		if n := scans(t, tailer); n < 50 || n > 65 {
 			t.Errorf("%d scans in a minute", n)
 		}
-		for _, dir := range []string{".", "session_a", "session_a/logs"} {
+		for _, dir := range []string{".", "session_2026-11-20_00-00-00_000000_1", "session_2026-11-20_00-00-00_000000_1/logs"} {
 			if watched[tailer.below(dir)] != 1 {
 				t.Errorf("%s is watched %d times", dir, watched[tailer.below(dir)])
 			}
 		}
-		if err := os.RemoveAll(tailer.below("session_a")); err != nil {
+		if err := os.RemoveAll(tailer.below("session_2026-11-20_00-00-00_000000_1")); err != nil {
 			t.Fatal(err)
 		}
 		dirs, err := tailer.Scan(t.Context())
@@ -122,7 +122,7 @@ func TestNotices(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.watch(dirs)
-		if watched[tailer.below("session_a/logs")] != 0 || testutil.ToFloat64(tailer.metrics.watches) != 1 {
+		if watched[tailer.below("session_2026-11-20_00-00-00_000000_1/logs")] != 0 || testutil.ToFloat64(tailer.metrics.watches) != 1 {
 			t.Error("a folder that is gone is still watched")
 		}
 	})
@@ -185,7 +185,7 @@ func TestRepeatedErrorsAreThrottled(t *testing.T) {
 	}{
 		"temporary folder": {
 			func(tailer *Tailer) error {
-				tailer.opts.Dir = filepath.Join(tailer.opts.Dir, "session_a/logs/x.log")
+				tailer.opts.Dir = filepath.Join(tailer.opts.Dir, "session_2026-11-20_00-00-00_000000_1/logs/x.log")
 				return nil
 			},
 			"could not look for logs",

@@ -49,7 +49,7 @@ const askGap = 10 * time.Second
 // errUnknown is that the node's ID cannot be found yet.
 var errUnknown = errors.New("the node's ID is not known yet: no *_port_{node ID} file in the session's folder, no raylet_node_id file, and no answer of the dashboard")
 
-// Node is the ID of the node whose files a session's folder holds.
+// Node is the ID of the node whose files a session's folder holds. The error is ErrNoRay if they are not Ray's.
 func (f *Finder) Node(ctx context.Context, session string) (rayid.Node, error) {
 	node, err := f.fromFolder(session)
 	if errors.Is(err, errUnknown) && f.Get != nil && f.IP != "" {
@@ -103,10 +103,13 @@ func (f *Finder) fromFolder(session string) (rayid.Node, error) {
 	}
 	defer root.Close()
 	node, err := fromSession(root, session, f.Head)
-	if errors.Is(err, errUnknown) {
-		node, err = fromFile(root)
+	if !errors.Is(err, errUnknown) {
+		return node, err
 	}
-	return node, err
+	if !ofRay(root, session) {
+		return rayid.Node{}, ErrNoRay
+	}
+	return fromFile(root)
 }
 
 // portFile is one {what}_port_{node ID} file.
@@ -131,12 +134,8 @@ func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 	}
 	var files []portFile
 	for _, entry := range entries {
-		what, hex, ok := strings.Cut(entry.Name(), "_port_")
+		id, ok := portNode(entry.Name())
 		if !ok {
-			continue
-		}
-		id, err := rayid.Parse[rayid.Node](hex)
-		if err != nil || id.Nil() {
 			continue
 		}
 		info, err := entry.Info()
@@ -145,9 +144,9 @@ func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 		}
 		p := portFile{node: id, written: info.ModTime()}
 		switch {
-		case head && what == "gcs_server":
+		case head && strings.HasPrefix(entry.Name(), "gcs_server_"):
 			p.rank = 2
-		case what == "metrics_agent":
+		case strings.HasPrefix(entry.Name(), "metrics_agent_"):
 			p.rank = 1
 		}
 		files = append(files, p)

@@ -54,7 +54,7 @@ func TestNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &Finder{Dir: t.TempDir(), Head: test.head, Get: test.get, IP: test.ip}
-			if err := os.Mkdir(filepath.Join(f.Dir, session), 0o755); err != nil {
+			if err := os.MkdirAll(filepath.Join(f.Dir, session, "sockets"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			for i, name := range test.files {

@@ -102,7 +102,12 @@ func (b *batch) scan(body []byte, now time.Time, find func(session string) (Dest
 		if lastIndex < 0 || !bytes.Equal(e.Session, lastSession) {
 			destination, err := b.destination(e.Session, find)
 			if err != nil {
-				return b.refuse(http.StatusServiceUnavailable, "session", fmt.Sprintf("%v; send the events again", err))
+				session := string(e.Session) // before the scan goes on
+				refusal := b.refuse(http.StatusServiceUnavailable, "session", fmt.Sprintf("%v; send the events again", err))
+				if layout.CheckSessionName(session) == nil {
+					refusal.session = session
+				}
+				return refusal
 			}
 			last.destination, lastSession, lastIndex, foreign = destination, e.Session, -1, b.destinations[destination].Session != string(e.Session)
 		}

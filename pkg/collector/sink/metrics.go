@@ -37,13 +37,22 @@ func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
 			"no folder of: under the running session), id (their nodeId or jobId is no ID: among the session's events), crowded (of more jobs and hours "+
 			"than one batch has: likewise).", "reason"),
 		slow:    counter("slow_total", "Requests that were cut off because their body came too slowly."),
-		batches: vector("batches_total", "Batches, by the status they were answered with.", "code"),
+		batches: NewBatches(r),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + "batch_seconds",
 			Help: "How long it took to answer a batch.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 13)}),
 	}
 	r.MustRegister(s.seconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + "body_bytes",
 		Help: "Memory taken by batches that are being read or kept."}, func() float64 { return float64(m.taken.Load()) }))
 	return s
+}
+
+// NewBatches makes the counter of batches, which a server that refuses all of them has too.
+func NewBatches(r prometheus.Registerer) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: metricPrefix + "batches_total", Help: "Batches, by the status they were answered with.",
+	}, []string{"code"})
+	r.MustRegister(v)
+	return v
 }
 
 func (m *metrics) batch(took time.Duration, p *refusal) {

@@ -27,7 +27,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/spool"
 )
 
-// Options of a sink. All except MaxBody and MaxMemory must be set.
+// Options of a sink. All except MaxBody, MaxMemory and Refused must be set.
 type Options struct {
 	Spool Appender
 	// Root, Namespace and Cluster say where events are stored; the session comes from each event.
@@ -39,7 +39,9 @@ type Options struct {
 	// MaxBody is the maximum size of one batch, uncompressed, in bytes. 0 means 64 MiB.
 	MaxBody int64
 	// MaxMemory bounds the bodies of all requests together, in bytes. Requests that do not fit wait. 0 means MaxBody.
-	MaxMemory  int64
+	MaxMemory int64
+	// Refused remembers batches that are refused and not accepted later; nil: nobody asks.
+	Refused    *Refused
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 }
@@ -70,6 +72,7 @@ const defaultMaxBody = 64 << 20
 func New(o Options) (*Sink, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
 	o.MaxMemory = cmp.Or(o.MaxMemory, o.MaxBody)
+	o.Refused = cmp.Or(o.Refused, &Refused{})
 	if o.MaxBody < 0 || o.MaxBody > math.MaxInt32 || o.MaxMemory < o.MaxBody {
 		return nil, fmt.Errorf("event bodies of %d bytes within %d bytes of memory: want at most 2 GiB, and the memory to hold one", o.MaxBody, o.MaxMemory)
 	}
@@ -91,6 +94,12 @@ type refusal struct {
 	text       string
 	retryAfter time.Duration // 0: sending it again does not help
 	events     int           // of the batch, as far as they could be counted
+	session    string        // that it is refused for; "": for something else
+}
+
+// lost says whether Ray's events are lost unless it sends the batch again. Other requests are no batches, or the client broke them off.
+func (p *refusal) lost() bool {
+	return p.status == http.StatusServiceUnavailable || p.reason == "malformed" || p.reason == "too_large"
 }
 
 const (
@@ -110,6 +119,9 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, "{\"accepted\": %d}\n", n) // the events are kept even if the client is gone
 		return
+	}
+	if p.lost() {
+		s.opts.Refused.Add(p.session, p.text, time.Now())
 	}
 	if p.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
@@ -140,6 +152,9 @@ func (s *Sink) take(w http.ResponseWriter, r *http.Request) (events int, p *refu
 		return 0, p
 	}
 	s.metrics.accept(b, len(body.bytes))
+	if len(b.events) > 0 {
+		s.opts.Refused.accepted(b.destinationIndex)
+	}
 	return len(b.events), nil
 }
 

@@ -43,7 +43,8 @@ const maxState = 64 << 20
 // openState reads the state of a session from its folder, which it creates. If the state file is damaged, answers may be stored once more.
 func openState(dir, session string) (*sessionState, error) {
 	s := &sessionState{Session: session, URLs: make(map[string]*urlState), dir: filepath.Join(dir, session)}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	// Not the folders above it, which may be gone with Ray's temporary folder: Ray makes that.
+	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("make the folder of snapshots: %w", err)
 	}
 	left, err := filepath.Glob(filepath.Join(s.dir, "answer-*.tmp"))

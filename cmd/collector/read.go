@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// read makes the options from the command line, the environment and the settings file. The error names every mistake; what is not wrong is set
+// all the same.
+func read(args, environ []string) (*options, logrus.FieldLogger, error) {
+	o := defaults()
+	fs := pflag.NewFlagSet("collector", pflag.ContinueOnError)
+	fs.BoolVarP(&o.help, "help", "h", false, "")
+	fs.BoolVar(&o.version, "version", false, "")
+	o.addFlags(fs)
+	mistakes := errors.Join(parse(fs, args), settings.Load(fs, environ), o.complete(fs))
+	log, err := o.log.New(os.Stderr)
+	return o, log, errors.Join(mistakes, err)
+}
+
+// parse sets the flags of the command line that are right.
+func parse(fs *pflag.FlagSet, args []string) error {
+	var mistakes error
+	err := fs.ParseAll(args, func(*pflag.Flag, string) error { return nil }) // stops at the first unknown flag
+	fs.ParseErrorsAllowlist.UnknownFlags = true
+	again := fs.ParseAll(args, func(f *pflag.Flag, value string) error {
+		mistakes = errors.Join(mistakes, fs.Set(f.Name, value))
+		return nil
+	})
+	if err == nil {
+		err = again
+	}
+	mistakes = errors.Join(err, mistakes)
+	if fs.NArg() > 0 {
+		mistakes = errors.Join(mistakes, fmt.Errorf("unexpected argument %q: a flag's value that is true or false is given as --flag=true", fs.Arg(0)))
+	}
+	return mistakes
+}

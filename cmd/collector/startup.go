@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/collector"
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
+)
+
+// startup tries to start the collector until it can: what keeps it from that may pass, as a port that another process has, a folder that Ray has
+// not made yet, or a settings file that is changed. Meanwhile the process answers as a Standby does.
+type startup struct {
+	args, environ []string
+	refused       *sink.Refused
+	standby       *collector.Standby
+	after         func(time.Duration) <-chan time.Time
+
+	// Of the last attempt:
+	options   *options
+	log       logrus.FieldLogger
+	listeners collector.Listeners
+	servers   *collector.Servers
+	store     blob.Store // opened by storage; nil: not yet
+	storage   backend.Config
+	eventBody int64 // bytes
+}
+
+const (
+	// firstRetry and longestRetry are the times between attempts: opening a store may take requests.
+	firstRetry, longestRetry = time.Second, 15 * time.Second
+	// rayRetry is the time between two looks whether Ray has made its folder.
+	rayRetry = time.Second
+)
+
+func newStartup(args, environ []string) *startup {
+	refused := &sink.Refused{}
+	return &startup{args: args, environ: environ, refused: refused, standby: collector.NewStandby(refused), after: time.After}
+}
+
+// await returns the collector, or nil once a signal ends the process before there is one: then the error says what is not stored. With
+// --exit-on-error the first mistake is the error.
+func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collector.Collector, error) {
+	var told logthrottle.Throttle
+	toldRay := false
+	for wait := firstRetry; ; {
+		c, err := s.attempt(ctx)
+		if err == nil {
+			return c, nil
+		}
+		s.standby.Because(err)
+		told.Log = s.log
+		retry := rayRetry
+		var noRay *collector.NoRayError
+		switch {
+		case errors.As(err, &noRay):
+			if !toldRay {
+				s.log.Infof("%v: the collector begins when it has", err)
+			}
+			toldRay, wait = true, firstRetry
+		case s.options.exitOnError:
+			return nil, err
+		default:
+			if log, ok := told.Next(time.Now()); ok {
+				log.Errorf("nothing is stored until this is right: %s", oneLine(err))
+			}
+			retry, wait = wait, min(2*wait, longestRetry)
+		}
+		select {
+		case got := <-signals:
+			return nil, s.stopped(got, err, noRay != nil)
+		case <-s.after(retry):
+		}
+	}
+}
+
+// attempt reads the settings, opens the ports that it can, and opens the collector.
+func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
+	o, log, mistakes := read(s.args, s.environ)
+	s.options, s.log = o, log
+	mistakes = errors.Join(mistakes, s.listen(o))
+	if mistakes != nil {
+		return nil, mistakes
+	}
+	if err := s.leaveToRay(); err != nil {
+		return nil, err
+	}
+	if s.store == nil || s.storage != o.storage {
+		store, err := o.openStore(ctx, log)
+		if err != nil {
+			return nil, err
+		}
+		s.store, s.storage, s.eventBody = store, o.storage, o.limitMemory(os.DirFS("/"), log)
+	}
+	own := collector.Options{Log: log, Servers: s.servers, Refused: s.refused, EventBodyBytes: s.eventBody}
+	return o.open(s.store, own, prometheus.NewRegistry())
+}
+
+// leaveToRay returns an error as long as making the collector's folders would make one of Ray's.
+func (s *startup) leaveToRay() error {
+	err := collector.LeaveToRay(s.options.spoolDir, s.options.rayTmpDir)
+	if err == nil && s.options.storage.IsLocal() {
+		err = collector.LeaveToRay(s.options.storage.LocalDir, s.options.rayTmpDir)
+	}
+	return err
+}
+
+// listen opens the ports. If the settings name others than before, those are closed.
+func (s *startup) listen(o *options) error {
+	wanted := collector.Listeners{EventsAddress: o.eventsAddress, EventsPort: o.eventsPort, MetricsAddress: o.metricsAddress, MetricsPort: o.metricsPort}
+	if s.servers != nil && s.listeners != wanted {
+		_ = s.servers.Close()
+		s.servers = nil
+	}
+	if s.servers == nil {
+		s.servers, s.listeners = collector.NewServers(wanted, s.log), wanted
+		s.standby.Take(s.servers)
+	}
+	return s.servers.Open()
+}
+
+// stopped is the end before the collector could start. If Ray has not run either, nothing is lost.
+func (s *startup) stopped(got os.Signal, why error, noRay bool) error {
+	_ = s.servers.Close()
+	refused := s.refused.Err()
+	if noRay && refused == nil {
+		s.log.Infof("%s: %v, so there was nothing to store", got, why)
+		return nil
+	}
+	lost := "no logs and no events of this node are stored"
+	if refused != nil {
+		lost += "; " + refused.Error()
+	}
+	return fmt.Errorf("%s: %s; the collector could not start: %s", got, lost, oneLine(why))
+}
+
+// oneLine writes several errors, one a line, as one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -1,0 +1,65 @@
+package node
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Raylets returns the names of the sessions whose raylets run on this node.
+//
+// A raylet listens on {session}/sockets/raylet until it ends, even if it is killed; on raylet.1, raylet.2 and so on if there was one before it
+// in the session's folder (ray/_private/node.py). The kernel's list of such sockets is read instead of connecting to the socket: the
+// containers of a pod share the list but perhaps not the user, and a busy raylet need not answer.
+func Raylets() (map[string]bool, error) {
+	list, err := os.Open("/proc/net/unix")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // not Linux
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for the raylet's socket: %w", err)
+	}
+	defer list.Close()
+	sessions, err := listening(list)
+	if err != nil {
+		return nil, fmt.Errorf("look for the raylet's socket: %w", err)
+	}
+	return sessions, nil
+}
+
+// Running says whether the raylet of a session runs on this node.
+func Running(session string) (bool, error) {
+	running, err := Raylets()
+	return running[session], err
+}
+
+// acceptsFlag is the flag of a socket that takes connections (__SO_ACCEPTCON in the kernel's net.h).
+const acceptsFlag = "00010000"
+
+// listening finds the raylets' sockets in the kernel's list. The columns are Num, RefCount, Protocol, Flags, Type, St, Inode, Path.
+func listening(list io.Reader) (map[string]bool, error) {
+	sessions := make(map[string]bool)
+	lines := bufio.NewScanner(list)
+	for lines.Scan() {
+		columns := strings.Fields(lines.Text())
+		if len(columns) < 8 || columns[3] != acceptsFlag {
+			continue
+		}
+		sockets, socket := path.Split(columns[len(columns)-1]) // a folder above may have spaces in its name
+		if socket != "raylet" && !strings.HasPrefix(socket, "raylet.") {
+			continue
+		}
+		session, folder := path.Split(path.Clean(sockets))
+		if name := path.Base(session); folder == "sockets" && layout.IsSession(name) {
+			sessions[name] = true
+		}
+	}
+	return sessions, lines.Err()
+}

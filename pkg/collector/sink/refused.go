@@ -1,0 +1,102 @@
+package sink
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Refused remembers batches that were refused and, as far as one can tell, not accepted later. Each of Ray's agents sends a batch again until
+// it is accepted, and only then the next; so once a session's events are accepted, those that were refused before have been accepted too.
+// It is safe for concurrent use.
+type Refused struct {
+	mu       sync.Mutex
+	sessions map[string]refusals // by session; "" is of batches whose session played no part
+}
+
+// refusals are those of one session since its events were accepted last.
+type refusals struct {
+	batches     int
+	since, last time.Time
+	why         string // of the last
+}
+
+// maxRefusedSessions bounds the sessions that are told apart: events can name any.
+const maxRefusedSessions = 64
+
+// Add notes a batch that was refused, because of its session unless that is "".
+func (r *Refused) Add(session, why string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sessions == nil {
+		r.sessions = make(map[string]refusals)
+	}
+	if _, ok := r.sessions[session]; !ok && len(r.sessions) >= maxRefusedSessions {
+		session = ""
+	}
+	of := r.sessions[session]
+	if of.batches == 0 {
+		of.since = now
+	}
+	of.batches, of.last, of.why = of.batches+1, now, why
+	r.sessions[session] = of
+}
+
+// accepted notes a batch with events of sessions.
+func (r *Refused) accepted(sessions map[string]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.sessions) == 0 {
+		return
+	}
+	delete(r.sessions, "")
+	for session := range sessions {
+		delete(r.sessions, session)
+	}
+}
+
+// lasting is how long a session's batches must be refused, and still be refused, before that counts as lasting.
+const lasting = time.Minute
+
+// Lasting is why batches are refused for a while now; "" if they are not. unplaced asks only for those that are refused for want of their
+// session.
+func (r *Refused) Lasting(unplaced bool, now time.Time) (why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var first time.Time
+	for session, of := range r.sessions {
+		if now.Sub(of.since) < lasting || now.Sub(of.last) > lasting || (unplaced && session == "") {
+			continue
+		}
+		if first.IsZero() || of.since.Before(first) {
+			first, why = of.since, of.why
+		}
+	}
+	return why
+}
+
+// Err says that batches were refused and not accepted later; nil: there are none.
+func (r *Refused) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	batches, why := 0, make(map[string]bool)
+	for _, of := range r.sessions {
+		batches += of.batches
+		why[of.why] = true
+	}
+	if batches == 0 {
+		return nil
+	}
+	reasons := slices.Sorted(maps.Keys(why))
+	if len(reasons) > 3 {
+		reasons = append(reasons[:3], "…")
+	}
+	if batches == 1 {
+		return errors.New("1 batch of events was refused and not accepted later: " + strings.Join(reasons, "; "))
+	}
+	return fmt.Errorf("%d batches of events were refused and not accepted later: %s", batches, strings.Join(reasons, "; "))
+}

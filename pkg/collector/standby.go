@@ -1,0 +1,107 @@
+package collector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
+)
+
+// Standby answers in a collector's place while that cannot start: a setting is wrong, a port is taken, or Ray's folder is not there yet. The
+// process stays alive, because a pod counts as ready only when all of its containers are: Ray must not wait for its history.
+type Standby struct {
+	refused *sink.Refused
+
+	mu  sync.Mutex
+	why error
+}
+
+// standbyRetry is what Ray is told to wait, in seconds. Ray itself waits at most 5 s.
+const standbyRetry = "5"
+
+// NewStandby makes a Standby that has answered nothing. Batches that it refuses are noted in refused.
+func NewStandby(refused *sink.Refused) *Standby {
+	return &Standby{refused: refused, why: errors.New("the collector is starting")}
+}
+
+// Because sets why nothing is collected: a NoRayError is no mistake unless Ray's events come.
+func (s *Standby) Because(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.why = err
+}
+
+// Take makes the servers answer with this.
+func (s *Standby) Take(servers *Servers) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	batches := sink.NewBatches(registry)
+	registerReady(registry, func() bool { return s.notReady() == nil })
+	both := http.NewServeMux()
+	both.HandleFunc("GET /healthz", answerOK)
+	both.HandleFunc("GET /livez", answerOK)
+	both.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, s.notReady()) })
+	both.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	events := http.NewServeMux()
+	events.Handle("/", both)
+	events.HandleFunc("POST /v1/events", func(w http.ResponseWriter, _ *http.Request) {
+		batches.WithLabelValues("503").Inc()
+		why := s.reason()
+		s.refused.Add("", why.Error(), time.Now())
+		w.Header().Set("Retry-After", standbyRetry)
+		http.Error(w, fmt.Sprintf("events are not taken yet: %v", why), http.StatusServiceUnavailable)
+	})
+	servers.Answer(events, both)
+}
+
+func (s *Standby) reason() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
+}
+
+// notReady is why /readyz is not answered with 200. That Ray's folder is missing is usual before Ray starts, so it counts only if events are
+// refused for a while: Ray runs then, with another folder.
+func (s *Standby) notReady() error {
+	why := s.reason()
+	var noRay *NoRayError
+	if !errors.As(why, &noRay) {
+		return why
+	}
+	if s.refused.Lasting(false, time.Now()) == "" {
+		return nil
+	}
+	return fmt.Errorf("%w, but Ray's events are refused for it: %s", why, adviceTmpDir)
+}
+
+func answerOK(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// answerReady answers /readyz.
+func answerReady(w http.ResponseWriter, notReady error) {
+	if notReady != nil {
+		http.Error(w, notReady.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+func registerReady(r prometheus.Registerer, ready func() bool) {
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rayhistory_collector_ready", Help: "1: /readyz answers 200; 0: nothing is stored because a setting is wrong, and /readyz says which.",
+	}, func() float64 {
+		if ready() {
+			return 1
+		}
+		return 0
+	}))
+}
