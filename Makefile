@@ -138,7 +138,7 @@ bench: ## run every benchmark once
 docs: ## write the tables in docs/ that come from the code
 	UPDATE_DOCS=1 $(GO) test -count=1 -run TestFidelity ./pkg/dashboard
 	$(GO) test -count=1 -run Docs ./pkg/blob/backend -update
-	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver ./config/helm
+	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver ./config/helm ./pkg/logline
 
 .PHONY: clean
 clean: ## remove build/

@@ -3,11 +3,10 @@ package dashboard
 import (
 	"context"
 	"net/http"
-	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -23,13 +22,13 @@ func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, no
 	return logs.End(r, node, path)
 }
 
-// Zone returns the time zone of those times in a session's logs that contain none. It reads only the session's snapshots.
-func (d *Dashboard) Zone(ctx context.Context, s *session.Session) (*time.Location, error) {
+// Clock returns what completes the times in a session's logs, which often have no zone, year or date. It reads only the session's snapshots.
+func (d *Dashboard) Clock(ctx context.Context, s *session.Session) (logline.Clock, error) {
 	r, err := d.about(ctx, s)
 	if err != nil {
-		return nil, err
+		return logline.Clock{}, err
 	}
-	return cluster.Zone(r)
+	return logs.Clock(r)
 }
 
 // about is a request about a session that no client sent.

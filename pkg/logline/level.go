@@ -8,7 +8,7 @@ import (
 // Level says how serious a line is. A higher one is more serious.
 type Level int8
 
-// The levels of Ray's logs, C++ and Python.
+// The levels that all libraries' own are taken for.
 const (
 	Unknown Level = iota
 	Debug
@@ -33,12 +33,12 @@ func ParseLevel(name string) (Level, error) {
 	return Unknown, fmt.Errorf("level %.40q: want debug, info, warning, error or fatal", name)
 }
 
-// letterLevel is the level of a letter in C++ logs (ray/util/logging.cc).
+// letterLevel is the level of a letter, as glog, PyTorch, TensorFlow and Ray's own C++ logs have them.
 func letterLevel(c byte) Level {
 	switch c {
-	case 'D', 'T':
+	case 'D', 'T', 'V':
 		return Debug
-	case 'I':
+	case 'I', 'N':
 		return Info
 	case 'W':
 		return Warning
@@ -50,18 +50,58 @@ func letterLevel(c byte) Level {
 	return Unknown
 }
 
+// wordLevel is the level of a word in capital letters.
 func wordLevel(word []byte) Level {
 	switch string(word) {
-	case "DEBUG", "TRACE":
+	case "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "TRACE", "NOTICE", "SEVERE", "SUCCESS":
+		return nameLevel(word)
+	}
+	return Unknown
+}
+
+// nameLevel is the level of a name in capital letters, also of those names that are words of other meanings too.
+func nameLevel(name []byte) Level {
+	switch string(name) {
+	case "DEBUG", "TRACE", "VERBOSE", "FINE", "FINER", "FINEST", "DEBU", "DBUG", "DBG", "DEBG", "TRAC", "TRC", "VRB":
 		return Debug
-	case "INFO":
+	case "INFO", "NOTICE", "SUCCESS", "INFORMATION", "INFORMATIONAL", "CONFIG", "INF", "LOG", "NTC":
 		return Info
-	case "WARNING", "WARN":
+	case "WARNING", "WARN", "WRN", "WARNI":
 		return Warning
-	case "ERROR":
+	case "ERROR", "ERR", "ERRO", "EROR", "SEVERE", "FAIL":
 		return Error
-	case "CRITICAL", "FATAL":
+	case "CRITICAL", "FATAL", "CRIT", "FATA", "FTL", "PANIC", "PANI", "PNC", "DPANIC", "ALERT", "EMERG", "EMERGENCY":
 		return Fatal
 	}
 	return Unknown
+}
+
+// anyCase is the level of a name in letters of any case.
+func anyCase(name []byte) Level {
+	var capitals [len("INFORMATIONAL")]byte
+	if len(name) == 0 || len(name) > len(capitals) {
+		return Unknown
+	}
+	for i, c := range name {
+		if c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		capitals[i] = c
+	}
+	return nameLevel(capitals[:len(name)])
+}
+
+// syslogLevel is the level of a severity of syslog (RFC 5424).
+func syslogLevel(severity int) Level {
+	switch {
+	case severity <= 2:
+		return Fatal
+	case severity == 3:
+		return Error
+	case severity == 4:
+		return Warning
+	case severity <= 6:
+		return Info
+	}
+	return Debug
 }

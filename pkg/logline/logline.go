@@ -1,142 +1,125 @@
-// Package logline reads the time and the level at the beginning of a log's line, in the forms in which Ray's processes write them:
+// Package logline reads what a line of a log says of itself: its level, its time, its message, and whether it begins a record or belongs to the
+// one before. It knows the forms of Ray's own processes and of the libraries that programs on Ray log with; docs/using.md has a table of them,
+// which testdata/forms.json holds as the libraries printed them:
 //
-//	[2026-11-20 23:19:45,581 I 123 456] (raylet) main.cc:1: …        C++ (ray/util/logging.cc)
-//	2026-11-20 23:19:45,581	INFO head.py:1 -- …                      Python (ray/_private/ray_constants.py)
-//	INFO 2026-11-20 23:19:45,581 controller 123 -- …                 Serve
-//	{"asctime": "2026-11-20 23:19:45,581", "levelname": "INFO", …}   JSON, of Serve, Data and ray.LoggingConfig
+//	[2026-11-20 23:19:45,581 I 123 456] (raylet) main.cc:1: …        brackets, times, levels and names in any order
+//	ERROR:root:…   W1120 23:19:45.581 1 x.py:1] …   ERRO[0005] …     a level at the beginning
+//	{"asctime": "2026-11-20 23:19:45,581", "levelname": "INFO", …}   JSON, of one line or of several
+//	time=2026-11-20T23:19:45Z level=error msg=…                      logfmt
+//
+// What terminals, launchers and Ray put before a line is passed over: colours, "[rank0]:", "(task pid=1, ip=10.0.0.1)", progress bars.
 package logline
 
-import (
-	"bytes"
-	"strconv"
-	"time"
-)
+import "bytes"
 
 // Header is what a line says of itself.
 type Header struct {
-	Time  int64 // Unix nanoseconds
+	Time  int64 // Unix ns; 0 unless Dated
+	Dated bool
 	Level Level // Unknown if the line names none
 }
 
-// MaxHeader is the number of bytes at a line's beginning that Parse looks at.
-const MaxHeader = 256
+// Begins says whether a line with this header begins a record. Other lines belong to the record before them.
+func (h Header) Begins() bool { return h.Dated || h.Level != Unknown }
 
-// Parse reads the header of a line; ok is false if the line carries no time. Times without a zone are of the given one.
-func Parse(line []byte, zone *time.Location) (Header, bool) {
-	h, ok := parse(line[:min(len(line), MaxHeader)], zone)
-	if !ok {
-		return Header{}, false
-	}
-	return h, true
-}
+const (
+	// MaxHeader is how much of a line that is not JSON is looked at, in bytes.
+	MaxHeader = 512
+	// maxJSON is how much of an object of JSON is looked at.
+	maxJSON = 1 << 20
+)
 
-func parse(line []byte, zone *time.Location) (h Header, ok bool) {
-	if len(line) == 0 {
-		return h, false
-	}
-	switch c := line[0]; {
-	case c == '{':
-		return parseJSON(line, zone)
-	case c == '[':
-		var rest []byte
-		if h.Time, rest, ok = parseTime(line[1:], zone); ok && len(rest) > 2 && rest[0] == ' ' && rest[2] == ' ' {
-			h.Level = letterLevel(rest[1])
+// Parse reads the header of a line. Of a line that overwrites itself, as progress bars do, it is that of the last state. The line may go on in
+// further lines: those of an object of JSON are read too if the first has only its brace.
+func Parse(line []byte, clock *Clock) Header {
+	first, _, _ := bytes.Cut(line, []byte{'\n'})
+	if len(first) > 0 && first[0] == '{' {
+		if len(bytes.TrimSpace(first)) == 1 {
+			first = line
 		}
-		return h, ok
-	case c >= '0' && c <= '9':
-		var rest []byte
-		if h.Time, rest, ok = parseTime(line, zone); ok {
-			h.Level = wordLevel(word(bytes.TrimLeft(rest, " \t-[")))
+		return parseObject(first, clock)
+	}
+	first = Visible(first)
+	head := first[:min(len(first), MaxHeader)]
+	var room [MaxHeader]byte
+	if bytes.IndexByte(head, 0x1b) >= 0 {
+		head = plain(&room, first)
+	}
+	h, _ := parseText(behindBar(head), first, clock)
+	return h
+}
+
+// Visible is what a terminal shows of a line in the end: what follows its last carriage return.
+func Visible(line []byte) []byte {
+	line = bytes.TrimRight(line, "\r")
+	for {
+		n := bytes.LastIndexByte(line, '\r')
+		if n < 0 {
+			return line
 		}
-		return h, ok
-	}
-	first := word(line)
-	level := wordLevel(first)
-	if level == Unknown || len(first)+1 >= len(line) {
-		return h, false
-	}
-	h.Level = level
-	h.Time, _, ok = parseTime(line[len(first)+1:], zone)
-	return h, ok
-}
-
-// parseJSON reads the fields of a JSON object that say when and how serious. A number of nanoseconds is the surest time.
-func parseJSON(line []byte, zone *time.Location) (h Header, ok bool) {
-	h.Level = wordLevel(word(jsonField(line, `"levelname":`)))
-	if digits := jsonField(line, `"timestamp_ns":`); len(digits) > 19 && !isDigit(digits[19]) {
-		if ns, err := strconv.ParseInt(string(digits[:19]), 10, 64); err == nil {
-			h.Time = ns
-			return h, true
+		if state := line[n+1:]; len(bytes.TrimSpace(state)) > 0 {
+			return state
 		}
+		line = bytes.TrimRight(line[:n], "\r")
 	}
-	h.Time, _, ok = parseTime(jsonField(line, `"asctime":`), zone)
-	return h, ok
 }
 
-// jsonField is what follows a field's name, without a quote before it.
-func jsonField(line []byte, name string) []byte {
-	_, value, _ := bytes.Cut(line, []byte(name))
-	return bytes.TrimPrefix(bytes.TrimLeft(value, " "), []byte{'"'})
+// State is the part of a line between carriage returns that has the byte at an offset, and where the part begins.
+func State(line []byte, at int) (state []byte, begins int) {
+	begins = bytes.LastIndexByte(line[:at], '\r') + 1
+	state = line[begins:]
+	if n := bytes.IndexByte(line[at:], '\r'); n >= 0 {
+		state = line[begins : at+n]
+	}
+	return state, begins
 }
 
-// parseTime reads "2026-11-20 23:19:45,581" or "2026-11-20T23:19:45.581" and returns what follows.
-func parseTime(b []byte, zone *time.Location) (ns int64, rest []byte, ok bool) {
-	const form = "dddd-dd-dd dd:dd:dd"
-	if len(b) < len(form) {
-		return 0, nil, false
-	}
-	for i := range len(form) {
-		switch c := b[i]; form[i] {
-		case 'd':
-			ok = isDigit(c)
-		case ' ':
-			ok = c == ' ' || c == 'T'
-		default:
-			ok = c == form[i]
-		}
-		if !ok {
-			return 0, nil, false
-		}
-	}
-	year, month, day := number(b[:4]), number(b[5:7]), number(b[8:10])
-	hour, minute, second := number(b[11:13]), number(b[14:16]), number(b[17:19])
-	if year < 1971 || year > 2200 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 {
-		return 0, nil, false
-	}
-	rest = b[len(form):]
-	fraction, digits := 0, 0
-	if len(rest) > 1 && (rest[0] == ',' || rest[0] == '.') && isDigit(rest[1]) {
-		for rest = rest[1:]; len(rest) > 0 && digits < 9 && isDigit(rest[0]); rest = rest[1:] {
-			fraction = 10*fraction + int(rest[0]-'0')
-			digits++
-		}
-	}
-	for ; digits < 9; digits++ {
-		fraction *= 10
-	}
-	return time.Date(year, time.Month(month), day, hour, minute, second, fraction, zone).UnixNano(), rest, true
-}
-
-// First is the first line of a text, as far as Parse reads it.
-func First(text []byte) []byte {
-	line, _, _ := bytes.Cut(text[:min(len(text), MaxHeader)], []byte("\n"))
-	return line
-}
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func number(digits []byte) (n int) {
-	for _, c := range digits {
-		n = 10*n + int(c-'0')
-	}
-	return n
-}
-
-// word is the capital letters that b starts with.
-func word(b []byte) []byte {
+// plain copies the beginning of a line without the sequences that control a terminal (ECMA-48), and returns the copy.
+func plain(room *[MaxHeader]byte, line []byte) []byte {
 	n := 0
-	for n < len(b) && b[n] >= 'A' && b[n] <= 'Z' {
-		n++
+	for i := 0; i < len(line) && n < len(room); {
+		if line[i] == 0x1b {
+			i += sequence(line[i:])
+			continue
+		}
+		room[n] = line[i]
+		n, i = n+1, i+1
 	}
-	return b[:n]
+	return room[:n]
+}
+
+// sequence is how many bytes the control sequence has that b begins with.
+func sequence(b []byte) (n int) {
+	if len(b) < 2 {
+		return 1
+	}
+	switch b[1] {
+	case '[': // parameters, and a final byte
+		for n = 2; n < len(b) && b[n] >= 0x20 && b[n] <= 0x3f; n++ {
+		}
+		return min(n+1, len(b))
+	case ']': // a title or a link, up to BEL or ESC
+		for n = 2; n < len(b) && b[n] != 0x07 && b[n] != 0x1b; n++ {
+		}
+		if n < len(b) && b[n] == 0x07 {
+			n++
+		}
+		return n
+	}
+	return 2
+}
+
+// behindBar is what follows a progress bar that ended without a line end, as tqdm's do: "…| 5/10 [00:01<00:01, 5.00it/s]". It is b if b does
+// not begin with one.
+func behindBar(b []byte) []byte {
+	for _, unit := range [...]string{"it/s", "s/it", "B/s"} {
+		at := bytes.Index(b, []byte(unit))
+		if at < 0 || bytes.IndexByte(b[:at], '[') < 0 {
+			continue
+		}
+		if end := bytes.IndexByte(b[at:], ']'); end >= 0 && len(bytes.TrimSpace(b[at+end+1:])) > 0 {
+			return b[at+end+1:]
+		}
+	}
+	return b
 }

@@ -24,7 +24,8 @@ type Query struct {
 	IgnoreCase bool
 
 	Selection
-	Level logline.Level // this or a more serious one; Unknown: all lines
+	// Level is this or a more serious one; Unknown: all lines. Lines whose level is not known are counted as unlevelled.
+	Level logline.Level
 	// From and To are Unix nanoseconds [From, To), of what lines say; 0 has no bound. Lines whose time is not known are counted as undated.
 	From, To int64
 

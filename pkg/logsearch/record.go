@@ -23,7 +23,8 @@ type Match struct {
 	NodeID  string `json:"node_id"`
 	File    string `json:"file"`
 	Line    int64  `json:"line"` // counted from 1
-	// Time is what the line says, RFC 3339, or the nearest line before it that says a time; so is Level.
+	// Time is what the line says, RFC 3339, or the nearest line before it that says a time. Level is what the line says, or the first line of its
+	// record: a line that says a time or a level begins one.
 	Time  string `json:"time,omitempty"`
 	Level string `json:"level,omitempty"`
 	Text  string `json:"text"`
@@ -46,6 +47,8 @@ type File struct {
 	Matches int64  `json:"matches"` // matching lines, also those that were not reported
 	// Undated counts lines that match but say no time, where the query has a range of time.
 	Undated int64 `json:"undated,omitempty"`
+	// Unlevelled counts lines that match but say no level, and are in no record that says one, where the query has a level.
+	Unlevelled int64 `json:"unlevelled,omitempty"`
 	// Problem says why not all of the log was searched.
 	Problem string `json:"problem,omitempty"`
 }
@@ -69,9 +72,11 @@ type End struct {
 	Files    int      `json:"files"` // searched to their ends
 	Matches  int64    `json:"matches"`
 	Reported int64    `json:"reported"`
-	Undated  int64    `json:"undated,omitempty"`
-	Bytes    int64    `json:"bytes"` // searched, uncompressed
-	Seconds  float64  `json:"seconds"`
+	// Undated and Unlevelled are the sums of those of the logs: lines that could not be judged.
+	Undated    int64   `json:"undated,omitempty"`
+	Unlevelled int64   `json:"unlevelled,omitempty"`
+	Bytes      int64   `json:"bytes"` // searched, uncompressed
+	Seconds    float64 `json:"seconds"`
 }
 
 func (*Begin) record()    {}
@@ -88,7 +93,7 @@ func newMatch(f *found) *Match {
 		Type: "match", Line: f.line, Level: f.header.Level.String(), Text: before + match + after, Match: [2]int{len(before), len(before) + len(match)},
 		Before: f.before, After: f.after,
 	}
-	if f.dated {
+	if f.header.Dated {
 		m.Time = time.Unix(0, f.header.Time).UTC().Format(time.RFC3339Nano)
 	}
 	if int64(len(f.text)) < f.length {

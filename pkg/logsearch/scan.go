@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/logline"
@@ -27,7 +26,7 @@ const (
 //	                                    start                                         end
 type scanner struct {
 	query  *Query
-	zone   *time.Location
+	clock  logline.Clock
 	finder *finder
 	report func(found) // called for each matching line that passes the query's filters
 	read   func(bytes int) error
@@ -38,26 +37,26 @@ type scanner struct {
 	base       int64 // offset in the log of buf[0]
 	start, end int
 	eof        bool
-	line       int64 // number of the line at start
-	undated    int64
+	line       int64       // number of the line at start
+	undated    int64       // matching lines without a time, where the query has a range of time
+	unlevelled int64       // matching lines without a level, where the query has one
 	gap        *chunks.Gap // the first one
 	long       *found      // a line that waits for the lines after it
 	asked      dating      // the line whose header was asked for last
 }
 
-// dating is which line says when a line was written.
+// dating is what is known of a line's time and level, from the line itself or from those before it.
 type dating struct {
-	line   int64 // its offset in the log; -1: none was asked for yet
-	by     int64 // offset of the line that says it
-	header logline.Header
-	dated  bool // false: none within reach says it
+	line    int64 // its offset in the log; -1: none was asked for yet
+	header  logline.Header
+	timeBy  int64 // offset of the line that says the time; -1: none within reach does
+	levelBy int64 // offset of the line that begins the record; -1: none within reach does
 }
 
 // found is a matching line.
 type found struct {
 	line          int64 // counted from 1
 	header        logline.Header
-	dated         bool
 	text          []byte // the line or what is around the match
 	skipped       int64  // bytes of the line before text
 	length        int64  // of the line
@@ -72,8 +71,8 @@ func newScanner(q *Query, block, reach int) *scanner {
 
 // scan searches a log. Errors are the reader's, the context's, or those of read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
-	s.in, s.base, s.start, s.end, s.eof, s.line = in, 0, 0, 0, false, 1
-	s.undated, s.gap, s.long, s.asked = 0, nil, nil, dating{line: -1}
+	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
+	s.undated, s.unlevelled, s.gap, s.long, s.asked = 0, 0, nil, nil, dating{line: -1}
 	for {
 		if err := s.fill(); err != nil {
 			return err
@@ -171,7 +170,7 @@ func (s *scanner) searchLines(ctx context.Context, end int) error {
 // matched reports a line if it passes the filters.
 func (s *scanner) matched(begin, after int, text []byte, from, to int) {
 	f := found{line: s.line, length: int64(len(text))}
-	f.header, f.dated = s.header(begin)
+	f.header = s.header(begin, text, from)
 	if s.passes(&f) {
 		f.setText(text, from, to)
 		f.before, f.after = s.linesBefore(begin), s.linesAfter(after)
@@ -181,11 +180,17 @@ func (s *scanner) matched(begin, after int, text []byte, from, to int) {
 
 // passes says whether a matching line passes the filters.
 func (s *scanner) passes(f *found) bool {
-	if !f.dated && s.query.bounded() {
+	switch {
+	case !f.header.Dated && s.query.bounded():
 		s.undated++
 		return false
+	case !s.query.covers(f.header.Time):
+		return false
+	case f.header.Level == logline.Unknown && s.query.Level != logline.Unknown:
+		s.unlevelled++
+		return false
 	}
-	return s.query.covers(f.header.Time) && f.header.Level >= s.query.Level
+	return f.header.Level >= s.query.Level
 }
 
 // setText keeps what is around the match.
@@ -198,24 +203,46 @@ func (f *found) setText(text []byte, from, to int) {
 	}
 }
 
-// header is what the line at begin says of itself or, if it says nothing, the nearest one before it within reach that does.
-func (s *scanner) header(begin int) (logline.Header, bool) {
-	asked := dating{line: s.base + int64(begin)}
-	for from := begin; from >= 0; from = s.lineBefore(from, begin) {
-		at := s.base + int64(from)
-		if at == s.asked.line { // what is before it was looked at: of a million lines that say nothing, each would look back at thousands
-			asked.by, asked.header, asked.dated = s.asked.by, s.asked.header, s.asked.dated && s.asked.by >= asked.line-int64(s.reach)
+// header is what the line at begin says of itself. A level that it does not say is that of its record, which is begun by the nearest line before
+// it that says a level or a time. A time that it does not say is that of the nearest line before it that says one. Of a line that overwrites
+// itself it is what the part with the match says, which is at from in the line's text.
+func (s *scanner) header(begin int, text []byte, from int) logline.Header {
+	asked := dating{line: s.base + int64(begin), timeBy: -1, levelBy: -1}
+	if state, at := logline.State(text, from); at > 0 || len(state)+1 < len(text) {
+		asked.take(asked.line, logline.Parse(state, &s.clock))
+	}
+	for at := begin; at >= 0 && !asked.complete(); at = s.lineBefore(at, begin) {
+		offset := s.base + int64(at)
+		if offset == s.asked.line { // what is before it was looked at: of a million lines that say nothing, each would look back at thousands
+			asked.follow(&s.asked, asked.line-int64(s.reach))
 			break
 		}
-		if asked.header, asked.dated = logline.Parse(logline.First(s.buf[from:s.end]), s.zone); asked.dated {
-			asked.by = at
-			break
-		}
+		asked.take(offset, logline.Parse(s.buf[at:s.end], &s.clock))
 	}
-	if s.asked = asked; !asked.dated {
-		return logline.Header{}, false
+	s.asked = asked
+	return asked.header
+}
+
+func (d *dating) complete() bool { return d.timeBy >= 0 && d.levelBy >= 0 }
+
+// take adds what a line says, if no line after it said it.
+func (d *dating) take(line int64, h logline.Header) {
+	if d.levelBy < 0 && h.Begins() {
+		d.levelBy, d.header.Level = line, h.Level
 	}
-	return asked.header, true
+	if d.timeBy < 0 && h.Dated {
+		d.timeBy, d.header.Time, d.header.Dated = line, h.Time, true
+	}
+}
+
+// follow adds what is known of a line before, as far as lines from first on say it.
+func (d *dating) follow(before *dating, first int64) {
+	if d.levelBy < 0 && before.levelBy >= first {
+		d.levelBy, d.header.Level = before.levelBy, before.header.Level
+	}
+	if d.timeBy < 0 && before.timeBy >= first {
+		d.timeBy, d.header.Time, d.header.Dated = before.timeBy, before.header.Time, before.header.Dated
+	}
 }
 
 // lineBefore is where the line before the one at from begins, -1 if that is not within reach of the line at begin.
@@ -259,7 +286,8 @@ func (s *scanner) linesAfter(from int) []string {
 // the line's end.
 func (s *scanner) searchLong(ctx context.Context) error {
 	f := found{line: s.line, before: s.linesBefore(s.start)}
-	f.header, f.dated = s.header(s.start)
+	first := s.buf[s.start:s.end]
+	f.header = s.header(s.start, first, 0)
 	for matches := false; ; {
 		n := bytes.IndexByte(s.buf[s.start:s.end], '\n')
 		closed := n >= 0 || s.eof
@@ -270,6 +298,9 @@ func (s *scanner) searchLong(ctx context.Context) error {
 		if !matches {
 			var from, to int
 			if from, to, matches = s.findIn(ctx, part, f.length == 0, closed); matches {
+				if state, at := logline.State(part, from); at > 0 {
+					f.header = own(logline.Parse(state, &s.clock), f.header)
+				}
 				f.setText(part, from, to)
 				f.text = bytes.Clone(f.text)
 				f.skipped += f.length
@@ -294,6 +325,17 @@ func (s *scanner) searchLong(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// own is what a part of a line says of itself; what it does not say is as in the line.
+func own(part, line logline.Header) logline.Header {
+	if !part.Begins() {
+		return line
+	}
+	if !part.Dated {
+		part.Time, part.Dated = line.Time, line.Dated
+	}
+	return part
 }
 
 // findIn finds the first match in a part of a line.

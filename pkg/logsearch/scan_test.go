@@ -33,7 +33,7 @@ func prepared(t testing.TB, q Query) *Query {
 func scanned(t testing.TB, q *Query, text string) (matches []*Match, undated int64) {
 	t.Helper()
 	s := newScanner(q, smallBlock, smallReach)
-	s.zone, s.read = time.UTC, func(int) error { return nil }
+	s.read = func(int) error { return nil }
 	s.report = func(f found) { matches = append(matches, newMatch(&f)) }
 	if err := s.scan(t.Context(), iotest.HalfReader(strings.NewReader(text))); err != nil {
 		t.Fatal(err)
@@ -59,9 +59,14 @@ func naive(q *Query, text string, matches func(line string) []int) (all []*Match
 			continue
 		}
 		f := found{line: int64(i + 1), length: int64(len(line.text)), before: []string{}, after: []string{}}
-		for j := i; j >= 0 && lines[j].start >= line.start-smallReach && !f.dated; j-- {
-			f.header, f.dated = logline.Parse([]byte(lines[j].text), time.UTC)
+		known := dating{timeBy: -1, levelBy: -1}
+		if state, _ := logline.State([]byte(line.text), at[0]); len(state)+1 < len(line.text) {
+			known.take(int64(line.start), logline.Parse(state, &logline.Clock{}))
 		}
+		for j := i; j >= 0 && lines[j].start >= line.start-smallReach; j-- {
+			known.take(int64(lines[j].start), logline.Parse([]byte(text[lines[j].start:]), &logline.Clock{}))
+		}
+		f.header = known.header
 		for j := max(0, i-q.Before); j < i; j++ {
 			if lines[j].start >= line.start-smallReach {
 				f.before = append(f.before, contextLine([]byte(lines[j].text)))
@@ -71,7 +76,7 @@ func naive(q *Query, text string, matches func(line string) []int) (all []*Match
 		for j := i + 1; j < len(lines) && len(f.after) < q.After && lines[j].start < end+smallReach; j++ {
 			f.after = append(f.after, contextLine([]byte(text[lines[j].start:min(len(text), end+smallReach)])))
 		}
-		if (f.dated || !q.bounded()) && q.covers(f.header.Time) && f.header.Level >= q.Level {
+		if (f.header.Dated || !q.bounded()) && q.covers(f.header.Time) && f.header.Level >= q.Level {
 			f.setText([]byte(line.text), at[0], at[1])
 			all = append(all, newMatch(&f))
 		}
@@ -254,7 +259,7 @@ func TestLiterals(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	q := prepared(t, Query{Pattern: `(?:x+x+)+y`, Regexp: true})
 	s := newScanner(q, blockBytes, reach)
-	s.zone, s.report = time.UTC, func(found) {}
+	s.report = func(found) {}
 	ctx, cancel := context.WithCancel(t.Context())
 	reads := 0
 	s.read = func(int) error {
@@ -305,4 +310,44 @@ func FuzzScan(f *testing.F) {
 			t.Errorf("%d matches, want %d", len(got), len(want))
 		}
 	})
+}
+
+// TestOwnLevel: a line that says a level or a time begins a record, in whatever form: it takes the level of no other. Lines that say neither have
+// that of their record. Where a level is asked for, matches whose level nothing says are counted.
+func TestOwnLevel(t *testing.T) {
+	bars := strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s]", 50000)
+	for name, c := range map[string]struct {
+		text, level, time string
+		unlevelled        int64
+	}{
+		"JSON after another form":    {"2026-11-20 10:00:00,000\tINFO a.py:1 -- ok\n" + `{"event": "needle", "level": "error", "timestamp": "2026-11-20T10:00:05Z"}`, "error", "10:00:05", 0},
+		"level alone after a time":   {"2026-11-20 10:00:00,000\tINFO a.py:1 -- ok\nERROR:root:needle", "error", "10:00:00", 0},
+		"time alone after a level":   {"2026-11-20 10:00:00,000\tERROR a.py:1 -- bad\n2026/11/20 10:00:05 needle", "", "10:00:05", 1},
+		"traceback":                  {"2026-11-20 10:00:00 ERROR x\nTraceback (most recent call last):\n  File \"a.py\", line 1\nValueError: needle", "error", "10:00:00", 0},
+		"indented JSON":              {"2026-11-20 10:00:00 ERROR x {\n  \"level\": \"info\",\n  \"a\": \"needle\"\n}", "error", "10:00:00", 0},
+		"an object of several lines": {"2026-11-20 10:00:00 INFO x\n{\n  \"body\": \"needle\",\n  \"severity_text\": \"ERROR\",\n  \"timestamp\": \"2026-11-20T10:00:05Z\"\n}", "error", "10:00:05", 0},
+		"a print":                    {"needle", "", "", 1},
+		"long JSON":                  {`{"message": "needle` + strings.Repeat(`x\"`, 40000) + `", "asctime": "2026-11-20 10:00:05", "levelname": "ERROR"}`, "error", "10:00:05", 0},
+		"between bars":               {"2026-11-20 10:00:00 INFO x\n" + bars + "\r2026-11-20 10:00:05 ERROR needle" + bars, "error", "10:00:05", 0},
+		"behind a bar":               {"2026-11-20 10:00:00 INFO x\n" + bars + "ERROR:root:needle\n", "error", "10:00:00", 0},
+		"line ends of Windows":       {"2026-11-20 10:00:05 ERROR x\r\nneedle\r\n", "error", "10:00:05", 0},
+		"UTF-16":                     {"\xff\xfe" + strings.Join(strings.Split("2026-11-20 10:00:05 ERROR needle\r\n", ""), "\x00") + "\x00", "error", "10:00:05", 0},
+		"Latin-1":                    {"2026-11-20 10:00:05 ERROR caf\xe9 needle\n", "error", "10:00:05", 0},
+	} {
+		s := newScanner(prepared(t, Query{Pattern: "needle"}), blockBytes, reach)
+		s.read = func(int) error { return nil }
+		var all []*Match
+		s.report = func(f found) { all = append(all, newMatch(&f)) }
+		if err := s.scan(t.Context(), strings.NewReader(c.text)); err != nil || len(all) != 1 {
+			t.Fatalf("%s: %d matches, %v", name, len(all), err)
+		}
+		if m := all[0]; m.Level != c.level || !strings.Contains(m.Time, c.time) || c.time == "" && m.Time != "" || !strings.Contains(m.Text, "needle") {
+			t.Errorf("%s: level %q at %q, want %q at %s", name, m.Level, m.Time, c.level, c.time)
+		}
+		s = newScanner(prepared(t, Query{Pattern: "needle", Level: logline.Warning}), blockBytes, reach)
+		s.read, s.report = func(int) error { return nil }, func(found) {}
+		if err := s.scan(t.Context(), strings.NewReader(c.text)); err != nil || s.unlevelled != c.unlevelled {
+			t.Errorf("%s: %d lines of unknown level, want %d (%v)", name, s.unlevelled, c.unlevelled, err)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
@@ -31,7 +32,7 @@ const (
 type Source struct {
 	Session string
 	Logs    *sessionlogs.Set
-	Zone    *time.Location // of times without one; nil is UTC
+	Clock   logline.Clock // completes the times of lines
 	// Job, if set, is the job (hex) of the query's submission in this session: its logs are searched too.
 	Job string
 	// End, if set, returns how many bytes of a log are searched. An error concerns only this log.
@@ -82,7 +83,7 @@ func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit f
 	}
 	return emit(&End{
 		Type: "end", Complete: len(r.reasons) == 0, Why: r.reasons, Files: int(r.filesDone.Load()), Matches: r.matches.Load(), Reported: min(r.reported.Load(), int64(r.query.Lines)),
-		Undated: r.undated.Load(), Bytes: r.bytes.Load(), Seconds: time.Since(began).Seconds(),
+		Undated: r.undated.Load(), Unlevelled: r.unlevelled.Load(), Bytes: r.bytes.Load(), Seconds: time.Since(began).Seconds(),
 	})
 }
 
@@ -91,8 +92,8 @@ type run struct {
 	query  *Query
 	cancel context.CancelCauseFunc
 
-	files, filesDone                  atomic.Int64
-	bytes, matches, reported, undated atomic.Int64
+	files, filesDone                              atomic.Int64
+	bytes, matches, reported, undated, unlevelled atomic.Int64
 
 	mu      sync.Mutex
 	emit    func(Record) error
@@ -154,7 +155,7 @@ func (r *run) session(ctx context.Context, source *Source) error {
 func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) {
 	file := &File{Type: "file", Session: source.Session, NodeID: log.Node.String(), File: log.Path}
 	reported := 0
-	s.zone, s.read = cmp.Or(source.Zone, time.UTC), r.count
+	s.clock, s.read = source.Clock, r.count
 	s.report = func(f found) {
 		file.Matches++
 		r.matches.Add(1)
@@ -180,9 +181,9 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 	if err == nil && s.gap != nil {
 		err = s.gap
 	}
-	if file.Undated = s.undated; file.Undated > 0 {
-		r.undated.Add(file.Undated)
-	}
+	file.Undated, file.Unlevelled = s.undated, s.unlevelled
+	r.undated.Add(file.Undated)
+	r.unlevelled.Add(file.Unlevelled)
 	if err != nil {
 		file.Problem = problemOf(err)
 		r.why("damage")

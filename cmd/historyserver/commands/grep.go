@@ -102,6 +102,10 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, entries []catal
 		if err := emit(r); err != nil {
 			return err
 		}
+		if end, ok := r.(*logsearch.End); ok && end.Unlevelled > 0 {
+			lines := human.Count(int(end.Unlevelled), "matching line")
+			fmt.Fprintf(o.errOut, "%s left out because nothing says their level; without --level they are printed\n", lines)
+		}
 		return out.Flush()
 	})
 	if err != nil {
@@ -119,7 +123,7 @@ func (o *operator) logSources(ctx context.Context, q *logsearch.Query, entries [
 			listed, err := session.List(ctx, o.store, o.storage.Root, e.Ref)
 			if err == nil {
 				source.Logs = listed.Logs
-				source.Zone, err = facts.Zone(ctx, listed)
+				source.Clock, err = facts.Clock(ctx, listed)
 			}
 			if err == nil && q.Submission != "" && q.Job == "" {
 				source.Job, err = facts.DriverOf(ctx, listed, q.Submission)

@@ -40,9 +40,10 @@ type operator struct {
 	// outputs are the values that --output takes; nil: table and json.
 	outputs []string
 
-	store blob.Store
-	log   logrus.FieldLogger
-	out   io.Writer
+	store  blob.Store
+	log    logrus.FieldLogger
+	out    io.Writer
+	errOut io.Writer
 }
 
 // sessionNames explains the argument SESSION in --help.
@@ -76,7 +77,7 @@ func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFu
 		if o.store, err = backend.Open(cmd.Context(), o.storage, o.log); err != nil {
 			return err
 		}
-		o.out = cmd.OutOrStdout()
+		o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 		return run(cmd.Context(), args)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
@@ -53,11 +52,11 @@ func cutAt(r *request.Request, f *sessionlogs.File, log logfiles.File) (cutPoint
 	case over:
 		return whole, nil
 	}
-	zone, err := cluster.Zone(r)
+	clock, err := Clock(r)
 	if err != nil {
 		return cutPoint{}, err
 	}
-	search := lineSearch{ctx: r.Context(), f: f, at: r.At, zone: zone, budget: maxSearched}
+	search := lineSearch{ctx: r.Context(), f: f, at: r.At, clock: clock, budget: maxSearched}
 	cut, err := search.cut(stored)
 	if err != nil {
 		return cutPoint{}, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -21,7 +20,7 @@ type lineSearch struct {
 	ctx    context.Context
 	f      *sessionlogs.File
 	at     int64
-	zone   *time.Location
+	clock  logline.Clock
 	budget int64
 }
 
@@ -70,7 +69,7 @@ func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLi
 		s.budget -= searchBlock
 		own := block[:min(len(block), searchBlock)] // a line that starts later belongs to the next block
 		for start := lineStart(own, 0, pos == 0); start < len(own) && pos+int64(start) < to; start = lineStart(own, start+1, false) {
-			if header, ok := logline.Parse(logline.First(block[start:]), s.zone); ok {
+			if header := logline.Parse(block[start:], &s.clock); header.Dated {
 				if line := (timedLine{pos + int64(start), header.Time}); wanted(line) {
 					return &line, nil
 				}
@@ -109,6 +108,5 @@ func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, timed := logline.Parse(line, s.zone)
-	return timed, nil
+	return logline.Parse(line, &s.clock).Dated, nil
 }

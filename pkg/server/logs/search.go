@@ -83,8 +83,8 @@ func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry, q *lo
 
 // logsOf are the logs of a session, to be searched whole.
 func (h *Handlers) logsOf(ctx context.Context, e catalog.Entry, of *session.Session) (logsearch.Source, error) {
-	zone, err := h.opts.Dashboard.Zone(ctx, of)
-	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Zone: zone, Link: lineLink(web.SessionPath(e.Ref))}, err
+	clock, err := h.opts.Dashboard.Clock(ctx, of)
+	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Clock: clock, Link: lineLink(web.SessionPath(e.Ref))}, err
 }
 
 // withDriver adds the driver of a selected submission, whose ID is in the names of its workers' logs.

@@ -57,6 +57,7 @@ function show(record) {
       const why = { lines: "more lines match than are shown", time: "the time was over", bytes: "too much was to be read", others: "others waited for their searches, so search fewer logs at once or try again", damage: "not all could be read" };
       const limits = (record.why || []).map(reason => why[reason] || reason);
       if (record.undated) limits.push(`${record.undated} lines say no time`);
+      if (record.unlevelled) limits.push(`${record.unlevelled} lines say no level`);
       state.textContent = `${count(record.matches, "matching line")}, ${record.reported} shown. ${count(record.files, "log")}, ${size(record.bytes)} in ${record.seconds.toFixed(1)} s.` +
         (limits.length ? ` Not complete: ${limits.join("; ")}.` : "");
     }

@@ -1,0 +1,124 @@
+package logline
+
+import (
+	"bytes"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Encoding is how a log's text is stored.
+type Encoding int8
+
+// The encodings in which a line end is not one byte. All others are read as they are: their levels, times and line ends are those of ASCII.
+const (
+	Bytes Encoding = iota
+	UTF16LE
+	UTF16BE
+)
+
+// EncodingOf is the encoding of a text, by its first bytes: by a byte order mark, or because every other byte is zero.
+func EncodingOf(first []byte) Encoding {
+	switch {
+	case bytes.HasPrefix(first, []byte{0xff, 0xfe}):
+		return UTF16LE
+	case bytes.HasPrefix(first, []byte{0xfe, 0xff}):
+		return UTF16BE
+	}
+	const enough = 8
+	if len(first) < enough {
+		return Bytes
+	}
+	zeros := [2]int{}
+	for i, c := range first[:min(len(first)&^1, 64)] {
+		if c == 0 {
+			zeros[i&1]++
+		}
+	}
+	switch half := min(len(first)&^1, 64) / 2; {
+	case zeros[0] == 0 && zeros[1] >= half-half/4:
+		return UTF16LE
+	case zeros[1] == 0 && zeros[0] >= half-half/4:
+		return UTF16BE
+	}
+	return Bytes
+}
+
+// Append appends a text of this encoding as UTF-8. The text must begin with a character; a byte that is left over is not read.
+func (e Encoding) Append(to, text []byte) []byte {
+	if e == Bytes {
+		return append(to, text...)
+	}
+	for i := 0; i+1 < len(text); i += 2 {
+		r := rune(e.unit(text[i:]))
+		if utf16.IsSurrogate(r) && i+3 < len(text) {
+			if pair := utf16.DecodeRune(r, rune(e.unit(text[i+2:]))); pair != utf8.RuneError {
+				r = pair
+				i += 2
+			}
+		}
+		if r != 0xfeff {
+			to = utf8.AppendRune(to, r)
+		}
+	}
+	return to
+}
+
+func (e Encoding) unit(b []byte) uint16 {
+	if e == UTF16BE {
+		return uint16(b[0])<<8 | uint16(b[1])
+	}
+	return uint16(b[1])<<8 | uint16(b[0])
+}
+
+// NewReader returns a reader of a log as UTF-8, if it is UTF-16, and else of its bytes. It passes errors on where they come.
+func NewReader(in io.Reader) io.Reader { return &decoder{in: in} }
+
+// decoder reads a log in its encoding.
+type decoder struct {
+	in       io.Reader
+	known    bool
+	encoding Encoding
+	raw      []byte // read, not decoded
+	decoded  []byte // decoded, not returned
+	err      error  // comes after decoded
+}
+
+const decodeBlock = 32 << 10
+
+func (d *decoder) Read(p []byte) (n int, err error) {
+	if d.known && d.encoding == Bytes && len(d.decoded) == 0 && d.err == nil {
+		return d.in.Read(p)
+	}
+	for len(d.decoded) == 0 && d.err == nil && len(p) > 0 {
+		d.next()
+	}
+	n = copy(p, d.decoded)
+	if d.decoded = d.decoded[n:]; len(d.decoded) == 0 {
+		err, d.err = d.err, nil
+	}
+	return n, err
+}
+
+// next reads and decodes a block. An error that is not the end does not have to be the last: what is behind a gap follows.
+func (d *decoder) next() {
+	if d.raw == nil {
+		d.raw = make([]byte, 0, decodeBlock)
+	}
+	n, err := d.in.Read(d.raw[len(d.raw):cap(d.raw)])
+	d.raw, d.err = d.raw[:len(d.raw)+n], err
+	if !d.known {
+		if len(d.raw) < 64 && err == nil {
+			return
+		}
+		d.known, d.encoding = true, EncodingOf(d.raw)
+	}
+	whole := len(d.raw)
+	if d.encoding != Bytes && err == nil {
+		if whole &^= 1; whole >= 2 && d.encoding.unit(d.raw[whole-2:])>>10 == 0xd800>>10 {
+			whole -= 2 // the second half of the character follows
+		}
+	}
+	d.decoded = d.encoding.Append(d.decoded[:0], d.raw[:whole])
+	d.raw = append(d.raw[:0], d.raw[whole:]...)
+}

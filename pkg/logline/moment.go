@@ -1,0 +1,469 @@
+package logline
+
+import (
+	"bytes"
+	"cmp"
+	"time"
+)
+
+// Clock completes the times of lines, which often have no zone, no year or no date.
+type Clock struct {
+	Zone *time.Location // of times without one; nil is UTC
+	// From and To are the first and the last moment at which lines can have been written, Unix ns; 0 if not known. Where a line leaves out the
+	// year or the date, it is the one that lies in between.
+	From, To int64
+}
+
+// slack is how far outside of the clock's range a time may be (ns): clocks differ.
+const slack = int64(time.Hour)
+
+// distance is how far outside of the clock's range a time is.
+func (c *Clock) distance(at int64) int64 {
+	switch {
+	case c.From == 0 && c.To == 0:
+		return 0
+	case c.From != 0 && at < c.From-slack:
+		return c.From - slack - at
+	case c.To != 0 && at > c.To+slack:
+		return at - c.To - slack
+	}
+	return 0
+}
+
+// order says what the numbers of a date are.
+type order int8
+
+const (
+	noDate     order = iota
+	yearFirst        // 2026-11-20, 26/11/20
+	monthFirst       // 11/20/2026
+	dayFirst         // 20/11/2026
+	short            // two digits each, in the order that the clock makes likely; yearFirst if it makes none
+	shortUS          // the same; monthFirst if it makes none
+	slashed          // 11/20/2026 or 20/11/2026
+	monthDay         // 11-20
+)
+
+// moment is a time as a line has it.
+type moment struct {
+	order                      order
+	date                       [3]int
+	hour, minute, second, nano int
+	hasZone                    bool
+	east                       int // seconds east of UTC
+	epoch                      int64
+}
+
+// at is the moment in Unix ns; ok is false if the numbers are no time, or the date is not known.
+func (m *moment) at(clock *Clock) (ns int64, ok bool) {
+	if m.epoch != 0 {
+		return m.epoch, true
+	}
+	if m.hour > 23 || m.minute > 59 || m.second > 60 {
+		return 0, false
+	}
+	a, b, c := m.date[0], m.date[1], m.date[2]
+	switch m.order {
+	case yearFirst:
+		return m.on(clock, a, b, c)
+	case monthFirst:
+		return m.on(clock, c, a, b)
+	case dayFirst:
+		return m.on(clock, c, b, a)
+	case short:
+		return m.nearest(clock, [][3]int{{a, b, c}, {c, a, b}, {c, b, a}})
+	case shortUS:
+		return m.nearest(clock, [][3]int{{c, a, b}, {a, b, c}, {c, b, a}})
+	case slashed:
+		return m.nearest(clock, [][3]int{{c, a, b}, {c, b, a}})
+	case monthDay:
+		if clock.From == 0 && clock.To == 0 {
+			return 0, false
+		}
+		year := time.Unix(0, cmp.Or(clock.From, clock.To)).UTC().Year()
+		return m.nearest(clock, [][3]int{{year, a, b}, {year + 1, a, b}, {year - 1, a, b}})
+	}
+	return m.today(clock)
+}
+
+// today is when the clock's range has the time of day; ok is false unless that is so once.
+func (m *moment) today(clock *Clock) (ns int64, ok bool) {
+	if clock.From == 0 || clock.To == 0 || clock.To-clock.From >= int64(24*time.Hour)-2*slack {
+		return 0, false
+	}
+	first := time.Unix(0, clock.From).In(clock.zone())
+	for day := -1; day <= 2; day++ {
+		on := first.AddDate(0, 0, day)
+		if at, valid := m.on(clock, on.Year(), int(on.Month()), on.Day()); valid && clock.distance(at) == 0 {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// nearest is the moment on the day that is nearest to the clock's range, of several alike the first.
+func (m *moment) nearest(clock *Clock, days [][3]int) (ns int64, ok bool) {
+	for _, d := range days {
+		at, valid := m.on(clock, d[0], d[1], d[2])
+		if valid && (!ok || clock.distance(at) < clock.distance(ns)) {
+			ns, ok = at, true
+		}
+	}
+	return ns, ok
+}
+
+func (m *moment) on(clock *Clock, year, month, day int) (ns int64, ok bool) {
+	if year < 100 {
+		year += 2000
+	}
+	if year < 1971 || year > 2200 || month < 1 || month > 12 || day < 1 || day > 31 {
+		return 0, false
+	}
+	zone := clock.zone()
+	if m.hasZone {
+		zone = time.UTC
+	}
+	t := time.Date(year, time.Month(month), day, m.hour, m.minute, m.second, m.nano, zone)
+	return t.UnixNano() - int64(m.east)*int64(time.Second), true
+}
+
+func (c *Clock) zone() *time.Location {
+	if c.Zone == nil {
+		return time.UTC
+	}
+	return c.Zone
+}
+
+// readMoment reads the time that b begins with, and how many bytes it has; 0 if it begins with none. A bracket before it makes some forms likelier.
+func readMoment(b []byte, bracketed bool) (m moment, n int) {
+	if len(b) < len("0:00:00") {
+		return m, 0
+	}
+	digits := countDigits(b)
+	switch {
+	case digits == 0:
+		n = m.named(b)
+	case digits == 4 && (b[4] == '-' || b[4] == '/' || b[4] == '.'):
+		n = m.dated(b, yearFirst)
+	case digits == 6 && bracketed && b[6] == ' ': // tornado: "[E 261120 10:00:05 web:123]"
+		m.order, m.date = yearFirst, [3]int{number(b[:2]), number(b[2:4]), number(b[4:6])}
+		n = m.clockAfter(b, 6)
+	case digits == 8:
+		m.order, m.date = yearFirst, [3]int{number(b[:4]), number(b[4:6]), number(b[6:8])}
+		n = m.clockAfter(b, 8)
+	case digits <= 2 && len(b) > digits && b[digits] == ':':
+		n = m.clock(b)
+	case digits <= 2 && (b[digits] == '/' || b[digits] == '-' || b[digits] == '.' || b[digits] == ' '):
+		if n = m.dayNamed(b, digits); n == 0 && b[digits] != ' ' {
+			n = m.dated(b, slashed)
+			if m.order == short && bracketed {
+				m.order = shortUS
+			}
+		}
+	case digits >= 10:
+		n = m.since(b, digits, bracketed)
+	}
+	if n == 0 || n < len(b) && (isDigit(b[n]) || isLetter(b[n]) || b[n] == '<' || b[n] == '%' || b[n] == '=') {
+		return m, 0
+	}
+	return m, n
+}
+
+// dated reads numbers of a date, with the same byte between them, and the clock behind.
+func (m *moment) dated(b []byte, form order) (n int) {
+	between := b[countDigits(b)]
+	parts := 0
+	var sizes [3]int
+	for parts < 3 {
+		size := countDigits(b[n:])
+		if size == 0 || size > 4 {
+			return 0
+		}
+		m.date[parts], sizes[parts] = number(b[n:n+size]), size
+		n += size
+		parts++
+		if parts == 3 || n+1 >= len(b) || b[n] != between || !isDigit(b[n+1]) {
+			break
+		}
+		n++
+	}
+	switch {
+	case parts == 3 && form == yearFirst:
+		m.order = yearFirst
+	case parts == 3 && sizes[2] == 4 && between == '.':
+		m.order = dayFirst
+	case parts == 3 && sizes[2] == 4:
+		m.order = slashed
+	case parts == 3 && sizes[0] == 2 && sizes[1] == 2 && sizes[2] == 2:
+		m.order = short
+	case parts == 2 && form != yearFirst && between != '.' && sizes[1] <= 2:
+		m.order = monthDay
+	default:
+		return 0
+	}
+	return m.clockAfter(b, n)
+}
+
+// clockAfter reads a time of day at or behind the byte that separates it from the date.
+func (m *moment) clockAfter(b []byte, at int) (n int) {
+	if at+1 >= len(b) {
+		return 0
+	}
+	switch b[at] {
+	case ' ', 'T', 't', '-', '_', ':':
+		at++
+	default:
+		return 0
+	}
+	if n = m.clock(b[at:]); n > 0 {
+		return at + n
+	}
+	if countDigits(b[at:]) == 6 { // 20261120T100005
+		m.hour, m.minute, m.second = number(b[at:at+2]), number(b[at+2:at+4]), number(b[at+4:at+6])
+		return at + 6 + m.zoneAfter(b[at+6:])
+	}
+	return 0
+}
+
+// clock reads "10:00:05", with a fraction, "AM" or "PM", and a zone.
+func (m *moment) clock(b []byte) (n int) {
+	hour := countDigits(b)
+	if hour < 1 || hour > 2 || len(b) < hour+3 || b[hour] != ':' || countDigits(b[hour+1:]) != 2 {
+		return 0
+	}
+	m.hour, m.minute = number(b[:hour]), number(b[hour+1:hour+3])
+	n = hour + 3
+	if n+2 < len(b) && b[n] == ':' && countDigits(b[n+1:]) == 2 {
+		m.second = number(b[n+1 : n+3])
+		n += 3
+		n += m.fraction(b[n:])
+	} else if half, _ := halfDay(b[n:]); half == 0 { // without seconds only "10:00AM"
+		return 0
+	}
+	if size, add := halfDay(b[n:]); size > 0 {
+		m.hour = m.hour%12 + add
+		n += size
+	}
+	return n + m.zoneAfter(b[n:])
+}
+
+// halfDay reads "AM" or "PM", and the hours to add.
+func halfDay(b []byte) (size, hours int) {
+	at := 0
+	if len(b) > 0 && b[0] == ' ' {
+		at = 1
+	}
+	if len(b) < at+2 || b[at+1] != 'M' || len(b) > at+2 && isLetter(b[at+2]) {
+		return 0, 0
+	}
+	switch b[at] {
+	case 'A':
+		return at + 2, 0
+	case 'P':
+		return at + 2, 12
+	}
+	return 0, 0
+}
+
+// fraction reads ",123", ".123456" or ":123".
+func (m *moment) fraction(b []byte) (n int) {
+	if len(b) < 2 || b[0] != ',' && b[0] != '.' && b[0] != ':' || !isDigit(b[1]) {
+		return 0
+	}
+	digits := countDigits(b[1:])
+	if b[0] == ':' && digits != 3 && digits != 6 {
+		return 0
+	}
+	for i := range 9 {
+		m.nano *= 10
+		if i < digits {
+			m.nano += int(b[1+i] - '0')
+		}
+	}
+	return 1 + digits
+}
+
+// zoneAfter reads "Z", "+02:00", " +0200", " UTC" or " GMT".
+func (m *moment) zoneAfter(b []byte) (n int) {
+	if len(b) > 0 && b[0] == 'Z' {
+		m.hasZone = true
+		return 1
+	}
+	if len(b) > 0 && b[0] == ' ' {
+		n = 1
+	}
+	if rest := b[n:]; bytes.HasPrefix(rest, []byte("UTC")) || bytes.HasPrefix(rest, []byte("GMT")) {
+		m.hasZone = true
+		return n + 3
+	}
+	if len(b) < n+5 || b[n] != '+' && b[n] != '-' || countDigits(b[n+1:]) != 2 && countDigits(b[n+1:]) != 4 {
+		return 0
+	}
+	at := n + 3
+	if b[at] == ':' {
+		at++
+	}
+	if len(b) < at+2 || countDigits(b[at:]) != 2 {
+		return 0
+	}
+	hours, minutes := number(b[n+1:n+3]), number(b[at:at+2])
+	if hours > 14 || minutes > 59 || at+2 < len(b) && (isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1) {
+		return 0
+	}
+	m.hasZone, m.east = true, 3600*hours+60*minutes
+	if b[n] == '-' {
+		m.east = -m.east
+	}
+	return at + 2
+}
+
+// since reads seconds since 1970 with a fraction, or in brackets also milliseconds, microseconds and nanoseconds.
+func (m *moment) since(b []byte, digits int, bracketed bool) (n int) {
+	n = digits
+	fraction := digits == 10 && len(b) > 11 && b[10] == '.' && isDigit(b[11])
+	if fraction {
+		n += 1 + countDigits(b[11:])
+	}
+	if !fraction && !bracketed {
+		return 0
+	}
+	m.epoch = epoch(b[:n])
+	if m.epoch == 0 {
+		return 0
+	}
+	return n
+}
+
+// epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size. It returns Unix ns; 0 if that is not a
+// likely time.
+func epoch(b []byte) int64 {
+	digits := countDigits(b)
+	var unit int64
+	switch digits {
+	case 10:
+		unit = 1e9
+	case 13:
+		unit = 1e6
+	case 16:
+		unit = 1e3
+	case 19:
+		unit = 1
+	default:
+		return 0
+	}
+	var n int64
+	for _, c := range b[:digits] {
+		if n > (1<<63-1-9)/10 {
+			return 0
+		}
+		n = 10*n + int64(c-'0')
+	}
+	if n > (1<<63-1)/unit {
+		return 0
+	}
+	n *= unit
+	if digits < len(b) && b[digits] == '.' {
+		for _, c := range b[digits+1:] {
+			if !isDigit(c) {
+				break
+			}
+			unit /= 10
+			n += unit * int64(c-'0')
+		}
+	}
+	if year := time.Unix(0, n).UTC().Year(); year < 2001 || year > 2200 {
+		return 0
+	}
+	return n
+}
+
+// month is the number of the month whose English name b begins with, in three letters; 0 if there is none.
+func month(b []byte) int {
+	if len(b) < 3 {
+		return 0
+	}
+	for i, name := range [...]string{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"} {
+		if string(b[:3]) == name {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// named reads "Nov 20 10:00:05", "Fri Nov 20 10:00:05 2026", "Fri, 20 Nov 2026 10:00:05" and "Nov 20, 2026 10:00:05 AM".
+func (m *moment) named(b []byte) (n int) {
+	if len(b) > 5 && bytes.Contains([]byte("MonTueWedThuFriSatSun"), b[:3]) && (b[3] == ' ' || b[3] == ',') {
+		n = 4
+		if b[4] == ' ' {
+			n = 5
+		}
+	}
+	if digits := countDigits(b[n:]); n > 0 && digits > 0 && digits <= 2 {
+		if size := m.dayNamed(b[n:], digits); size > 0 {
+			return n + size
+		}
+		return 0
+	}
+	of := month(b[n:])
+	if of == 0 || len(b) < n+6 || b[n+3] != ' ' {
+		return 0
+	}
+	n += 4
+	if b[n] == ' ' {
+		n++
+	}
+	digits := countDigits(b[n:])
+	if digits < 1 || digits > 2 {
+		return 0
+	}
+	m.order, m.date = monthDay, [3]int{of, number(b[n : n+digits]), 0}
+	n += digits
+	if len(b) > n+6 && b[n] == ',' && b[n+1] == ' ' && countDigits(b[n+2:]) == 4 {
+		m.order, m.date[2] = monthFirst, number(b[n+2:n+6])
+		n += 6
+	}
+	if len(b) <= n || b[n] != ' ' {
+		return 0
+	}
+	size := m.clock(b[n+1:])
+	if size == 0 {
+		return 0
+	}
+	n += 1 + size
+	if m.order == monthDay && len(b) >= n+5 && b[n] == ' ' && countDigits(b[n+1:]) == 4 && number(b[n+1:n+5]) > 1970 {
+		m.order, m.date[2] = monthFirst, number(b[n+1:n+5])
+		n += 5
+	}
+	return n
+}
+
+// dayNamed reads "20 Nov 2026 10:00:05" and "20/Nov/2026:10:00:05 +0000".
+func (m *moment) dayNamed(b []byte, digits int) (n int) {
+	if n = digits + 1; len(b) < n+8 {
+		return 0
+	}
+	between, of := b[digits], month(b[n:])
+	if of == 0 || b[n+3] != between || countDigits(b[n+4:]) != 4 {
+		return 0
+	}
+	m.order, m.date = dayFirst, [3]int{number(b[:digits]), of, number(b[n+4 : n+8])}
+	return m.clockAfter(b, n+8)
+}
+
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// countDigits is how many digits b begins with, at most 20.
+func countDigits(b []byte) (n int) {
+	for n < len(b) && n < 20 && isDigit(b[n]) {
+		n++
+	}
+	return n
+}
+
+func number(digits []byte) (n int) {
+	for _, c := range digits {
+		n = 10*n + int(c-'0')
+	}
+	return n
+}

@@ -1,0 +1,327 @@
+package logline
+
+import "bytes"
+
+// kind is what the value of a key of an object says.
+type kind int8
+
+const (
+	keyOther kind = iota
+	keyLevel
+	keyTime
+	keyMessage
+	keyException
+	keyInside // an object that has such keys
+)
+
+// key is what is known of a key: what its value says, and how sure that is. A smaller rank is surer.
+type key struct {
+	kind kind
+	rank int8
+}
+
+// keyOf knows the keys of the libraries that write JSON or logfmt.
+func keyOf(name []byte) key {
+	switch string(name) {
+	case "levelname", "severityText", "severity_text", "log.level", "@level", "level_name", "levelName":
+		return key{keyLevel, 1}
+	case "level", "severity", "lvl", "loglevel", "log_level", "logLevel", "LogLevel", "Level", "@l", "LEVEL", "Severity", "log_severity", "PRIORITY":
+		return key{keyLevel, 2}
+	case "severityNumber", "severity_number", "levelno", "level_number":
+		return key{keyLevel, 3}
+	case "s", "status":
+		return key{keyLevel, 4}
+	case "timestamp_ns", "timeUnixNano":
+		return key{keyTime, 1}
+	case "@timestamp", "timestamp", "asctime", "@t", "Timestamp", "instant", "eventTime", "dateTime":
+		return key{keyTime, 2}
+	case "time", "ts", "datetime", "Time", "TIMESTAMP", "timeMillis":
+		return key{keyTime, 3}
+	case "created", "date", "t", "observed_timestamp", "observedTimeUnixNano":
+		return key{keyTime, 4}
+	case "message", "@message", "short_message":
+		return key{keyMessage, 1}
+	case "msg", "event", "body", "text", "@m", "@mt", "log":
+		return key{keyMessage, 2}
+	case "exc_text", "exc_info", "stack_trace", "error.stack_trace", "traceback":
+		return key{keyException, 1}
+	case "exception", "stack_info", "stack", "stacktrace", "@x":
+		return key{keyException, 2}
+	case "record", "fields", "attributes", "error", "labels":
+		return key{keyInside, 0}
+	}
+	return key{}
+}
+
+// fields are the values of an object that were found, as they stand there, and how sure they are.
+type fields struct {
+	level, time, message, exception []byte
+	levelKey                        []byte
+	ranks                           [keyInside]int8
+}
+
+// parseObject reads the header of an object of JSON, also of one that is cut.
+func parseObject(b []byte, clock *Clock) (h Header) {
+	var f fields
+	f.members(b[:min(len(b), maxJSON)], 1, nil, 2)
+	return f.header(clock)
+}
+
+func (f *fields) header(clock *Clock) (h Header) {
+	h.Level = f.levelOf()
+	if len(f.time) > 0 {
+		h.Time, h.Dated = objectTime(f.time, clock)
+	}
+	if h.Level == Unknown && len(f.message) > 2 && f.message[0] == '"' && string(f.levelKey) == "" && f.ranks[keyMessage] == 2 {
+		// Docker's own JSON: the line is in "log".
+		if inner, _ := parseText(f.message[1:min(len(f.message)-1, MaxHeader)], nil, clock); inner.Level != Unknown && h.Dated {
+			h.Level = inner.Level
+		}
+	}
+	return h
+}
+
+// members goes through the members of an object from i on, as far as they are there, and returns where the object ends.
+func (f *fields) members(b []byte, i int, parent []byte, depth int) int {
+	for i < len(b) {
+		switch b[i] {
+		case '}':
+			return i + 1
+		case '"':
+			end := stringEnd(b, i+1)
+			name := b[i+1 : min(end, len(b))]
+			for i = end + 1; i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r'); i++ {
+			}
+			if i >= len(b) {
+				return i
+			}
+			if b[i] != ':' {
+				continue
+			}
+			for i++; i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r'); i++ {
+			}
+			i = f.member(b, i, parent, name, depth)
+		case '{', '[':
+			return len(b) // no object
+		default:
+			i++
+		}
+	}
+	return i
+}
+
+// member reads the value of a member at i, and returns where it ends.
+func (f *fields) member(b []byte, i int, parent, name []byte, depth int) (end int) {
+	if i >= len(b) {
+		return i
+	}
+	k := keyOf(name)
+	if string(parent) == "log" && string(name) == "level" || string(parent) == "record" && string(name) == "message" {
+		k.rank = 1
+	}
+	if b[i] == '{' && depth > 1 && (k.kind == keyInside || string(name) == "log") {
+		return f.members(b, i+1, name, depth-1)
+	}
+	end = valueEnd(b, i)
+	if end >= len(b) && b[i] != '"' && b[i] != '{' || k.kind == keyOther || k.kind == keyInside {
+		return end
+	}
+	value := b[i:min(end, len(b))]
+	if depth < 2 && string(parent) != "record" && string(parent) != "log" && k.rank > 0 {
+		k.rank += 4 // nested
+	}
+	if len(value) == 0 || string(value) == "null" || f.ranks[k.kind] != 0 && f.ranks[k.kind] <= k.rank {
+		return end
+	}
+	switch k.kind {
+	case keyLevel:
+		if levelOf(name, value) == Unknown {
+			return end
+		}
+		f.level, f.levelKey = value, name
+	case keyTime:
+		f.time = value
+		if _, ok := objectTime(value, &anyClock); !ok {
+			return end
+		}
+	case keyMessage:
+		f.message = value
+	case keyException:
+		f.exception = value
+	}
+	f.ranks[k.kind] = k.rank
+	return end
+}
+
+// anyClock tells times from other values.
+var anyClock = Clock{From: 1, To: 1}
+
+func (f *fields) levelOf() Level {
+	if len(f.level) == 0 {
+		return Unknown
+	}
+	return levelOf(f.levelKey, f.level)
+}
+
+// levelOf reads the value of a key that says a level: a name, a number, or an object with one of them (loguru).
+func levelOf(name, value []byte) Level {
+	switch value[0] {
+	case '"':
+		text := bytes.TrimSpace(bytes.Trim(value, `"`))
+		if len(text) == 1 {
+			if string(name) != "s" && string(name) != "levelname" && string(name) != "severity" && string(name) != "level" {
+				return Unknown
+			}
+			return letterLevel(text[0])
+		}
+		if isAll(text) {
+			return numberLevel(name, text)
+		}
+		return anyCase(text)
+	case '{':
+		var inner struct{ name, number []byte }
+		i := 1
+		for i < len(value) {
+			if value[i] != '"' {
+				i++
+				continue
+			}
+			end := stringEnd(value, i+1)
+			key := value[i+1 : min(end, len(value))]
+			at := end + 1
+			for at < len(value) && (value[at] == ':' || value[at] == ' ' || value[at] == '\n') {
+				at++
+			}
+			if at >= len(value) {
+				break
+			}
+			i = valueEnd(value, at)
+			if string(key) == "name" {
+				inner.name = bytes.Trim(value[at:min(i, len(value))], `"`)
+			}
+		}
+		return anyCase(inner.name)
+	}
+	if isAll(value) {
+		return numberLevel(name, value)
+	}
+	return Unknown
+}
+
+func isAll(digits []byte) bool {
+	return len(digits) > 0 && len(digits) < 4 && countDigits(digits) == len(digits)
+}
+
+// numberLevel is the level of a number: of OpenTelemetry (1 to 24), of Python's logging, or of bunyan and pino, which count otherwise.
+func numberLevel(name, digits []byte) Level {
+	n := number(digits)
+	switch string(name) {
+	case "severityNumber", "severity_number":
+		switch {
+		case n >= 1 && n <= 8:
+			return Debug
+		case n >= 9 && n <= 24:
+			return Level(n-9)/4 + Info
+		}
+		return Unknown
+	case "levelno", "level_number":
+		n += 10
+	case "PRIORITY":
+		return syslogLevel(n)
+	}
+	switch {
+	case n < 10 || n > 60 || n%10 != 0:
+		return Unknown
+	case n <= 20:
+		return Debug
+	}
+	return Level(n/10-3) + Info
+}
+
+// objectTime reads the value of a key that says a time: a text, a number, or an object with seconds and nanoseconds.
+func objectTime(value []byte, clock *Clock) (ns int64, ok bool) {
+	switch {
+	case len(value) == 0:
+		return 0, false
+	case value[0] == '"':
+		return timeOf(bytes.Trim(value, `"`), clock)
+	case value[0] == '{':
+		var seconds int64
+		for i := 1; i < len(value); i++ {
+			if isDigit(value[i]) && !isDigit(value[i-1]) {
+				digits := countDigits(value[i:])
+				switch {
+				case seconds == 0:
+					if seconds, ok = timeOf(value[i:stringEndOr(value, i)], clock); !ok {
+						seconds = epoch(value[i : i+digits])
+					}
+					if seconds == 0 {
+						return 0, false
+					}
+				case digits <= 9 && seconds%1e9 == 0 && bytes.Contains(bytes.ToLower(value[:i]), []byte("nano")):
+					return seconds + int64(number(value[i:i+digits])), true
+				}
+				i += digits
+			}
+		}
+		return seconds, seconds != 0
+	}
+	ns = epoch(value)
+	return ns, ns != 0
+}
+
+// stringEndOr is where the text ends that has the byte at i: at the next quote or at the end.
+func stringEndOr(b []byte, i int) int {
+	if n := bytes.IndexAny(b[i:], "\",}"); n >= 0 {
+		return i + n
+	}
+	return len(b)
+}
+
+// stringEnd is where the quote is that ends the string whose first byte is at i; the end of b if it is not there.
+func stringEnd(b []byte, i int) int {
+	for i < len(b) {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n
+		escapes := 0
+		for k := i - 1; k >= 0 && b[k] == '\\'; k-- {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i
+		}
+		i++
+	}
+	return len(b)
+}
+
+// valueEnd is where the value ends that begins at i.
+func valueEnd(b []byte, i int) int {
+	switch b[i] {
+	case '"':
+		return min(len(b), stringEnd(b, i+1)+1)
+	case '{', '[':
+		depth := 0
+		for i < len(b) {
+			switch b[i] {
+			case '"':
+				i = stringEnd(b, i+1)
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return len(b)
+	}
+	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != '\n' && b[i] != '\r' && b[i] != ' ' {
+		i++
+	}
+	return i
+}

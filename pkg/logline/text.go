@@ -1,0 +1,465 @@
+package logline
+
+import (
+	"bytes"
+	"strings"
+)
+
+const (
+	maxFields = 14  // of a header
+	maxGroup  = 320 // bytes between brackets
+)
+
+// header reads the fields of a header from left to right.
+type header struct {
+	Header
+	clock  *Clock
+	whole  []byte // the line
+	hour   bool   // a time of day without a known date was read: no other time follows
+	fields int
+	names  int  // words that may be names, and may be the beginning of a message
+	known  bool // a field was read that only a header has
+}
+
+// parseText reads the header of a line that is not JSON, and where the line's message begins.
+// whole is the line, of which b is the beginning.
+func parseText(b, whole []byte, clock *Clock) (Header, int) {
+	h := header{clock: clock, whole: whole}
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	indent := len(b) - len(bytes.TrimLeft(b, " "))
+	if indent > 0 && !h.alignedRight(b, indent) || len(b) > 0 && b[0] == '\t' {
+		return Header{}, 0
+	}
+	if level := crash(b); level != Unknown {
+		return Header{Level: level}, 0
+	}
+	if ofWarnings(b) {
+		return Header{Level: Warning}, 0
+	}
+	n := h.read(b, false)
+	if !h.Begins() {
+		return Header{}, 0
+	}
+	return h.Header, n
+}
+
+// alignedRight says whether an indented line begins a record all the same: with a level that is aligned (rich leaves out a time that it has just
+// printed), or with a time (Rust's tracing).
+func (h *header) alignedRight(b []byte, indent int) bool {
+	rest := b[indent:]
+	if _, n := readMoment(rest, false); n > len("00:00:00.000") && indent <= 4 {
+		return true
+	}
+	word := capitals(rest)
+	if wordLevel(word) == Unknown || len(rest) == len(word) || rest[len(word)] != ' ' {
+		return false
+	}
+	padded := len(word) == 8 || len(rest) > 8 && len(bytes.TrimRight(rest[len(word):9], " ")) == 0
+	return indent+len(word) <= 8 || padded && indent >= 8
+}
+
+// crash is the level of a line in which a runtime says that it ends.
+func crash(b []byte) Level {
+	for _, begins := range [...]string{"panic: ", "Fatal Python error: ", "terminate called ", "thread '", "fatal error: ", "*** SIG"} {
+		if len(b) > len(begins) && string(b[:len(begins)]) == begins && (begins[0] != 't' || begins[1] != 'h' || bytes.Contains(b, []byte(" panicked at "))) {
+			return Fatal
+		}
+	}
+	return Unknown
+}
+
+// ofWarnings says whether a line is one of Python's module warnings: "x.py:12: UserWarning: …".
+func ofWarnings(b []byte) bool {
+	end := bytes.Index(b, []byte("Warning: "))
+	if end < 0 {
+		return false
+	}
+	name := end
+	for name > 0 && isLetter(b[name-1]) {
+		name--
+	}
+	place, ok := bytes.CutSuffix(b[:name], []byte(": "))
+	digits := len(place)
+	for digits > 0 && isDigit(place[digits-1]) {
+		digits--
+	}
+	return ok && digits < len(place) && digits > 1 && place[digits-1] == ':'
+}
+
+// read reads fields, and returns where the message begins. In a group, which is what brackets have between them, levels may be letters and in
+// small letters.
+func (h *header) read(b []byte, inGroup bool) (i int) {
+	for ; h.fields < maxFields; h.fields++ {
+		var delimited bool
+		start := i
+		if i, delimited = separators(b, i); i >= len(b) || start == 0 && delimited && !inGroup && b[0] < 0x80 {
+			return i // a line of a list or of a table
+		}
+		if !h.Dated && !h.hour {
+			if n := h.time(b[i:], inGroup); n > 0 {
+				i += n
+				h.known = true
+				continue
+			}
+		}
+		if h.Level != Unknown && (h.Dated || !h.mayBeDated(b[i:])) {
+			return i
+		}
+		next := 0
+		switch b[i] {
+		case '{':
+			if i+1 < len(b) && b[i+1] == '"' {
+				h.take(parseObject(h.whole[max(0, bytes.Index(h.whole, []byte(`{"`))):], h.clock))
+				return i
+			}
+			next = h.group(b[i:], '}')
+		case '[':
+			next = h.group(b[i:], ']')
+		case '(':
+			next = h.group(b[i:], ')')
+		case '<':
+			next = h.priority(b[i:])
+		default:
+			next = h.word(b[i:], delimited, inGroup)
+		}
+		if next == 0 {
+			return i
+		}
+		i += next
+	}
+	return i
+}
+
+// separators passes over what stands between fields. delimited says that it was more than spaces.
+func separators(b []byte, i int) (next int, delimited bool) {
+	for ; i < len(b); i++ {
+		switch c := b[i]; c {
+		case ' ':
+		case '\t', '-', '|', ':', '>', ',', ';', '*', ']', ')':
+			delimited = true
+		default:
+			if c < 0x80 || !strings.HasPrefix(string(b[i:min(len(b), i+3)]), "┌") && !strings.HasPrefix(string(b[i:min(len(b), i+3)]), "│") {
+				return i, delimited
+			}
+			i += 2
+			delimited = true
+		}
+	}
+	return i, delimited
+}
+
+// take adds what a nested object says.
+func (h *header) take(other Header) {
+	if !h.Dated {
+		h.Time, h.Dated = other.Time, other.Dated
+	}
+	if h.Level == Unknown {
+		h.Level = other.Level
+	}
+}
+
+// mayBeDated says whether a time may follow behind a level: directly, or behind a group.
+func (h *header) mayBeDated(b []byte) bool { return !h.hour && b[0] == '[' && h.fields < 4 }
+
+// time reads a time, or glog's letter with one: "E1120 10:00:05.123456".
+func (h *header) time(b []byte, inGroup bool) (n int) {
+	if c := b[0]; !isDigit(c) && (c < 'A' || c > 'Z') {
+		return 0
+	}
+	level := letterLevel(b[0])
+	if level != Unknown && len(b) > 12 && isDigit(b[1]) && countDigits(b[1:]) == 4 && b[5] == ' ' {
+		var m moment
+		m.order, m.date = monthDay, [3]int{number(b[1:3]), number(b[3:5]), 0}
+		if n = m.clock(b[6:]); n > 0 {
+			h.Level = level
+			if m.date[0] == 0 { // absl's before it is initialised: "E0000 00:00:1732097605.123456"
+				return 0
+			}
+			h.set(&m)
+			return 6 + n
+		}
+		if bytes.HasPrefix(b[6:], []byte("00:00:")) {
+			if at := epoch(b[12:]); at != 0 {
+				h.Level, h.Time, h.Dated = level, at, true
+				return 12 + countDigits(b[12:]) + fractionSize(b[12+countDigits(b[12:]):])
+			}
+		}
+		return 0
+	}
+	m, n := readMoment(b, inGroup)
+	if n > 0 {
+		h.set(&m)
+	}
+	return n
+}
+
+func fractionSize(b []byte) int {
+	if len(b) < 2 || b[0] != '.' {
+		return 0
+	}
+	return 1 + countDigits(b[1:])
+}
+
+func (h *header) set(m *moment) {
+	if h.Time, h.Dated = m.at(h.clock); !h.Dated {
+		h.hour = true
+	}
+}
+
+// group reads what is between brackets, and returns the size with them; 0 if b begins with no group.
+func (h *header) group(b []byte, closing byte) int {
+	depth, end := 0, 0
+	for i, c := range b[:min(len(b), maxGroup)] {
+		if c == b[0] {
+			depth++
+		} else if c == closing {
+			if depth--; depth == 0 {
+				end = i
+				break
+			}
+		}
+	}
+	if end == 0 {
+		if b[0] == '[' && len(b) > 2 && b[1] == ' ' { // Julia: "[ Info: "
+			if word := letters(b[2:]); len(b) > 2+len(word) && b[2+len(word)] == ':' && anyCase(word) != Unknown {
+				h.Level = anyCase(word)
+				return 3 + len(word)
+			}
+		}
+		return 0
+	}
+	inner := bytes.TrimSpace(b[1:end])
+	if h.Level == Unknown && len(inner) > 0 {
+		if h.Level = groupLevel(inner); h.Level != Unknown && len(inner) > 2 && inner[1] == ' ' {
+			inner = inner[2:] // "I 2026-11-20 10:00:05,123"
+		}
+	}
+	if h.Level == Unknown || !h.Dated {
+		names, fields, level := h.names, h.fields, h.Level
+		h.names = 0
+		h.read(inner, true)
+		h.names, h.fields = names, fields
+		if level != Unknown {
+			h.Level = level
+		}
+	}
+	h.known = true
+	return end + 1
+}
+
+// groupLevel is the level that is all of a group, or its last or first part: "error    ", "E", "core:error", "W socket.cpp:1", "NeMo W 2026-…".
+func groupLevel(inner []byte) Level {
+	if len(inner) == 1 {
+		return letterLevel(inner[0])
+	}
+	if level := anyCase(inner); level != Unknown {
+		return level
+	}
+	if n := bytes.LastIndexByte(inner, ':'); n >= 0 {
+		if level := anyCase(inner[n+1:]); level != Unknown {
+			return level
+		}
+	}
+	if inner[1] == ' ' && letterLevel(inner[0]) != Unknown {
+		return letterLevel(inner[0])
+	}
+	return Unknown
+}
+
+// priority reads syslog's "<11>" or "<11>1"; other words in such brackets are passed over.
+func (h *header) priority(b []byte) int {
+	end := bytes.IndexByte(b[:min(len(b), 40)], '>')
+	if end < 0 {
+		return 0
+	}
+	digits := countDigits(b[1:])
+	if digits == 0 || digits > 3 || digits+1 != end {
+		if !h.known || bytes.IndexByte(b[:end], ' ') >= 0 {
+			return 0
+		}
+		return end + 1
+	}
+	if h.fields > 0 || number(b[1:end]) > 191 {
+		return 0
+	}
+	h.Level = syslogLevel(number(b[1:end]) & 7)
+	h.fields--
+	if len(b) > end+2 && b[end+1] == '1' && b[end+2] == ' ' {
+		return end + 2
+	}
+	return end + 1
+}
+
+// word reads a level or passes over a name, and returns its size; 0 if the message begins with it.
+func (h *header) word(b []byte, delimited, inGroup bool) int {
+	size := wordSize(b)
+	word := b[:size]
+	if bytes.IndexByte(word, '=') > 0 && !h.Begins() {
+		h.take(logfmt(b, h.clock))
+		return 0
+	}
+	if h.Level == Unknown {
+		if n := h.level(b, size, delimited, inGroup); n > 0 {
+			h.known = true
+			return n
+		}
+	}
+	if h.Level != Unknown {
+		return 0
+	}
+	last := word[size-1]
+	separated := last == ':' || separatedBehind(b[size:])
+	if isException(bytes.TrimRight(word, ":")) {
+		return 0
+	}
+	switch {
+	case bytes.ContainsAny(word, `"'=`) && !h.Dated:
+		return 0
+	case separated, inGroup && h.Dated:
+		h.names++
+		if h.names > 4 {
+			return 0
+		}
+	case string(word) == "stdout" || string(word) == "stderr": // of a container's runtime (CRI): "2026-… stderr F …"
+		if len(b) > size+3 && b[size+2] == ' ' && (b[size+1] == 'F' || b[size+1] == 'P') {
+			return size + 3
+		}
+	case looksNamed(word):
+		if h.names++; h.names > 5 || !h.known && h.names > 2 {
+			return 0
+		}
+	default: // a name of one word, or the message's first
+		if !h.known || h.names > 1 || !h.Dated && !h.hour && !allCapitals(word) || isCapital(word[0]) && !allCapitals(word) || !levelFollows(b[size:]) {
+			return 0
+		}
+		h.names++
+	}
+	return size
+}
+
+// level reads the level that a word begins with.
+func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
+	word := letters(b[:size])
+	n := len(word)
+	if n == 0 {
+		return 0
+	}
+	next := byte(' ')
+	if n < len(b) {
+		next = b[n]
+	}
+	switch {
+	case n == 1 && next == ',' && h.fields == 0 && bytes.HasPrefix(b, []byte(string(b[0])+", [")), // Ruby
+		n == 1 && next == ' ' && inGroup && len(b) > 2 && isDigit(b[2]), // NeMo: "[NeMo E 2026-…"; Ray: "[2026-… E 1 2]"
+		n == 1 && next == ' ' && (h.Dated || h.hour) && (inGroup || delimited && bytes.IndexByte(b[:min(len(b), 80)], ']') > 0):
+		h.Level = letterLevel(word[0]) // TensorFlow: "2026-11-20 10:00:05.123456: E file.cc:1] …"; Ray: "[… E 1 2]"
+	case !endsLevel(next):
+	case len(capitals(word)) == n:
+		if h.known || next == '[' || next == ':' || delimited {
+			h.Level = nameLevel(word)
+		} else {
+			h.Level = wordLevel(word)
+		}
+	case next == ':' && (h.fields == 0 || h.known), (h.Dated || h.hour) && (next == '\t' || delimited && separatedBehind(b[n:])), inGroup && h.fields == 0 && next == '|':
+		h.Level = anyCase(word)
+	}
+	if h.Level == Unknown {
+		return 0
+	}
+	if next == '[' { // logrus: "ERRO[0005]"; .NET: "fail: Name[0]"
+		if end := bytes.IndexByte(b[n:min(len(b), n+12)], ']'); end > 0 {
+			return n + end + 1
+		}
+	}
+	return n
+}
+
+func endsLevel(c byte) bool { return strings.IndexByte(" \t:/|,;-)]}[>", c) >= 0 }
+
+// levelFollows says whether a word in capital letters that is a level, or another name and then a level, comes next.
+func levelFollows(b []byte) bool {
+	for range 3 {
+		i, _ := separators(b, 0)
+		if b = b[i:]; len(b) == 0 {
+			return false
+		}
+		if b[0] == '[' {
+			return true
+		}
+		size := wordSize(b)
+		word := capitals(b)
+		if len(word) > 1 && nameLevel(word) != Unknown && (len(word) == len(b) || endsLevel(b[len(word)])) {
+			return true
+		}
+		if !looksNamed(b[:size]) {
+			return false
+		}
+		b = b[size:]
+	}
+	return false
+}
+
+// wordSize is how many bytes there are up to a space, a bar, or a bracket that a word does not begin with.
+func wordSize(b []byte) (n int) {
+	for n = 1; n < len(b); n++ {
+		if c := b[n]; c == ' ' || c == '\t' || c == '|' || c == ',' && (n+1 == len(b) || b[n+1] == ' ') || c == ']' {
+			return n
+		}
+	}
+	return n
+}
+
+func separatedBehind(b []byte) bool {
+	b = bytes.TrimLeft(b, " ")
+	return len(b) > 1 && (b[0] == '|' || b[0] == '-' && (b[1] == ' ' || b[1] == '-') || b[0] == ':' || b[0] == '\t')
+}
+
+// isException says whether a word is the name of an exception: a line that begins with it ends a traceback.
+func isException(word []byte) bool {
+	for _, end := range [...]string{"Error", "Exception", "Exit", "Interrupt", "Failure", "Timeout", "Group", "Warning"} {
+		if bytes.HasSuffix(word, []byte(end)) && len(word) > len(end) && isLetter(word[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+// looksNamed says whether a word is more likely the name of a host, a module, a process or a line of a program than one of a sentence.
+func looksNamed(word []byte) bool {
+	inner := 0
+	for i, c := range word {
+		switch {
+		case isDigit(c):
+			return true
+		case strings.IndexByte("_[]/@#\\+.:", c) >= 0 && i+1 < len(word):
+			return true
+		case c == ':':
+			return true
+		case c >= 'A' && c <= 'Z' && i > 0 && word[i-1] >= 'a' && word[i-1] <= 'z':
+			inner++
+		}
+	}
+	return inner > 0 || string(word) == "NCCL" || string(word) == "UCX" || string(word) == "root"
+}
+
+func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
+
+func allCapitals(word []byte) bool { return len(word) > 1 && len(capitals(word)) == len(word) }
+
+// capitals are the capital letters that b starts with.
+func capitals(b []byte) []byte {
+	n := 0
+	for n < len(b) && b[n] >= 'A' && b[n] <= 'Z' {
+		n++
+	}
+	return b[:n]
+}
+
+// letters are the letters that b starts with.
+func letters(b []byte) []byte {
+	n := 0
+	for n < len(b) && isLetter(b[n]) {
+		n++
+	}
+	return b[:n]
+}
