@@ -26,11 +26,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// TestCounts reads hours that hold something very often (METRIC_COUNT, 20,000 times), and random mixes of such hours (METRIC_MIXES, from
+// TestCounts reads hours that hold something very often (METRIC_COUNT, 10,000 times), and random mixes of such hours (METRIC_MIXES, from
 // METRIC_SEED on). Whatever it is, a query, an index and an export end, with an answer or with an error that says it is too much, and take no more
 // memory than they may.
 func TestCounts(t *testing.T) {
-	n, mixes, seed := number(t, "METRIC_COUNT", 20_000), number(t, "METRIC_MIXES", 5), number(t, "METRIC_SEED", 1)
+	n, mixes, seed := number(t, "METRIC_COUNT", 10_000), number(t, "METRIC_MIXES", 5), number(t, "METRIC_SEED", 1)
 	for _, kind := range slices.Sorted(maps.Keys(metricsgen.CountKinds)) {
 		t.Run(kind, func(t *testing.T) { readCounts(t, metricsgen.Counts{Of: kind, N: n}) })
 	}
@@ -38,6 +38,43 @@ func TestCounts(t *testing.T) {
 		t.Run(fmt.Sprint("mix ", seed+i), func(t *testing.T) {
 			readCounts(t, metricsgen.Counts{Of: "mix", N: n, Rand: rand.New(rand.NewPCG(uint64(seed+i), 1))})
 		})
+	}
+}
+
+// TestCountsAreLinear reads hours of which earlier versions did work by the square of the counts. The context ends what takes a hundred times
+// longer than it should, if it ends it at all.
+func TestCountsAreLinear(t *testing.T) {
+	for _, kind := range []string{"starts", "restarts", "gone", "failed reads", "last of a million", "sampled names"} {
+		t.Run(kind, func(t *testing.T) {
+			hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+			b := newBucket(t)
+			b.counts(metricsgen.Counts{Of: kind, N: 400_000, Time: hour.UnixMilli()}, hour, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			d := b.database(0, 1<<30)
+			if _, _, err := d.Select(ctx, &Held{}, Selection{Maxt: math.MaxInt64 / 2, Matchers: []*labels.Matcher{named(t, "m")}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// counts stores the same hour of some nodes.
+func (b *bucket) counts(counts metricsgen.Counts, hour time.Time, nodes int) {
+	b.t.Helper()
+	var text bytes.Buffer
+	w, err := zstd.NewWriter(&text, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := errors.Join(counts.Write(w), w.Close()); err != nil {
+		b.t.Fatal(err)
+	}
+	for i := range nodes {
+		key := layout.ChunkKey(layout.MetricsKey("log", ref, rayid.Node{byte(i), 1}, hour), 0, layout.Zstd)
+		if err := b.store.Create(b.t.Context(), key, bytes.NewReader(text.Bytes())); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 }
 
@@ -58,21 +95,8 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 	t.Helper()
 	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	counts.Time = hour.UnixMilli()
-	var text bytes.Buffer
-	w, err := zstd.NewWriter(&text, zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(counts.Write(w), w.Close()); err != nil {
-		t.Fatal(err)
-	}
 	b := newBucket(t)
-	for i := range 3 { // nodes
-		key := layout.ChunkKey(layout.MetricsKey("log", ref, rayid.Node{byte(i), 1}, hour), 0, layout.Zstd)
-		if err := b.store.Create(t.Context(), key, bytes.NewReader(text.Bytes())); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.counts(counts, hour, 3)
 	// Work by the square of the counts takes minutes or hours.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -27,6 +27,25 @@ type part struct {
 // Labels returns its labels.
 func (s *Series) Labels() labels.Labels { return s.labels }
 
+// Reads returns how many reads its parts have.
+func (s *Series) Reads() (n int) {
+	for i := range s.parts {
+		n += len(s.parts[i].times)
+	}
+	return n
+}
+
+// Values calls see with each new value, until it returns false.
+func (s *Series) Values(see func(v float64) bool) {
+	for i := range s.parts {
+		for _, v := range s.parts[i].values {
+			if !see(v) {
+				return
+			}
+		}
+	}
+}
+
 // Iterator returns its samples from mint to maxt (Unix milliseconds, inclusive). Where it ends there is a stale marker.
 func (s *Series) Iterator(mint, maxt int64) chunkenc.Iterator {
 	return &iterator[int64]{parts: s.parts, last: mint - 1, maxt: maxt}

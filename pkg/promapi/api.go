@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
@@ -30,7 +31,8 @@ type Options struct {
 	MaxSamples int
 	// Timeout is how long one query may take.
 	Timeout time.Duration
-	// Concurrent is how many queries are answered at once; others wait for at most Wait, then they are refused.
+	// Concurrent is how many queries are answered at once; others wait for at most Wait, then they are refused. While they wait, a query has only a
+	// third of Timeout.
 	Concurrent int
 	Wait       time.Duration
 	// Version is what status/buildinfo says of the server.
@@ -55,6 +57,8 @@ func (s Session) ran(mint, maxt int64) bool {
 type Scope struct {
 	Sessions []Session // the newest last
 	Until    time.Time
+	// For names whom and what the request is for: requests with different names take turns.
+	For string
 }
 
 // API answers the routes. Safe for concurrent use.
@@ -62,7 +66,7 @@ type API struct {
 	opts   Options
 	engine func() *promql.Engine
 	parser parser.Parser
-	slots  chan struct{}
+	slots  *turns.Slots
 }
 
 const (
@@ -82,7 +86,7 @@ const (
 func New(opts Options) *API {
 	p := parser.NewParser(parser.Options{})
 	return &API{
-		opts: opts, parser: p, slots: make(chan struct{}, opts.Concurrent),
+		opts: opts, parser: p, slots: turns.New(opts.Concurrent, opts.Timeout/3),
 		engine: sync.OnceValue(func() *promql.Engine { // its own statistics take 290 KB
 			return promql.NewEngine(promql.EngineOpts{
 				MaxSamples: opts.MaxSamples, Timeout: opts.Timeout, LookbackDelta: lookback, Parser: p,
@@ -117,37 +121,50 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 		}
 		timeout = min(timeout, d)
 	}
-	ctx, done, err := a.start(r.Context(), timeout)
+	ctx, done, err := a.start(r.Context(), scope.For, timeout)
 	if err != nil {
 		writeError(w, asAPIError(err))
 		return
 	}
 	defer done()
-	q := &request{api: a, form: r.Form, scope: scope, queryable: queryable{scope.Sessions, scope.Until.UnixMilli()}}
+	q := &request{api: a, form: r.Form, scope: scope, queryable: queryable{sessions: scope.Sessions, until: scope.Until.UnixMilli()}}
 	result, err := answer(ctx, q)
 	if err != nil {
-		writeError(w, asAPIError(err))
+		writeError(w, asAPIError(causeOf(ctx, err)))
 		return
 	}
-	writeResult(w, result)
+	// The client reads the answer in the query's time, too. A test's recorder has no deadlines.
+	defer context.AfterFunc(ctx, func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now()) })()
+	writeResult(ctx, w, result)
 	if result.close != nil {
 		result.close()
 	}
 }
 
+var (
+	errBusy  = &apiError{http.StatusServiceUnavailable, "unavailable", errors.New("too many queries are running: try again in some seconds")}
+	errEnded = &apiError{http.StatusServiceUnavailable, "timeout", errors.New("the query took long while others waited: ask for less, or try again later")}
+)
+
 // start waits for a slot and bounds the time.
-func (a *API) start(ctx context.Context, timeout time.Duration) (context.Context, func(), error) {
-	wait := time.NewTimer(a.opts.Wait)
-	defer wait.Stop()
-	select {
-	case a.slots <- struct{}{}:
-	case <-wait.C:
-		return nil, nil, &apiError{http.StatusServiceUnavailable, "unavailable", errors.New("too many queries are running: try again in some seconds")}
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+func (a *API) start(ctx context.Context, name string, timeout time.Duration) (context.Context, func(), error) {
+	working, done, err := a.slots.Take(ctx, name, a.opts.Wait)
+	if errors.Is(err, turns.ErrBusy) {
+		return nil, nil, errBusy
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	return ctx, func() { cancel(); <-a.slots }, nil
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(working, timeout)
+	return ctx, func() { cancel(); done() }, nil
+}
+
+// causeOf returns why a query has an error: the engine does not say why its context ended.
+func causeOf(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), turns.ErrEnded) {
+		return errEnded
+	}
+	return err
 }
 
 type answerer func(context.Context, *request) (*result, error)
@@ -216,7 +233,7 @@ func instant(ctx context.Context, q *request) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.checkQuery(0); err != nil {
+	if q.queryable.plan, err = q.api.plan(q.get("query"), at, at, 0); err != nil {
 		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewInstantQuery(ctx, q.queryable, nil, q.get("query"), at)
@@ -242,23 +259,11 @@ func queryRange(ctx context.Context, q *request) (*result, error) {
 	case (end.UnixMilli()-start.UnixMilli())/step.Milliseconds() > maxPoints:
 		return nil, badData("step", fmt.Errorf("more than %d points of a series: make the step longer", maxPoints))
 	}
-	if err := q.checkQuery(end.UnixMilli() - start.UnixMilli()); err != nil {
+	if q.queryable.plan, err = q.api.plan(q.get("query"), start, end, step); err != nil {
 		return nil, badData("query", err)
 	}
 	query, err := q.api.engine().NewRangeQuery(ctx, q.queryable, nil, q.get("query"), start, end, step)
 	return q.run(ctx, query, err)
-}
-
-// checkQuery refuses queries that would take memory that the engine does not limit. The query is evaluated for moments within span milliseconds.
-func (q *request) checkQuery(span int64) error {
-	if err := checkExpressions(q.get("query")); err != nil {
-		return err
-	}
-	expression, err := q.api.parser.ParseExpr(q.get("query"))
-	if err != nil {
-		return err
-	}
-	return errors.Join(checkWritten(expression), checkSubqueries(expression, span, int64(q.api.opts.MaxSamples)))
 }
 
 func (q *request) run(ctx context.Context, query promql.Query, err error) (*result, error) {
@@ -340,6 +345,9 @@ func seriesOf(ctx context.Context, q *request) (*result, error) {
 		}
 		if set.Err() != nil {
 			return nil, set.Err()
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		warnings.Merge(set.Warnings())
 	}

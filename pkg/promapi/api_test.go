@@ -5,15 +5,18 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -43,7 +46,7 @@ func (c *counted) Get(ctx context.Context, key string, offset, length int64) (io
 func TestOneReading(t *testing.T) {
 	api := newAPI(Options{})
 	counted := &counted{Store: storeMetrics(t, oneSession)}
-	scope := Scope{[]Session{sessionIn(counted, oneSession, 16<<10)}, begin.Add(time.Hour)}
+	scope := Scope{Sessions: []Session{sessionIn(counted, oneSession, 16<<10)}, Until: begin.Add(time.Hour)}
 	reads := func(query string) int64 {
 		before := counted.reads.Load()
 		code, answer := api.ask(t, scope, http.MethodGet, "query", url.Values{"query": {query}, "time": {fmt.Sprint(begin.Add(time.Minute).Unix())}})
@@ -142,7 +145,7 @@ func (a *API) ask(t testing.TB, scope Scope, method, path string, form url.Value
 const oneSession, otherSession = "session_2026-11-20_20-00-00_000000_1", "session_2026-11-20_20-00-00_000000_2"
 
 func TestAnswers(t *testing.T) {
-	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
 	at := func(d time.Duration) string { return fmt.Sprint(begin.Add(d).Unix()) }
 	api := newAPI(Options{})
 	for _, test := range []struct {
@@ -198,7 +201,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
 	at := fmt.Sprint(begin.Unix())
 	api := newAPI(Options{MaxSamples: 50})
 	for query, want := range map[string]string{
@@ -301,7 +304,7 @@ func TestMetadataTooLarge(t *testing.T) {
 
 // TestSessionsOfACluster: all sessions are asked together, and told apart by SessionName.
 func TestSessionsOfACluster(t *testing.T) {
-	both := Scope{[]Session{stored(t, oneSession), stored(t, otherSession)}, begin.Add(time.Hour)}
+	both := Scope{Sessions: []Session{stored(t, oneSession), stored(t, otherSession)}, Until: begin.Add(time.Hour)}
 	at := fmt.Sprint(begin.Add(time.Minute).Unix())
 	api := newAPI(Options{})
 	for query, want := range map[string]string{
@@ -326,8 +329,8 @@ func TestSessionsTooLarge(t *testing.T) {
 		memory        int64
 		fit, tooLarge int // sessions
 	}{
-		{"kept", 256 << 10, 16, 60},
-		{"not kept", 24 << 10, 2, 6},
+		{"kept", 256 << 10, 8, 60},
+		{"not kept", 40 << 10, 2, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			all := Scope{Until: begin.Add(time.Hour)}
@@ -335,7 +338,7 @@ func TestSessionsTooLarge(t *testing.T) {
 				name := fmt.Sprintf("session_2026-11-20_20-00-00_000000_%d", i)
 				all.Sessions = append(all.Sessions, sessionIn(storeMetrics(t, name), name, c.memory))
 			}
-			few := Scope{all.Sessions[:c.fit], all.Until}
+			few := Scope{Sessions: all.Sessions[:c.fit], Until: all.Until}
 			api := newAPI(Options{})
 			for range 2 { // again, with what is in memory then
 				status, body := api.ask(t, few, http.MethodGet, "query", form)
@@ -360,7 +363,7 @@ func TestSessionsTooLarge(t *testing.T) {
 // TestMoment: nothing that came after a moment is seen from it, however one asks.
 func TestMoment(t *testing.T) {
 	moment := begin.Add(100 * time.Second)
-	scope := Scope{[]Session{stored(t, oneSession)}, moment}
+	scope := Scope{Sessions: []Session{stored(t, oneSession)}, Until: moment}
 	api := newAPI(Options{})
 	later := fmt.Sprint(begin.Add(20 * time.Minute).Unix())
 	for query, want := range map[string]string{
@@ -383,22 +386,75 @@ func TestMoment(t *testing.T) {
 // TestBusy: a query that finds no slot in time is refused, and asked to come back.
 func TestBusy(t *testing.T) {
 	api := newAPI(Options{Concurrent: 1, Wait: 50 * time.Millisecond})
-	api.slots <- struct{}{}
+	_, done, err := api.start(t.Context(), "another", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query=1", nil)
 	w := httptest.NewRecorder()
 	api.Answer(w, r, "query", Scope{Until: begin})
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	<-api.slots
+	done()
 	if status, body := api.ask(t, Scope{Until: begin}, http.MethodGet, "query", url.Values{"query": {"1"}}); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestTurns: however many queries of one namespace or caller wait, that of another is answered next, and one that runs long is ended for it.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newAPI(Options{Concurrent: 2, Wait: time.Minute, Timeout: 30 * time.Second})
+		var ended atomic.Int64
+		for range 6 { // of a namespace whose metrics take long
+			go func() {
+				ctx, done, err := api.start(t.Context(), "a", 30*time.Second)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				<-ctx.Done()
+				if errors.Is(causeOf(ctx, ctx.Err()), errEnded) {
+					ended.Add(1)
+				}
+				done()
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		_, done, err := api.start(t.Context(), "b", time.Second)
+		if err != nil || time.Since(began) > 10*time.Second || ended.Load() == 0 {
+			t.Errorf("after %s, %d ended: %v", time.Since(began), ended.Load(), err)
+		}
+		done()
+		time.Sleep(5 * time.Minute)
+	})
+}
+
+// TestSlowReader: a client that does not read its answer does not keep a slot.
+func TestSlowReader(t *testing.T) {
+	api := newAPI(Options{Concurrent: 1, Timeout: 3 * time.Second, Wait: 20 * time.Second})
+	scope := Scope{Sessions: []Session{sessionIn(labeled(t, 4000, 3000, 1), oneSession, 128<<20)}, Until: begin.Add(time.Hour)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.Answer(w, r, "query", scope) }))
+	defer server.Close()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	fmt.Fprintf(conn, "GET /?query=%s&time=%d HTTP/1.1\r\nHost: x\r\n\r\n", url.QueryEscape(`label_replace(m,"a","1","","") or m`), begin.Unix())
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // the answer has begun
+		t.Fatal(err)
+	}
+	if status, body := api.ask(t, scope, http.MethodGet, "query", url.Values{"query": {"1"}}); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
 }
 
 // TestLargeExpressions: what a query's regular expressions take is bounded before they are compiled.
 func TestLargeExpressions(t *testing.T) {
-	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
 	api := newAPI(Options{})
 	many := strings.Repeat("0123456789abcdef|", 5_000)
 	letters := strings.Repeat("a.b", 700)
@@ -428,47 +484,9 @@ func TestLargeExpressions(t *testing.T) {
 	}
 }
 
-// TestWrittenLabels: what a query writes into labels is bounded before it runs.
-func TestWrittenLabels(t *testing.T) {
-	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
-	api := newAPI(Options{})
-	copies := func(query, to, from string, n int) string {
-		return fmt.Sprintf(`label_replace(%s, %q, %q, %q, "(.*)")`, query, to, strings.Repeat("$1", n), from)
-	}
-	nested := func(query string, levels int, of func(string) string) string {
-		for range levels {
-			query = of(query)
-		}
-		return query
-	}
-	for _, c := range []struct {
-		name, query string
-		refused     bool
-	}{
-		{"copied", copies("ray_tasks", "a", "instance", 20), false},
-		{"a copy of a copy", copies(copies("ray_tasks", "a", "instance", 5), "b", "a", 5), false},
-		{"copied often", copies("ray_tasks", "a", "instance", 100), true},
-		{"copies of copies", copies(copies("ray_tasks", "a", "instance", 40), "a", "a", 40), true},
-		{"in parentheses", "sum by (a) ((" + copies("("+copies("ray_tasks", "a", "instance", 40)+")", "a", "a", 40) + ")) + on () group_left vector(1)", true},
-		{"joined", `label_join(ray_tasks, "a", "-", "instance", "job", "SessionName")`, false},
-		{"joined again and again", nested("ray_tasks", 10, func(q string) string { return `label_join(` + q + `, ("a"), "-", "a", ("a"))` }), true},
-		{"a large text", `label_replace(ray_tasks, "a", "` + strings.Repeat("x", 9000) + `", "", "")`, true},
-		{"written over", nested("ray_tasks", 500, func(q string) string { return copies(q, "a", "instance", 2) }), false},
-		{"many labels", nested("ray_tasks", 300, func(q string) string { return copies(q, fmt.Sprint("a", len(q)), "instance", 1) }), true},
-	} {
-		for path, form := range map[string]url.Values{"query": {}, "query_range": {"start": {"0"}, "end": {"1"}, "step": {"1"}}} {
-			form.Set("query", c.query)
-			status, answer := api.ask(t, one, http.MethodPost, path, form)
-			if refused := status == http.StatusBadRequest && strings.Contains(answer, "copy less"); refused != c.refused || !refused && status != http.StatusOK {
-				t.Errorf("%s, %s: %d %.300s", c.name, path, status, answer)
-			}
-		}
-	}
-}
-
 // TestSubqueries: the engine makes room for each step of a subquery before it evaluates the first, so they are counted before.
 func TestSubqueries(t *testing.T) {
-	one := Scope{[]Session{stored(t, oneSession)}, begin.Add(time.Hour)}
+	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
 	api := newAPI(Options{MaxSamples: 10_000})
 	const many = "the subqueries have more than 10000 steps"
 	for _, c := range []struct{ query, refused, refusedInRange string }{

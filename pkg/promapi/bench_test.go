@@ -55,7 +55,7 @@ func BenchmarkPanels(b *testing.B) {
 	open := func() Scope {
 		list := func(ctx context.Context) ([]metrics.Hour, error) { return metrics.List(ctx, store, "log", g.Ref) }
 		database := metrics.NewDatabase(store, list, 0, memory)
-		return Scope{[]Session{{Name: oneSession, Open: func() *metrics.Database { return database }}}, begin.Add(time.Duration(g.Hours) * time.Hour)}
+		return Scope{Sessions: []Session{{Name: oneSession, Open: func() *metrics.Database { return database }}}, Until: begin.Add(time.Duration(g.Hours) * time.Hour)}
 	}
 	api := newAPI(Options{MaxSamples: 20_000_000})
 	end := begin.Add(time.Duration(g.Hours) * time.Hour)

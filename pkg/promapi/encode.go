@@ -2,7 +2,9 @@ package promapi
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -21,14 +23,19 @@ type encoder struct {
 // maxTold bounds the warnings and the infos of an answer, as Prometheus does.
 const maxTold = 10
 
-func writeResult(w http.ResponseWriter, r *result) {
+func writeResult(ctx context.Context, w http.ResponseWriter, r *result) {
 	w.Header().Set("Content-Type", "application/json")
-	e := &encoder{w: bufio.NewWriterSize(w, 64<<10)}
+	e := &encoder{w: bufio.NewWriterSize(&endingWriter{ctx, w}, 64<<10)}
 	e.text(`{"status":"success","data":`)
-	if r.value != nil {
+	switch data := r.data.(type) {
+	case nil:
 		e.value(r.value)
-	} else {
-		e.json(r.data)
+	case []labels.Labels: // the lists may be long
+		e.list(len(data), func(i int) { e.json(data[i]) })
+	case []string:
+		e.list(len(data), func(i int) { e.json(data[i]) })
+	default:
+		e.json(data)
 	}
 	warnings, infos := r.warnings.AsStrings(r.query, maxTold, maxTold)
 	if len(warnings) > 0 {
@@ -41,6 +48,20 @@ func writeResult(w http.ResponseWriter, r *result) {
 	}
 	e.text("}\n")
 	_ = e.w.Flush() // an error means that the client has left
+}
+
+// endingWriter writes until its context ends.
+type endingWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+// Write implements io.Writer.
+func (w *endingWriter) Write(p []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, context.Cause(w.ctx)
+	}
+	return w.w.Write(p)
 }
 
 func (e *encoder) text(s string) { _, _ = e.w.WriteString(s) }

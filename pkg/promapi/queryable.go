@@ -1,6 +1,7 @@
 package promapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type querier struct {
 	mint, maxt int64
 	// session is the value of sessionLabel for series without, "" to leave them as they are.
 	session string
+	// plan is charged for what the engine takes for the series; nil: they are not for the engine.
+	plan *plan
 
 	selected []*seriesSet // not read yet
 }
@@ -50,17 +53,46 @@ func (q *querier) read(ctx context.Context) {
 	for i, set := range sets {
 		selections[i] = q.selection(set.mint, set.maxt, set.matchers)
 	}
-	found, damaged, err := q.open().Select(ctx, q.held, selections...)
+	database := q.open()
+	found, damaged, err := database.Select(ctx, q.held, selections...)
 	for i, set := range sets {
-		set.querier, set.err = nil, err
-		if err != nil {
-			continue
+		set.querier = nil
+		if err == nil {
+			err = q.fill(ctx, database, set, found[i])
 		}
-		set.fill(q.ofSession(found[i], set.matchers), q.labels)
+	}
+	if err == nil && q.plan != nil {
+		err = q.plan.found(sets, func(bytes int64) error { return q.held.Add(database, bytes) })
+	}
+	for _, set := range sets {
+		if set.err = err; err != nil {
+			set.series = nil
+		}
 	}
 	if len(sets) > 0 {
 		sets[0].warnings = annotations.New().Merge(warningsOf(damaged))
 	}
+}
+
+// fill sets the found series of a set.
+func (q *querier) fill(ctx context.Context, database *metrics.Database, set *seriesSet, found []*metrics.Series) error {
+	found, err := q.ofSession(ctx, found, set.matchers)
+	if err != nil {
+		return err
+	}
+	set.series = make([]series, len(found))
+	bytes := int64(0)
+	for i, f := range found {
+		l := q.labels(f)
+		set.series[i] = series{f, l, set.mint, set.maxt}
+		if of := f.Labels(); of.ByteSize() != l.ByteSize() {
+			bytes += int64(l.ByteSize())
+		}
+	}
+	if set.sorted {
+		slices.SortFunc(set.series, func(a, b series) int { return labels.Compare(a.labels, b.labels) })
+	}
+	return q.held.Add(database, bytes)
 }
 
 // selection returns what to request from the database. Matchers of sessionLabel are evaluated here, because series may get the label here.
@@ -71,15 +103,18 @@ func (q *querier) selection(mint, maxt int64, matchers []*labels.Matcher) metric
 	return metrics.Selection{Mint: mint, Maxt: maxt, Matchers: matchers}
 }
 
-// ofSession returns the series that the matchers of sessionLabel accept.
-func (q *querier) ofSession(found []*metrics.Series, matchers []*labels.Matcher) []*metrics.Series {
+// ofSession returns the series that the matchers of sessionLabel accept. Large expressions take long for each, so it ends with ctx.
+func (q *querier) ofSession(ctx context.Context, found []*metrics.Series, matchers []*labels.Matcher) ([]*metrics.Series, error) {
 	if q.session == "" {
-		return found
+		return found, nil
 	}
-	return slices.DeleteFunc(found, func(s *metrics.Series) bool {
-		of := q.labels(s).Get(sessionLabel)
-		return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == sessionLabel && !m.Matches(of) })
+	found = slices.DeleteFunc(found, func(s *metrics.Series) bool {
+		of := cmp.Or(s.Labels().Get(sessionLabel), q.session)
+		return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
+			return m.Name == sessionLabel && ctx.Err() == nil && !m.Matches(of)
+		})
 	})
+	return found, context.Cause(ctx)
 }
 
 func (q *querier) labels(s *metrics.Series) labels.Labels {
@@ -116,16 +151,23 @@ func (q *querier) gather(
 	if err != nil {
 		return nil, warningsOf(damaged), err
 	}
-	texts, bytes := make(map[string]struct{}), 0
-	for _, s := range q.ofSession(found[0], matchers) {
+	series, err := q.ofSession(ctx, found[0], matchers)
+	if err != nil {
+		return nil, warningsOf(damaged), err
+	}
+	texts := make(map[string]struct{})
+	for _, s := range series {
 		of(q.labels(s), func(text string) {
-			if _, known := texts[text]; !known {
+			if _, known := texts[text]; !known && err == nil {
 				texts[strings.Clone(text)] = struct{}{} // the text of all labels need not stay in memory
-				bytes += len(text) + textBytes
+				err = q.held.Add(database, int64(len(text))+textBytes)
 			}
 		})
+		if err != nil {
+			return nil, warningsOf(damaged), err
+		}
 	}
-	return slices.Sorted(maps.Keys(texts)), warningsOf(damaged), q.held.Add(database, int64(bytes))
+	return slices.Sorted(maps.Keys(texts)), warningsOf(damaged), nil
 }
 
 // textBytes is about what a text takes besides its letters while lists of texts are merged.
@@ -178,16 +220,6 @@ type seriesSet struct {
 	warnings annotations.Annotations
 }
 
-// fill sets the found series.
-func (s *seriesSet) fill(found []*metrics.Series, labelsOf func(*metrics.Series) labels.Labels) {
-	for _, f := range found {
-		s.series = append(s.series, series{f, labelsOf(f), s.mint, s.maxt})
-	}
-	if s.sorted {
-		slices.SortFunc(s.series, func(a, b series) int { return labels.Compare(a.labels, b.labels) })
-	}
-}
-
 // Next implements storage.SeriesSet.
 func (s *seriesSet) Next() bool {
 	if s.querier != nil {
@@ -210,6 +242,7 @@ func (s *seriesSet) Warnings() annotations.Annotations { return s.warnings }
 type queryable struct {
 	sessions []Session
 	until    int64
+	plan     *plan // of the query; nil: there is none
 }
 
 // maxSessions bounds how many sessions one query reads.
@@ -227,7 +260,7 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 		if len(queriers) == maxSessions {
 			return nil, fmt.Errorf("more than %d sessions ran in that time: select a shorter time", maxSessions)
 		}
-		of := &querier{open: s.Open, held: held, mint: mint, maxt: maxt}
+		of := &querier{open: s.Open, held: held, mint: mint, maxt: maxt, plan: q.plan}
 		if len(q.sessions) > 1 {
 			of.session = s.Name
 		}

@@ -17,20 +17,24 @@ type Stored struct {
 
 // Values calls see with each series that an expression has at a moment. It waits for its turn among the API's queries, within the same limits.
 func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error {
-	ctx, done, err := s.API.start(ctx, s.API.opts.Timeout)
+	ctx, done, err := s.API.start(ctx, ref.Namespace, s.API.opts.Timeout)
 	if err != nil {
 		return err
 	}
 	defer done()
+	plan, err := s.API.plan(expression, at, at, 0)
+	if err != nil {
+		return fmt.Errorf("query %q: %w", expression, err)
+	}
 	session := Session{Name: ref.Name, Open: func() *metrics.Database { return s.Databases.Of(ref, running) }}
-	query, err := s.API.engine().NewInstantQuery(ctx, queryable{[]Session{session}, at.UnixMilli()}, nil, expression, at)
+	query, err := s.API.engine().NewInstantQuery(ctx, queryable{[]Session{session}, at.UnixMilli(), plan}, nil, expression, at)
 	if err != nil {
 		return fmt.Errorf("query %q: %w", expression, err)
 	}
 	defer query.Close()
 	vector, err := query.Exec(ctx).Vector()
 	if err != nil {
-		return fmt.Errorf("query %q: %w", expression, err)
+		return fmt.Errorf("query %q: %w", expression, causeOf(ctx, err))
 	}
 	for _, series := range vector {
 		see(series.Metric.Get, series.F)

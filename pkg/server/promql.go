@@ -8,6 +8,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 
+	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/promapi"
@@ -42,7 +43,9 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 	case e.Running, until.IsZero():
 		until = time.Now()
 	}
-	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], promapi.Scope{Sessions: []promapi.Session{s.metricsOf(e)}, Until: until})
+	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], promapi.Scope{
+		Sessions: []promapi.Session{s.metricsOf(e)}, Until: until, For: e.Ref.Namespace + " " + access.CallerOf(r.Request),
+	})
 	return nil
 }
 
@@ -52,8 +55,9 @@ func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	scope := promapi.Scope{Until: time.Now()}
+	scope := promapi.Scope{Until: time.Now(), For: access.CallerOf(r.Request)}
 	for _, e := range entries {
+		scope.For = e.Ref.Namespace + " " + access.CallerOf(r.Request) // the same of all
 		scope.Sessions = append(scope.Sessions, s.metricsOf(e))
 	}
 	slices.SortFunc(scope.Sessions, func(a, b promapi.Session) int { return cmp.Compare(a.Name, b.Name) })

@@ -1,0 +1,178 @@
+package promapi
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/rayhistory/historyserver/pkg/metrics"
+)
+
+// plan is a query that is about to run, with what its selectors found.
+type plan struct {
+	expression parser.Expr
+	selectors  []*parser.VectorSelector // in the order in which the engine selects
+	steps      float64
+	maxSamples float64
+	selected   map[*parser.VectorSelector]*selected
+	charged    float64 // of the memory that it takes
+}
+
+// plan checks a query, to be evaluated from start to end, every step; step 0 is once.
+func (a *API) plan(query string, start, end time.Time, step time.Duration) (*plan, error) {
+	if err := checkExpressions(query); err != nil {
+		return nil, err
+	}
+	expression, err := a.parser.ParseExpr(query)
+	if err != nil {
+		return nil, err
+	}
+	span := end.UnixMilli() - start.UnixMilli()
+	if err = checkSubqueries(expression, span, int64(a.opts.MaxSamples)); err != nil {
+		return nil, err
+	}
+	p := &plan{expression: expression, steps: 1, maxSamples: float64(a.opts.MaxSamples), selected: make(map[*parser.VectorSelector]*selected)}
+	if step > 0 {
+		p.steps += float64(span / step.Milliseconds())
+	}
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		if s, is := node.(*parser.VectorSelector); is {
+			p.selectors = append(p.selectors, s)
+			p.selected[s] = &selected{}
+		}
+		return nil
+	})
+	_, err = p.cost(true)
+	return p, err
+}
+
+// cost returns the memory that the engine takes at most, and an error if that is too much for any query, or the query takes too much time.
+func (p *plan) cost(exact bool) (bytes float64, err error) {
+	e := &evaluation{exact: exact, selected: p.selected, maxSamples: p.maxSamples}
+	c := e.costOf(p.expression, p.steps)
+	switch {
+	case e.work > maxWork:
+		return 0, errQueryWork
+	case c.peak > maxBytes:
+		return 0, errQueryLabels
+	}
+	return c.peak, nil
+}
+
+// maxBytes is more than any query may take, and small enough for an integer.
+const maxBytes = 1 << 60
+
+// found adds what all selectors found in a session, in their order, and calls charge with how much more memory the engine takes.
+func (p *plan) found(sets []*seriesSet, charge func(bytes int64) error) error {
+	if len(sets) != len(p.selectors) {
+		return fmt.Errorf("%d selections of %d selectors", len(sets), len(p.selectors))
+	}
+	for i, set := range sets {
+		p.selected[p.selectors[i]].add(set.series)
+	}
+	var err error
+	for _, exact := range []bool{false, true} {
+		var bytes float64
+		if bytes, err = p.cost(exact); err != nil {
+			continue
+		}
+		more := max(0, bytes-p.charged)
+		if err = charge(int64(more)); err == nil {
+			p.charged += more
+			return nil
+		}
+	}
+	if errors.Is(err, metrics.ErrTooMuch) {
+		return errQueryLabels
+	}
+	return err
+}
+
+// selected is what a selector found in all sessions.
+type selected struct {
+	count   float64
+	bytes   float64 // of labels
+	largest float64 // bytes of the labels of a series
+	series  []series
+
+	longestOf map[string]float64
+}
+
+func (s *selected) add(found []series) {
+	s.count += float64(len(found))
+	s.series = append(s.series, found...)
+	s.longestOf = nil
+	for _, f := range found {
+		bytes := float64(f.labels.ByteSize())
+		s.bytes += bytes
+		s.largest = max(s.largest, bytes)
+	}
+}
+
+// reads returns how often the series was read that was read most often.
+func (s *selected) reads() float64 {
+	n := 0
+	for _, f := range s.series {
+		n = max(n, f.Reads())
+	}
+	return float64(n)
+}
+
+// longest returns the longest value of a label; if it need not be exact, what no value is longer than.
+func (s *selected) longest(name string, exact bool) float64 {
+	if !exact {
+		return s.largest
+	}
+	if n, known := s.longestOf[name]; known {
+		return n
+	}
+	n := 0
+	for _, f := range s.series {
+		n = max(n, len(f.labels.Get(name)))
+	}
+	if s.longestOf == nil {
+		s.longestOf = make(map[string]float64)
+	}
+	s.longestOf[name] = float64(n)
+	return float64(n)
+}
+
+// groups returns how many different values these labels have, or all but these and the name, and how many series have the same ones at most.
+func (s *selected) groups(on bool, names []string) (different, same float64) {
+	counts, most := make(map[uint64]int), 0
+	names = slices.Sorted(slices.Values(names))
+	var buf []byte
+	for _, f := range s.series {
+		var hash uint64
+		if on {
+			hash, buf = f.labels.HashForLabels(buf, names...)
+		} else {
+			hash, buf = f.labels.HashWithoutLabels(buf, names...)
+		}
+		counts[hash]++
+		most = max(most, counts[hash])
+	}
+	return float64(len(counts)), float64(most)
+}
+
+// values returns how many different values the series have.
+func (s *selected) values() float64 {
+	values := make(map[uint64]struct{})
+	for _, f := range s.series {
+		f.Values(func(v float64) bool {
+			values[math.Float64bits(v)] = struct{}{}
+			return len(values) < maxValues
+		})
+		if len(values) == maxValues {
+			return math.Inf(1)
+		}
+	}
+	return float64(len(values))
+}
+
+// maxValues is how many different values are counted.
+const maxValues = 10_000
