@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/inject"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
@@ -48,7 +49,7 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	defaults().addFlags(cmd.Flags())
-	cmd.AddCommand(inject.NewCommand(checkInjected))
+	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected))
 	settings.Help(cmd)
 	return cmd
 }

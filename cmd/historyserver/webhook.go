@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/inject"
 	"github.com/rayhistory/historyserver/pkg/inject/admission"
 	"github.com/rayhistory/historyserver/pkg/kube"
@@ -23,6 +24,7 @@ type webhookOptions struct {
 
 func webhookCommand() *cobra.Command {
 	o := webhookOptions{Options: admission.Options{Inject: inject.Default()}}
+	o.Inject.Backends = backend.Names()
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Run the admission webhook, which adds collectors to KubeRay's objects with the label ray.io/history: \"true\"",

@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
 
 // The patterns are compiled where they are used: the collector itself, which runs in every pod, needs none of them.
@@ -118,8 +116,8 @@ func (o *Options) checkEnv() error {
 		named = v
 	}
 	switch {
-	case named != "" && !slices.Contains(backend.Names(), strings.ToLower(named)):
-		errs = append(errs, fmt.Errorf("--storage-backend=%s: want one of %s", named, strings.Join(backend.Names(), ", ")))
+	case named != "" && len(o.Backends) > 0 && !slices.Contains(o.Backends, strings.ToLower(named)):
+		errs = append(errs, fmt.Errorf("--storage-backend=%s: want one of %s", named, strings.Join(o.Backends, ", ")))
 	case named == "" && o.Complete():
 		errs = append(errs, errors.New("--storage-backend is not set: the collector needs to know where to store data"))
 	}

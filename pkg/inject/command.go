@@ -13,9 +13,10 @@ import (
 // CheckCollector checks settings as the collector itself does: its arguments and environment. complete says that no others follow when it runs.
 type CheckCollector func(args, environ []string, complete bool) error
 
-// NewCommand is `collector inject`.
-func NewCommand(check CheckCollector) *cobra.Command {
+// NewCommand is `collector inject`. backends are the names of the collector's storage backends.
+func NewCommand(backends []string, check CheckCollector) *cobra.Command {
 	o := Default()
+	o.Backends = backends
 	var file, output string
 	cmd := &cobra.Command{
 		Use:   "inject -f FILE [-o FILE]",

@@ -13,7 +13,7 @@ import (
 func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	cmd := NewCommand(func(args, environ []string, complete bool) error {
+	cmd := NewCommand(nil, func(args, environ []string, complete bool) error {
 		if slices.Contains(environ, "S3_REGION=nowhere") && slices.Contains(args, "--storage-backend=s3") && complete {
 			return errors.New("no such region")
 		}

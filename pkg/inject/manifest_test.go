@@ -221,6 +221,7 @@ func TestOptionsCheck(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := s3()
+			o.Backends = []string{"aliyunoss", "azureblob", "gcs", "local", "s3"}
 			tt.change(&o)
 			err := o.Check()
 			if tt.want == "" {

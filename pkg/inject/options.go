@@ -35,6 +35,8 @@ type Options struct {
 	// Replace writes a collector that a pod already has again.
 	Replace bool
 
+	// Backends are the names of the collector's storage backends, for Check; empty: any name will do.
+	Backends       []string
 	StorageBackend string
 	StorageRootDir string   // empty: the collector's default
 	Args           []string // further flags of the collector
