@@ -101,5 +101,9 @@ func jsonDocument(in []byte, o Options) ([]byte, []Change, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode JSON: %w", err)
 	}
-	return append(out, '\n'), changes, nil
+	out = append(out, '\n')
+	if bytes.Contains(in, []byte("\r\n")) {
+		out = bytes.ReplaceAll(out, []byte("\n"), []byte("\r\n"))
+	}
+	return out, changes, nil
 }

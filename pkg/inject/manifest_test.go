@@ -154,6 +154,41 @@ func TestManifestKeepsLines(t *testing.T) {
 	}
 }
 
+// TestLineEnds: a file's line ends stay what they were, in each document of a stream, in each way of writing YAML and in JSON.
+func TestLineEnds(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.in.*")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		in, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix := append(bytes.TrimRight(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), "\n"), '\n')
+		for name, of := range map[string]func([]byte) []byte{
+			"as it is":          func(b []byte) []byte { return b },
+			"no last line end":  func(b []byte) []byte { return bytes.TrimRight(b, "\r\n") },
+			"after another one": func(b []byte) []byte { return append([]byte("kind: Service\n---\n"), b...) },
+		} {
+			if strings.HasSuffix(file, ".json") && name != "as it is" {
+				continue // JSON has one document; it is indented again, so that it ends in a line end
+			}
+			want, _, err := Manifest(of(unix), s3())
+			if err != nil {
+				t.Fatalf("%s, %s: %v", file, name, err)
+			}
+			got, _, err := Manifest(bytes.ReplaceAll(of(unix), []byte("\n"), []byte("\r\n")), s3())
+			if err != nil {
+				t.Fatalf("%s, %s: %v", file, name, err)
+			}
+			if diff := cmp.Diff(string(bytes.ReplaceAll(want, []byte("\n"), []byte("\r\n"))), string(got)); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", file, name, diff)
+			}
+		}
+	}
+}
+
 func TestManifestErrors(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
 		"no YAML":         {"a: [", "document at line 1: parse YAML"},

@@ -48,7 +48,7 @@ func Edit(doc []byte, want any) ([]byte, error) {
 		return nil, err
 	}
 	e := &editor{text: newText(string(doc)), eol: "\n"}
-	if bytes.Contains(doc, []byte("\r\n")) {
+	if 2*bytes.Count(doc, []byte("\r\n")) > bytes.Count(doc, []byte("\n")) { // those of most lines
 		e.eol = "\r\n"
 	}
 	e.compact = e.compactLists(n)
