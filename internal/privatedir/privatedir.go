@@ -18,7 +18,7 @@ import (
 // name too.
 func Open(path string) (string, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return "", fmt.Errorf("make folder: %w", err)
+		return "", fmt.Errorf("make folder: %w; set a folder that user %d may write to", err, os.Geteuid())
 	}
 	foreign := claim(path)
 	if foreign == nil {

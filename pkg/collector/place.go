@@ -84,7 +84,7 @@ func (p *places) present(session string) bool {
 
 // check returns an error for a session that has no folder here and never had one.
 func (p *places) check(session string) error {
-	if _, ok := p.known(session); ok || p.present(session) {
+	if _, ok := p.known(session); ok || (layout.IsSession(session) && p.present(session)) {
 		return nil
 	}
 	return fmt.Errorf("session %.300q has no folder in Ray's temporary folder, so nothing of it is stored", session)

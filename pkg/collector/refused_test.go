@@ -1,0 +1,101 @@
+package collector
+
+import (
+	"bytes"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/sink"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// TestRefusedEventsAreNotStored: a collector that refused events for good does not say that everything is stored, and says what to do.
+func TestRefusedEventsAreNotStored(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	c := start(t, o)
+	for range 3 {
+		body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
+		answer, err := http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+			t.Errorf("status %d", answer.StatusCode)
+		}
+	}
+	err := closeWithin(t, c, time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "3 batches of events were refused") || !strings.Contains(err.Error(), "--ray-tmp-dir") ||
+		!strings.Contains(err.Error(), o.RayTmpDir) {
+		t.Errorf("closed with %v", err)
+	}
+}
+
+// TestAcceptedLater: events that were refused until their node was known, and then accepted, are stored.
+func TestAcceptedLater(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	c := start(t, o)
+	body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
+	answer, err := http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
+	if _, err := c.tailer.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	post(t, c.url("/v1/events"), body)
+	stop(t, c)
+}
+
+// TestReadiness: a collector is ready while events are refused for a moment, or because the store is down, and not while they are refused
+// for want of their session: the settings are wrong then.
+func TestReadiness(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	o.Refused = &sink.Refused{}
+	c := start(t, o)
+	now := time.Now()
+	for _, test := range []struct {
+		title         string
+		session       string
+		first, latest time.Duration // ago
+		ready         bool
+	}{
+		{"nothing", "-", 0, 0, true},
+		{"a moment", session().Name, 30 * time.Second, 0, true},
+		{"full for long", "", time.Hour, 0, true},
+		{"a session that is missing for long", session().Name, 2 * time.Minute, 0, false},
+		{"long ago", session().Name, time.Hour, 10 * time.Minute, true},
+	} {
+		*o.Refused = sink.Refused{}
+		if test.session != "-" {
+			o.Refused.Add(test.session, "no session under /x: "+adviceTmpDir, now.Add(-test.first))
+			o.Refused.Add(test.session, "no session under /x: "+adviceTmpDir, now.Add(-test.latest))
+		}
+		err := c.notReady()
+		if (err == nil) != test.ready || (err != nil && !strings.Contains(err.Error(), "--ray-tmp-dir")) {
+			t.Errorf("%s: %v", test.title, err)
+		}
+	}
+	*o.Refused = sink.Refused{}
+	stop(t, c)
+}
+
+// TestStandbyForRay: that Ray's folder is missing counts as a mistake once Ray's events are refused for it.
+func TestStandbyForRay(t *testing.T) {
+	refused := &sink.Refused{}
+	s := NewStandby(refused)
+	s.Because(&NoRayError{filepath.Join("tmp", "ray")})
+	if err := s.notReady(); err != nil {
+		t.Errorf("before Ray starts: %v", err)
+	}
+	refused.Add("", "x", time.Now().Add(-2*time.Minute))
+	refused.Add("", "x", time.Now())
+	if err := s.notReady(); err == nil || !strings.Contains(err.Error(), "--ray-tmp-dir") {
+		t.Errorf("while events are refused: %v", err)
+	}
+}
