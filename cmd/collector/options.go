@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -32,6 +30,7 @@ type options struct {
 	ownerName           string
 	labels              map[string]string
 	rayTmpDir           string
+	rayHeadTmpDir       string
 	spoolDir            string
 	spoolMaxBytes       settings.Bytes
 	eventFsync          string
@@ -134,6 +133,8 @@ func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.exitOnError, "exit-on-error", false,
 		"exit with status 1 when a setting is wrong or a port is taken; otherwise the collector stays alive, so that Ray's pod becomes ready, says on /readyz and in its log what is wrong, and begins once it is right")
 	fs.StringVar(&o.rayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, shared by Ray and the collector")
+	fs.StringVar(&o.rayHeadTmpDir, "ray-head-tmp-dir", "",
+		"Ray's temporary folder on the head, which a worker may use too: of both folders, the collector uses the one with Ray's latest session; empty: only --ray-tmp-dir")
 }
 
 func (o *options) addListenerFlags(fs *pflag.FlagSet) {
@@ -224,7 +225,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	if o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled") {
 		mistakes = append(mistakes, fmt.Errorf("--ray-auth-mode=%q: want token or disabled", o.authMode))
 	}
-	o.spoolDir = cmp.Or(o.spoolDir, filepath.Join(o.rayTmpDir, ".rayhistory"))
+	o.useFolder(o.rayTmpDir)
 	for _, path := range o.additionalEndpoints {
 		if !strings.HasPrefix(path, "/") {
 			mistakes = append(mistakes, fmt.Errorf("--additional-endpoints: %q: want a path that begins with /", path))

@@ -92,6 +92,9 @@ func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
 	if mistakes != nil {
 		return nil, mistakes
 	}
+	if err := o.chooseFolder(); err != nil {
+		return nil, err
+	}
 	if err := s.leaveToRay(); err != nil {
 		return nil, err
 	}

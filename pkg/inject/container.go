@@ -87,10 +87,9 @@ func (c cluster) args(role string, n *rayNode) []string {
 	add("spool-dir", spoolFolder, "")
 	add("events-port", strconv.Itoa(o.EventsPort), strconv.Itoa(defaultEventsPort))
 	add("metrics-port", strconv.Itoa(o.MetricsPort), strconv.Itoa(defaultMetricsPort))
-	for _, folder := range n.folders {
-		if len(n.folders) > 1 || folder != defaultTmpDir {
-			args = append(args, "--ray-tmp-dir="+folder)
-		}
+	add("ray-tmp-dir", n.folders[0], defaultTmpDir)
+	if len(n.folders) > 1 {
+		add("ray-head-tmp-dir", n.folders[1], "")
 	}
 	add("ray-dashboard-address", n.dashboard, defaultDashboard)
 	return args

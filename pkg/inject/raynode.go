@@ -16,7 +16,7 @@ import (
 // else TMPDIR, else /tmp. A worker uses --temp-dir from 2.55 on, else the folder of its head; it does not read the variables. Ports and hosts
 // come from flags only.
 type rayNode struct {
-	// folders are where Ray keeps its files; two if only the running Ray tells which of them. The last one is the likelier.
+	// folders are where Ray keeps its files. A worker has two, its own and the head's, if only the running Ray tells which of them.
 	folders []string
 	// dashboard is the head's address as its own pod reaches it; empty: there is none.
 	dashboard string
@@ -75,9 +75,9 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 	if flag, given := start.flags["temp-dir"]; given {
 		folder, ok := n.folder(flag, "--temp-dir")
 		switch {
-		case ok && head != nil && c.before(2, 55) && !slices.Contains(head.folders, folder):
-			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version, strings.Join(head.folders, " or "))
-			n.folders = append([]string{folder}, head.folders...)
+		case ok && head != nil && c.before(2, 55) && folder != head.folders[0]:
+			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version, head.folders[0])
+			n.folders = []string{folder, head.folders[0]}
 			return
 		case ok:
 			n.folders = []string{folder}
@@ -92,8 +92,8 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 		n.folders = []string{defaultTmpDir}
 	default:
 		n.folders = slices.Clone(head.folders)
-		if ok && own != defaultTmpDir && !slices.Contains(n.folders, own) {
-			n.folders = append([]string{own}, n.folders...)
+		if ok && own != defaultTmpDir && own != head.folders[0] {
+			n.folders = []string{own, head.folders[0]}
 		}
 	}
 }

@@ -75,12 +75,14 @@ func told(t *testing.T, group map[string]any) place {
 	}
 	containers := pod["containers"].([]any)
 	collector := containers[named(containers, containerName)].(map[string]any)
-	out := place{Folders: []string{}, Dashboard: defaultDashboard, Mounts: map[string]string{}}
+	out := place{Folders: []string{defaultTmpDir}, Dashboard: defaultDashboard, Mounts: map[string]string{}}
 	spool := ""
 	for _, a := range collector["args"].([]any) {
 		flag, given, _ := strings.Cut(a.(string), "=")
 		switch flag {
 		case "--ray-tmp-dir":
+			out.Folders[0] = given
+		case "--ray-head-tmp-dir":
 			out.Folders = append(out.Folders, given)
 		case "--ray-dashboard-address":
 			out.Dashboard = given
@@ -89,9 +91,6 @@ func told(t *testing.T, group map[string]any) place {
 		case "--events-port", "--metrics-port":
 			out.Ports = strings.TrimSpace(out.Ports + " " + given)
 		}
-	}
-	if len(out.Folders) == 0 {
-		out.Folders = []string{defaultTmpDir}
 	}
 	rays, err := mountsOf(containers[0].(map[string]any))
 	if err != nil {

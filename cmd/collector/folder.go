@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/collector"
+)
+
+// defaultSpool is the spool's folder in Ray's temporary folder, where --spool-dir names none.
+const defaultSpool = ".rayhistory"
+
+// useFolder sets Ray's temporary folder, and with it the spool's unless --spool-dir names that.
+func (o *options) useFolder(folder string) {
+	if o.spoolDir == "" || o.spoolDir == filepath.Join(o.rayTmpDir, defaultSpool) {
+		o.spoolDir = filepath.Join(folder, defaultSpool)
+	}
+	o.rayTmpDir = folder
+}
+
+// chooseFolder finds which of a worker's two folders is Ray's: which one a worker uses depends on its head and on Ray's version, so a manifest
+// may not tell. It is a NoRayError until Ray has made a session.
+func (o *options) chooseFolder() error {
+	if o.rayHeadTmpDir == "" || o.rayHeadTmpDir == o.rayTmpDir {
+		return nil
+	}
+	own, heads := latestSession(o.rayTmpDir), latestSession(o.rayHeadTmpDir)
+	switch {
+	case own == "" && heads == "":
+		return &collector.NoRayError{Folder: o.rayTmpDir + " or " + o.rayHeadTmpDir}
+	case heads > own:
+		o.useFolder(o.rayHeadTmpDir)
+	}
+	return nil
+}
+
+// latestSession is the name of the latest session in a folder, whose names begin with their time; "" if there is none.
+func latestSession(folder string) string {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = dir.Close() }()
+	latest := ""
+	for {
+		entries, err := dir.ReadDir(256)
+		for _, e := range entries {
+			if e.IsDir() && strings.HasPrefix(e.Name(), "session_2") && e.Name() > latest {
+				latest = e.Name()
+			}
+		}
+		if err != nil {
+			return latest
+		}
+	}
+}
