@@ -33,6 +33,10 @@ func parse(fs *pflag.FlagSet, args []string) error {
 		mistakes = errors.Join(mistakes, fs.Set(f.Name, value))
 		return nil
 	})
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		err = fmt.Errorf("%w; `collector --help` lists the flags of this version", err)
+	}
 	if err == nil {
 		err = again
 	}

@@ -59,6 +59,7 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 			return c, nil
 		}
 		s.standby.Because(err)
+		s.standby.Take(s.servers)
 		told.Log = s.log
 		retry := rayRetry
 		var noRay *collector.NoRayError
@@ -127,7 +128,6 @@ func (s *startup) listen(o *options) error {
 	}
 	if s.servers == nil {
 		s.servers, s.listeners = collector.NewServers(wanted, s.log), wanted
-		s.standby.Take(s.servers)
 	}
 	return s.servers.Open()
 }

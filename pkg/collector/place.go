@@ -49,7 +49,11 @@ func (p *places) of(session string) (sink.Destination, error) {
 	}
 	if session != "" {
 		if p.present(session) {
-			return sink.Destination{}, errNodeUnknown
+			if _, err := p.finder.Here(session); err != nil {
+				return sink.Destination{}, errNodeUnknown
+			}
+			at, _ := p.known(session)
+			return at, nil
 		}
 		if p.wait(session) {
 			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session, p.dir, adviceTmpDir)

@@ -55,10 +55,10 @@ func TestPlaces(t *testing.T) {
 		check("before Ray has started", now, "", 0)
 		makeSession(t, dir, old, rayid.Node{1})
 		makeSession(t, dir, now, rayid.Node{2})
-		check("before the first scan", now, "", 0)
 		if len(p.absent) != 1 {
 			t.Errorf("waiting for the folders of %v", p.absent)
 		}
+		check("before the first scan", now, now, 2)
 		scan(now, old) // an old session last
 		check("running", now, now, 2)
 		check("an old session's last events", old, old, 1)
@@ -80,7 +80,7 @@ func TestPlaces(t *testing.T) {
 		check("no folder yet", later, "", 0)
 		time.Sleep(absentWait / 2)
 		makeSession(t, dir, later, rayid.Node{3})
-		check("a folder that was not scanned", later, "", 0)
+		check("a folder that was not scanned", later, later, 3)
 		scan(later)
 		check("its folder has come", later, later, 3)
 		if err := os.RemoveAll(filepath.Join(dir, later)); err != nil {

@@ -25,7 +25,8 @@ type Listeners struct {
 }
 
 // Servers are a collector's two servers: one for events, and one for Kubernetes and Prometheus. The first answers both kinds of requests, since
-// only the pod itself reaches it. They answer from Open to Close; a Standby or a Collector gives the answers.
+// only the pod itself reaches it. They take requests from Open to Close; a Standby or a Collector gives the answers, and requests that come
+// before either does wait for it.
 type Servers struct {
 	events, metrics *server
 }
@@ -40,6 +41,7 @@ type server struct {
 
 	http      *http.Server
 	handler   atomic.Pointer[http.Handler]
+	answering chan struct{} // closed once there is a handler
 	listeners []net.Listener
 	accepting sync.WaitGroup
 }
@@ -50,8 +52,11 @@ const maxHeader = 16 << 10
 // NewServers makes servers that are not open yet.
 func NewServers(l Listeners, log logrus.FieldLogger) *Servers {
 	s := &Servers{
-		events:  &server{what: "events (--events-address, --events-port)", address: l.EventsAddress, port: l.EventsPort, log: log},
-		metrics: &server{what: "probes and metrics (--metrics-address, --metrics-port)", address: l.MetricsAddress, port: l.MetricsPort, limit: maxConnections, log: log},
+		events: &server{what: "events (--events-address, --events-port)", address: l.EventsAddress, port: l.EventsPort, log: log, answering: make(chan struct{})},
+		metrics: &server{
+			what: "probes and metrics (--metrics-address, --metrics-port)", address: l.MetricsAddress, port: l.MetricsPort, limit: maxConnections, log: log,
+			answering: make(chan struct{}),
+		},
 	}
 	s.events.http = &http.Server{Handler: s.events, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader}
 	s.metrics.http = &http.Server{
@@ -65,8 +70,14 @@ func (s *Servers) Open() error { return errors.Join(s.events.open(), s.metrics.o
 
 // Answer sets what answers from now on.
 func (s *Servers) Answer(events, metrics http.Handler) {
-	s.events.handler.Store(&events)
-	s.metrics.handler.Store(&metrics)
+	s.events.answer(events)
+	s.metrics.answer(metrics)
+}
+
+func (s *server) answer(handler http.Handler) {
+	if s.handler.Swap(&handler) == nil {
+		close(s.answering)
+	}
 }
 
 // EventsAddr is the address that takes events, MetricsAddr the one that serves health and metrics. Both must be open.
@@ -115,10 +126,9 @@ func (s *server) accept(l net.Listener) {
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if handler := s.handler.Load(); handler != nil {
-		(*handler).ServeHTTP(w, r)
-		return
+	select {
+	case <-s.answering:
+		(*s.handler.Load()).ServeHTTP(w, r)
+	case <-r.Context().Done():
 	}
-	w.Header().Set("Retry-After", "1")
-	http.Error(w, "the collector is starting", http.StatusServiceUnavailable)
 }

@@ -18,7 +18,8 @@ import (
 // Standby answers in a collector's place while that cannot start: a setting is wrong, a port is taken, or Ray's folder is not there yet. The
 // process stays alive, because a pod counts as ready only when all of its containers are: Ray must not wait for its history.
 type Standby struct {
-	refused *sink.Refused
+	refused         *sink.Refused
+	events, metrics *http.ServeMux // what answers on the two ports
 
 	mu  sync.Mutex
 	why error
@@ -27,9 +28,11 @@ type Standby struct {
 // standbyRetry is what Ray is told to wait, in seconds. Ray itself waits at most 5 s.
 const standbyRetry = "5"
 
-// NewStandby makes a Standby that has answered nothing. Batches that it refuses are noted in refused.
+// NewStandby makes a Standby. Batches that it refuses are noted in refused.
 func NewStandby(refused *sink.Refused) *Standby {
-	return &Standby{refused: refused, why: errors.New("the collector is starting")}
+	s := &Standby{refused: refused}
+	s.serve()
+	return s
 }
 
 // Because sets why nothing is collected: a NoRayError is no mistake unless Ray's events come.
@@ -41,25 +44,28 @@ func (s *Standby) Because(err error) {
 
 // Take makes the servers answer with this.
 func (s *Standby) Take(servers *Servers) {
+	servers.Answer(s.events, s.metrics)
+}
+
+// serve makes what answers on the two ports.
+func (s *Standby) serve() {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	batches := sink.NewBatches(registry)
 	registerReady(registry, func() bool { return s.notReady() == nil })
-	both := http.NewServeMux()
-	both.HandleFunc("GET /healthz", answerOK)
-	both.HandleFunc("GET /livez", answerOK)
-	both.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, s.notReady()) })
-	both.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
-	events := http.NewServeMux()
-	events.Handle("/", both)
-	events.HandleFunc("POST /v1/events", func(w http.ResponseWriter, _ *http.Request) {
+	s.metrics, s.events = http.NewServeMux(), http.NewServeMux()
+	s.metrics.HandleFunc("GET /healthz", answerOK)
+	s.metrics.HandleFunc("GET /livez", answerOK)
+	s.metrics.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, s.notReady()) })
+	s.metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	s.events.Handle("/", s.metrics)
+	s.events.HandleFunc("POST /v1/events", func(w http.ResponseWriter, _ *http.Request) {
 		batches.WithLabelValues("503").Inc()
 		why := s.reason()
 		s.refused.Add("", why.Error(), time.Now())
 		w.Header().Set("Retry-After", standbyRetry)
 		http.Error(w, fmt.Sprintf("events are not taken yet: %v", why), http.StatusServiceUnavailable)
 	})
-	servers.Answer(events, both)
 }
 
 func (s *Standby) reason() error {

@@ -51,10 +51,18 @@ var errUnknown = errors.New("the node's ID is not known yet: no *_port_{node ID}
 
 // Node is the ID of the node whose files a session's folder holds. The error is ErrNoRay if they are not Ray's.
 func (f *Finder) Node(ctx context.Context, session string) (rayid.Node, error) {
-	node, err := f.fromFolder(session)
+	node, err := f.Here(session)
 	if errors.Is(err, errUnknown) && f.Get != nil && f.IP != "" {
-		node, err = f.fromDashboard(ctx)
+		if node, err = f.fromDashboard(ctx); err == nil {
+			f.remember(session, node)
+		}
 	}
+	return node, err
+}
+
+// Here is Node as far as the files say it, without asking the dashboard.
+func (f *Finder) Here(session string) (rayid.Node, error) {
+	node, err := f.fromFolder(session)
 	if err == nil {
 		f.remember(session, node)
 	}
