@@ -107,6 +107,13 @@ func (o *Options) checkEnv() error {
 			errs = append(errs, fmt.Errorf("--env=%s is given twice, with different values", name))
 		}
 		given[name] = v
+		switch flag := ownVariables[name]; flag {
+		case "":
+		case "role":
+			errs = append(errs, fmt.Errorf("--env=%s: each group's collector has its own role", e))
+		default:
+			errs = append(errs, fmt.Errorf("--env=%s: use --%s, which the pod's volumes and ports follow", e, flag))
+		}
 		if !slices.Contains(backendVariables, name) || v == "" {
 			continue
 		}
@@ -122,6 +129,13 @@ func (o *Options) checkEnv() error {
 		errs = append(errs, errors.New("--storage-backend is not set: the collector needs to know where to store data"))
 	}
 	return errors.Join(errs...)
+}
+
+// ownVariables are the collector's variables for what flags of inject set: Ray's container and the pod's volumes must agree with them.
+var ownVariables = map[string]string{
+	"RAY_ROLE": "role", "RAYHISTORY_ROLE": "role", "EVENTS_PORT": "events-port", "RAYHISTORY_EVENTS_PORT": "events-port",
+	"RAYHISTORY_METRICS_PORT": "metrics-port", "RAY_TMP_ROOT": "ray-tmp-dir", "RAYHISTORY_RAY_TMP_DIR": "ray-tmp-dir",
+	"RAY_DASHBOARD_ADDRESS": "ray-dashboard-address", "RAYHISTORY_RAY_DASHBOARD_ADDRESS": "ray-dashboard-address",
 }
 
 // ownFlags are the collector's flags that come from flags of the same name, or from the manifest.

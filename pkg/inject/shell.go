@@ -14,6 +14,7 @@ import (
 type shell struct {
 	vars        map[string]value
 	exported    map[string]bool
+	bytes       int      // that variables have taken
 	conditional int      // how many conditions the current command depends on
 	depth       int      // scripts within scripts
 	from        []string // as in environment
@@ -21,10 +22,12 @@ type shell struct {
 	why         string // of the parts of the current script that are unread
 }
 
-// maxDepth bounds scripts within scripts, maxScript one script's bytes.
+// maxDepth bounds scripts within scripts, maxScript one script's bytes, maxNested brackets within brackets, which the parser reads again and
+// again.
 const (
 	maxDepth  = 8
-	maxScript = 256 << 10
+	maxScript = 64 << 10
+	maxNested = 64
 )
 
 func newShell(env environment) *shell {
@@ -42,8 +45,8 @@ func (s *shell) launch() launch {
 
 // script follows a script's text.
 func (s *shell) script(text value) {
-	if s.depth == maxDepth || len(text.text) > maxScript {
-		s.found.unread = append(s.found.unread, "a script that is too long")
+	if s.depth == maxDepth || len(text.text) > maxScript || nested(text.text) > maxNested {
+		s.found.unread = append(s.found.unread, "a script that is too long or too deep")
 		return
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text.text), "")
@@ -57,6 +60,21 @@ func (s *shell) script(text value) {
 	s.statements(file.Stmts)
 	s.depth--
 	s.why = before
+}
+
+// nested is how many brackets are open at the same time at most.
+func nested(script string) (most int) {
+	open := 0
+	for i := range len(script) {
+		switch script[i] {
+		case '(', '{':
+			open++
+			most = max(most, open)
+		case ')', '}':
+			open = max(open-1, 0)
+		}
+	}
+	return most
 }
 
 func (s *shell) statements(all []*syntax.Stmt) {
@@ -139,6 +157,9 @@ func (s *shell) set(name string, v value) {
 	if s.conditional > 0 {
 		v = unknown("variable " + name + " (set under a condition)")
 	}
+	if s.bytes += len(v.text); s.bytes > maxVariables {
+		v = unknown("variable " + name + " (too long)")
+	}
 	s.vars[name] = v
 }
 
@@ -200,11 +221,11 @@ func (s *shell) run(words []value, vars map[string]value) {
 	}
 	switch first := words[0].text; first {
 	case "eval":
-		text := value{}
+		var texts []value
 		for _, w := range words[1:] {
-			text = text.plus(w).plus(known(" "))
+			texts = append(texts, w, known(" "))
 		}
-		s.script(text)
+		s.script(joined(texts...))
 		return
 	case "source", ".":
 		if len(words) > 1 {
@@ -264,143 +285,3 @@ func isName(s string) bool {
 
 // name is a word for a message.
 func name(w value) string { return strings.ReplaceAll(w.text, unread, "…") }
-
-// fields are the words that a word becomes: a variable outside quotes may hold several.
-func (s *shell) fields(w *syntax.Word) []value {
-	words := []value{{}}
-	add := func(v value) { words[len(words)-1] = words[len(words)-1].plus(v) }
-	for _, part := range w.Parts {
-		v := s.part(part, false)
-		if _, literal := part.(*syntax.Lit); literal {
-			add(v)
-			continue
-		}
-		if _, ok := part.(*syntax.ParamExp); !ok || !v.known() {
-			add(v)
-			continue
-		}
-		split := strings.Fields(v.text)
-		for i, f := range split {
-			if i > 0 {
-				words = append(words, value{})
-			}
-			add(known(f))
-		}
-	}
-	if len(words) == 1 && words[0].text == "" && len(w.Parts) == 1 {
-		if _, ok := w.Parts[0].(*syntax.ParamExp); ok {
-			return nil // an empty variable is no word
-		}
-	}
-	return words
-}
-
-// quoted is the text of parts without splitting.
-func (s *shell) quoted(parts []syntax.WordPart) value {
-	v := value{}
-	for _, p := range parts {
-		v = v.plus(s.part(p, false))
-	}
-	return v
-}
-
-func (s *shell) part(p syntax.WordPart, inQuotes bool) value {
-	switch p := p.(type) {
-	case *syntax.Lit:
-		return s.literal(unescape(p.Value, inQuotes))
-	case *syntax.SglQuoted:
-		return s.literal(p.Value)
-	case *syntax.DblQuoted:
-		v := value{}
-		for _, inner := range p.Parts {
-			v = v.plus(s.part(inner, true))
-		}
-		return v
-	case *syntax.ParamExp:
-		return s.parameter(p)
-	case *syntax.CmdSubst:
-		return s.substituted(p)
-	}
-	return unknown("an expression of the shell")
-}
-
-func (s *shell) literal(text string) value {
-	if strings.Contains(text, unread) {
-		return value{text: text, why: s.why}
-	}
-	return known(text)
-}
-
-// unescape removes the backslashes of a literal.
-func unescape(text string, inQuotes bool) string {
-	if !strings.Contains(text, `\`) {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+1 < len(text) && (!inQuotes || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0) {
-			if i++; text[i] == '\n' {
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
-}
-
-// parameter is $NAME, ${NAME} or ${NAME:-other} and its like.
-func (s *shell) parameter(p *syntax.ParamExp) value {
-	if p.Param == nil {
-		return unknown("an expression of the shell")
-	}
-	why := "variable " + p.Param.Value
-	v, set := s.vars[p.Param.Value]
-	if p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
-		return unknown(why)
-	}
-	if p.Exp == nil {
-		if !set {
-			return unknown(why)
-		}
-		return v
-	}
-	other := value{}
-	if p.Exp.Word != nil {
-		other = s.quoted(p.Exp.Word.Parts)
-	}
-	switch p.Exp.Op {
-	case syntax.DefaultUnsetOrNull, syntax.AssignUnsetOrNull, syntax.DefaultUnset, syntax.AssignUnset:
-		switch {
-		case !set && len(s.from) > 0:
-			return unknown(why + " (envFrom " + s.from[0] + ")")
-		case !set:
-			return other
-		case v.known() && v.text == "" && (p.Exp.Op == syntax.DefaultUnsetOrNull || p.Exp.Op == syntax.AssignUnsetOrNull):
-			return other
-		}
-		return v
-	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
-		if set {
-			return v
-		}
-	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
-		if set && v.known() && other.known() && !strings.ContainsAny(other.text, "*?[") {
-			return known(strings.TrimSuffix(v.text, other.text))
-		}
-	}
-	return unknown(why)
-}
-
-// substituted is $(NAME), which Kubernetes has replaced before the shell saw it, or the output of a command.
-func (s *shell) substituted(c *syntax.CmdSubst) value {
-	if len(c.Stmts) == 1 {
-		if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && len(call.Assigns) == 0 {
-			name := call.Args[0].Lit()
-			if v, ok := s.vars[name]; ok && s.exported[name] {
-				return v
-			}
-			return unknown("command " + name)
-		}
-	}
-	return unknown("the output of a command")
-}

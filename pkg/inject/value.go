@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -22,13 +23,25 @@ func unknown(why string) value { return value{text: unread, why: why} }
 
 func (v value) known() bool { return v.why == "" }
 
-// plus is the value followed by another one.
-func (v value) plus(w value) value {
-	if v.why == "" {
-		v.why = w.why
+// A manifest may make long texts of short ones, by variables that name others several times: maxText bounds one text, maxVariables all that a
+// container's variables take, in bytes.
+const (
+	maxText      = maxScript
+	maxVariables = 1 << 20
+)
+
+// joined is the values one after the other.
+func joined(values ...value) value {
+	var out strings.Builder
+	why := ""
+	for _, v := range values {
+		if out.Len()+len(v.text) > maxText {
+			return unknown("a text that is too long")
+		}
+		out.WriteString(v.text)
+		why = cmp.Or(why, v.why)
 	}
-	v.text += w.text
-	return v
+	return value{out.String(), why}
 }
 
 // reference is $(NAME), which Kubernetes replaces in commands, arguments and variables.
@@ -60,10 +73,19 @@ func environmentOf(container map[string]any) (environment, error) {
 	if err != nil {
 		return e, err
 	}
+	taken := 0
 	for _, v := range env {
-		if m, ok := v.(map[string]any); ok {
-			e.vars[text(m, "name")] = e.valueOf(m)
+		m, ok := v.(map[string]any)
+		if !ok {
+			continue
 		}
+		name := text(m, "name")
+		if taken > maxVariables {
+			e.vars[name] = unknown("variable " + name + " (too long)")
+			continue
+		}
+		e.vars[name] = e.valueOf(m)
+		taken += len(e.vars[name].text)
 	}
 	return e, nil
 }
@@ -83,25 +105,48 @@ func (e environment) valueOf(entry map[string]any) value {
 
 // expand replaces the references of a text as Kubernetes does: $$ is an escape, and what refers to no variable stays.
 func (e environment) expand(s string) value {
-	out := value{}
-	for {
+	var out strings.Builder
+	why := ""
+	for s != "" && out.Len() <= maxText {
 		i := strings.IndexByte(s, '$')
 		if i < 0 || i+1 == len(s) {
-			return out.plus(known(s))
+			out.WriteString(s)
+			break
 		}
-		out = out.plus(known(s[:i]))
+		out.WriteString(s[:i])
 		s = s[i:]
-		at := reference.FindStringSubmatchIndex(s)
+		name := referredAt(s)
 		switch {
 		case s[1] == '$':
-			out, s = out.plus(known("$")), s[2:]
-		case at == nil || at[0] != 0:
-			out, s = out.plus(known("$")), s[1:]
+			out.WriteByte('$')
+			s = s[2:]
+		case name == "":
+			out.WriteByte('$')
+			s = s[1:]
 		default:
-			out, s = out.plus(e.referred(s[at[2]:at[3]])), s[at[1]:]
+			v := e.referred(name)
+			out.WriteString(v.text)
+			why = cmp.Or(why, v.why)
+			s = s[len("$()")+len(name):]
 		}
 	}
+	if out.Len() > maxText {
+		return unknown("a text that is too long")
+	}
+	return value{out.String(), why}
 }
+
+// referredAt is the name in the reference that a text begins with, empty if it begins with none.
+func referredAt(s string) string {
+	name, _, closed := strings.Cut(strings.TrimPrefix(s[:min(len(s), maxName)], "$("), ")")
+	if !closed || !strings.HasPrefix(s, "$(") || !isName(name) {
+		return ""
+	}
+	return name
+}
+
+// maxName bounds the name of a variable.
+const maxName = 256
 
 func (e environment) referred(name string) value {
 	if v, ok := e.vars[name]; ok {

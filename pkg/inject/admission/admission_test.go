@@ -81,6 +81,25 @@ func TestHandle(t *testing.T) {
 	}
 }
 
+// What cannot be read is told to whoever applies the object, and the collector is added all the same.
+func TestHandleWarns(t *testing.T) {
+	h := &handler{options: options(), log: quiet()}
+	container := `"image":"rayproject/ray:2.60.0"`
+	for name, tt := range map[string]struct{ raw, warning string }{
+		"variable of a Secret": {container + `,"env":[{"name":"RAY_TMPDIR","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}]`, "RAY_TMPDIR depends on variable RAY_TMPDIR (valueFrom)"},
+		"ConfigMap":            {container + `,"envFrom":[{"configMapRef":{"name":"ray-env"}}]`, "envFrom ConfigMap ray-env may set RAY_TMPDIR"},
+		"script":               {container + `,"command":["bash","-c","source /env.sh; ray start --head"]`, "source /env.sh cannot be read here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := strings.Replace(plain, container, tt.raw, 1)
+			resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
+			if !resp.Allowed || len(resp.Patches) == 0 || len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], tt.warning) || len(resp.Warnings[0]) > 256 {
+				t.Errorf("%d patches, warnings %q, want %q", len(resp.Patches), resp.Warnings, tt.warning)
+			}
+		})
+	}
+}
+
 // installed is an API server with the webhook's manifests.
 func installed(t *testing.T) client.Client {
 	t.Helper()

@@ -1,0 +1,141 @@
+package inject
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// fields are the words that a word becomes: a variable outside quotes may hold several.
+func (s *shell) fields(w *syntax.Word) []value {
+	words := [][]value{nil} // the values that each is made of
+	for _, part := range w.Parts {
+		v := s.part(part, false)
+		split := []string{v.text}
+		if _, ok := part.(*syntax.ParamExp); ok && v.known() {
+			split = strings.Fields(v.text)
+		}
+		for i, f := range split {
+			if i > 0 {
+				words = append(words, nil)
+			}
+			words[len(words)-1] = append(words[len(words)-1], value{f, v.why})
+		}
+	}
+	if len(words) == 1 && words[0] == nil {
+		return nil // an empty variable is no word
+	}
+	out := make([]value, len(words))
+	for i, values := range words {
+		out[i] = joined(values...)
+	}
+	return out
+}
+
+// quoted is the text of parts without splitting.
+func (s *shell) quoted(parts []syntax.WordPart) value { return s.joined(parts, false) }
+
+func (s *shell) joined(parts []syntax.WordPart, inQuotes bool) value {
+	values := make([]value, len(parts))
+	for i, p := range parts {
+		values[i] = s.part(p, inQuotes)
+	}
+	return joined(values...)
+}
+
+func (s *shell) part(p syntax.WordPart, inQuotes bool) value {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		return s.literal(unescape(p.Value, inQuotes))
+	case *syntax.SglQuoted:
+		return s.literal(p.Value)
+	case *syntax.DblQuoted:
+		return s.joined(p.Parts, true)
+	case *syntax.ParamExp:
+		return s.parameter(p)
+	case *syntax.CmdSubst:
+		return s.substituted(p)
+	}
+	return unknown("an expression of the shell")
+}
+
+func (s *shell) literal(text string) value {
+	if strings.Contains(text, unread) {
+		return value{text: text, why: s.why}
+	}
+	return known(text)
+}
+
+// unescape removes the backslashes of a literal.
+func unescape(text string, inQuotes bool) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) && (!inQuotes || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0) {
+			if i++; text[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}
+
+// parameter is $NAME, ${NAME} or ${NAME:-other} and its like.
+func (s *shell) parameter(p *syntax.ParamExp) value {
+	if p.Param == nil {
+		return unknown("an expression of the shell")
+	}
+	why := "variable " + p.Param.Value
+	v, set := s.vars[p.Param.Value]
+	if p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
+		return unknown(why)
+	}
+	if p.Exp == nil {
+		if !set {
+			return unknown(why)
+		}
+		return v
+	}
+	other := value{}
+	if p.Exp.Word != nil {
+		other = s.quoted(p.Exp.Word.Parts)
+	}
+	switch p.Exp.Op {
+	case syntax.DefaultUnsetOrNull, syntax.AssignUnsetOrNull, syntax.DefaultUnset, syntax.AssignUnset:
+		switch {
+		case !set && len(s.from) > 0:
+			return unknown(why + " (envFrom " + s.from[0] + ")")
+		case !set:
+			return other
+		case v.known() && v.text == "" && (p.Exp.Op == syntax.DefaultUnsetOrNull || p.Exp.Op == syntax.AssignUnsetOrNull):
+			return other
+		}
+		return v
+	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
+		if set {
+			return v
+		}
+	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
+		if set && v.known() && other.known() && !strings.ContainsAny(other.text, "*?[") {
+			return known(strings.TrimSuffix(v.text, other.text))
+		}
+	}
+	return unknown(why)
+}
+
+// substituted is $(NAME), which Kubernetes has replaced before the shell saw it, or the output of a command.
+func (s *shell) substituted(c *syntax.CmdSubst) value {
+	if len(c.Stmts) == 1 {
+		if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && len(call.Assigns) == 0 {
+			name := call.Args[0].Lit()
+			if v, ok := s.vars[name]; ok && s.exported[name] {
+				return v
+			}
+			return unknown("command " + name)
+		}
+	}
+	return unknown("the output of a command")
+}
