@@ -11,8 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
-// read makes the options from the command line, the environment and the settings file. The error names every mistake; what is not wrong is set
-// all the same.
+// read makes the options from the command line, the environment and the settings file. The error names every mistake;
+// what is not wrong is set all the same.
 func read(args, environ []string) (*options, logrus.FieldLogger, error) {
 	o := defaults()
 	fs := pflag.NewFlagSet("collector", pflag.ContinueOnError)
@@ -42,7 +42,8 @@ func parse(fs *pflag.FlagSet, args []string) error {
 	}
 	mistakes = errors.Join(err, mistakes)
 	if fs.NArg() > 0 {
-		mistakes = errors.Join(mistakes, fmt.Errorf("unexpected argument %q: a flag's value that is true or false is given as --flag=true", fs.Arg(0)))
+		err := fmt.Errorf("unexpected argument %q: a flag's value that is true or false is given as --flag=true", fs.Arg(0))
+		mistakes = errors.Join(mistakes, err)
 	}
 	return mistakes
 }

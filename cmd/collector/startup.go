@@ -18,8 +18,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 )
 
-// startup tries to start the collector until it can: what keeps it from that may pass, as a port that another process has, a folder that Ray has
-// not made yet, or a settings file that is changed. Meanwhile the process answers as a Standby does.
+// startup tries to start the collector until it can: what keeps it from that may pass, as a port that another process
+// has, a folder that Ray has not made yet, or a settings file that is changed. Meanwhile the process answers as a
+// Standby does.
 type startup struct {
 	args, environ []string
 	refused       *sink.Refused
@@ -45,11 +46,13 @@ const (
 
 func newStartup(args, environ []string) *startup {
 	refused := &sink.Refused{}
-	return &startup{args: args, environ: environ, refused: refused, standby: collector.NewStandby(refused), after: time.After}
+	return &startup{
+		args: args, environ: environ, refused: refused, standby: collector.NewStandby(refused), after: time.After,
+	}
 }
 
-// await returns the collector, or nil once a signal ends the process before there is one: then the error says what is not stored. With
-// --exit-on-error the first mistake is the error.
+// await returns the collector, or nil once a signal ends the process before there is one: then the error says what is
+// not stored. With --exit-on-error the first mistake is the error.
 func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collector.Collector, error) {
 	var told logthrottle.Throttle
 	toldRay := false
@@ -121,7 +124,9 @@ func (s *startup) leaveToRay() error {
 
 // listen opens the ports. If the settings name others than before, those are closed.
 func (s *startup) listen(o *options) error {
-	wanted := collector.Listeners{EventsAddress: o.eventsAddress, EventsPort: o.eventsPort, MetricsAddress: o.metricsAddress, MetricsPort: o.metricsPort}
+	wanted := collector.Listeners{
+		EventsAddress: o.eventsAddress, EventsPort: o.eventsPort, MetricsAddress: o.metricsAddress, MetricsPort: o.metricsPort,
+	}
 	if s.servers != nil && s.listeners != wanted {
 		_ = s.servers.Close()
 		s.servers = nil

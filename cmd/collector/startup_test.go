@@ -169,7 +169,8 @@ func (tr *trial) terminated(parts ...string) {
 	}
 }
 
-// TestMistakes: whatever is wrong, the process lives, says what, refuses Ray's events, and ends promptly and not with success.
+// TestMistakes: whatever is wrong, the process lives, says what, refuses Ray's events, and ends promptly and not with
+// success.
 func TestMistakes(t *testing.T) {
 	for name, test := range map[string]struct {
 		args, env []string

@@ -76,7 +76,7 @@ func (s *shutdown) run() error {
 	if failed == nil {
 		failed = s.do("storing the ends of sessions", c.endSessions)
 	}
-	return errors.Join(failed, s.do("closing the spool", c.closeRest), c.opts.Refused.Err())
+	return errors.Join(failed, s.do("closing the spool", c.closeRest), c.opts.Refused.Err(), c.places.unseen())
 }
 
 // do makes one step, and logs it if it is slow.

@@ -25,6 +25,7 @@ type Collector struct {
 	opts     Options
 	sessions *sessions
 	runs     *runs
+	places   *places
 	finder   *node.Finder
 	spool    *spool.Spool
 	tailer   *logs.Tailer
@@ -80,14 +81,14 @@ func (c *Collector) connect(client *snapshot.Client) (err error) {
 	if c.shipper, err = c.newShipper(); err != nil {
 		return err
 	}
-	places := &places{dir: c.opts.RayTmpDir, finder: c.finder, latest: c.runs.latest, log: c.opts.Log}
-	events, err := c.newSink(places)
+	c.places = &places{dir: c.opts.RayTmpDir, finder: c.finder, latest: c.runs.latest, log: c.opts.Log}
+	events, err := c.newSink(c.places)
 	if err != nil {
 		return err
 	}
 	c.scraper = c.newScraper()
 	if c.opts.Head && client != nil {
-		c.taker = c.newTaker(client, places)
+		c.taker = c.newTaker(client, c.places)
 	}
 	c.answers, c.healthAnswers = c.routes(events), c.routes(nil)
 	registerReady(c.opts.Registerer, func() bool { return c.notReady() == nil })

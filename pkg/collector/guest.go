@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// NoRayError says that a folder of the collector's cannot be made yet, because it would be below a folder that Ray makes. If the collector
-// made that one, Ray's user could not write to it, and Ray would not start.
+// NoRayError says that a folder of the collector's cannot be made yet, because it would be below a folder that Ray
+// makes. If the collector made that one, Ray's user could not write to it, and Ray would not start.
 type NoRayError struct {
 	Folder string // that Ray makes
 }
@@ -19,8 +19,8 @@ func (e *NoRayError) Error() string {
 	return fmt.Sprintf("Ray has not made the folder %s yet", e.Folder)
 }
 
-// LeaveToRay returns a NoRayError if making a folder, with those above it that are missing, would make one of Ray's: its temporary folder,
-// one above that, or a session's.
+// LeaveToRay returns a NoRayError if making a folder, with those above it that are missing, would make one of Ray's:
+// its temporary folder, one above that, or a session's.
 func LeaveToRay(folder, rayTmpDir string) error {
 	own, err := resolved(folder)
 	if err != nil {
@@ -51,7 +51,8 @@ func LeaveToRay(folder, rayTmpDir string) error {
 
 // within says whether path is folder, or is below it.
 func within(path, folder string) bool {
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, string(filepath.Separator))+string(filepath.Separator))
+	const separator = string(filepath.Separator)
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, separator)+separator)
 }
 
 // resolved is a path without symbolic links, as far as it exists.

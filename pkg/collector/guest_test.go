@@ -55,8 +55,8 @@ func TestLeaveToRay(t *testing.T) {
 	}
 }
 
-// TestRayCanMakeItsFolder: the collector with its default spool starts only once Ray's folder is there, and makes it neither then nor when it
-// is deleted under it.
+// TestRayCanMakeItsFolder: the collector with its default spool starts only once Ray's folder is there, and makes it
+// neither then nor when it is deleted under it.
 func TestRayCanMakeItsFolder(t *testing.T) {
 	ray := filepath.Join(t.TempDir(), "ray")
 	o, _ := options(t, ray)

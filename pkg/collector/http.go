@@ -61,5 +61,5 @@ func (c *Collector) notReady() error {
 	if why := c.opts.Refused.Lasting(true, time.Now()); why != "" {
 		return fmt.Errorf("Ray's events are refused: %s", why)
 	}
-	return nil
+	return c.places.unseen()
 }

@@ -71,7 +71,8 @@ func until(t *testing.T, c *Collector, what string, done func() bool) {
 	}
 }
 
-// TestSessionsComeAndGo: a collector that outlives sessions, as on a machine, stores the end of each, and the start of each head.
+// TestSessionsComeAndGo: a collector that outlives sessions, as on a machine, stores the end of each, and the start of
+// each head.
 func TestSessionsComeAndGo(t *testing.T) {
 	const one, two = "session_2026-11-20_00-00-00_000000_1", "session_2026-11-21_00-00-00_000000_1"
 	m := &machine{}
@@ -123,7 +124,8 @@ func TestSessionsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestHeadsOfASession: the collector of another pod's head, which knows nothing of the first, adds its own start and end.
+// TestHeadsOfASession: the collector of another pod's head, which knows nothing of the first, adds its own start and
+// end.
 func TestHeadsOfASession(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	o.Head = true
@@ -158,8 +160,8 @@ func TestHeadsOfASession(t *testing.T) {
 	}
 }
 
-// TestFoldersThatAreNoSessions: thousands of folders named like sessions, and others that people make, fill neither the log nor the store, and
-// are no reason to fail.
+// TestFoldersThatAreNoSessions: thousands of folders named like sessions, and others that people make, fill neither the
+// log nor the store, and are no reason to fail.
 func TestFoldersThatAreNoSessions(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	log, logged := logtest.NewNullLogger()

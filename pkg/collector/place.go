@@ -22,8 +22,9 @@ type places struct {
 	latest func() string // the newest session whose raylet runs; "" if none does
 	log    logrus.FieldLogger
 
-	mu     sync.Mutex
-	absent map[string]time.Time // sessions without a folder, and when events first named them
+	mu      sync.Mutex
+	absent  map[string]time.Time // sessions without a folder, and when events first named them
+	missing string               // the session that the dashboard named last, if it has no folder
 }
 
 const (
@@ -36,7 +37,16 @@ const (
 var errNodeUnknown = errors.New("the collector does not know its Ray node's ID yet")
 
 // adviceTmpDir is what to do if Ray's sessions are not where they are looked for.
-const adviceTmpDir = "set --ray-tmp-dir to Ray's temporary folder (of `ray start --temp-dir`, else $RAY_TMPDIR/ray, $TMPDIR/ray or /tmp/ray), on a volume that both containers mount"
+const adviceTmpDir = "set --ray-tmp-dir to Ray's temporary folder (of `ray start --temp-dir`, else $RAY_TMPDIR/ray, $TMPDIR/ray or /tmp/ray), " +
+	"on a volume that both containers mount"
+
+// advice is what to do if a session is not where it is looked for.
+func advice(session string) string {
+	if folder := node.Folder(session); folder != "" {
+		return fmt.Sprintf("Ray keeps it in %s: set --ray-tmp-dir=%s, on a volume that both containers mount", folder, folder)
+	}
+	return adviceTmpDir
+}
 
 // of returns where events that name a session are stored. Events that name no session (""), or a session without a folder, are stored with
 // the running session: only this node's processes can have sent them.
@@ -56,7 +66,7 @@ func (p *places) of(session string) (sink.Destination, error) {
 			return at, nil
 		}
 		if p.wait(session) {
-			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session, p.dir, adviceTmpDir)
+			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session, p.dir, advice(session))
 		}
 	}
 	for _, running := range []string{p.latest(), p.linked(), p.finder.Newest()} {
@@ -65,7 +75,7 @@ func (p *places) of(session string) (sink.Destination, error) {
 		}
 	}
 	if session != "" {
-		return sink.Destination{}, fmt.Errorf("no session under %s: %s", p.dir, adviceTmpDir)
+		return sink.Destination{}, fmt.Errorf("no session under %s: %s", p.dir, advice(session))
 	}
 	return sink.Destination{}, errNodeUnknown
 }
@@ -86,12 +96,30 @@ func (p *places) present(session string) bool {
 	return err == nil && info.IsDir()
 }
 
-// check returns an error for a session that has no folder here and never had one.
+// check returns an error for a session of the dashboard's that has no folder here and never had one.
 func (p *places) check(session string) error {
-	if _, ok := p.known(session); ok || (layout.IsSession(session) && p.present(session)) {
+	_, known := p.known(session)
+	there := known || (layout.IsSession(session) && p.present(session))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.missing = ""; there {
 		return nil
 	}
+	if layout.IsSession(session) {
+		p.missing = session
+	}
 	return fmt.Errorf("session %.300q has no folder in Ray's temporary folder, so nothing of it is stored", session)
+}
+
+// unseen is that the dashboard's session has no folder here, nor has any other: Ray's temporary folder is another one.
+func (p *places) unseen() error {
+	p.mu.Lock()
+	session := p.missing
+	p.mu.Unlock()
+	if session == "" || p.finder.Newest() != "" {
+		return nil
+	}
+	return fmt.Errorf("the dashboard's session %s has no folder under %s, and nothing of it is stored: %s", session, p.dir, advice(session))
 }
 
 // linked returns the session that session_latest names; "" if there is none.

@@ -2,7 +2,9 @@ package collector
 
 import (
 	"bytes"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,7 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// TestRefusedEventsAreNotStored: a collector that refused events for good does not say that everything is stored, and says what to do.
+// TestRefusedEventsAreNotStored: a collector that refused events for good does not say that everything is stored, and
+// says what to do.
 func TestRefusedEventsAreNotStored(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
@@ -34,6 +37,26 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 	}
 }
 
+// TestDashboardOfAnotherFolder: the same where Ray sends no events, and its dashboard tells of a session that has no
+// folder here.
+func TestDashboardOfAnotherFolder(t *testing.T) {
+	dashboard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/version" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `{"ray_version":"2.60.0","session_name":"`+session().Name+`"}`)
+	}))
+	defer dashboard.Close()
+	o, store := options(t, t.TempDir())
+	o.Head, o.Dashboard = true, dashboard.URL
+	c := start(t, o)
+	err := closeWithin(t, c, time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "--ray-tmp-dir") || len(store.Keys()) > 0 {
+		t.Errorf("closed with %v, stored %q", err, store.Keys())
+	}
+}
+
 // TestAcceptedLater: events that were refused until their node was known, and then accepted, are stored.
 func TestAcceptedLater(t *testing.T) {
 	o, _ := options(t, t.TempDir())
@@ -52,8 +75,8 @@ func TestAcceptedLater(t *testing.T) {
 	stop(t, c)
 }
 
-// TestReadiness: a collector is ready while events are refused for a moment, or because the store is down, and not while they are refused
-// for want of their session: the settings are wrong then.
+// TestReadiness: a collector is ready while events are refused for a moment, or because the store is down, and not
+// while they are refused for want of their session: the settings are wrong then.
 func TestReadiness(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	o.Refused = &sink.Refused{}

@@ -10,9 +10,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 )
 
-// runs follows which sessions Ray runs on this node: those whose raylets listen. A collector may outlive sessions, as a service of a machine
-// does over `ray stop` and `ray start`, and a session may outlive its raylet, as with GCS fault tolerance when the container of the head is
-// restarted.
+// runs follows which sessions Ray runs on this node: those whose raylets listen. A collector may outlive sessions, as a
+// service of a machine does over `ray stop` and `ray start`, and a session may outlive its raylet, as with GCS fault
+// tolerance when the container of the head is restarted.
 type runs struct {
 	raylets func() (map[string]bool, error)
 
@@ -28,7 +28,8 @@ type run struct {
 	gone  time.Time // since when it is not seen; zero: it runs
 }
 
-// endDelay is how long a raylet stays away before its session counts as ended. A container that is restarted takes some seconds.
+// endDelay is how long a raylet stays away before its session counts as ended. A container that is restarted takes some
+// seconds.
 const endDelay = time.Minute
 
 // newRuns begins with the sessions whose raylets earlier collectors saw.
@@ -94,8 +95,8 @@ func (r *runs) latest() string {
 	return newest
 }
 
-// ended says whether a session that does not run has ended, and when. another says that this node runs another session, closing that the
-// collector ends, after Ray.
+// ended says whether a session that does not run has ended, and when. another says that this node runs another session,
+// closing that the collector ends, after Ray.
 func (r *runs) ended(s logs.Session, latest string, another, closing bool, now time.Time) (at time.Time, ended bool) {
 	r.mu.Lock()
 	seen, ran := r.runs[s.Name]

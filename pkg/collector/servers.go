@@ -15,18 +15,19 @@ import (
 
 // Listeners are where a collector answers. Port 0 is any free port.
 type Listeners struct {
-	// EventsAddress and EventsPort are where events are taken; see listen. Senders are not authenticated, so accept only the pod itself
-	// (Loopback).
+	// EventsAddress and EventsPort are where events are taken; see listen. Senders are not authenticated, so accept
+	// only the pod itself (Loopback).
 	EventsAddress string
 	EventsPort    int
-	// MetricsAddress and MetricsPort are where health and metrics are served: Kubernetes and Prometheus ask from outside the pod.
+	// MetricsAddress and MetricsPort are where health and metrics are served: Kubernetes and Prometheus ask from
+	// outside the pod.
 	MetricsAddress string
 	MetricsPort    int
 }
 
-// Servers are a collector's two servers: one for events, and one for Kubernetes and Prometheus. The first answers both kinds of requests, since
-// only the pod itself reaches it. They take requests from Open to Close; a Standby or a Collector gives the answers, and requests that come
-// before either does wait for it.
+// Servers are a collector's two servers: one for events, and one for Kubernetes and Prometheus. The first answers both
+// kinds of requests, since only the pod itself reaches it. They take requests from Open to Close; a Standby or a
+// Collector gives the answers, and requests that come before either does wait for it.
 type Servers struct {
 	events, metrics *server
 }
@@ -52,15 +53,19 @@ const maxHeader = 16 << 10
 // NewServers makes servers that are not open yet.
 func NewServers(l Listeners, log logrus.FieldLogger) *Servers {
 	s := &Servers{
-		events: &server{what: "events (--events-address, --events-port)", address: l.EventsAddress, port: l.EventsPort, log: log, answering: make(chan struct{})},
+		events: &server{
+			what: "events (--events-address, --events-port)", address: l.EventsAddress, port: l.EventsPort,
+			http: &http.Server{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute},
+		},
 		metrics: &server{
-			what: "probes and metrics (--metrics-address, --metrics-port)", address: l.MetricsAddress, port: l.MetricsPort, limit: maxConnections, log: log,
-			answering: make(chan struct{}),
+			what: "probes and metrics (--metrics-address, --metrics-port)", address: l.MetricsAddress, port: l.MetricsPort,
+			limit: maxConnections,
+			http:  &http.Server{ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second},
 		},
 	}
-	s.events.http = &http.Server{Handler: s.events, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader}
-	s.metrics.http = &http.Server{
-		Handler: s.metrics, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
+	for _, one := range []*server{s.events, s.metrics} {
+		one.log, one.answering = log, make(chan struct{})
+		one.http.Handler, one.http.MaxHeaderBytes = one, maxHeader
 	}
 	return s
 }
@@ -121,7 +126,8 @@ func (s *server) open() error {
 // accept serves requests until the server is shut down.
 func (s *server) accept(l net.Listener) {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		s.log.WithError(err).WithField("address", l.Addr().String()).Error("the server stopped and accepts no more requests: restart the collector")
+		log := s.log.WithError(err).WithField("address", l.Addr().String())
+		log.Error("the server stopped and accepts no more requests: restart the collector")
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 )
 
-// Standby answers in a collector's place while that cannot start: a setting is wrong, a port is taken, or Ray's folder is not there yet. The
-// process stays alive, because a pod counts as ready only when all of its containers are: Ray must not wait for its history.
+// Standby answers in a collector's place while that cannot start: a setting is wrong, a port is taken, or Ray's folder
+// is not there yet. The process stays alive, because a pod counts as ready only when all of its containers are: Ray
+// must not wait for its history.
 type Standby struct {
 	refused         *sink.Refused
 	events, metrics *http.ServeMux // what answers on the two ports
@@ -74,8 +75,8 @@ func (s *Standby) reason() error {
 	return s.why
 }
 
-// notReady is why /readyz is not answered with 200. That Ray's folder is missing is usual before Ray starts, so it counts only if events are
-// refused for a while: Ray runs then, with another folder.
+// notReady is why /readyz is not answered with 200. That Ray's folder is missing is usual before Ray starts, so it
+// counts only if events are refused for a while: Ray runs then, with another folder.
 func (s *Standby) notReady() error {
 	why := s.reason()
 	var noRay *NoRayError
@@ -103,7 +104,8 @@ func answerReady(w http.ResponseWriter, notReady error) {
 
 func registerReady(r prometheus.Registerer, ready func() bool) {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rayhistory_collector_ready", Help: "1: /readyz answers 200; 0: nothing is stored because a setting is wrong, and /readyz says which.",
+		Name: "rayhistory_collector_ready",
+		Help: "1: /readyz answers 200; 0: nothing is stored because a setting is wrong, and /readyz says which.",
 	}, func() float64 {
 		if ready() {
 			return 1

@@ -43,7 +43,8 @@ func (c *Collector) watch(ctx context.Context) {
 	}
 }
 
-// storeMetadata stores the starts of the heads of running sessions, and the ends of sessions that are over and completely stored.
+// storeMetadata stores the starts of the heads of running sessions, and the ends of sessions that are over and
+// completely stored.
 func (c *Collector) storeMetadata(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

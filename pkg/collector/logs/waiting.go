@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// waitingSessions are the sessions of a scan whose logs wait because their node is not known. There may be thousands of folders.
+// waitingSessions are the sessions of a scan whose logs wait because their node is not known. There may be thousands of
+// folders.
 type waitingSessions struct {
 	count, withLogs   int
 	first, firstError error // of all of them, and of those that have logs
@@ -58,7 +59,8 @@ func (t *Tailer) told(waiting waitingSessions, notRay map[string]bool) {
 	if more {
 		if log, ok := t.warnings.notRay.Next(now); ok {
 			t.toldNotRay = stay
-			log.Infof("%d folders in Ray's temporary folder are named like sessions and hold nothing that Ray makes: nothing of them is stored", stay)
+			log.Infof("%d folders in Ray's temporary folder are named like sessions and hold nothing that Ray makes: "+
+				"nothing of them is stored", stay)
 		}
 	}
 }

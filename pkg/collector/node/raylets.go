@@ -15,10 +15,33 @@ import (
 
 // Raylets returns the names of the sessions whose raylets run on this node.
 //
-// A raylet listens on {session}/sockets/raylet until it ends, even if it is killed; on raylet.1, raylet.2 and so on if there was one before it
-// in the session's folder (ray/_private/node.py). The kernel's list of such sockets is read instead of connecting to the socket: the
-// containers of a pod share the list but perhaps not the user, and a busy raylet need not answer.
+// A raylet listens on {session}/sockets/raylet until it ends, even if it is killed; on raylet.1, raylet.2 and so on if
+// there was one before it in the session's folder (ray/_private/node.py). The kernel's list of such sockets is read
+// instead of connecting to the socket: the containers of a pod share the list but perhaps not the user, and a busy
+// raylet need not answer.
 func Raylets() (map[string]bool, error) {
+	folders, err := rayletFolders()
+	if err != nil {
+		return nil, err
+	}
+	running := make(map[string]bool, len(folders))
+	for session := range folders {
+		running[session] = true
+	}
+	return running, nil
+}
+
+// Folder is Ray's temporary folder, as Ray sees it, of a session whose raylet runs on this node; "" if it does not.
+func Folder(session string) string {
+	folders, err := rayletFolders()
+	if err != nil {
+		return ""
+	}
+	return folders[session]
+}
+
+// rayletFolders are the temporary folders of sessions whose raylets run, by session.
+func rayletFolders() (map[string]string, error) {
 	list, err := os.Open("/proc/net/unix")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // not Linux
@@ -27,11 +50,11 @@ func Raylets() (map[string]bool, error) {
 		return nil, fmt.Errorf("look for the raylet's socket: %w", err)
 	}
 	defer list.Close()
-	sessions, err := listening(list)
+	folders, err := listening(list)
 	if err != nil {
 		return nil, fmt.Errorf("look for the raylet's socket: %w", err)
 	}
-	return sessions, nil
+	return folders, nil
 }
 
 // Running says whether the raylet of a session runs on this node.
@@ -43,23 +66,24 @@ func Running(session string) (bool, error) {
 // acceptsFlag is the flag of a socket that takes connections (__SO_ACCEPTCON in the kernel's net.h).
 const acceptsFlag = "00010000"
 
-// listening finds the raylets' sockets in the kernel's list. The columns are Num, RefCount, Protocol, Flags, Type, St, Inode, Path.
-func listening(list io.Reader) (map[string]bool, error) {
-	sessions := make(map[string]bool)
+// listening finds the raylets' sockets in the kernel's list. The columns are Num, RefCount, Protocol, Flags, Type, St,
+// Inode, Path.
+func listening(list io.Reader) (map[string]string, error) {
+	folders := make(map[string]string)
 	lines := bufio.NewScanner(list)
 	for lines.Scan() {
 		columns := strings.Fields(lines.Text())
 		if len(columns) < 8 || columns[3] != acceptsFlag {
 			continue
 		}
-		sockets, socket := path.Split(columns[len(columns)-1]) // a folder above may have spaces in its name
+		sockets, socket := path.Split(strings.Join(columns[7:], " ")) // it may have spaces
 		if socket != "raylet" && !strings.HasPrefix(socket, "raylet.") {
 			continue
 		}
 		session, folder := path.Split(path.Clean(sockets))
 		if name := path.Base(session); folder == "sockets" && layout.IsSession(name) {
-			sessions[name] = true
+			folders[name] = path.Dir(path.Clean(session))
 		}
 	}
-	return sessions, lines.Err()
+	return folders, lines.Err()
 }

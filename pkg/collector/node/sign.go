@@ -11,14 +11,17 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// ErrNoRay is the error of Node for a folder that is named like a session and holds nothing that Ray makes: somebody else made it.
+// ErrNoRay is the error of Node for a folder that is named like a session and holds nothing that Ray makes: somebody
+// else made it.
 var ErrNoRay = errors.New("the folder holds nothing that Ray makes")
 
 // rayLogs are what the names of the logs of Ray's own processes begin with.
-var rayLogs = []string{"raylet", "gcs_server", "dashboard", "monitor", "log_monitor", "runtime_env", "worker-", "python-core-", "job-driver-", "ray_client_server"}
+var rayLogs = []string{
+	"raylet", "gcs_server", "dashboard", "monitor", "log_monitor", "runtime_env", "worker-", "python-core-", "job-driver-", "ray_client_server",
+}
 
-// ofRay says whether a session's folder holds anything that Ray makes: the folder of its sockets, which is there from the first moment and
-// stays, a file of a port, or a log of its processes. A folder that cannot be read may be Ray's.
+// ofRay says whether a session's folder holds anything that Ray makes: the folder of its sockets, which is there from
+// the first moment and stays, a file of a port, or a log of its processes. A folder that cannot be read may be Ray's.
 func ofRay(root *os.Root, session string) bool {
 	entries, err := regular.Folder(root, session, maxEntries)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Refused remembers batches that were refused and, as far as one can tell, not accepted later. Each of Ray's agents sends a batch again until
-// it is accepted, and only then the next; so once a session's events are accepted, those that were refused before have been accepted too.
-// It is safe for concurrent use.
+// Refused remembers batches that were refused and, as far as one can tell, not accepted later. Each of Ray's agents
+// sends a batch again until it is accepted, and only then the next; so once a session's events are accepted, those that
+// were refused before have been accepted too. It is safe for concurrent use.
 type Refused struct {
 	mu       sync.Mutex
 	sessions map[string]refusals // by session; "" is of batches whose session played no part
@@ -62,8 +62,8 @@ func (r *Refused) accepted(sessions map[string]int32) {
 // lasting is how long a session's batches must be refused, and still be refused, before that counts as lasting.
 const lasting = time.Minute
 
-// Lasting is why batches are refused for a while now; "" if they are not. unplaced asks only for those that are refused for want of their
-// session.
+// Lasting is why batches are refused for a while now; "" if they are not. unplaced asks only for those that are refused
+// for want of their session.
 func (r *Refused) Lasting(unplaced bool, now time.Time) (why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
