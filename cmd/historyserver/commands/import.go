@@ -16,7 +16,7 @@ import (
 )
 
 func importCommand(o *operator) (*cobra.Command, runFunc) {
-	limit := settings.Bytes(100 << 30)
+	limit, add := settings.Bytes(100<<30), false
 	cmd := &cobra.Command{
 		Use:         "import FILE...",
 		Short:       "Store sessions from files of export, or from standard input (-); run it again to continue an interrupted import",
@@ -24,13 +24,14 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 		Annotations: map[string]string{writesStore: "true"},
 	}
 	cmd.Flags().Var(&limit, "max-size", "refuse files with more uncompressed bytes than this")
+	cmd.Flags().BoolVar(&add, "add", false, "add objects to a session that is stored already without them")
 	return cmd, func(ctx context.Context, args []string) error {
 		bar := progress.NewBar(os.Stderr, len(args))
 		defer bar.Close()
 		results := []sessionResult{}
 		for i, name := range args {
 			bar.Begin(i, name)
-			result, err := o.importFile(ctx, name, int64(limit), bar)
+			result, err := o.importFile(ctx, name, int64(limit), add, bar)
 			if err != nil {
 				return errors.Join(fmt.Errorf("import %s: %w", name, err), o.printJSON(results))
 			}
@@ -40,7 +41,7 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-func (o *operator) importFile(ctx context.Context, name string, limit int64, bar *progress.Bar) (archive.Result, error) {
+func (o *operator) importFile(ctx context.Context, name string, limit int64, add bool, bar *progress.Bar) (archive.Result, error) {
 	var in io.Reader = os.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -52,7 +53,7 @@ func (o *operator) importFile(ctx context.Context, name string, limit int64, bar
 	}
 	var done progress.Counter
 	stop := bar.Follow("importing", &done)
-	result, err := archive.Import(ctx, in, archive.Options{Store: o.store, Root: o.storage.Root, MaxBytes: limit, Progress: &done})
+	result, err := archive.Import(ctx, in, archive.Options{Store: o.store, Root: o.storage.Root, MaxBytes: limit, Add: add, Progress: &done})
 	stop()
 	if err != nil {
 		return result, err

@@ -25,7 +25,9 @@ type Options struct {
 	Root  string
 	// MaxBytes bounds the uncompressed bytes of all objects. If the manifest states more, nothing is stored.
 	MaxBytes int64
-	// TempDir is the folder for objects that are too large for memory; "" means the system's.
+	// Add allows an archive to add objects to a session that is stored already.
+	Add bool
+	// TempDir is the folder for objects that are too large for memory, and for an archive that can be read only once; "" means the system's.
 	TempDir  string
 	Progress *progress.Counter
 }
@@ -48,28 +50,79 @@ type Result struct {
 	Kept    int            `json:"kept"`   // objects that were there with the same content
 }
 
-// Import stores the session of an archive. Objects that are stored already are compared and kept, so an interrupted import can be repeated.
-// If a key has other content, the error is os.ErrExist.
+// Import stores the session of an archive. It reads the archive twice: nothing is stored before all of it is checked. Objects that are stored
+// already are compared and kept, so an interrupted import can be repeated. If a key has other content, or if the session is stored without some of
+// the archive's objects and Options.Add is not set, the error is os.ErrExist.
 //
 // Every entry must be a file whose name is a key of the manifest's session. No name may come twice, and all entries together must have the
-// size that the manifest states; otherwise the error is ErrBad. Then the session does not appear, because its marker is stored last. An
-// index, which archives of earlier versions have, is not stored.
+// size that the manifest states; otherwise the error is ErrBad. The session's marker is stored last. An index, which archives of earlier versions
+// have, is not stored.
 func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
-	z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
+	in, err := newSource(r, opts)
 	if err != nil {
 		return Result{}, err
 	}
-	defer z.Close()
-	i := importer{ctx: ctx, opts: opts, stream: z, in: tar.NewReader(z), seen: make(map[string]bool)}
-	err = i.all()
+	defer in.close()
+	i := importer{ctx: ctx, opts: opts, checking: true}
+	if err = i.read(in.first); err == nil {
+		err = i.mayAdd()
+	}
+	var again io.Reader
+	if err == nil {
+		again, err = in.again()
+	}
+	if err == nil {
+		i = importer{ctx: ctx, opts: opts, stored: i.stored, existed: i.existed}
+		err = i.read(again)
+	}
 	i.result.Session = i.ref
 	return i.result, err
 }
 
-// all stores all entries.
-func (i *importer) all() error {
+// source is an archive that is read twice.
+type source struct {
+	first io.Reader
+	again func() (io.Reader, error)
+	close func()
+}
+
+// newSource keeps what is read in a file if the archive can be read only once.
+func newSource(r io.Reader, opts Options) (*source, error) {
+	if file, ok := r.(io.ReadSeeker); ok {
+		if begin, err := file.Seek(0, io.SeekCurrent); err == nil { // a pipe's is an error
+			return &source{file, func() (io.Reader, error) {
+				_, err := file.Seek(begin, io.SeekStart)
+				return file, err
+			}, func() {}}, nil
+		}
+	}
+	file, err := os.CreateTemp(opts.TempDir, "historyserver-import-")
+	if err != nil {
+		return nil, fmt.Errorf("%w: set TMPDIR to a folder with space for the archive", err)
+	}
+	_ = os.Remove(file.Name())                                         // the open file stays
+	most := max(opts.MaxBytes, opts.MaxBytes+opts.MaxBytes/8+inMemory) // what cannot be compressed becomes a little longer
+	return &source{io.TeeReader(io.LimitReader(r, most), file), func() (io.Reader, error) {
+		_, err := file.Seek(0, io.SeekStart)
+		return file, err
+	}, func() { _ = file.Close() }}, nil
+}
+
+// read reads all entries, and checks or stores them.
+func (i *importer) read(r io.Reader) error {
+	z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	i.stream, i.in, i.seen = z, tar.NewReader(z), make(map[string]bool)
 	if err := i.manifest(); err != nil {
 		return err
+	}
+	if i.checking {
+		if err := i.list(); err != nil {
+			return err
+		}
 	}
 	for {
 		h, err := i.in.Next()
@@ -92,13 +145,53 @@ func (i *importer) all() error {
 	if i.marker == "" {
 		return fmt.Errorf("%w: the session's marker is not in it", ErrBad)
 	}
+	switch {
+	case i.checking:
+		return nil
+	case i.existed:
+		i.result.Kept++
+		return nil
+	}
 	return i.store(i.marker, strings.NewReader(""), 0)
+}
+
+// list notes what is stored of the session.
+func (i *importer) list() error {
+	_, err := i.opts.Store.Stat(i.ctx, layout.MarkerKey(i.opts.Root, i.ref))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	i.existed, i.stored = err == nil, make(map[string]int64)
+	for o, err := range i.opts.Store.List(i.ctx, layout.Prefix(i.opts.Root, i.ref), blob.ListOptions{}) {
+		if err != nil {
+			return err
+		}
+		if i.stored[o.Key] = o.Size; len(i.stored) > maxObjects {
+			return fmt.Errorf("more than %d objects of the session are stored", maxObjects)
+		}
+	}
+	return nil
+}
+
+// mayAdd returns an error if the session is stored and would get more objects, and nobody said that it may.
+func (i *importer) mayAdd() error {
+	if !i.existed || i.added == 0 || i.opts.Add {
+		return nil
+	}
+	return fmt.Errorf("%w: the session is stored already, without %d of the archive's %d objects, so nothing was stored; to add them, say --add; to "+
+		"replace the session, remove it first with `historyserver rm`", os.ErrExist, i.added, i.objects)
 }
 
 type importer struct {
 	ctx  context.Context
 	opts Options
-	in   *tar.Reader
+	// checking: nothing is stored.
+	checking bool
+	existed  bool             // the session's marker is stored
+	stored   map[string]int64 // sizes of what is stored of the session
+	added    int              // objects that are not
+
+	in *tar.Reader
 	// stream is what in reads.
 	stream io.Reader
 
@@ -139,7 +232,7 @@ func (i *importer) manifest() error {
 	if i.ref, err = m.Session.ref(); err != nil {
 		return fmt.Errorf("%w: the session it names: %w", ErrBad, err)
 	}
-	i.opts.Progress.Expect(m.Objects, m.Bytes)
+	i.opts.Progress.Expect(m.Objects, m.Bytes) // each time it is read
 	return nil
 }
 
@@ -189,17 +282,43 @@ func (i *importer) object(h *tar.Header) error {
 	if !strings.HasPrefix(key, layout.Prefix(layout.DefaultRoot, i.ref)) {
 		return fmt.Errorf("%w: %.300q does not belong to its session", ErrBad, h.Name)
 	}
-	body, err := i.body(h.Size)
-	if err != nil {
-		return fmt.Errorf("read %.300q: %w", h.Name, err)
-	}
-	defer body.close()
-	if err := i.store(target, body, h.Size); err != nil {
-		return err
+	if err := i.entry(target, h.Size); err != nil {
+		return fmt.Errorf("%.300q: %w", h.Name, err)
 	}
 	i.opts.Progress.Did(1, h.Size)
 	return nil
 }
+
+// entry checks or stores an object.
+func (i *importer) entry(target string, size int64) error {
+	stored, known := i.stored[target]
+	switch {
+	case !i.checking && known:
+		i.result.Kept++
+		return nil
+	case !i.checking:
+		body, err := i.body(size)
+		if err != nil {
+			return err
+		}
+		defer body.close()
+		return i.store(target, body, size)
+	case !known:
+		i.added++
+		_, err := io.Copy(io.Discard, i.in)
+		return err
+	case stored != size:
+		return errOther
+	}
+	same, err := i.same(target, i.in)
+	if err == nil && !same {
+		err = errOther
+	}
+	return err
+}
+
+// errOther says that what is stored differs.
+var errOther = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with `historyserver rm`", os.ErrExist)
 
 // waiting is an object that was read and not stored yet.
 type waiting struct {
@@ -245,28 +364,25 @@ func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
 	if !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	same, compareErr := i.same(key, body, size)
-	if compareErr != nil {
-		return fmt.Errorf("compare with what is stored: %w", compareErr)
+	// It came after the archive was checked.
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return err
 	}
-	if !same {
-		return fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with `historyserver rm`", err)
+	same, err := i.same(key, body)
+	if err == nil && !same {
+		err = errOther
 	}
-	i.result.Kept++
-	return nil
+	if err == nil {
+		i.result.Kept++
+	}
+	return err
 }
 
-func (i *importer) same(key string, body io.ReadSeeker, size int64) (bool, error) {
-	o, err := i.opts.Store.Stat(i.ctx, key)
-	if err != nil || o.Size != size {
-		return false, err
-	}
-	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return false, err
-	}
+// same says whether an object has the content.
+func (i *importer) same(key string, body io.Reader) (bool, error) {
 	stored, err := i.opts.Store.Get(i.ctx, key, 0, -1)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("compare with what is stored: %w", err)
 	}
 	defer func() { _ = stored.Close() }()
 	return equal(stored, body)

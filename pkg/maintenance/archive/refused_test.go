@@ -1,0 +1,122 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// all is everything that a store holds.
+func all(t *testing.T, store blob.Store) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := blob.Join(t.Context(), store, []blob.Object{o})
+		data, err := io.ReadAll(body)
+		if err = errors.Join(err, body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		found[o.Key] = string(data)
+	}
+	return found
+}
+
+// TestRefusedArchivesChangeNothing: an archive of a session that is stored, or of none, that is wrong in any way at any place leaves the store as it
+// was, whether it can be read twice or is a pipe.
+func TestRefusedArchivesChangeNothing(t *testing.T) {
+	log := func(name string) string { return layout.LogKey("log", ref, rayid.Node{1}, name) }
+	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
+	good := []entry{{log("raylet.out"), "one\n", tar.TypeReg}, {log("new.log"), "forged\n", tar.TypeReg}, {log("other.log"), "forged\n", tar.TypeReg}, marker}
+	same := func(*manifest) {}
+	with := func(at int, e entry) []entry { return slices.Insert(slices.Clone(good), at, e) }
+	whole := func(change func(*manifest), entries []entry) []byte {
+		data, err := io.ReadAll(forge(t, change, entries...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	bad := map[string][]byte{
+		"more bytes said":      whole(func(m *manifest) { m.Bytes += 99 }, good),
+		"fewer bytes said":     whole(func(m *manifest) { m.Bytes -= 7 }, good),
+		"more objects said":    whole(func(m *manifest) { m.Objects = 99 }, good),
+		"no marker":            whole(same, good[:3]),
+		"a marker that is not": whole(same, append(slices.Clone(good[:3]), entry{marker.name, "x", tar.TypeReg})),
+		"other content":        whole(same, append([]entry{{log("raylet.out"), "two\n", tar.TypeReg}}, good[1:]...)),
+		"other content, last":  whole(same, []entry{good[1], good[2], {log("raylet.out"), "two\n", tar.TypeReg}, marker}),
+		"another length":       whole(same, []entry{good[1], {log("raylet.out"), "one\none\n", tar.TypeReg}, marker}),
+		"more keys":            whole(same, good),
+	}
+	for i := range len(good) + 1 {
+		at := string(rune('0' + i))
+		bad["a link at "+at] = whole(same, with(i, entry{log("link"), "", tar.TypeSymlink}))
+		bad["a path at "+at] = whole(same, with(i, entry{"log/../x", "x", tar.TypeReg}))
+		bad["another session's at "+at] = whole(same, with(i, entry{"log/lab_default/session_2026-01-01_00-00-00_000000_1/logs/x", "x", tar.TypeReg}))
+	}
+	file := whole(same, good)
+	for n := 0; n < len(file); n += 7 {
+		bad["cut at "+string(rune('a'+n/7))] = file[:n]
+		damaged := slices.Clone(file)
+		damaged[n] ^= 0x55
+		bad["damaged at "+string(rune('a'+n/7))] = damaged
+	}
+	for _, stored := range []bool{true, false} {
+		for name, data := range bad {
+			to := openStore(t)
+			if stored {
+				put(t, to, marker.name, "")
+				put(t, to, log("raylet.out"), "one\n")
+			}
+			before := all(t, to)
+			for _, in := range []io.Reader{bytes.NewReader(data), io.MultiReader(bytes.NewReader(data))} {
+				got, err := Import(t.Context(), in, options(to, "log"))
+				refused := stored || !strings.Contains(name, "other") && name != "another length" && name != "more keys" || strings.Contains(name, "session")
+				if refused && err == nil || got.Stored > 0 && err != nil {
+					t.Errorf("%s, stored %t: %+v, %v", name, stored, got, err)
+				}
+				if refused && !maps.Equal(before, all(t, to)) {
+					t.Errorf("%s, stored %t: the store has changed", name, stored)
+				}
+			}
+		}
+	}
+}
+
+// TestAdding: a stored session gets more objects only if that is wanted, and an import that was interrupted goes on.
+func TestAdding(t *testing.T) {
+	log := layout.LogKey("log", ref, rayid.Node{1}, "a.log")
+	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
+	file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{log, "a", tar.TypeReg}, entry{log + "b", "b", tar.TypeReg}, marker))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := openStore(t)
+	put(t, to, log, "a")
+	if got, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); err != nil || got.Stored != 2 || got.Kept != 1 {
+		t.Errorf("an interrupted import: %+v, %v", got, err)
+	}
+	if err := to.Delete(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	opts := options(to, "log")
+	if _, err := Import(t.Context(), bytes.NewReader(file), opts); !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "without 1 of the archive's 3 objects") {
+		t.Error(err)
+	}
+	opts.Add = true
+	if got, err := Import(t.Context(), bytes.NewReader(file), opts); err != nil || got.Stored != 1 || got.Kept != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
