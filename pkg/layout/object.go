@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -157,14 +158,32 @@ func FindingsKey(root string, s Session) string { return IndexPrefix(root, s) + 
 // NotesPrefix is what the keys of people's notes on sessions start with.
 func NotesPrefix(root string) string { return root + "/notes/" }
 
-// NoteKey is the note on a session. Like an index it is not below Prefix, where collectors may write.
+// NoteKey is the first version of the note on a session, and what the keys of the others start with. Like an index it is not below Prefix, where
+// collectors may write.
 func NoteKey(root string, s Session) string {
 	return NotesPrefix(root) + strings.TrimPrefix(MarkerKey(root, s), root+"/")
 }
 
+// NoteVersionKey is a version of the note on a session, counted from 1; 0 is NoteKey.
+func NoteVersionKey(root string, s Session, version int64) string {
+	key := NoteKey(root, s)
+	if version > 0 {
+		key += fmt.Sprintf("%s%0*d", chunkMark, noteDigits, version)
+	}
+	return key
+}
+
+const noteDigits = 20
+
 // ParseNote reads a note's key.
-func ParseNote(root, key string) (Session, error) {
-	return ParseMarker(root, root+"/"+strings.TrimPrefix(key, NotesPrefix(root)))
+func ParseNote(root, key string) (s Session, version int64, err error) {
+	if at := len(key) - noteDigits - len(chunkMark); at > 0 && key[at:at+len(chunkMark)] == chunkMark {
+		if n, err := strconv.ParseInt(key[at+len(chunkMark):], 10, 64); err == nil && n > 0 {
+			key, version = key[:at], n
+		}
+	}
+	s, err = ParseMarker(root, root+"/"+strings.TrimPrefix(key, NotesPrefix(root)))
+	return s, version, err
 }
 
 // WebhooksRoot is what the keys of all that webhooks note start with.

@@ -39,8 +39,6 @@ type Book struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
-	changing chan struct{} // holds a token while a note is changed
-
 	mu     sync.Mutex
 	pages  map[layout.Session]page
 	writes int // number of writes by this process: a listing that began before a write is older
@@ -56,7 +54,7 @@ type page struct {
 func NewBook(opts BookOptions) *Book {
 	opts.Interval = cmp.Or(opts.Interval, time.Minute)
 	opts.Most = cmp.Or(opts.Most, maxNotes)
-	return &Book{opts: opts, pages: make(map[layout.Session]page), changing: make(chan struct{}, 1)}
+	return &Book{opts: opts, pages: make(map[layout.Session]page)}
 }
 
 // Start reads the notes in the background until Close.
@@ -98,32 +96,28 @@ func (b *Book) Refresh(ctx context.Context) error {
 	b.mu.Lock()
 	known, writes := b.pages, b.writes
 	b.mu.Unlock()
+	listed, failed := b.list(ctx)
+	if listed == nil {
+		return failed
+	}
 	pages := make(map[layout.Session]page)
-	var failed error
-	for o, err := range b.opts.Store.List(ctx, layout.NotesPrefix(b.opts.Root), blob.ListOptions{}) {
-		if err != nil {
-			return fmt.Errorf("list the notes on sessions: %w", err)
-		}
-		ref, err := layout.ParseNote(b.opts.Root, o.Key)
-		if err != nil {
-			continue
-		}
-		if len(pages) == b.opts.Most {
-			failed = errors.Join(failed, fmt.Errorf("there are more than %d notes: the others are not shown", b.opts.Most))
-			break
-		}
+	for ref, of := range listed {
 		before, seen := known[ref]
-		if seen && before.etag == o.ETag && o.ETag != "" {
+		if seen && before.etag == of.ETag && of.ETag != "" {
 			pages[ref] = before
 			continue
 		}
-		note, err := read(ctx, b.opts.Store, o.Key)
+		found, err := read(ctx, b.opts.Store, of.Key)
+		note := found.Note
+		if errors.Is(err, os.ErrNotExist) { // there is a later one by now, or none
+			note, err = Read(ctx, b.opts.Store, b.opts.Root, ref)
+		}
 		switch {
 		case err == nil:
-			pages[ref] = page{note, o.ETag}
+			pages[ref] = page{note, of.ETag}
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !errors.Is(err, os.ErrNotExist):
+		default:
 			failed = err // one error is enough to report
 			if seen {
 				pages[ref] = before
@@ -136,6 +130,30 @@ func (b *Book) Refresh(ctx context.Context) error {
 		b.pages = pages
 	}
 	return failed
+}
+
+// list returns the newest version of each note, together with an error if there are more than are known. Without any it is an error of the store.
+func (b *Book) list(ctx context.Context) (map[layout.Session]version, error) {
+	listed := make(map[layout.Session]version)
+	var failed error
+	for o, err := range b.opts.Store.List(ctx, layout.NotesPrefix(b.opts.Root), blob.ListOptions{}) {
+		if err != nil {
+			return nil, fmt.Errorf("list the notes on sessions: %w", err)
+		}
+		ref, number, err := layout.ParseNote(b.opts.Root, o.Key)
+		if err != nil {
+			continue
+		}
+		before, known := listed[ref]
+		if !known && len(listed) == b.opts.Most {
+			failed = fmt.Errorf("there are more than %d notes: the others are not shown", b.opts.Most)
+			break
+		}
+		if this := (version{o, number}); this.follows(before) {
+			listed[ref] = this
+		}
+	}
+	return listed, failed
 }
 
 // Of returns the note on a session, the zero Note if none is known.
@@ -153,38 +171,19 @@ func (b *Book) Read(ctx context.Context, ref layout.Session) (Note, error) {
 	return Read(ctx, b.opts.Store, b.opts.Root, ref)
 }
 
-// Change reads the note on a session, lets change modify it, and stores it as Write does. Only one note is changed at a time, so two people who
-// change different parts of a note both keep their change. Between replicas the later one wins.
+// Change reads the note on a session, lets change modify it, and stores it, as the function Change does: two people who change different parts of a
+// note both keep their change.
 func (b *Book) Change(ctx context.Context, ref layout.Session, change func(*Note) error) (Note, error) {
-	select {
-	case b.changing <- struct{}{}:
-		defer func() { <-b.changing }()
-	case <-ctx.Done():
-		return Note{}, context.Cause(ctx)
-	}
-	n, err := b.Read(ctx, ref)
-	if err == nil {
-		err = change(&n)
-	}
-	if err != nil {
-		return Note{}, err
-	}
-	return n, b.Write(ctx, ref, n)
-}
-
-// Write stores a note on a session, as the function Write does.
-func (b *Book) Write(ctx context.Context, ref layout.Session, n Note) error {
-	err := Write(ctx, b.opts.Store, b.opts.Root, ref, n)
+	n, err := Change(ctx, b.opts.Store, b.opts.Root, ref, change)
 	if err != nil && !errors.Is(err, ErrBusy) {
-		return err
+		return Note{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.writes++
 	pages := make(map[layout.Session]page, len(b.pages)+1) // the old one may be read by Refresh
 	maps.Copy(pages, b.pages)
-	n.Damaged = false
 	pages[ref] = page{note: n}
 	b.pages = pages
-	return err
+	return n, err
 }

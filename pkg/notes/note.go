@@ -1,23 +1,20 @@
 // Package notes holds the pins and notes of people on stored sessions. A pinned session is not removed.
 //
-// A note is one small object, which is replaced when it changes; docs/storage.md describes its key and form. Its text is untrusted.
+// A note is a small object. When it changes, its next version is created, so of two who change it at the same time one learns of the other;
+// docs/storage.md describes its key and form. Its text is untrusted.
 package notes
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
 )
 
 const (
@@ -53,16 +50,16 @@ var (
 		"look again in a minute")
 )
 
-// Read returns the note on a session, the zero Note if there is none. An object that is not a note counts as a pinned one with Damaged set.
-func Read(ctx context.Context, store blob.Reader, root string, ref layout.Session) (Note, error) {
-	note, err := read(ctx, store, layout.NoteKey(root, ref))
-	if errors.Is(err, os.ErrNotExist) {
-		return Note{}, nil
-	}
-	return note, err
+// stored is a note as it is stored.
+type stored struct {
+	Note
+	// ID makes two versions of the same content different: storing the same body again counts as the same write.
+	ID string `json:"id,omitempty"`
+	// After has the IDs of the versions before, the newest first.
+	After []string `json:"after,omitempty"`
 }
 
-func read(ctx context.Context, store blob.Reader, key string) (n Note, err error) {
+func read(ctx context.Context, store blob.Reader, key string) (n stored, err error) {
 	body, err := store.Get(ctx, key, 0, maxObject)
 	if err != nil {
 		return n, fmt.Errorf("read the note %s: %w", key, err)
@@ -70,40 +67,15 @@ func read(ctx context.Context, store blob.Reader, key string) (n Note, err error
 	defer func() { _ = body.Close() }()
 	text, err := io.ReadAll(body)
 	if err != nil {
-		return Note{}, fmt.Errorf("read the note %s: %w", key, err)
+		return n, fmt.Errorf("read the note %s: %w", key, err)
 	}
-	var stored *Note // nil for null, which says nothing
-	if json.Unmarshal(text, &stored) != nil || stored == nil {
-		return Note{Pinned: true, Damaged: true}, nil
+	var found *stored // nil for null, which says nothing
+	if json.Unmarshal(text, &found) != nil || found == nil {
+		return stored{Note: Note{Pinned: true, Damaged: true}}, nil
 	}
-	n = *stored
+	n = *found
 	n.Text, n.By, n.Damaged = cut(clean(n.Text), MaxText), cut(clean(n.By), maxBy), false
 	return n, nil
-}
-
-// Write stores a note on a session and replaces the one before; an empty note means that there is none. After ErrBusy the note is stored.
-func Write(ctx context.Context, store blob.Store, root string, ref layout.Session, n Note) error {
-	n.Text, n.By, n.Damaged = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy), false
-	if len([]rune(n.Text)) > MaxText {
-		return ErrTooLong
-	}
-	key := layout.NoteKey(root, ref)
-	body, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
-	if err := store.Put(ctx, key, bytes.NewReader(body)); err != nil {
-		return fmt.Errorf("%w: store %s: %w", ErrNotStored, key, err)
-	}
-	if !n.Pinned {
-		return nil
-	}
-	// A program that removes a session takes its lease and then looks for a pin: either it sees this pin, or its lease is seen here.
-	held, err := lease.Held(ctx, store, root, ref)
-	if err == nil && held {
-		err = ErrBusy
-	}
-	return err
 }
 
 // clean removes characters that are not text.

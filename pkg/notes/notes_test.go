@@ -15,6 +15,15 @@ import (
 
 var session = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 
+func write(t *testing.T, b *Book, n Note) error {
+	t.Helper()
+	_, err := b.Change(t.Context(), session, func(now *Note) error {
+		*now = n
+		return nil
+	})
+	return err
+}
+
 func TestNotes(t *testing.T) {
 	store, err := local.Open(t.TempDir())
 	if err != nil {
@@ -26,7 +35,7 @@ func TestNotes(t *testing.T) {
 	}
 	at := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	for _, n := range []Note{{Pinned: true, Text: "the <b>best</b> run\nso far", By: "ann", At: at}, {Text: "no pin", At: at}, {At: at}} {
-		if err := here.Write(t.Context(), session, n); err != nil {
+		if err := write(t, here, n); err != nil {
 			t.Fatal(err)
 		}
 		if err := there.Refresh(t.Context()); err != nil {
@@ -49,8 +58,11 @@ func TestUntrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := layout.NoteKey("log", session)
-	put := func(body string) {
+	put := func(body string) { // as earlier versions of the program did
 		t.Helper()
+		if err := Remove(t.Context(), store, "log", session); err != nil {
+			t.Fatal(err)
+		}
 		if err := store.Put(t.Context(), key, strings.NewReader(body)); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +81,7 @@ func TestUntrusted(t *testing.T) {
 		if err := b.Refresh(t.Context()); err != nil || b.Of(session) != damaged {
 			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
 		}
-		if err := b.Write(t.Context(), session, Note{Text: "another", Damaged: true}); err != nil || b.Of(session) != (Note{Text: "another"}) {
+		if err := write(t, b, Note{Text: "another", Damaged: true}); err != nil || b.Of(session) != (Note{Text: "another"}) {
 			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
 		}
 		if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Text: "another"}) {

@@ -134,7 +134,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 			Jobs:     []packs.Job{{Name: "classified job", Status: "FAILED"}}, Hours: &packs.Hours{Node: 1234, CPU: 1234},
 		})
 		withNotes(o, store)
-		if err := o.Notes.Write(t.Context(), ref, notes.Note{Pinned: true, Text: "classified note"}); err != nil {
+		if _, err := o.Notes.Change(t.Context(), ref, func(n *notes.Note) error { n.Pinned, n.Text = true, "classified note"; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)

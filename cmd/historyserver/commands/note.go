@@ -41,18 +41,16 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 			return errors.New("name the session to pin or to write a note on; `historyserver ls` lists them")
 		}
 		for _, e := range entries {
-			n, err := notes.Read(ctx, o.store, o.storage.Root, e.Ref)
-			if err != nil {
-				return err
-			}
-			n.Pinned, n.At, n.By = (n.Pinned || pin) && !unpin, time.Now().UTC(), ""
-			if me, err := user.Current(); err == nil {
-				n.By = me.Username
-			}
-			if writes {
-				n.Text = text
-			}
-			if err := notes.Write(ctx, o.store, o.storage.Root, e.Ref, n); err != nil {
+			if _, err := notes.Change(ctx, o.store, o.storage.Root, e.Ref, func(n *notes.Note) error {
+				n.Pinned, n.At, n.By = (n.Pinned || pin) && !unpin, time.Now().UTC(), ""
+				if me, err := user.Current(); err == nil {
+					n.By = me.Username
+				}
+				if writes {
+					n.Text = text
+				}
+				return nil
+			}); err != nil {
 				return err
 			}
 		}

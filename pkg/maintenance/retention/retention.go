@@ -171,10 +171,10 @@ func removeAround(ctx context.Context, store blob.Store, root string, ref layout
 		}
 		keys = append(keys, o.Key)
 	}
-	for _, key := range append(keys, layout.NoteKey(root, ref)) {
+	for _, key := range keys {
 		if err := store.Delete(ctx, key); err != nil {
 			return err
 		}
 	}
-	return nil
+	return notes.Remove(ctx, store, root, ref)
 }

@@ -1,0 +1,155 @@
+package notes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+var errSeen = errors.New("the note is not the one that was seen")
+
+// TestReplicas: of several who change the note that all of them have seen, at the same moment at two servers, one is told that the note is stored.
+// Changes of different parts are all kept.
+func TestReplicas(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	books := []*Book{NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}), NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})}
+	last := ""
+	for round := range 30 {
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var told []string
+		begin := make(chan struct{})
+		for i := range 6 {
+			all.Go(func() {
+				<-begin
+				mine := fmt.Sprintf("%d by %d", round, i)
+				_, err := books[i%2].Change(t.Context(), session, func(n *Note) error {
+					if n.Text != last {
+						return errSeen
+					}
+					n.Text = mine
+					return nil
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					told = append(told, mine)
+				} else if !errors.Is(err, errSeen) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Go(func() { // without having seen any
+			<-begin
+			if _, err := books[0].Change(t.Context(), session, func(n *Note) error { n.Pinned = true; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		close(begin)
+		all.Wait()
+		n, err := books[1].Read(t.Context(), session)
+		if err != nil || len(told) != 1 || n.Text != told[0] || !n.Pinned {
+			t.Fatalf("%q were told that their note is stored; it is %+v, %v", told, n, err)
+		}
+		last = n.Text
+	}
+	v, err := list(t.Context(), store, "log", session)
+	if err != nil || len(v.keys) > 2 {
+		t.Errorf("%d versions are stored, %v", len(v.keys), err)
+	}
+}
+
+// stalled is a store whose next Create is preceded by other changes.
+type stalled struct {
+	*local.Store
+	before func()
+}
+
+func (s *stalled) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	return s.Store.Create(ctx, key, body)
+}
+
+// TestStalledWriter: a writer that stood still while others wrote, so that its version was taken and removed again, does not lose its change.
+func TestStalledWriter(t *testing.T) {
+	inner, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pin := func(n *Note) error { n.Pinned = true; return nil }
+	for others := range 4 {
+		store := &stalled{Store: inner}
+		if err := Remove(t.Context(), store, "log", session); err != nil {
+			t.Fatal(err)
+		}
+		store.before = func() {
+			for i := range others {
+				if err := Write(t.Context(), inner, "log", session, Note{Text: fmt.Sprint(i)}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if _, err := Change(t.Context(), store, "log", session, pin); err != nil {
+			t.Fatal(err)
+		}
+		want := Note{Pinned: true}
+		if others > 0 {
+			want.Text = fmt.Sprint(others - 1)
+		}
+		if n, err := Read(t.Context(), inner, "log", session); err != nil || n != want {
+			t.Errorf("after %d others: %+v, %v", others, n, err)
+		}
+	}
+}
+
+// TestEarlierForm: a note without a number is read, and replaced by the next one.
+func TestEarlierForm(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := session
+	beside.Name += "0"
+	for _, ref := range []layout.Session{session, beside} {
+		if err := store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader(`{"pinned":true,"text":"old"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Pinned: true, Text: "old"}) {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if _, err := Change(t.Context(), store, "log", session, func(n *Note) error { n.Text += " and new"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for o, err := range store.List(t.Context(), "log/notes/", blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, o.Key)
+	}
+	want := fmt.Sprint([]string{layout.NoteVersionKey("log", session, 1), layout.NoteKey("log", beside)})
+	if fmt.Sprint(keys) != want {
+		t.Errorf("%s, want %s", keys, want)
+	}
+	b := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
+	if err := b.Refresh(t.Context()); err != nil || b.Of(session).Text != "old and new" || b.Of(beside).Text != "old" {
+		t.Errorf("%+v, %+v, %v", b.Of(session), b.Of(beside), err)
+	}
+}
