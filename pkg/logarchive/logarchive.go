@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -127,13 +129,13 @@ func (c *checked) Write(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// nameOf is a path that is safe to unpack on any system: relative, below the folder it is unpacked in, without characters that Windows refuses
-// or terminals act on.
+// nameOf is a path that is safe to unpack on any system: relative, below the folder it is unpacked in, without names and characters that Windows
+// refuses, or that terminals act on, and without characters that nobody sees or that turn the direction of writing.
 func nameOf(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
 		part = strings.Map(func(c rune) rune {
-			if c < ' ' || c >= 0x7f && c < 0xa0 || c == '\uFFFD' || strings.ContainsRune(`\:*?"<>|`, c) {
+			if c == '\uFFFD' || unicode.In(c, unicode.C, unicode.Zl, unicode.Zp) || strings.ContainsRune(`\:*?"<>|`, c) {
 				return '_'
 			}
 			return c
@@ -141,9 +143,27 @@ func nameOf(path string) string {
 		if trimmed := strings.TrimRight(part, ". "); trimmed != part || part == "" {
 			part = trimmed + "_"
 		}
-		parts[i] = part
+		if device := reserved.FindStringSubmatch(part); device != nil {
+			part = device[1] + "_" + part[len(device[1]):]
+		}
+		parts[i] = shortened(part, maxPart)
 	}
 	return strings.Join(parts, "/")
+}
+
+// reserved are names that mean devices to Windows, whatever follows a dot or a space.
+var reserved = regexp.MustCompile(`^(?i)(con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])(?:$|[. ])`)
+
+// maxPart is how many bytes a name between two slashes may have, with what makes it unique: file systems take 255.
+const maxPart = 240
+
+// shortened cuts a name in its middle: its end says what kind of file it is.
+func shortened(name string, most int) string {
+	if len(name) <= most {
+		return name
+	}
+	const end = 60
+	return strings.ToValidUTF8(name[:most-end-1], "") + "_" + strings.ToValidUTF8(name[len(name)-end:], "")
 }
 
 // unique returns a name that was not given before: what made two names equal is the characters that Name replaces, or their case.

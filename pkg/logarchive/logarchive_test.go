@@ -236,6 +236,23 @@ type brokenWriter struct{ err error }
 
 func (b brokenWriter) Write([]byte) (int, error) { return 0, b.err }
 
+func TestNames(t *testing.T) {
+	long := strings.Repeat("ä", 130)
+	for path, want := range map[string]string{
+		"CON": "CON_", "com1.log": "com1_.log", "nul.txt": "nul_.txt", "aux/a": "aux_/a", "a/LPT9": "a/LPT9_", "Prn .log": "Prn_ .log", "com².x.y": "com²_.x.y", "conin$": "conin$_",
+		"console.log": "console.log", "com.log": "com.log", "com10": "com10", "xnul": "xnul", "nul_": "nul_", "CON.": "CON_", "con:": "con_", "\u202egpj.exe": "_gpj.exe", "a\u200bb": "a_b",
+		"a\ufeff": "a_", "a\u2028b": "a_b", "a\u00adb": "a_b", "\u2066x\u2069": "_x_", "a\U000e0041": "a_", "grüße.log": "grüße.log", "日本.log": "日本.log", "e\u0301.log": "e\u0301.log",
+		"a/..": "a/_", "worker-1.out": "worker-1.out", long + ".log": shortened(long+".log", maxPart),
+	} {
+		if got := nameOf(path); got != want || len(got) > 255 {
+			t.Errorf("%q becomes %q, want %q", path, got, want)
+		}
+		if again := nameOf(nameOf(path)); again != nameOf(path) {
+			t.Errorf("%q becomes %q, and then %q", path, nameOf(path), again)
+		}
+	}
+}
+
 func FuzzName(f *testing.F) {
 	for _, seed := range []string{"a/../b", "/etc/passwd", `..\x`, "a//b", "con:", "\x1b[31m", ". ", "a/./b"} {
 		f.Add(seed)

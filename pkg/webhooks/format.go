@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // Formats of messages.
@@ -22,8 +23,30 @@ func encode(r *Receiver, e *Event) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// slack escapes what Slack treats as markup: without "<" a text contains no link and notifies nobody.
-var slack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+// slackMarkup escapes what Slack treats as markup: without "<" a text contains no link with another text and notifies nobody.
+var slackMarkup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// unlinked has a space of no width where a chat would make a link of an address, or a mention of a name: in "https://", "www.example.com",
+// "example.com", "mailto:" and "@channel".
+func unlinked(text string) string {
+	const space = '\u200b'
+	var b strings.Builder
+	runes := []rune(text)
+	word := func(i int) bool {
+		return i >= 0 && i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsNumber(runes[i]))
+	}
+	letter := func(i int) bool { return word(i) && !unicode.IsNumber(runes[i]) }
+	for i, c := range runes {
+		if strings.ContainsRune(".\u3002\uff0e\uff61", c) && word(i-1) && word(i+1) && (letter(i-1) || letter(i+1)) { // not 3.5
+			b.WriteRune(space)
+		}
+		b.WriteRune(c)
+		if c == '@' || c == ':' && letter(i-1) && i+1 < len(runes) && !unicode.IsSpace(runes[i+1]) {
+			b.WriteRune(space)
+		}
+	}
+	return b.String()
+}
 
 // slackText returns an event in a few lines for people.
 func slackText(e *Event) string {
@@ -43,7 +66,7 @@ func slackText(e *Event) string {
 	if e.More > 0 {
 		text += fmt.Sprintf("\nand %d more", e.More)
 	}
-	text = slack.Replace(text)
+	text = slackMarkup.Replace(unlinked(text))
 	if e.URL != "" {
 		text += "\n<" + strings.NewReplacer("|", "%7C", ">", "%3E").Replace(e.URL) + "|Findings>"
 	}

@@ -3,6 +3,8 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -25,9 +27,32 @@ func TestSlack(t *testing.T) {
 	if err := json.Unmarshal(body, &got); err != nil {
 		t.Fatal(err)
 	}
-	want := "Job a failed in prod/lab\n&lt;!channel&gt; &amp; &lt;https://evil.example|Findings&gt;[31m\n" +
+	want := "Job a failed in prod/lab\n&lt;!channel&gt; &amp; &lt;https:\u200b//evil\u200b.example|Findings&gt;[31m\n" +
 		"<https://history.example.com/ray/namespaces/prod/clusters/lab/sessions/session_1/findings|Findings>"
 	if len(got) != 1 || got["text"] != want {
 		t.Errorf("%q, want %q", got["text"], want)
+	}
+}
+
+// TestUnlinked: no text of a cluster's becomes a link or a mention, and what people read stays as it is.
+func TestUnlinked(t *testing.T) {
+	link := regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*:[^\s\x{200b}]|[\pL\pN_-]+[.。．｡]\pL|\pL+[.。．｡][\pL\pN]|@\w`)
+	for _, text := range []string{
+		"http://evil.example/x?y=1", "HTTPS://EVIL.EXAMPLE", "see www.evil.example", "evil.example", "evil.example/login", "xn--evil-abc.example", "10.0.0.1.evil.com", "mailto:a@evil.example",
+		"http://10.0.0.1/x", "http://[::1]/", "slack://open", "ftp:evil", "@channel", "@here hello", "evil。example", "http://user:password@evil.example", "a.http://b", "javascript:alert(1)",
+		"bücher.example", "例え.テスト", "tel:+123", "file:///etc/passwd", "evil.c0m",
+	} {
+		got := unlinked(text)
+		if link.MatchString(got) {
+			t.Errorf("%q is still a link: %q", text, got)
+		}
+		if strings.ReplaceAll(got, "\u200b", "") != text {
+			t.Errorf("%q reads as %q", text, got)
+		}
+	}
+	for _, text := range []string{"ValueError: bad value 3.5 at 12:30:01, 80.5 GiB of memory...", "Job a failed in prod/lab", "exit code 1. Then nothing"} {
+		if got := unlinked(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package logs
 import (
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -15,7 +16,7 @@ func attachment(name string) string {
 	name = strings.ToValidUTF8(name, "_")
 	name = strings.Map(func(c rune) rune {
 		switch {
-		case c < ' ', c == 0x7f, strings.ContainsRune(`"\/`, c), c >= 0x80 && c < 0xa0, c >= 0x200b && c <= 0x200f, c >= 0x2028 && c <= 0x202e, c >= 0x2066 && c <= 0x2069:
+		case c < ' ', c == 0x7f, strings.ContainsRune(`"\/`, c), unicode.In(c, unicode.C, unicode.Zl, unicode.Zp):
 			return '_' // what ends or folds headers, leads to a folder, or turns the direction of writing so that .exe looks like .txt
 		}
 		return c
