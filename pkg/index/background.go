@@ -76,7 +76,8 @@ func (b *Background) Close() {
 // or waits: the next load or refresh offers the session again.
 func (b *Background) Offer(s *session.Session, ended bool) {
 	settle := mayMarkSettled(s)
-	write := !s.Indexed() && s.Tasks.Len() >= minRows && !b.hasFailed(s) && (ended || b.hasGrown(s))
+	// An index that could not be used would be tried again by each server that starts.
+	write := !s.Indexed() && (s.Tasks.Len() >= minRows || s.HasIndex()) && !b.hasFailed(s) && (ended || b.hasGrown(s))
 	keep := ended && !b.hasKept(s)
 	if !settle && !write && !keep {
 		return

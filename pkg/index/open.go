@@ -44,6 +44,11 @@ func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
 		o.rejected = make(remembered[rejection])
 	}
 	r := rejection{fingerprint: fingerprint, reason: reason}
+	if errors.Is(reason, tasktable.ErrOutdated) {
+		o.rejected.set(ref, r)
+		o.Log.WithField("session", ref.String()).Info("a session's index is out of date; its events are replayed, and the index is made again")
+		return
+	}
 	r.again = !errors.Is(reason, tasktable.ErrDamaged) && o.rejected[ref].fingerprint != fingerprint
 	o.rejected.set(ref, r)
 	if !r.again {
@@ -143,7 +148,12 @@ func (o *Opener) read(ctx context.Context, r *reader, fingerprint string) (*sess
 	if !upToDate && !grows {
 		return nil, errStale
 	}
-	if reason := o.isRejected(r.ref, m.Fingerprint); reason != nil {
+	switch reason := o.isRejected(r.ref, m.Fingerprint); {
+	case errors.Is(reason, tasktable.ErrOutdated): // perhaps it can be added to
+		if fingerprint == "" {
+			return nil, errStale
+		}
+	case reason != nil:
 		return nil, fmt.Errorf("%w: %w", errRejected, reason)
 	}
 	if err := m.checkStored(r.root, r.ref, r.stored); err != nil {

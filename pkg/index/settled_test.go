@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -88,6 +90,51 @@ func TestSettledSession(t *testing.T) {
 		if s.loadAuto(l.opener).Indexed() {
 			t.Errorf("V%d: the index is used though it lacks events", version)
 		}
+	}
+}
+
+// TestCopiedStore: in a copy of a store every object has another time, and so another ETag. Whoever uses the session as the index tells it goes on
+// while this is found out, the next load replays the events without a warning, and the index is made again, however small the session is.
+func TestCopiedStore(t *testing.T) {
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, stats.Session)
+	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+	s.age(t, dir, 2*time.Hour)
+	events := s.load()
+	s.write(events)
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, copied, stats.Session)
+	o := s.opener()
+	b := NewBackground(s.store, o, s.writer(), s.log, prometheus.NewRegistry())
+	defer b.Close()
+	loaded := s.loadAuto(o)
+	if !loaded.Indexed() {
+		t.Fatal("the index is not trusted at first")
+	}
+	if err := loaded.Verify(t.Context()); err != nil || !loaded.Broken() {
+		t.Errorf("broken %v, %v", loaded.Broken(), err)
+	}
+	sameAnswers(t, events, loaded, taskURLs(events)[:20]) // and none fails
+	for !s.loadAuto(o).Indexed() {
+		again := s.loadAuto(o)
+		if len(again.Warnings) > 0 {
+			t.Fatalf("%q", again.Warnings)
+		}
+		b.Offer(again, true)
+		b.done.Wait()
+		if t.Context().Err() != nil {
+			t.Fatal("no index")
+		}
+	}
+	if said := s.said.String(); strings.Contains(said, "damaged") || !strings.Contains(said, "out of date") {
+		t.Error(said)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,12 +34,14 @@ type source struct {
 	refreshing sync.Mutex
 	latest     *Session
 	version    listingVersion
-	indexed    bool  // the tables come from an index
-	refused    error // why the existing index was not used
-	unlisted   bool  // the index's sources were not listed, see Verify
-	filed      bool  // the rows are in a tasktable.File
-	listed     int64 // bytes of memory that the names of objects take
-	resumed    int64 // bytes of events that were not read because an index had them, see Session.IndexedBytes
+	indexed    bool        // the tables come from an index
+	refused    error       // why the existing index was not used
+	unlisted   bool        // the index's sources were not listed, see Verify
+	outdated   atomic.Bool // the index was found not to be made of these sources, see Verify
+	hasIndex   bool        // an index is stored, whether it is used or not
+	filed      bool        // the rows are in a tasktable.File
+	listed     int64       // bytes of memory that the names of objects take
+	resumed    int64       // bytes of events that were not read because an index had them, see Session.IndexedBytes
 	loaded     time.Time
 	took       time.Duration
 	entities   *entities.Builder
@@ -78,6 +81,7 @@ func load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	s := &source{store: store, root: root, opts: opts, entities: entities.NewBuilder(), done: make(map[string]progressOf)}
 	index, err := s.listIndex(ctx, ref)
 	if err == nil {
+		s.hasIndex = slices.ContainsFunc(index, func(o blob.Object) bool { return o.Key != layout.FindingsKey(root, ref) })
 		s.latest, err = how(s, ctx, ref, index)
 	}
 	if err != nil {

@@ -159,8 +159,8 @@ func (s *Session) Listed() bool { return !s.source.unlisted }
 // LastStored is when the newest of the session's objects was stored, of those that were listed.
 func (s *Session) LastStored() time.Time { return s.stored }
 
-// Verify lists the sources of the session's index, if Load did not. If they have changed, the session becomes Broken and its index is
-// rejected.
+// Verify lists the sources of the session's index, if Load did not. If they have changed, as they do when a store is copied, the session becomes
+// Broken and its index is rejected. Whoever uses the session meanwhile goes on with what the index says.
 func (s *Session) Verify(ctx context.Context) error {
 	if !s.source.unlisted {
 		return nil
@@ -170,10 +170,14 @@ func (s *Session) Verify(ctx context.Context) error {
 		return fmt.Errorf("verify the index of session %s: %w", s.Ref, err)
 	}
 	if fingerprint != s.fingerprint {
-		s.Tasks.Invalidate(fmt.Errorf("%w: it was not made from what is stored now", tasktable.ErrDamaged))
+		s.source.outdated.Store(true)
+		s.source.opts.Index.Reject(s.Ref, s.fingerprint, tasktable.ErrOutdated)
 	}
 	return nil
 }
+
+// HasIndex says that an index is stored, whether it could be used or not.
+func (s *Session) HasIndex() bool { return s.source.hasIndex }
 
 // Indexed says that the tables come from an index.
 func (s *Session) Indexed() bool { return s.source.indexed }

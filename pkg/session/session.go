@@ -64,7 +64,9 @@ type Options struct {
 }
 
 // Broken reports whether rows of the session can no longer be read, see Tasks.Err. The caller has to load the session again.
-func (s *Session) Broken() bool { return s.Tasks.Err() != nil }
+func (s *Session) Broken() bool {
+	return s.source != nil && s.source.outdated.Load() || s.Tasks.Err() != nil
+}
 
 // Damage returns the warnings about damaged objects, without those about things that this version does not know.
 func (s *Session) Damage() []string {

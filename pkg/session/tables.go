@@ -16,7 +16,7 @@ type Index interface {
 	// reason why the existing tables cannot be used. mayHold is that of Options and is called before the tables take memory.
 	Open(ctx context.Context, ref layout.Session, sources Sources, mayHold func(held int64) bool) (*Tables, error)
 	// Reject reports that tables which Open returned are damaged, tasktable.ErrDamaged, or cannot be read. Open must not return damaged ones again,
-	// nor those that cannot be read time after time.
+	// nor those that cannot be read time after time; those that are out of date, tasktable.ErrOutdated, only for sources that were listed.
 	Reject(ref layout.Session, fingerprint string, reason error)
 }
 

@@ -114,7 +114,7 @@ func TestRoundTripIsByteEqual(t *testing.T) {
 
 // TestIndexesAreLeftOut: an archive holds none, and of one that does, as earlier versions wrote, it is not stored.
 func TestIndexesAreLeftOut(t *testing.T) {
-	from, to := openStore(t), openStore(t)
+	from := openStore(t)
 	fill(t, from, "log")
 	old, now := layout.Prefix("log", ref)+"index/meta.parquet", layout.IndexKey("log", ref, "meta")
 	put(t, from, old, "PAR1")
@@ -124,6 +124,7 @@ func TestIndexesAreLeftOut(t *testing.T) {
 		"exported":   bytes.NewReader(export(t, from, "log")),
 		"of earlier": forge(t, func(*manifest) {}, entry{old, "PAR1", tar.TypeReg}, entry{now, "PAR1", tar.TypeReg}, marker),
 	} {
+		to := openStore(t)
 		if _, err := Import(t.Context(), file, options(to, "log")); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

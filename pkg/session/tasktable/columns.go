@@ -232,6 +232,9 @@ func (r Row) appendProfile(b []byte) []byte {
 // ErrDamaged says that an index cannot be read or that its tables contradict each other.
 var ErrDamaged = errors.New("the index is damaged")
 
+// ErrOutdated says that an index was made of other objects than are stored now.
+var ErrOutdated = errors.New("the index is out of date: it was not made from what is stored now")
+
 // limits are the numbers of values that columns may refer to. A larger reference is damage.
 type limits struct {
 	strings, definitions, profilers, states int

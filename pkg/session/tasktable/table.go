@@ -85,9 +85,6 @@ func (t *Table) Err() error {
 	return t.paged.failure()
 }
 
-// Invalidate makes the table fail from now on, with this reason. It works only for tables whose rows are not in memory.
-func (t *Table) Invalidate(reason error) { t.paged.fail(reason) }
-
 // Len is the number of rows.
 func (t *Table) Len() int { return t.n }
 
