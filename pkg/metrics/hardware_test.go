@@ -135,11 +135,16 @@ func TestUnknownMachine(t *testing.T) {
 
 // TestHostileNodes: a list of nodes that is larger than memory allows for one is damage.
 func TestHostileNodes(t *testing.T) {
+	var large []string
+	for i := range maxMachines/60_000 + 2 {
+		large = append(large, fmt.Sprintf(`{"raylet":{"nodeId":"%s"},"gpus":[{"name":"%s"}]}`, rayid.Node{2, byte(i >> 8), byte(i)}, strings.Repeat("a", 60_000)))
+	}
 	for what, text := range map[string]string{
 		"a long row":   `{"data":{"summary":[{"raylet":{"nodeId":"` + strings.Repeat("a", maxNodeRow+1),
 		"a long field": `{"other":"` + strings.Repeat("a", maxNodeRow+1),
 		"no list":      `{"data":{"summary":7}}`,
 		"no object":    `[]`,
+		"large names":  `{"data":{"summary":[` + strings.Join(large, ",") + `]}}`,
 	} {
 		b := newBucket(t)
 		b.put(layout.SnapshotKey("log", ref, nodesURL), text)

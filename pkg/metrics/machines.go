@@ -43,6 +43,8 @@ const (
 	maxSnapshots = 8
 	// maxNodeRow bounds what is read of one node, in bytes.
 	maxNodeRow = 8 << 20
+	// maxMachines bounds the texts that are kept of all nodes, in bytes.
+	maxMachines = 16 << 20
 )
 
 // machines reads the stored lists of nodes once. Safe for concurrent use.
@@ -80,9 +82,9 @@ func (m *machines) read(ctx context.Context, store chunks.Store, damaged func(ke
 	if m.known != nil {
 		return m.known, nil
 	}
-	known := make(map[rayid.Node]machine)
+	known, texts := make(map[rayid.Node]machine), newAllowance(maxMachines)
 	for _, key := range m.snapshots {
-		err := readNodes(ctx, store, key, known)
+		err := readNodes(ctx, store, key, known, texts)
 		if damage := (*damagedNodes)(nil); errors.As(err, &damage) {
 			damaged(key, err)
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -113,14 +115,14 @@ type damagedNodes struct{ error }
 
 func (d *damagedNodes) Unwrap() error { return d.error }
 
-// readNodes adds what a stored list of nodes says to what is known from later ones.
-func readNodes(ctx context.Context, store chunks.Store, key string, known map[rayid.Node]machine) error {
+// readNodes adds what a stored list of nodes says to what is known from later ones, whose texts take of an allowance.
+func readNodes(ctx context.Context, store chunks.Store, key string, known map[rayid.Node]machine, texts *allowance) error {
 	object, err := store.Get(ctx, key, 0, -1)
 	if err != nil {
 		return fmt.Errorf("read the stored list of nodes: %w", err)
 	}
 	defer func() { _ = object.Close() }()
-	in := &boundedRows{r: object, left: maxNodeRow}
+	in := &boundedRows{ctx: ctx, r: object, left: maxNodeRow}
 	err = eachNode(json.NewDecoder(in), in, func(row nodeRow) error {
 		node, err := rayid.Parse[rayid.Node](row.Raylet.NodeID)
 		if err != nil {
@@ -130,7 +132,11 @@ func readNodes(ctx context.Context, store chunks.Store, key string, known map[ra
 		if !isKnown && len(known) == maxNodes {
 			return fmt.Errorf("more than %d nodes", maxNodes)
 		}
-		known[node] = m.with(row)
+		more := m.with(row)
+		if texts.take(more.bytes()-m.bytes()) != nil {
+			return fmt.Errorf("more than %d bytes about nodes", maxMachines)
+		}
+		known[node] = more
 		return nil
 	})
 	switch {
@@ -141,6 +147,18 @@ func readNodes(ctx context.Context, store chunks.Store, key string, known map[ra
 	}
 	return nil
 }
+
+// bytes returns what its texts take.
+func (m machine) bytes() int64 {
+	n := len(m.ip)
+	for _, gpu := range m.gpus {
+		n += len(gpu) + gpuBytes
+	}
+	return int64(n)
+}
+
+// gpuBytes is what the name of a GPU takes besides its letters.
+const gpuBytes = 16
 
 // with adds what is not known yet.
 func (m machine) with(row nodeRow) machine {
@@ -213,6 +231,7 @@ func enter(d *json.Decoder, in *boundedRows, field string) error {
 
 // boundedRows gives as many bytes as one row may have, since a row is decoded from memory.
 type boundedRows struct {
+	ctx  context.Context
 	r    io.Reader
 	left int
 	err  error // the store's
@@ -222,6 +241,10 @@ var errLongRow = fmt.Errorf("more than %d bytes about one node", maxNodeRow)
 
 // Read implements io.Reader.
 func (b *boundedRows) Read(p []byte) (int, error) {
+	if b.ctx.Err() != nil {
+		b.err = context.Cause(b.ctx)
+		return 0, b.err
+	}
 	if b.left <= 0 {
 		return 0, errLongRow
 	}

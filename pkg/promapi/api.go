@@ -31,8 +31,8 @@ type Options struct {
 	MaxSamples int
 	// Timeout is how long one query may take.
 	Timeout time.Duration
-	// Concurrent is how many queries are answered at once; others wait for at most Wait, then they are refused. While they wait, a query has only a
-	// third of Timeout.
+	// Concurrent is how many queries are answered at once; others wait for at most Wait, then they are refused. While they wait, a query has only
+	// half of Timeout.
 	Concurrent int
 	Wait       time.Duration
 	// Version is what status/buildinfo says of the server.
@@ -86,7 +86,7 @@ const (
 func New(opts Options) *API {
 	p := parser.NewParser(parser.Options{})
 	return &API{
-		opts: opts, parser: p, slots: turns.New(opts.Concurrent, opts.Timeout/3),
+		opts: opts, parser: p, slots: turns.New(opts.Concurrent, opts.Timeout/2),
 		engine: sync.OnceValue(func() *promql.Engine { // its own statistics take 290 KB
 			return promql.NewEngine(promql.EngineOpts{
 				MaxSamples: opts.MaxSamples, Timeout: opts.Timeout, LookbackDelta: lookback, Parser: p,

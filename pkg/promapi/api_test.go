@@ -424,7 +424,7 @@ func TestTurns(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		_, done, err := api.start(t.Context(), "b", time.Second)
-		if err != nil || time.Since(began) > 10*time.Second || ended.Load() == 0 {
+		if err != nil || time.Since(began) > 15*time.Second || ended.Load() == 0 {
 			t.Errorf("after %s, %d ended: %v", time.Since(began), ended.Load(), err)
 		}
 		done()

@@ -112,38 +112,44 @@ type evaluation struct {
 	work       float64 // of the series that takes most
 }
 
-// costOf returns the cost of a node that is evaluated at so many steps. Operands are evaluated one after the other, and held until the last is.
-func (e *evaluation) costOf(node parser.Node, steps float64) *cost {
-	switch n := node.(type) {
-	case *parser.ParenExpr:
-		return e.costOf(n.Expr, steps)
-	case *parser.StepInvariantExpr:
-		return e.costOf(n.Expr, steps)
-	case *parser.VectorSelector:
-		return e.selector(n)
-	case *parser.MatrixSelector:
-		return e.costOf(n.VectorSelector, steps)
-	case *parser.SubqueryExpr:
-		return e.costOf(n.Expr, subquerySteps(n, steps))
-	case *parser.UnaryExpr:
-		of := e.costOf(n.Expr, steps)
-		return e.result(of.relabeled(), 0, 0, of)
-	case *parser.AggregateExpr:
-		return e.aggregation(n, steps)
-	case *parser.Call:
-		return e.call(n, steps)
-	case *parser.BinaryExpr:
-		return e.binary(n, steps)
-	}
-	return &cost{} // a number or a text
-}
+// moments are those for which a node is evaluated: from one to span milliseconds later, each step.
+type moments struct{ span, step float64 }
 
-func subquerySteps(n *parser.SubqueryExpr, steps float64) float64 {
+func (m moments) count() float64 { return math.Floor(m.span/m.step) + 1 }
+
+// of returns the moments of a subquery that is evaluated for each of these.
+func (m moments) of(n *parser.SubqueryExpr) moments {
 	step := noStep
 	if n.Step > 0 {
 		step = n.Step
 	}
-	return steps + float64(n.Range/step) + 1
+	return moments{m.span + float64(n.Range.Milliseconds()), float64(step.Milliseconds())}
+}
+
+// costOf returns the cost of a node. Operands are evaluated one after the other, and held until the last is.
+func (e *evaluation) costOf(node parser.Node, at moments) *cost {
+	switch n := node.(type) {
+	case *parser.ParenExpr:
+		return e.costOf(n.Expr, at)
+	case *parser.StepInvariantExpr:
+		return e.costOf(n.Expr, at)
+	case *parser.VectorSelector:
+		return e.selector(n)
+	case *parser.MatrixSelector:
+		return e.costOf(n.VectorSelector, at)
+	case *parser.SubqueryExpr:
+		return e.costOf(n.Expr, at.of(n))
+	case *parser.UnaryExpr:
+		of := e.costOf(n.Expr, at)
+		return e.result(of.relabeled(), 0, 0, of)
+	case *parser.AggregateExpr:
+		return e.aggregation(n, at)
+	case *parser.Call:
+		return e.call(n, at)
+	case *parser.BinaryExpr:
+		return e.binary(n, at)
+	}
+	return &cost{} // a number or a text
 }
 
 func (e *evaluation) selector(n *parser.VectorSelector) *cost {
@@ -180,11 +186,12 @@ func (c *cost) relabeled() *cost {
 	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups, exact: c.exact}
 }
 
-func (e *evaluation) aggregation(n *parser.AggregateExpr, steps float64) *cost {
-	of := e.costOf(n.Expr, steps)
+func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
+	steps := at.count()
+	of := e.costOf(n.Expr, at)
 	parameter := &cost{}
 	if n.Param != nil {
-		parameter = e.costOf(n.Param, steps)
+		parameter = e.costOf(n.Param, at)
 	}
 	switch n.Op {
 	case parser.TOPK, parser.BOTTOMK, parser.LIMITK, parser.LIMIT_RATIO:
@@ -251,11 +258,12 @@ func (e *evaluation) countValues(n *parser.AggregateExpr, of *cost, steps float6
 	return e.result(c, steps, 0, of)
 }
 
-func (e *evaluation) call(n *parser.Call, steps float64) *cost {
+func (e *evaluation) call(n *parser.Call, at moments) *cost {
+	steps := at.count()
 	operands := make([]*cost, 0, len(n.Args))
 	of := &cost{} // the first vector
 	for _, arg := range n.Args {
-		operand := e.costOf(arg, steps)
+		operand := e.costOf(arg, at)
 		operands = append(operands, operand)
 		if kind := arg.Type(); of.series == 0 && (kind == parser.ValueTypeVector || kind == parser.ValueTypeMatrix) {
 			of = operand
@@ -330,7 +338,7 @@ func (e *evaluation) ranged(function string, arg parser.Expr, steps float64) {
 	window := 0.0
 	switch n := arg.(type) {
 	case *parser.SubqueryExpr:
-		window = subquerySteps(n, 0)
+		window = moments{}.of(n).count()
 	case *parser.MatrixSelector:
 		if s := e.selected[n.VectorSelector.(*parser.VectorSelector)]; s != nil {
 			if window = e.maxSamples; e.exact {
@@ -356,8 +364,9 @@ func expressionSteps(expression string) float64 {
 	return float64(size(tree, maxProgram))
 }
 
-func (e *evaluation) binary(n *parser.BinaryExpr, steps float64) *cost {
-	left, right := e.costOf(n.LHS, steps), e.costOf(n.RHS, steps)
+func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
+	steps := at.count()
+	left, right := e.costOf(n.LHS, at), e.costOf(n.RHS, at)
 	vectors := n.LHS.Type() == parser.ValueTypeVector && n.RHS.Type() == parser.ValueTypeVector
 	switch {
 	case !vectors && n.LHS.Type() == parser.ValueTypeVector:

@@ -16,7 +16,7 @@ import (
 type plan struct {
 	expression parser.Expr
 	selectors  []*parser.VectorSelector // in the order in which the engine selects
-	steps      float64
+	at         moments
 	maxSamples float64
 	selected   map[*parser.VectorSelector]*selected
 	charged    float64 // of the memory that it takes
@@ -35,9 +35,9 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if err = checkSubqueries(expression, span, int64(a.opts.MaxSamples)); err != nil {
 		return nil, err
 	}
-	p := &plan{expression: expression, steps: 1, maxSamples: float64(a.opts.MaxSamples), selected: make(map[*parser.VectorSelector]*selected)}
+	p := &plan{expression: expression, at: moments{step: 1}, maxSamples: float64(a.opts.MaxSamples), selected: make(map[*parser.VectorSelector]*selected)}
 	if step > 0 {
-		p.steps += float64(span / step.Milliseconds())
+		p.at = moments{float64(span), float64(step.Milliseconds())}
 	}
 	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
 		if s, is := node.(*parser.VectorSelector); is {
@@ -53,7 +53,7 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 // cost returns the memory that the engine takes at most, and an error if that is too much for any query, or the query takes too much time.
 func (p *plan) cost(exact bool) (bytes float64, err error) {
 	e := &evaluation{exact: exact, selected: p.selected, maxSamples: p.maxSamples}
-	c := e.costOf(p.expression, p.steps)
+	c := e.costOf(p.expression, p.at)
 	switch {
 	case e.work > maxWork:
 		return 0, errQueryWork
