@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,16 +197,27 @@ func walkFiles(t *testing.T, root string, visit func(path string, data []byte)) 
 	}
 }
 
-// sameFiles says whether every file below want is stored as it is.
+// sameFiles says whether every file below want is stored as it is: in the logs folder got of a node, or in the list of its empty logs.
 func sameFiles(t *testing.T, want, got string) {
 	t.Helper()
 	files := 0
+	listed, err := os.ReadFile(filepath.Join(got, "../../empty_logs", filepath.Base(got)))
+	if err != nil {
+		t.Error(err)
+	}
+	empty := strings.Fields(string(listed))
 	walkFiles(t, want, func(path string, data []byte) {
 		below, err := filepath.Rel(want, path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		files++
+		if len(data) == 0 {
+			if !slices.Contains(empty, below) {
+				t.Errorf("the empty log %s is not listed", below)
+			}
+			return
+		}
 		if stored, err := os.ReadFile(filepath.Join(got, below)); err != nil || !bytes.Equal(stored, data) {
 			t.Errorf("log %s: %v, %d bytes stored of %d", below, err, len(stored), len(data))
 		}

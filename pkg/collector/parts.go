@@ -22,6 +22,9 @@ func (c *Collector) newTailer() *logs.Tailer {
 		Key: func(session string, node rayid.Node, path string) string {
 			return layout.LogKey(o.Root, c.sessions.ref(session), node, path)
 		},
+		EmptyKey: func(session string, node rayid.Node) string {
+			return layout.EmptyLogsKey(o.Root, c.sessions.ref(session), node)
+		},
 		Node: c.finder.Node, DeleteShipped: o.DeleteShipped, Running: node.Running, Log: o.Log, Registerer: o.Registerer,
 	})
 }
@@ -34,6 +37,7 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 			{Name: "events", Sources: c.spooledSources(false), Waiting: c.spool.Waiting, Compression: o.EventCompression},
 			{Name: "metrics", Sources: c.spooledSources(true), Compression: layout.Zstd},
 			{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression, Logs: true},
+			{Name: "empty_logs", Sources: c.tailer.EmptyLogs},
 		},
 		Prepare: c.sessions.prepareStream, Dir: o.SpoolDir,
 		PushInterval: o.PushInterval, MaxChunk: o.MaxChunkBytes, Concurrency: o.UploadConcurrency, BytesPerSecond: o.UploadBytesPerSecond,
@@ -79,7 +83,7 @@ func (c *Collector) newScraper() *scrape.Scraper {
 		Dir: o.RayTmpDir, Head: o.Head, Host: nodeAddress(o.PodIP),
 		Labels:  []samples.Label{{Name: "ray_io_cluster", Value: o.Cluster}, {Name: "namespace", Value: o.Namespace}},
 		Running: c.runningSession, Node: c.finder.Node, Append: c.spoolMetrics,
-		Interval: o.MetricsInterval, MaxSeries: o.MetricsMaxSeries, Log: o.Log, Registerer: o.Registerer,
+		Interval: o.MetricsInterval, MaxSeries: o.MetricsMaxSeries, MaxBytes: o.EventBodyBytes / 3, Log: o.Log, Registerer: o.Registerer,
 	}
 	if o.Metrics == MetricsAuto {
 		s.Allowed = c.metricsAllowed

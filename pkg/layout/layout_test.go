@@ -24,6 +24,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"log/metadir/lab_default/" + v16.Name:                                                          MarkerKey("log", v16),
 		"log/cluster-metadata/raycluster/default_lab/" + v16.Name:                                      MarkerKey("log", v17),
 		"log/cluster-metadata/rayjob/default_nightly_lab-x7/" + v16.Name:                               MarkerKey("log", rayjob),
+		"log/lab_default/" + v16.Name + "/empty_logs/" + n:                                             EmptyLogsKey("log", v16, node),
 		"log/lab_default/" + v16.Name + "/node_events/" + n + "-2026-11-20-23":                         NodeEventsKey("log", v16, node, hour),
 		"log/lab_default/" + v16.Name + "/job_events/ffffff02/" + n + "-2026-11-20-23":                 JobEventsKey("log", v16, job, node, hour),
 		"log/lab_default/" + v16.Name + "/logs/" + n + "/serve/a.log":                                  LogKey("log", v16, node, "serve/a.log"),

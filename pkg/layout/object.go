@@ -32,6 +32,8 @@ const (
 	Metadata
 	// Index is a Parquet table of the session, or its findings.
 	Index
+	// EmptyLogs is a chunk of the list of a node's logs that were empty: their paths, a line each.
+	EmptyLogs
 	// OldIndex is an index below the session's prefix, where earlier versions stored it. Collectors may write there, so nothing reads it.
 	OldIndex
 )
@@ -45,7 +47,7 @@ type Object struct {
 	Offset      int64
 	Compression Compression
 
-	Node rayid.Node // NodeEvents, JobEvents, Metrics, Log
+	Node rayid.Node // NodeEvents, JobEvents, Metrics, Log, EmptyLogs
 	Job  rayid.Job  // JobEvents
 	Hour time.Time  // NodeEvents, JobEvents, Series, Metrics: UTC
 	// Path is a Log's path below the node's logs folder, a Snapshot's dashboard URL, the file name of GrafanaDashboard, Metadata, Index and OldIndex.
@@ -87,6 +89,11 @@ func LogPrefix(root string, s Session, node rayid.Node) string {
 		return Prefix(root, s) + node.String() + "/logs/"
 	}
 	return Prefix(root, s) + "logs/" + node.String() + "/"
+}
+
+// EmptyLogsKey is the stream of the list of a node's logs that were empty. Each of its chunks has whole lines.
+func EmptyLogsKey(root string, s Session, node rayid.Node) string {
+	return Prefix(root, s) + "empty_logs/" + node.String()
 }
 
 // SnapshotKey is where the first answer to a dashboard URL (path and query) is stored: slashes become "__", one at the end is dropped.
@@ -261,6 +268,9 @@ func (o *Object) inFolder(folder, name string) (err error) {
 		o.Node, o.Hour, err = parseEventFile(name)
 	case "grafana":
 		o.Kind, o.Path = GrafanaDashboard, name
+	case "empty_logs":
+		o.Kind = EmptyLogs
+		o.Node, err = rayid.Parse[rayid.Node](name)
 	case "session":
 		o.Kind, o.Path = Metadata, name
 	case "index":

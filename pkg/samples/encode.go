@@ -2,11 +2,11 @@ package samples
 
 import (
 	"cmp"
-	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // Label is a name with a value.
@@ -30,9 +30,53 @@ type Encoder struct {
 	number  int // of the target
 	time    time.Time
 	read    uint64
-	added   []addedSeries
 	changed []change
-	metrics []Metric
+	metrics list // lines that describe metrics
+	added   list // lines that define series
+}
+
+// list is a list in JSON, written as lines of at most some lineBytes.
+type list struct {
+	out   []byte
+	begin int // of the current line; it is open if it is before the end of out
+}
+
+// lineBytes is about how long a line of definitions is: readers and the spool handle lines whole.
+const lineBytes = 128 << 10
+
+// add adds an element to the list; head begins a new line.
+func (l *list) add(head func(out []byte) []byte, words ...string) (written int) {
+	before := len(l.out)
+	if l.begin < len(l.out) {
+		l.out = append(l.out, ',')
+	} else {
+		l.out = head(l.out)
+	}
+	l.out = appendStrings(l.out, words...)
+	if len(l.out)-l.begin >= lineBytes {
+		l.end()
+	}
+	return len(l.out) - before
+}
+
+// end ends the current line.
+func (l *list) end() {
+	if l.begin < len(l.out) {
+		l.out = append(l.out, "]}\n"...)
+		l.begin = len(l.out)
+	}
+}
+
+func (l *list) reset() { l.out, l.begin = reuse(l.out), 0 }
+
+// keptBytes is how long a buffer may be that is used again.
+const keptBytes = 1 << 20
+
+func reuse(buffer []byte) []byte {
+	if cap(buffer) > keptBytes {
+		return nil
+	}
+	return buffer[:0]
 }
 
 type targetState struct {
@@ -45,11 +89,6 @@ type seriesState struct {
 	gone   bool
 	value  float64
 	read   uint64 // that last had the series
-}
-
-type addedSeries struct {
-	name   string
-	labels []Label
 }
 
 type change struct {
@@ -83,17 +122,18 @@ func (e *Encoder) Start(targets [][]Label) {
 func (e *Encoder) Begin(target int, at time.Time) {
 	e.at, e.number, e.time = &e.targets[target], target, at
 	e.read++
-	e.added, e.changed, e.metrics = e.added[:0], e.changed[:0], e.metrics[:0]
+	e.changed = e.changed[:0]
+	e.added.reset()
+	e.metrics.reset()
 }
 
-// Metric adds the description of a metric. Only the first one of a metric counts: added is false for others.
-func (e *Encoder) Metric(m Metric) (added bool) {
+// Metric adds the description of a metric, and returns how many bytes that takes. Only the first one of a metric counts: others take 0.
+func (e *Encoder) Metric(m Metric) (written int) {
 	if e.at.known[m.Name] {
-		return false
+		return 0
 	}
 	e.at.known[m.Name] = true
-	e.metrics = append(e.metrics, m)
-	return true
+	return e.metrics.add(func(out []byte) []byte { return append(out, `{"metrics":[`...) }, m.Name, m.Type, m.Help)
 }
 
 // Sample adds the value of a series that the table has, by its spelling. known is false if the table does not have it.
@@ -105,13 +145,24 @@ func (e *Encoder) Sample(spelling []byte, value float64) (known bool) {
 	return known
 }
 
-// Add adds a series to the table, with its value.
-func (e *Encoder) Add(spelling []byte, name string, labels []Label, value float64) {
+// Add adds a series to the table, with its value, and returns how many bytes its definition takes.
+func (e *Encoder) Add(spelling []byte, name string, labels []Label, value float64) (written int) {
 	id := int32(len(e.series))
 	e.at.ids[string(spelling)] = id
 	e.series = append(e.series, seriesState{target: int32(e.number), gone: true})
-	e.added = append(e.added, addedSeries{name, labels})
+	words := append(make([]string, 0, 16), name)
+	for _, l := range labels {
+		words = append(words, l.Name, l.Value)
+	}
+	written = e.added.add(func(out []byte) []byte {
+		out = append(out, `{"from":`...)
+		out = strconv.AppendInt(out, int64(id), 10)
+		out = append(out, `,"target":`...)
+		out = strconv.AppendInt(out, int64(e.number), 10)
+		return append(out, `,"series":[`...)
+	}, words...)
 	e.sample(id, value)
+	return written
 }
 
 // sample records a value if it is not the series' last. If a read has a series twice, the first value counts, as for Prometheus.
@@ -133,8 +184,11 @@ func (e *Encoder) sample(id int32, value float64) {
 
 // End completes the read.
 func (e *Encoder) End() {
-	e.defineMetrics()
-	e.defineSeries()
+	e.metrics.end()
+	e.added.end()
+	e.out = append(append(e.out, e.metrics.out...), e.added.out...)
+	e.metrics.reset()
+	e.added.reset()
 	slices.SortFunc(e.changed, func(a, b change) int { return cmp.Compare(a.id, b.id) })
 	e.beginRead()
 	e.out = append(e.out, `,"i":[`...)
@@ -194,47 +248,10 @@ func (e *Encoder) beginRead() {
 	e.out = strconv.AppendInt(e.out, int64(e.number), 10)
 }
 
-func (e *Encoder) defineMetrics() {
-	if len(e.metrics) == 0 {
-		return
-	}
-	e.out = append(e.out, `{"metrics":[`...)
-	for i, m := range e.metrics {
-		if i > 0 {
-			e.out = append(e.out, ',')
-		}
-		e.out = appendStrings(e.out, m.Name, m.Type, m.Help)
-	}
-	e.out = append(e.out, "]}\n"...)
-}
-
-func (e *Encoder) defineSeries() {
-	if len(e.added) == 0 {
-		return
-	}
-	e.out = append(e.out, `{"from":`...)
-	e.out = strconv.AppendInt(e.out, int64(len(e.series)-len(e.added)), 10)
-	e.out = append(e.out, `,"target":`...)
-	e.out = strconv.AppendInt(e.out, int64(e.number), 10)
-	e.out = append(e.out, `,"series":[`...)
-	var words []string
-	for i, s := range e.added {
-		if i > 0 {
-			e.out = append(e.out, ',')
-		}
-		words = append(words[:0], s.name)
-		for _, l := range s.labels {
-			words = append(words, l.Name, l.Value)
-		}
-		e.out = appendStrings(e.out, words...)
-	}
-	e.out = append(e.out, "]}\n"...)
-}
-
 // Lines returns what was written since the last call. It is valid until the next call of another method.
 func (e *Encoder) Lines() []byte {
 	lines := e.out
-	e.out = e.out[:0]
+	e.out = reuse(e.out)
 	return lines
 }
 
@@ -267,12 +284,25 @@ func appendStrings(out []byte, words ...string) []byte {
 	return append(out, ']')
 }
 
+// appendString writes a string in JSON. Only what must be escaped is: users' labels may have any character thousands of times.
 func appendString(out []byte, s string) []byte {
-	quoted, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // every string has a form in JSON
+	const hex = "0123456789abcdef"
+	out = append(out, '"')
+	for _, r := range s { // what is no UTF-8 becomes U+FFFD
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r == '\n':
+			out = append(out, '\\', 'n')
+		case r < ' ':
+			out = append(out, '\\', 'u', '0', '0', hex[r>>4], hex[r&0xf])
+		case r < utf8.RuneSelf:
+			out = append(out, byte(r))
+		default:
+			out = utf8.AppendRune(out, r)
+		}
 	}
-	return append(out, quoted...)
+	return append(out, '"')
 }
 
 func appendValue(out []byte, v float64) []byte {

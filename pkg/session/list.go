@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -14,6 +15,9 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	found, err := listSession(ctx, store, root, ref, &Options{Progress: &progress.Counter{}})
 	if err != nil {
 		return nil, err
+	}
+	if err := found.readLists(ctx, nil, nil); err != nil {
+		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	return &Session{
 		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Ended: found.ended, source: &source{}, fingerprint: found.sources.Fingerprint,

@@ -85,6 +85,8 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 			opts.Progress.BytesTotal.Add(object.Size)
 		case layout.Log:
 			found.logs.Add(o, object)
+		case layout.EmptyLogs:
+			found.logs.AddList(o, layout.LogPrefix(root, ref, o.Node), object)
 		case layout.Snapshot, layout.Series:
 			found.snapshots.Add(o, object)
 		}
@@ -120,6 +122,15 @@ func bounded(objects iter.Seq2[blob.Object, error], found *listing, mayHold func
 			}
 		}
 	}
+}
+
+// readLists reads the lists of empty logs, those that are new since former.
+func (l *listing) readLists(ctx context.Context, former *Session, mayHold func(held int64) bool) error {
+	var before *sessionlogs.Set
+	if former != nil {
+		before = former.Logs
+	}
+	return l.logs.ReadLists(ctx, before, func(bytes int64) error { return tasktable.CheckBudget(mayHold, l.bytes+bytes) })
 }
 
 // memory is about how many bytes the listing holds.

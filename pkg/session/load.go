@@ -107,19 +107,26 @@ func (s *source) loadListed(ctx context.Context, ref layout.Session, index []blo
 		return nil, err
 	}
 	found.sources.Index = index
-	s.equip(found)
+	if err := s.equip(ctx, found); err != nil {
+		return nil, err
+	}
 	if out, err := s.loadIndex(ctx, ref, found); out != nil || err != nil {
 		return out, err
 	}
 	return s.loadEvents(ctx, ref, found)
 }
 
-// equip accounts for the memory of a listing, and hands on what former snapshots hold, so that they are not parsed again.
-func (s *source) equip(found *listing) {
+// equip reads the lists of empty logs, accounts for the memory of a listing, and hands on what former snapshots hold, so that they are not
+// parsed again.
+func (s *source) equip(ctx context.Context, found *listing) error {
+	if err := found.readLists(ctx, s.latest, s.opts.MayHold); err != nil {
+		return err
+	}
 	s.listed = found.memory()
 	if s.latest != nil {
 		found.snapshots.Adopt(s.latest.Snapshots)
 	}
+	return nil
 }
 
 // loadEvents replays the session's events.

@@ -101,7 +101,9 @@ func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []b
 	if err != nil || !found.ended {
 		return nil, err
 	}
-	s.equip(found)
+	if err := s.equip(ctx, found); err != nil {
+		return nil, err
+	}
 	found.sources.Fingerprint = tables.Fingerprint
 	out, err := s.indexedSession(ctx, ref, found, tables)
 	s.unlisted = out != nil

@@ -32,7 +32,9 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	if found.version == src.version {
 		return latest, nil
 	}
-	src.equip(found)
+	if err := src.equip(ctx, found); err != nil {
+		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
+	}
 	grown := src.grown(found.events)
 	changed := found.sources.Fingerprint != latest.fingerprint
 	switch {

@@ -13,3 +13,10 @@ func HideUse(t *testing.T) {
 
 // CanSeeUse says whether this machine tells whether the file is open to write.
 func CanSeeUse(f *os.File) bool { return askUse(f) != useUnknown }
+
+// SetMaxFollowed changes how many logs are followed at a time.
+func SetMaxFollowed(t *testing.T, n int) {
+	before := maxFollowed
+	maxFollowed = n
+	t.Cleanup(func() { maxFollowed = before })
+}

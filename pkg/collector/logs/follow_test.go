@@ -60,7 +60,7 @@ func TestSessions(t *testing.T) {
 				t.Errorf("%s is stored: %t", s, stored)
 			}
 		}
-		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, Node: r.node, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: true,
+		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, EmptyKey: emptyKey, Node: r.node, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: true,
 			Running: func(string) (bool, error) { return false, nil }})
 		r.scan()
 		for _, s := range r.tailer.Sources() { // what is stored the listing tells
@@ -182,8 +182,9 @@ func TestNodeRestartsInItsPod(t *testing.T) {
 		r.wantOf(nodeID, "raylet.out", a)
 		r.wantOf(second, "raylet.out", b+c)
 		r.wantOf(second, "worker-2.out", c)
-		if r.store.Object(key(session, nodeID, "worker.err")) == nil || r.store.Object(key(session, second, "worker.err")) != nil {
-			t.Errorf("stored %v", r.store.Keys())
+		r.wantEmpty("worker.err")
+		if other := r.store.Object(emptyKey(session, second)); other != nil {
+			t.Errorf("the second node's empty logs are %q", other)
 		}
 	})
 }
@@ -247,9 +248,11 @@ func TestRenamedBeforeItIsRead(t *testing.T) {
 	})
 }
 
+// TestEmptyLogs: empty logs are stored as a list of their names. One that gets bytes later is a log like others.
 func TestEmptyLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		r.mkdir("old")
 		r.write("worker.err", "")
 		r.write("worker.out", "")
 		r.shipAll()
@@ -259,14 +262,21 @@ func TestEmptyLogs(t *testing.T) {
 		r.shipAll()
 		r.restart()
 		r.write("worker.out", "another\n")
+		r.write("late.err", "")
+		r.shipAll()
+		r.rename("worker.err", "old/worker.err") // it is no new log
 		r.shipAll()
 		r.want("worker.out", "a line\nanother\n")
-		if got := r.store.Object(key(session, nodeID, "worker.err")); got == nil || len(got) != 0 {
+		r.wantEmpty("late.err", "worker.err", "worker.out")
+		if got := r.store.Object(key(session, nodeID, "worker.err")); got != nil {
 			t.Errorf("an empty log is stored as %q", got)
 		}
 		if puts, _ := r.store.Requests(); puts != 4 {
 			t.Errorf("%d puts", puts)
 		}
+		r.write("old/worker.err", "last words\n")
+		r.shipAll()
+		r.want("worker.err", "last words\n")
 	})
 }
 

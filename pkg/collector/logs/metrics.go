@@ -18,11 +18,11 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 		scan: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "scan_seconds", Help: "How long looking at all log files took.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8)}),
 	}
-	files := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files", Help: "Log files that are followed."}, func() float64 {
+	files := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files", Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
 		for _, tree := range t.all() {
 			tree.lock.Lock()
-			n += len(tree.files)
+			n += len(tree.files) + len(tree.resting.files) + tree.left
 			tree.lock.Unlock()
 		}
 		return float64(n)

@@ -152,10 +152,7 @@ func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenF
 		if t.hold(now, s) {
 			continue
 		}
-		node, ok := t.nodes[s.dir]
-		if !ok {
-			node = t.node
-		}
+		node := t.nodeOf(s.dir)
 		logPath := s.path
 		if base, _, ok := rotation(s.path); ok && rotated[streamID{node, base}] {
 			logPath = base // rotated more than once since the last scan: it was never seen under the log's own name

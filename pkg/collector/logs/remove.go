@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -50,34 +51,47 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 	if !t.complete(now) {
 		return 0
 	}
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	for _, f := range t.files {
-		if t.removed[f.id] == nil && written(root, f) {
-			return 0
-		}
+	moved, _ := movedLogs(root, t.session)
+	dirs := append(moved, t.dir)
+	var all walkResult
+	anyInUse := false
+	all.walk(root, dirs, func(files []seenFile) {
+		anyInUse = anyInUse || slices.ContainsFunc(files, func(s seenFile) bool { return written(root, s) })
+	})
+	if anyInUse {
+		return 0
 	}
-	for _, f := range t.files {
-		if len(t.removed) >= maxRemoved {
-			break
+	all.walk(root, dirs, func(files []seenFile) {
+		t.lock.Lock()
+		defer t.lock.Unlock()
+		for _, s := range files {
+			if len(t.removed) >= maxRemoved || !t.isStored(s) {
+				continue
+			}
+			removed, err := t.remove(root, now, s)
+			if err != nil {
+				t.report(s.path, err)
+			}
+			if removed {
+				count++
+			}
 		}
-		if t.removed[f.id] != nil {
-			continue
-		}
-		removed, err := t.remove(root, now, f)
-		if err != nil {
-			t.report(f.name, err)
-		}
-		if removed {
-			count++
-		}
-	}
+	})
 	return count
 }
 
-// remove removes a log unless it has changed since the last scan or a process has it open to write.
-func (t *tree) remove(root *os.Root, now time.Time, f *file) (removed bool, err error) {
-	opened, info, err := open(root, f.full(), f.id)
+// isStored says whether a file is as it was when all of it was stored.
+func (t *tree) isStored(s seenFile) bool {
+	if f := t.files[s.id]; f != nil {
+		return f.stream.unread(f) == 0 && s.size == f.size && s.changed == f.changed
+	}
+	_, f, _, _, rests := t.resting.find(t, s)
+	return rests && f.look == lookOf(s)
+}
+
+// remove removes a log unless it has changed since the walk or a process has it open to write.
+func (t *tree) remove(root *os.Root, now time.Time, s seenFile) (removed bool, err error) {
+	opened, info, err := open(root, s.full(), s.id)
 	if isElsewhere(err) {
 		return false, nil // the next scan finds out
 	}
@@ -85,10 +99,10 @@ func (t *tree) remove(root *os.Root, now time.Time, f *file) (removed bool, err 
 		return false, err
 	}
 	use := useOf(opened)
-	if use == inUse || info.Size() != f.size || info.ModTime().UnixNano() != f.changed {
+	if use == inUse || info.Size() != s.size || info.ModTime().UnixNano() != s.changed {
 		return false, opened.Close()
 	}
-	if err := root.Remove(f.full()); err != nil {
+	if err := root.Remove(s.full()); err != nil {
 		_ = opened.Close()
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
@@ -98,20 +112,20 @@ func (t *tree) remove(root *os.Root, now time.Time, f *file) (removed bool, err 
 	if use == notInUse && endLease(opened) {
 		return true, opened.Close()
 	}
-	t.removed[f.id] = &removedLog{file: opened, dir: f.dir, path: f.name, until: now.Add(lateTime)}
+	t.removed[s.id] = &removedLog{file: opened, dir: s.dir, path: s.path, until: now.Add(lateTime)}
 	return true, nil
 }
 
 // seeRemoved adds the removed logs that are still open to what a walk saw, so that what is written to them late is stored. It closes those
 // that nothing was written to for lateTime.
-func (t *tree) seeRemoved(now time.Time, w *walkResult) {
+func (t *tree) seeRemoved(now time.Time, c *candidates) {
 	for id, r := range t.removed {
 		info, err := r.file.Stat()
 		if err != nil {
 			continue
 		}
-		f := t.files[id]
-		if f != nil && (info.Size() > f.size || f.stream.unread(f) > 0) {
+		s := seenFile{dir: r.dir, path: r.path, id: id, size: info.Size(), changed: info.ModTime().UnixNano()}
+		if !t.isStored(s) {
 			r.until = now.Add(lateTime)
 		}
 		if now.After(r.until) {
@@ -119,7 +133,7 @@ func (t *tree) seeRemoved(now time.Time, w *walkResult) {
 			delete(t.removed, id)
 			continue
 		}
-		w.files = append(w.files, seenFile{dir: r.dir, path: r.path, id: id, size: info.Size(), changed: info.ModTime().UnixNano()})
+		t.sort(now, []seenFile{s}, c)
 	}
 }
 
@@ -173,8 +187,8 @@ func endLease(f *os.File) (unused bool) {
 }
 
 // written says whether a process is known to have the log open to write.
-func written(root *os.Root, f *file) bool {
-	opened, _, err := open(root, f.full(), f.id)
+func written(root *os.Root, s seenFile) bool {
+	opened, _, err := open(root, s.full(), s.id)
 	if err != nil {
 		return false
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +27,10 @@ var nodeID = rayid.Node{0x11, 0xdd, 27: 0x58}
 
 func key(session string, node rayid.Node, path string) string {
 	return layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session}, node, path)
+}
+
+func emptyKey(session string, node rayid.Node) string {
+	return layout.EmptyLogsKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session}, node)
 }
 
 func silent() *logrus.Logger {
@@ -58,13 +64,16 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) restart() {
-	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key,
+	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, EmptyKey: emptyKey,
 		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: r.deleteShipped,
 		Running: func(string) (bool, error) { return r.running, nil }})
 	var err error
 	r.shipper, err = ship.New(ship.Options{
-		Store:        r.store,
-		Groups:       []ship.Group{{Name: "logs", Sources: r.tailer.Sources, Logs: true, Compression: r.compression}},
+		Store: r.store,
+		Groups: []ship.Group{
+			{Name: "logs", Sources: r.tailer.Sources, Logs: true, Compression: r.compression},
+			{Name: "empty_logs", Sources: r.tailer.EmptyLogs},
+		},
 		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Concurrency: 1, Dir: r.state, Log: r.log, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -166,4 +175,19 @@ func (r *rig) wantOf(node rayid.Node, name, data string) {
 // first is a first line long enough to tell files apart.
 func first(name string) string {
 	return fmt.Sprintf("[2026-11-20 23:19:46,%s] (raylet) main.cc:123: the first line of this file\n", name)
+}
+
+// wantEmpty checks the list of empty logs, without the names that are in it twice.
+func (r *rig) wantEmpty(names ...string) {
+	r.t.Helper()
+	var listed []string
+	for _, k := range r.store.Keys() {
+		if strings.HasPrefix(k, emptyKey(session, nodeID)) {
+			listed = append(listed, strings.Fields(string(r.store.Object(k)))...)
+		}
+	}
+	slices.Sort(listed)
+	if listed = slices.Compact(listed); !slices.Equal(listed, names) {
+		r.t.Errorf("%d logs are listed as empty, %.300q, want %d", len(listed), listed, len(names))
+	}
 }

@@ -28,7 +28,7 @@ func BenchmarkScan(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			t := logs.New(logs.Options{Dir: tmp, StateDir: b.TempDir(), Key: key, Log: silent(), Registerer: prometheus.NewRegistry(),
+			t := logs.New(logs.Options{Dir: tmp, StateDir: b.TempDir(), Key: key, EmptyKey: emptyKey, Log: silent(), Registerer: prometheus.NewRegistry(),
 				Node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }})
 			scan := func() {
 				if _, err := t.Scan(b.Context()); err != nil {

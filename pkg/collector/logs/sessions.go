@@ -120,7 +120,7 @@ func (t *Tailer) dropTrees(present map[string]bool) {
 		t.mu.Lock()
 		delete(t.trees, tree.session)
 		t.mu.Unlock()
-		if err := os.Remove(tree.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := tree.removeState(); err != nil {
 			t.opts.Log.WithError(err).Warn("could not remove the state of a session whose folder is gone")
 		}
 	}

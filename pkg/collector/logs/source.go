@@ -10,18 +10,11 @@ import (
 // Key implements ship.Source.
 func (s *stream) Key() string { return s.key }
 
-// Empty says whether there is an empty log to store (see the shipper's emptySource).
-func (s *stream) Empty() (since time.Time, ok bool) {
+// Unresumed says that Resume was not called yet, or could not use the listing.
+func (s *stream) Unresumed() bool {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	return s.current.grown, s.isEmpty()
-}
-
-// EmptyStored says that the empty log is stored.
-func (s *stream) EmptyStored() {
-	s.tree.lock.Lock()
-	defer s.tree.lock.Unlock()
-	s.recorded = true
+	return s.state == unlisted
 }
 
 // Resume implements ship.Source.
@@ -133,7 +126,7 @@ func (s *section) Close() error { return s.opened.Close() }
 func (s *stream) Shipped(end int64) {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	s.pos = end
+	s.pos, s.progress = end, time.Now()
 	s.on(streamStored)
 	s.updateAge()
 }

@@ -93,6 +93,16 @@ func (t *tree) saveMoves() {
 	}
 }
 
+// loadAll reads what an earlier collector left.
+func (t *tree) loadAll() error {
+	for _, load := range []func() error{t.load, t.loadResting, t.loadEmpty} {
+		if err := load(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // load reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the store's listing still
 // shows how much of each log is stored.
 func (t *tree) load() error {

@@ -31,8 +31,8 @@ type stream struct {
 	base    int64
 	from    int64
 	pos     int64 // the bytes before it are stored; in the state unlisted only assumed
-	// recorded says that the store has the stream as an empty object.
-	recorded bool
+	// progress is when something of the stream was stored last, or when it was made.
+	progress time.Time
 	// unsaved says that where the stream continues has changed: nothing more of it is shipped before Tailer.Sources has saved the state.
 	unsaved bool
 	// shrunk is the length in the first listing that was shorter than base, plus one; 0 means that there was none. See startAgain.
@@ -72,18 +72,10 @@ func (s *stream) pending(now time.Time) bool {
 	switch {
 	case s.current.state == moved:
 		return false
-	case s.isEmpty():
-		return true
 	case s.state == unlisted:
 		return slices.ContainsFunc(s.files, func(f *file) bool { return s.unread(f) > 0 })
 	}
 	return s.unread(s.current) > 0 || s.next(now) != nil
-}
-
-// isEmpty says whether the stream has no bytes and should be stored as an empty object.
-func (s *stream) isEmpty() bool {
-	f := s.current
-	return !s.recorded && s.pos == 0 && len(s.files) == 1 && f.size == 0 && f.sized && f.state != finished
 }
 
 // next returns the file to continue with when the current one has no more; nil if there is none for now.

@@ -31,6 +31,8 @@ type Options struct {
 	StateDir string
 	// Key is the key of a log's stream.
 	Key func(session string, node rayid.Node, logPath string) string
+	// EmptyKey is the key of the list of a node's empty logs.
+	EmptyKey func(session string, node rayid.Node) string
 	// Node finds the node whose logs a session's folder holds. The session's logs wait while it returns an error.
 	Node func(ctx context.Context, session string) (rayid.Node, error)
 	// DeleteShipped removes the logs of ended sessions when all of them are stored.
@@ -127,6 +129,10 @@ func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 				oldest = earlier(oldest, f.oldest)
 			}
 		}
+		bytes += tree.leftBytes
+		if tree.left > 0 {
+			oldest = earlier(oldest, time.Unix(0, tree.leftOldest))
+		}
 		tree.lock.Unlock()
 	}
 	return bytes, oldest
@@ -143,6 +149,26 @@ func (t *Tailer) Drain() {
 	t.mu.Lock()
 	t.draining = true
 	t.mu.Unlock()
+}
+
+// Left is how many logs have something to ship and wait until others are stored.
+func (t *Tailer) Left() (count int) {
+	for _, tree := range t.all() {
+		tree.lock.Lock()
+		count += tree.left
+		tree.lock.Unlock()
+	}
+	return count
+}
+
+// followed is how many logs are followed, without those that cannot rest.
+func (t *Tailer) followed() (count int) {
+	for _, tree := range t.all() {
+		tree.lock.Lock()
+		count += len(tree.files) - tree.pinned
+		tree.lock.Unlock()
+	}
+	return count
 }
 
 // Moved says whether a log is no longer where the last scan saw it, so that the rest of it waits for the next scan.
@@ -204,7 +230,7 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 			waiting.add(session, err, missing == nil)
 			continue
 		}
-		dirs = append(dirs, tree.scan(root, time.Now(), t.isDraining())...)
+		dirs = append(dirs, tree.scan(root, time.Now(), t.isDraining(), maxFollowed-t.followed())...)
 	}
 	if newest := len(sessions) - 1; newest >= 0 && notRay[sessions[newest]] {
 		dirs = append(dirs, sessions[newest]) // Ray may be about to fill it
@@ -245,12 +271,13 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 	made := &tree{
 		tmp:     t.opts.Dir,
 		session: session, dir: logsOf(session), node: id,
-		state: filepath.Join(t.opts.StateDir, session+".json"),
-		keyOf: func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
-		wake:  t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
-		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]time.Time), removed: make(map[fileID]*removedLog), reported: make(map[string]bool),
+		state:    filepath.Join(t.opts.StateDir, session+".json"),
+		keyOf:    func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
+		emptyKey: func(node rayid.Node) string { return t.opts.EmptyKey(session, node) },
+		wake:     t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
+		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]time.Time), removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
 	}
-	if err := made.load(); err != nil {
+	if err := made.loadAll(); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()

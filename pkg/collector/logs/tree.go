@@ -19,9 +19,11 @@ type tree struct {
 	state   string // path of the state file
 	node    rayid.Node
 	keyOf   func(node rayid.Node, logPath string) string
-	wake    func()
-	log     logrus.FieldLogger
-	metrics *metrics
+	// emptyKey is the key of the list of a node's empty logs.
+	emptyKey func(node rayid.Node) string
+	wake     func()
+	log      logrus.FieldLogger
+	metrics  *metrics
 
 	walked walkResult          // of the last scan
 	seen   map[fileID]seenFile // of the last scan
@@ -33,9 +35,19 @@ type tree struct {
 	streams map[streamID]*stream
 	held    map[fileID]time.Time // new files that may be copies, since when
 	removed map[fileID]*removedLog
-	scans   int  // number of scans that saw every folder
-	dirty   bool // the state file is out of date
-	ended   bool // Ray has ended the session here
+	empty   map[rayid.Node]*emptyLogs // by the node whose logs they are
+	resting resting
+	// restLast is when a log that is not followed was last written to, Unix ns.
+	restLast int64
+	// left is how many logs wait until others rest, leftBytes what they have, and leftOldest when the oldest was written, Unix ns.
+	left                  int
+	leftBytes, leftOldest int64
+	restingDirty          bool // the file of resting logs is out of date
+	// pinned is how many logs cannot rest although they are stored, because they were rotated. They do not count against maxFollowed.
+	pinned int
+	scans  int  // number of scans that saw every folder
+	dirty  bool // the state file is out of date
+	ended  bool // Ray has ended the session here
 	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
 	draining bool
 	reported map[string]bool // paths of which an error was logged, at most maxReported
@@ -54,27 +66,60 @@ type streamID struct {
 // retryTime is the time between two tries to read an unreadable file.
 const retryTime = time.Minute
 
-// scan looks at every file and updates the streams. It returns the folders of logs.
-func (t *tree) scan(root *os.Root, now time.Time, draining bool) (dirs []string) {
+// scan looks at every file and updates the streams. It follows at most room more files than now, and returns the folders of logs.
+func (t *tree) scan(root *os.Root, now time.Time, draining bool, room int) (dirs []string) {
 	w := &t.walked
 	moved, nodes := movedLogs(root, t.session)
-	w.walk(root, append(moved, t.dir))
+	t.lock.Lock()
+	t.nodes = nodes
+	t.lock.Unlock()
+	found := &candidates{room: max(room, 0)}
+	w.walk(root, append(moved, t.dir), func(files []seenFile) {
+		t.lock.Lock()
+		defer t.lock.Unlock()
+		t.sort(now, files, found)
+	})
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	t.root, t.nodes, t.draining = root, nodes, draining || t.ended
+	t.root, t.draining = root, draining || t.ended
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
 	}
-	t.seeRemoved(now, w)
+	t.seeRemoved(now, found)
+	t.admit(found)
 	t.reconcile(now, w)
 	t.passToNode()
+	if !w.partial {
+		t.forgetResting()
+	}
+	switch {
+	case t.left > 0:
+		t.restIdle(now, settle)
+	case room < maxFollowed/2:
+		t.restIdle(now, restAfter)
+	}
+	t.saveAll(now)
+	return w.dirs
+}
+
+// saveAll writes what has changed.
+func (t *tree) saveAll(now time.Time) {
 	if t.dirty {
 		if err := t.save(); err != nil {
 			t.warnUnsaved(now, err)
 		}
 	}
-	return w.dirs
+	if t.restingDirty {
+		if err := t.saveResting(); err != nil {
+			t.warnUnsaved(now, err)
+		}
+	}
+	for _, list := range t.empty {
+		if err := list.save(); err != nil {
+			t.warnUnsaved(now, err)
+		}
+	}
 }
 
 // warnUnsaved logs that the state file could not be written, which the next scan tries again.
@@ -155,7 +200,7 @@ func (t *tree) streamOf(node rayid.Node, logPath string) *stream {
 	id := streamID{node, logPath}
 	s := t.streams[id]
 	if s == nil {
-		s = &stream{tree: t, path: logPath, node: node, key: t.keyOf(node, keyPath(logPath))}
+		s = &stream{tree: t, path: logPath, node: node, key: t.keyOf(node, keyPath(logPath)), progress: time.Now()}
 		t.streams[id] = s
 	}
 	return s
@@ -172,7 +217,12 @@ func (t *tree) stored() bool {
 			return false
 		}
 	}
-	return len(t.held) == 0 && (t.draining || !t.ended)
+	for _, list := range t.empty {
+		if waiting, _ := list.waiting(); waiting > 0 {
+			return false
+		}
+	}
+	return len(t.held) == 0 && t.left == 0 && (t.draining || !t.ended)
 }
 
 // quiet says whether nothing was written for a while.
@@ -184,7 +234,7 @@ func (t *tree) quiet(now time.Time) bool {
 			return false
 		}
 	}
-	return true
+	return now.Sub(time.Unix(0, t.restLast)) >= sweepAge
 }
 
 // complete says whether everything is stored and nothing was written for a while.
@@ -194,7 +244,7 @@ func (t *tree) complete(now time.Time) bool { return t.stored() && t.quiet(now) 
 func (t *tree) lastWrite() time.Time {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	var last int64
+	last := t.restLast
 	for _, f := range t.files {
 		last = max(last, f.changed)
 	}

@@ -3,6 +3,7 @@ package logs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -31,16 +32,23 @@ type walkResult struct {
 	// partial says that something could not be read, so a file that is missing here may still exist.
 	partial bool
 	errs    []error
+
+	batch []seenFile
+	visit func([]seenFile)
 }
+
+// batchSize is how many files of a folder are handed on at a time: a folder may have half a million.
+const batchSize = 512
 
 // maxDepth is how many folders deep logs are looked for: each has a descriptor open while those in it are read, and is opened through all those
 // above it. Ray's own logs are in the first two.
 const maxDepth = 32
 
 // walk lists the regular files below logs folders, which are below root. Symbolic links are neither followed nor listed: their target
-// is found under its own name if it is below a logs folder.
-func (w *walkResult) walk(root *os.Root, dirs []string) {
-	*w = walkResult{files: w.files[:0], dirs: w.dirs[:0]}
+// is found under its own name if it is below a logs folder. visit gets the files, and puts those into w.files that are to be looked at.
+func (w *walkResult) walk(root *os.Root, dirs []string, visit func([]seenFile)) {
+	clear(w.files[:cap(w.files)]) // their names
+	*w = walkResult{files: w.files[:0], dirs: w.dirs[:0], batch: w.batch[:0], visit: visit}
 	for _, dir := range dirs {
 		opened, err := regular.OpenFolder(root, dir)
 		w.folder(opened, err, dir, "", maxDepth)
@@ -69,36 +77,47 @@ func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth
 		w.errs = append(w.errs, fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
 		return
 	}
-	names, err := opened.Readdirnames(-1)
-	if err != nil {
-		w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
-	}
 	w.dirs = append(w.dirs, path.Join(dir, below))
-	fd := int(opened.Fd())
-	for _, name := range names {
-		var stat unix.Stat_t
-		err := unix.Fstatat(fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	var within []string
+	for {
+		names, err := opened.Readdirnames(batchSize)
+		w.batch = w.batch[:0]
+		for _, name := range names {
+			if w.file(opened, dir, below, name) {
+				within = append(within, name)
+			}
 		}
-		p := name
-		if below != "" {
-			p = below + "/" + name
+		w.visit(w.batch)
+		if errors.Is(err, io.EOF) || (err == nil && len(names) == 0) {
+			break
 		}
 		if err != nil {
-			w.fail(fmt.Errorf("read log %q: %w", p, err))
-			continue
-		}
-		switch stat.Mode & unix.S_IFMT {
-		case unix.S_IFDIR:
-			if !skippedDir(name) {
-				within, err := regular.OpenSubfolder(opened, name)
-				w.folder(within, err, dir, p, depth-1)
-			}
-		case unix.S_IFREG:
-			if !skippedFile(name) {
-				w.files = append(w.files, seenFile{dir: dir, path: p, id: fileID{uint64(stat.Dev), stat.Ino}, size: stat.Size, changed: stat.Mtim.Nano()})
-			}
+			w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
+			break
 		}
 	}
+	for _, name := range within {
+		subfolder, err := regular.OpenSubfolder(opened, name)
+		w.folder(subfolder, err, dir, path.Join(below, name), depth-1)
+	}
+}
+
+// file adds a file of a folder to the batch if it is a log; isFolder says that it is a folder with logs instead.
+func (w *walkResult) file(opened *os.File, dir, below, name string) (isFolder bool) {
+	p := name
+	if below != "" {
+		p = below + "/" + name
+	}
+	var stat unix.Stat_t
+	err := unix.Fstatat(int(opened.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		w.fail(fmt.Errorf("read log %q: %w", p, err))
+	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return !skippedDir(name)
+	case stat.Mode&unix.S_IFMT == unix.S_IFREG && !skippedFile(name):
+		w.batch = append(w.batch, seenFile{dir: dir, path: p, id: fileID{uint64(stat.Dev), stat.Ino}, size: stat.Size, changed: stat.Mtim.Nano()})
+	}
+	return false
 }

@@ -3,6 +3,8 @@
 package scrape
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +44,10 @@ type Options struct {
 	// Interval is the time from one read to the next.
 	Interval time.Duration
 	// MaxSeries is the maximum number of series of one table; others are left out.
-	MaxSeries  int
+	MaxSeries int
+	// MaxBytes is how many bytes the definitions of a table's series and metrics may take, as they are stored; others are left out. Half as many
+	// are kept of the last answers, compressed. 0 means 16 MiB.
+	MaxBytes   int64
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 }
@@ -56,7 +62,7 @@ type Scraper struct {
 
 	stream stream               // what the encoder's table belongs to
 	taken  []int                // series of each endpoint in the table
-	held   int64                // bytes of the names in the table
+	held   int64                // bytes of the definitions in the table
 	last   time.Time            // of the last read
 	logged map[string]time.Time // message → when it was logged last
 	now    func() time.Time     // set by tests
@@ -80,8 +86,11 @@ func (s stream) equal(o stream) bool {
 
 // New makes a scraper.
 func New(o Options) *Scraper {
-	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(), logged: make(map[string]time.Time), now: time.Now, limit: maxRead}
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
+	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(o.MaxBytes / 2), logged: make(map[string]time.Time), now: time.Now, limit: maxRead}
 }
+
+const defaultMaxBytes = 16 << 20
 
 // Start starts reading at every interval.
 func (s *Scraper) Start() {
@@ -149,8 +158,12 @@ func (s *Scraper) scrape(ctx context.Context) error {
 	case after != "" && after != session:
 		return fmt.Errorf("metrics of session %s are left out, because another session began while they were read", session)
 	}
-	if err := s.opts.Append(ctx, session, node, s.stream.hour, s.encoder.Lines()); err != nil {
-		return fmt.Errorf("keep metrics: %w", err)
+	for lines := s.encoder.Lines(); len(lines) > 0; {
+		part := partOf(lines)
+		if err := s.opts.Append(ctx, session, node, s.stream.hour, part); err != nil {
+			return fmt.Errorf("keep metrics: %w", err)
+		}
+		lines = lines[len(part):]
 	}
 	all, present := s.encoder.Series()
 	s.metrics.series.Set(float64(present))
@@ -158,6 +171,17 @@ func (s *Scraper) scrape(ctx context.Context) error {
 		s.stream = stream{} // most series of the table are gone: begin a table without them
 	}
 	return nil
+}
+
+// partBytes is about how many bytes are appended at a time: what appends them copies them.
+const partBytes = 1 << 20
+
+// partOf returns the first lines, about partBytes of them.
+func partOf(lines []byte) []byte {
+	if len(lines) <= partBytes {
+		return lines
+	}
+	return lines[:partBytes+bytes.IndexByte(lines[partBytes-1:], '\n')]
 }
 
 // find returns the ports to read, and whose they are. There are none if no Ray runs, or if its metrics may not be read, or not yet.
@@ -223,7 +247,7 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	defer func() { _ = body.Close() }()
 	tee, done := s.latest.record(body, port)
 	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
-	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], held: s.held, most: s.client.limit}
+	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], held: s.held, most: s.opts.MaxBytes}
 	s.encoder.Begin(number, at)
 	lines, bad, err := readExposition(tee, t)
 	s.encoder.End()
@@ -235,8 +259,11 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 		done()
 	}
 	s.metrics.read(lines, bad, t.dropped, time.Since(began))
-	if t.dropped > 0 {
-		s.warn(fmt.Errorf("series of port %d are left out: the node has more than --metrics-max-series=%d", port, s.opts.MaxSeries))
+	switch {
+	case t.held >= t.most:
+		s.warn(fmt.Errorf("series of port %d are left out: names and labels of the node's series take more than %d MiB: give the collector more memory, or the series fewer and shorter labels", port, t.most>>20))
+	case t.dropped > 0:
+		s.warn(fmt.Errorf("series of port %d are left out: the node has more than --metrics-max-series=%d, or labels of more than %d bytes", port, s.opts.MaxSeries, maxSeries))
 	}
 	return t.dropped
 }
@@ -273,21 +300,30 @@ type table struct {
 	share   int
 	taken   int // of the share
 	held    int64
-	most    int64 // bytes that the table's names may have: reads that each bring new ones must not add up
+	most    int64 // bytes that the table's definitions may have: reads that each bring new ones must not add up
 	dropped int
 }
 
+const (
+	// maxSeries bounds a series' name and labels, in bytes; Ray's take about 300.
+	maxSeries = 4 << 10
+	// maxHelp bounds a metric's help, in bytes.
+	maxHelp = 1 << 10
+)
+
 func (t *table) metric(m samples.Metric) {
-	if t.held < t.most && t.encoder.Metric(m) {
-		t.held += int64(len(m.Name))
+	if len(m.Name)+len(m.Type) > maxSeries || t.held >= t.most {
+		return
 	}
+	m.Help = strings.ToValidUTF8(m.Help[:min(len(m.Help), maxHelp)], "")
+	t.held += int64(t.encoder.Metric(m))
 }
 
 func (t *table) sample(spelling []byte, value float64) error {
 	if t.encoder.Sample(spelling, value) {
 		return nil
 	}
-	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share || t.held >= t.most {
+	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share || t.held >= t.most || len(spelling) > maxSeries {
 		t.dropped++
 		return nil
 	}
@@ -295,8 +331,7 @@ func (t *table) sample(spelling []byte, value float64) error {
 	if err != nil {
 		return err
 	}
-	t.encoder.Add(spelling, name, labels, value)
+	t.held += int64(t.encoder.Add(spelling, name, labels, value))
 	t.taken++
-	t.held += int64(len(spelling))
 	return nil
 }

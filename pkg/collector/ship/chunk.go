@@ -1,7 +1,6 @@
 package ship
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +68,9 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err
 		}
 	}
 	j.state.prepared = true
+	if source, ok := j.source.(restartingSource); ok && source.Unresumed() {
+		j.state.endKnown = false
+	}
 	taken := ""
 	for range 2 {
 		if !j.state.endKnown {
@@ -78,7 +80,7 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err
 		}
 		offset, n, _ := j.source.Pending(s.chunkBytes(time.Now(), &j.state.limit))
 		if n == 0 {
-			return s.putEmpty(ctx, j)
+			return false, nil
 		}
 		if offset < j.state.end {
 			return false, sourceError{fmt.Errorf("the source is at byte %d, but %d bytes are stored", offset, j.state.end)}
@@ -124,34 +126,6 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	j.state.endKnown, j.state.listed, j.state.end = true, true, end
 	j.state.storedEmpty = t != nil && end == 0
 	return nil
-}
-
-// putEmpty stores a stream that has no bytes as an empty object.
-func (s *Shipper) putEmpty(ctx context.Context, j job) (put bool, err error) {
-	source, ok := j.source.(emptySource)
-	if !ok {
-		return false, nil
-	}
-	if _, ok := source.Empty(); !ok {
-		return false, nil
-	}
-	if !j.state.storedEmpty {
-		ctx, cancel := context.WithTimeout(ctx, putTimeout)
-		defer cancel()
-		start := time.Now()
-		err = s.opts.Store.Create(ctx, layout.LogChunkKey(j.source.Key(), 0, layout.Plain), bytes.NewReader(nil))
-		if errors.Is(err, os.ErrExist) {
-			err = nil // the next listing shows what it is
-			j.state.endKnown = false
-		}
-		s.metrics.put(j.group.Name, 0, 0, time.Since(start), err)
-		if err != nil {
-			return false, err
-		}
-	}
-	put, j.state.storedEmpty = !j.state.storedEmpty, true
-	source.EmptyStored()
-	return put, nil
 }
 
 // put creates the chunk of n bytes at offset, and returns its key.

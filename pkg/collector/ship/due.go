@@ -9,8 +9,10 @@ import (
 const (
 	// stateAge is the age at which the state of a stream that no longer grows is forgotten. If it grows later, that costs a listing.
 	stateAge = 24 * time.Hour
-	// leastStates is the number of states that are kept at any age.
+	// leastStates is the number of states that are kept at any age. Of more than maxStates those that nothing was shipped of for a minute are
+	// forgotten, unless they have failed.
 	leastStates = 1024
+	maxStates   = 32 << 10
 	// spoolBlock is the number of bytes that the spool hands out without looking for a line to cut at (spool.Stream.Pending).
 	spoolBlock = 1 << 20
 )
@@ -52,10 +54,7 @@ func (s *Shipper) job(now time.Time, group *Group, source Source) (job, bool) {
 	// Twice the limit: a source that is cut between lines may have no cut at the limit itself.
 	_, n, oldest := source.Pending(2 * max(s.opts.MaxChunk, spoolBlock))
 	if n == 0 {
-		var ok bool
-		if oldest, ok = emptySince(source); !ok {
-			return job{}, false
-		}
+		return job{}, false
 	}
 	if st == nil {
 		st = &state{group: group.Name, failures: newFailures()}
@@ -77,14 +76,6 @@ func (s *Shipper) job(now time.Time, group *Group, source Source) (job, bool) {
 	return j, true
 }
 
-// emptySince says whether a source without bytes should be stored as empty.
-func emptySince(source Source) (time.Time, bool) {
-	if e, ok := source.(emptySource); ok {
-		return e.Empty()
-	}
-	return time.Time{}, false
-}
-
 // shortestFirst is the order in which the most streams are stored completely before time runs out. Failed streams come last.
 func shortestFirst(a, b job) int {
 	if a.failedAt.IsZero() != b.failedAt.IsZero() {
@@ -102,12 +93,9 @@ func (s *Shipper) prune(now time.Time) {
 		return
 	}
 	for stream, st := range s.states {
-		if st.busy || now.Sub(st.used) < stateAge {
-			continue
-		}
-		delete(s.states, stream)
-		for i := range s.opts.Groups {
-			s.listings.forget(&s.opts.Groups[i], stream)
+		idle := now.Sub(st.used)
+		if !st.busy && (idle >= stateAge || (len(s.states) > maxStates && idle > time.Minute && st.failedAt.IsZero())) {
+			delete(s.states, stream)
 		}
 	}
 }

@@ -3,8 +3,8 @@ package ship
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -44,76 +44,94 @@ func (t *tail) end(stream string, lengths *lengthLog) (end int64, exact bool) {
 // it; if one does, a create-only put fails because the key exists.
 type listings struct {
 	store blob.Lister
+	seed  maphash.Seed
 
 	mu      sync.Mutex
 	folders map[string]*folder
 }
 
+// folder is one listing of a folder. It may have half a million streams, so they are remembered by hashes of their keys.
 type folder struct {
 	mu     sync.Mutex // held while the folder is listed
 	listed bool
-	tails  map[string]*tail // a stream whose tail was returned has nil
-	// incomplete says that the shipper forgot streams of the folder, so a stream that is not in tails may be stored.
-	incomplete atomic.Bool // not guarded: forget must not wait for a listing
+	tails  map[uint64]tail     // of the streams that were not asked for yet
+	asked  map[uint64]struct{} // streams that were asked for: the listing is older than what is stored of them
+}
+
+func newListings(store blob.Lister) *listings {
+	return &listings{store: store, seed: maphash.MakeSeed(), folders: make(map[string]*folder)}
 }
 
 // find returns the stream's tail, nil if nothing of it is stored. fresh lists the stream even if its folder was listed before.
 func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool) (*tail, error) {
 	prefix := g.folder(stream)
 	if prefix == "" || fresh {
-		tails, err := l.list(ctx, g, stream, stream)
-		return tails[stream], err
+		return l.one(ctx, g, stream)
 	}
 	l.mu.Lock()
 	dir := l.folders[prefix]
 	if dir == nil {
-		dir = &folder{}
+		dir = &folder{asked: make(map[uint64]struct{})}
 		l.folders[prefix] = dir
 	}
 	l.mu.Unlock()
 	dir.mu.Lock()
 	defer dir.mu.Unlock()
 	if !dir.listed {
-		tails, err := l.list(ctx, g, prefix, "")
+		tails, err := l.list(ctx, g, prefix)
 		if err != nil {
 			return nil, err
 		}
 		dir.tails, dir.listed = tails, true
 	}
-	if t, known := dir.tails[stream]; t != nil || (!known && !dir.incomplete.Load()) {
-		dir.tails[stream] = nil // the stream's state is newer from now on
-		return t, nil
+	id := maphash.String(l.seed, stream)
+	if _, asked := dir.asked[id]; asked {
+		return l.one(ctx, g, stream)
 	}
-	tails, err := l.list(ctx, g, stream, stream)
-	return tails[stream], err
+	dir.asked[id] = struct{}{}
+	t, stored := dir.tails[id]
+	if !stored {
+		return nil, nil
+	}
+	if delete(dir.tails, id); len(dir.tails) == 0 {
+		dir.tails = nil
+	}
+	return &t, nil
 }
 
-// forget says that the shipper no longer remembers the stream. The caller holds the shipper's mutex, which all workers and the metrics need.
-func (l *listings) forget(g *Group, stream string) {
-	l.mu.Lock()
-	dir := l.folders[g.folder(stream)]
-	l.mu.Unlock()
-	if dir != nil {
-		dir.incomplete.Store(true)
+// one lists a single stream.
+func (l *listings) one(ctx context.Context, g *Group, stream string) (t *tail, err error) {
+	for object, err := range l.store.List(ctx, stream, blob.ListOptions{}) {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", stream, err)
+		}
+		if of, offset, c := g.parseKey(object.Key); of == stream {
+			if t == nil {
+				t = &tail{offset: offset, size: object.Size, compression: c}
+			} else {
+				t.add(offset, object.Size, c)
+			}
+		}
 	}
+	return t, nil
 }
 
-// list collects the tails of the streams below prefix, or of only one stream.
-func (l *listings) list(ctx context.Context, g *Group, prefix, only string) (map[string]*tail, error) {
-	tails := make(map[string]*tail)
+// list collects the tails of the streams below prefix.
+func (l *listings) list(ctx context.Context, g *Group, prefix string) (map[uint64]tail, error) {
+	tails := make(map[uint64]tail)
 	for object, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", prefix, err)
 		}
 		stream, offset, c := g.parseKey(object.Key)
-		if only != "" && stream != only {
-			continue
-		}
-		if t := tails[stream]; t == nil {
-			tails[stream] = &tail{offset: offset, size: object.Size, compression: c}
-		} else {
+		id := maphash.String(l.seed, stream)
+		t, known := tails[id]
+		if known {
 			t.add(offset, object.Size, c)
+		} else {
+			t = tail{offset: offset, size: object.Size, compression: c}
 		}
+		tails[id] = t
 	}
 	return tails, nil
 }

@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
@@ -22,24 +23,42 @@ func TestEndOfShortCompressedChunk(t *testing.T) {
 	}
 }
 
-// TestForgetDoesNotWait: that old streams are forgotten stops nothing while the store takes minutes to list their folder.
-func TestForgetDoesNotWait(t *testing.T) {
+// TestStreamsAskedForAgain: a stream that was asked for before is listed alone, because more of it may be stored by now. All others are
+// answered from the one listing of their folder.
+func TestStreamsAskedForAgain(t *testing.T) {
 	logs := &Group{Logs: true}
 	const node = "log/lab_default/session_1/00000000000000000000000000000000000000000000000000000001/"
 	if got := logs.folder(node + "logs/a"); got != node {
 		t.Fatalf("the folder is %q", got)
 	}
 	store := &storetest.Store{}
-	l := &listings{store: store, folders: make(map[string]*folder)}
-	store.ListFault = func(string) error {
-		l.forget(logs, node+"logs/old")
-		return nil
+	put := func(key, data string) {
+		t.Helper()
+		if err := store.Create(t.Context(), key, strings.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := l.find(t.Context(), logs, node+"logs/a", false); err != nil {
-		t.Fatal(err)
-	}
-	// Of the streams that the listing did not show, any may be the forgotten one: each is listed alone.
-	if _, lists := store.Requests(); lists != 2 {
-		t.Errorf("%d listings, want 2", lists)
+	put(node+"logs/a", "1234")
+	put(layout.LogChunkKey(node+"logs/a", 4, layout.Plain), "56")
+	put(node+"logs/b", "1")
+	l := newListings(store)
+	for i, ask := range []struct {
+		stream     string
+		end, lists int
+	}{{"logs/a", 6, 1}, {"logs/b", 1, 1}, {"logs/none", -1, 1}, {"logs/a", 6, 2}, {"logs/c", -1, 2}, {"logs/none", 3, 3}} {
+		if i == 5 {
+			put(node+"logs/none", "abc")
+		}
+		found, err := l.find(t.Context(), logs, node+ask.stream, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := int64(-1)
+		if found != nil {
+			end, _ = found.end(node+ask.stream, &lengthLog{})
+		}
+		if _, lists := store.Requests(); end != int64(ask.end) || lists != ask.lists {
+			t.Errorf("question %d, %s: the end is %d after %d listings, want %d after %d", i, ask.stream, end, lists, ask.end, ask.lists)
+		}
 	}
 }

@@ -84,7 +84,7 @@ func New(o Options) (*Shipper, error) {
 	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
 	s := &Shipper{
 		opts:     o,
-		listings: &listings{store: o.Store, folders: make(map[string]*folder)},
+		listings: newListings(o.Store),
 		breaker: breaker{
 			backoff: backoff.Backoff{Min: time.Second, Max: errorWait},
 			gap:     min(max(o.PushInterval/2, passGap), errorWait/2),

@@ -24,13 +24,10 @@ type Source interface {
 	Shipped(end int64)
 }
 
-// emptySource is a Source that exists before it has a byte: a log file. An empty stream is stored as an empty object, so that readers see
-// it. Its first bytes are then stored under a key with their offset, because the stream's own key exists already.
-type emptySource interface {
-	// Empty says whether the stream has no byte and is not known to be stored as empty, and since when.
-	Empty() (since time.Time, ok bool)
-	// EmptyStored says that the stream is now stored as empty.
-	EmptyStored()
+// restartingSource is a Source that may have been made again since its last chunk, and then has to be resumed.
+type restartingSource interface {
+	// Unresumed says that Resume was not called yet.
+	Unresumed() bool
 }
 
 // rememberingSource is a Source that keeps no bytes that are stored, but knows how many there are.

@@ -18,7 +18,7 @@ type state struct {
 	listed      bool // a listing found the end before
 	endKnown    bool // the source was resumed at end
 	end         int64
-	storedEmpty bool      // the stream is stored as an empty object: see emptySource
+	storedEmpty bool      // the stream is stored as an empty object, as earlier versions did
 	notBefore   time.Time // of the next try after an error
 	failures
 	limit  chunkLimit

@@ -34,6 +34,7 @@ type workers struct {
 	running  int   // workers
 	suspects int   // under way
 	large    int   // under way
+	newest   bool  // the last job was the newest
 	shipped  int   // chunks
 	errs     []error
 }
@@ -100,9 +101,13 @@ func (w *workers) take(ctx context.Context) (job, bool) {
 		if j.permit = s.breaker.enter(time.Now(), j.newcomer, w.all); j.permit == denied {
 			break
 		}
-		// Those before it move up: mostly there are none, and behind it a hundred thousand.
-		copy(w.jobs[1:], w.jobs[:i])
-		w.jobs = w.jobs[1:]
+		if last := len(w.jobs) - 1; i == last {
+			w.jobs = w.jobs[:last]
+		} else {
+			// Those before it move up: mostly there are none, and behind it ten thousand.
+			copy(w.jobs[1:], w.jobs[:i])
+			w.jobs = w.jobs[1:]
+		}
 		if !s.occupy(j.state) {
 			s.breaker.leave(time.Now(), j.permit, neutral)
 			continue // a worker took the stream while the jobs were collected
@@ -132,10 +137,20 @@ func (w *workers) choose() int {
 	// One worker is kept for jobs that finish soon.
 	all := w.shipper.opts.Concurrency
 	maxSuspects, maxLarge := max(1, all/2), max(1, all-1)
-	return slices.IndexFunc(w.jobs, func(j job) bool {
+	mayStart := func(j job) bool {
 		return (w.suspects < maxSuspects || !j.suspect) && (w.large < maxLarge || j.n <= LeastChunk)
-	})
+	}
+	if w.newest = !w.all && len(w.jobs) > crowd && !w.newest; w.newest {
+		if last := len(w.jobs) - 1; mayStart(w.jobs[last]) {
+			return last
+		}
+	}
+	return slices.IndexFunc(w.jobs, mayStart)
 }
+
+// crowd is the number of waiting jobs from which every second one that starts is the newest instead of the one that waits longest: what is
+// written now must not wait behind ten thousand old files.
+const crowd = 256
 
 // probeOrder is the order of probes: streams that have not failed, then the one that failed longest ago. Probes of a stream that the store
 // refuses would never show that the store has recovered.

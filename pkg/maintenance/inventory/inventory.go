@@ -21,7 +21,7 @@ type Stream struct {
 	Hour time.Time // of any other stream, in UTC
 }
 
-// Object is a stored object that is no chunk: a snapshot, metadata or a table of the index.
+// Object is a stored object that is read by itself: a snapshot, metadata, a list of empty logs or a table of the index.
 type Object struct {
 	Object blob.Object
 	Parsed layout.Object
@@ -31,7 +31,7 @@ type Object struct {
 type Session struct {
 	Ref     layout.Session
 	Streams []*Stream     // in order of their keys
-	Others  []Object      // snapshots, metadata and tables of the index
+	Others  []Object      // snapshots, metadata, lists of empty logs and tables of the index
 	Foreign []blob.Object // objects whose keys the layout does not know
 	// LastWrite is when the newest object was stored. Objects of the index do not count.
 	LastWrite time.Time
@@ -156,7 +156,7 @@ func (s *Session) Usage() map[string]Usage {
 }
 
 var kindNames = map[layout.Kind]string{
-	layout.NodeEvents: "events", layout.JobEvents: "events", layout.Log: "logs", layout.Series: "series",
+	layout.NodeEvents: "events", layout.JobEvents: "events", layout.Log: "logs", layout.EmptyLogs: "logs", layout.Series: "series",
 	layout.Metrics: "metrics", layout.GrafanaDashboard: "grafana",
 	layout.Snapshot: "snapshots", layout.Metadata: "facts", layout.Index: "index", layout.OldIndex: "index",
 }

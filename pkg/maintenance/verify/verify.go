@@ -120,6 +120,10 @@ func (v *verifier) object(ctx context.Context, o inventory.Object) error {
 			v.damaged(o.Object.Key, "is not a Parquet file: write the index again with `historyserver index --force`")
 		}
 	case o.Parsed.Kind == layout.OldIndex: // nothing reads it
+	case o.Parsed.Kind == layout.EmptyLogs:
+		if len(data) > 0 && data[len(data)-1] != '\n' {
+			v.damaged(o.Object.Key, "ends within a line: the empty log that it names last is not shown")
+		}
 	case o.Parsed.Kind == layout.Metadata || (len(text) > 0 && (text[0] == '{' || text[0] == '[')):
 		if !json.Valid(data) {
 			v.damaged(o.Object.Key, "is not whole JSON")

@@ -47,8 +47,12 @@ func (l *Set) StoredBytes(node rayid.Node, path string) (bytes int64) {
 
 // find needs l.mu.
 func (l *Set) find(node rayid.Node, path string) *stream {
-	if logs := l.nodes[node]; logs != nil {
-		return logs.files[path]
+	logs := l.nodes[node]
+	if logs == nil {
+		return nil
 	}
-	return nil
+	if w := logs.files[path]; w != nil || !logs.isEmpty(path) {
+		return w
+	}
+	return &stream{key: logs.prefix + path}
 }

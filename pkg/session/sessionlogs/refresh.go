@@ -23,12 +23,15 @@ func (f *File) Refresh(ctx context.Context) (*File, error) {
 		}
 	}
 	grown := false
-	after := blob.ListOptions{StartAfter: layout.SpelledChunkKey(f.stream, f.Size()-1, layout.Plain)}
+	var after blob.ListOptions
+	if f.Size() > 0 { // the first chunk of a log that was empty may have the log's own key
+		after.StartAfter = layout.SpelledChunkKey(f.stream, f.Size()-1, layout.Plain)
+	}
 	for object, err := range f.store.List(ctx, f.stream, after) {
 		if err != nil {
 			return nil, fmt.Errorf("look for new chunks of log %q: %w", f.stream, err)
 		}
-		stream, offset, compression, _ := layout.ParseChunk(object.Key)
+		stream, offset, compression := layout.ParseLogChunk(object.Key)
 		if stream != f.stream || known[object.Key] || offset < f.Size() {
 			continue
 		}

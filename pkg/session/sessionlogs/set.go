@@ -29,6 +29,8 @@ type Set struct {
 // nodeLogs are the logs of one node.
 type nodeLogs struct {
 	files  map[string]*stream // path below the node's logs folder → its chunks
+	lists  []emptyList        // of logs that were empty
+	prefix string             // what the keys of the node's logs begin with; set if there are lists
 	sorted []string           // the paths, sorted; nil after one was added
 }
 
@@ -76,11 +78,7 @@ func New(store blob.Reader) *Set {
 func (l *Set) Add(o layout.Object, b blob.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	logs := l.nodes[o.Node]
-	if logs == nil {
-		logs = &nodeLogs{files: make(map[string]*stream)}
-		l.nodes[o.Node] = logs
-	}
+	logs := l.node(o.Node)
 	w := logs.files[o.Path]
 	if w == nil {
 		w = &stream{key: o.Stream}
@@ -97,6 +95,16 @@ func (l *Set) Add(o layout.Object, b blob.Object) {
 	l.contents += chunkHash(b.Key, c.size)
 	w.chunks = slices.Insert(w.chunks, i, c)
 	l.bytes += 64 + int64(len(c.key))
+}
+
+// node returns a node's logs, and adds the node if needed; l.mu is held.
+func (l *Set) node(node rayid.Node) *nodeLogs {
+	logs := l.nodes[node]
+	if logs == nil {
+		logs = &nodeLogs{files: make(map[string]*stream)}
+		l.nodes[node] = logs
+	}
+	return logs
 }
 
 func chunkHash(key string, size int64) uint64 {
@@ -152,7 +160,7 @@ func (l *Set) Paths(node rayid.Node) []string {
 		return nil
 	}
 	if logs.sorted == nil {
-		logs.sorted = slices.Sorted(maps.Keys(logs.files))
+		logs.sorted = logs.paths()
 	}
 	return logs.sorted
 }

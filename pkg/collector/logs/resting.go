@@ -1,0 +1,198 @@
+package logs
+
+import (
+	"path"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// A session may have half a million logs, of which few still grow. A log that is empty, or that is stored and no longer grows, rests: what is
+// known of it is a restingFile, without its name. When it changes, it is followed again, as after a restart of the collector: its name is
+// then known from the walk that saw the change, and the store's listing says how much of it is stored.
+
+// restingKey is a hash of the path of a log, below Ray's temporary folder.
+type restingKey uint64
+
+// restingFile is what is kept of a resting log.
+type restingFile struct {
+	sum  uint64 // with n its prefix
+	ino  uint64 // 0: not known yet
+	look uint32 // hash of its size and modification time; see lookOf
+	n    uint16
+	node uint8 // index into resting.nodes
+	scan uint8 // the last scan that found it, modulo 256
+}
+
+// resting has the resting logs of a session.
+type resting struct {
+	dev   uint64 // all of them are on one file system
+	nodes []rayid.Node
+	files map[restingKey]restingFile
+}
+
+const (
+	// noLook is the look of a file that no scan has seen yet.
+	noLook = 0
+	// maxRestingNodes bounds the nodes whose logs rest. A raylet that is restarted in its pod has a new ID.
+	maxRestingNodes = 256
+)
+
+func keyOfPath(dir, below string) restingKey {
+	return restingKey(hashOf(hashOf(hashOf(fnvStart, dir), "/"), below))
+}
+
+// FNV-1a of 64 bits, without the allocations of package hash/fnv: each scan needs the hashes of all paths.
+const (
+	fnvStart = 14695981039346656037
+	fnvPrime = 1099511628211
+)
+
+func hashOf(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * fnvPrime
+	}
+	return h
+}
+
+// lookOf tells a file from how it was before: one change in four billion is missed until the next.
+func lookOf(s seenFile) uint32 {
+	h := uint64(fnvStart)
+	for _, v := range [...]uint64{uint64(s.size), uint64(s.changed)} {
+		for ; v > 0; v >>= 8 {
+			h = (h ^ v&0xff) * fnvPrime
+		}
+		h *= fnvPrime
+	}
+	return max(uint32(h>>32)^uint32(h), noLook+1)
+}
+
+// nodeIndex returns the index of a node; ok is false if there are too many.
+func (r *resting) nodeIndex(node rayid.Node) (i uint8, ok bool) {
+	for i, known := range r.nodes {
+		if known == node {
+			return uint8(i), true
+		}
+	}
+	if len(r.nodes) == maxRestingNodes {
+		return 0, false
+	}
+	r.nodes = append(r.nodes, node)
+	return uint8(len(r.nodes) - 1), true
+}
+
+// accepts says whether a file's file system is that of the resting logs.
+func (r *resting) accepts(id fileID) bool {
+	if r.dev == 0 || len(r.files) == 0 {
+		r.dev = id.dev
+	}
+	return id.dev == r.dev && id.ino != 0
+}
+
+func (r *resting) put(key restingKey, f restingFile) {
+	if r.files == nil {
+		r.files = make(map[restingKey]restingFile)
+	}
+	r.files[key] = f
+}
+
+// is says whether a file that a walk saw is the resting one, by its inode.
+func (r *resting) is(f restingFile, s seenFile) bool { return s.id == fileID{r.dev, f.ino} }
+
+// find finds the resting log that a file is: under its own path, or under the one that it had before it was rotated or moved. at is the path,
+// below the logs folder dir, under which it rests.
+func (r *resting) find(t *tree, s seenFile) (key restingKey, f restingFile, dir, at string, ok bool) {
+	if len(r.files) == 0 {
+		return 0, restingFile{}, "", "", false
+	}
+	try := func(d, p string) bool {
+		k := keyOfPath(d, p)
+		found, rests := r.files[k]
+		if !rests || !r.is(found, s) {
+			return false
+		}
+		key, f, dir, at, ok = k, found, d, p, true
+		return true
+	}
+	if try(s.dir, s.path) {
+		return
+	}
+	base, _, rotated := rotation(s.path)
+	name := path.Base(s.path)
+	_ = (s.dir != t.dir && try(t.dir, s.path)) || (rotated && try(s.dir, base)) || (name != s.path && try(s.dir, name))
+	return
+}
+
+// markSeen notes that the current walk found a resting log.
+func (t *tree) markSeen(key restingKey, f restingFile) {
+	f.scan = uint8(t.scans + 1)
+	t.resting.put(key, f)
+}
+
+// follow follows a resting log again, whose file was last seen at s, as one that the state file has.
+func (t *tree) follow(key restingKey, f restingFile, at string, s seenFile) {
+	delete(t.resting.files, key)
+	stream := t.streamOf(t.resting.nodes[f.node], at)
+	if len(stream.files) > 0 {
+		return // another file has the path now, and the resting one is stored
+	}
+	followed := &file{
+		state: restored, stream: stream, id: fileID{t.resting.dev, f.ino}, dir: s.dir, name: at,
+		prefix: prefix{n: int64(f.n), sum: f.sum}, lastScan: t.scans,
+	}
+	stream.files, stream.current = []*file{followed}, followed
+	t.files[followed.id] = followed
+	t.dirty, t.restingDirty = true, true
+}
+
+// forgetResting forgets resting logs that two scans in a row did not find.
+func (t *tree) forgetResting() {
+	now := uint8(t.scans)
+	for key, f := range t.resting.files {
+		if f.scan != now && f.scan != now-1 {
+			delete(t.resting.files, key)
+			t.restingDirty = t.restingDirty || f.n > 0
+		}
+	}
+}
+
+// restIdle lets the logs rest that are stored and were not written to for idle. If others wait for their places, so do those of which nothing
+// could be stored for long: they become candidates again.
+func (t *tree) restIdle(now time.Time, idle time.Duration) {
+	t.pinned = 0
+	for _, f := range t.files {
+		switch s := f.stream; {
+		case !f.isWhole():
+			if s.state == listed && s.unread(f) == 0 {
+				t.pinned++
+			}
+		case s.state == listed && f.state == following && f.sized && s.pos == f.size && now.Sub(f.grown) >= idle:
+			t.rest(f, lookOf(seenFile{size: f.size, changed: f.changed}))
+		case t.left > 0 && s.state != inFlight && now.Sub(s.progress) >= restAfter:
+			t.rest(f, noLook)
+		}
+	}
+}
+
+// isWhole says whether the file is all that its stream has, and was always: what a restingFile does not tell is then zero.
+func (f *file) isWhole() bool {
+	s, t := f.stream, f.stream.tree
+	home := f.name == s.path && (f.dir == t.dir || t.nodes[f.dir] == s.node)
+	return home && !s.unsaved && len(s.files) == 1 && s.current == f && s.base == 0 && s.from == 0 && f.read == 0 && f.limit == 0 &&
+		f.size > 0 && t.removed[f.id] == nil && !isDump(f.name)
+}
+
+func (t *tree) rest(f *file, look uint32) {
+	s := f.stream
+	node, ok := t.resting.nodeIndex(s.node)
+	if !ok || !t.resting.accepts(f.id) {
+		return
+	}
+	t.resting.put(keyOfPath(f.dir, f.name), restingFile{
+		sum: f.prefix.sum, n: uint16(f.prefix.n), ino: f.id.ino, look: look, node: node, scan: uint8(t.scans),
+	})
+	delete(t.files, f.id)
+	delete(t.streams, streamID{s.node, s.path})
+	f.on(fileFinished)
+	t.dirty, t.restingDirty = true, true
+}

@@ -1,0 +1,195 @@
+package logs_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
+)
+
+// TestTurns: with more logs than are followed at a time, each byte is stored once, whatever store and collector do meanwhile, and the empty
+// ones are listed.
+func TestTurns(t *testing.T) {
+	seeds := 40
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(seed), 2))
+			logs.SetMaxFollowed(t, 1+random.IntN(6))
+			r := newRig(t)
+			r.mkdir("serve")
+			r.chunk = 1 + random.Int64N(300)
+			r.restart()
+			written := map[string]*bytes.Buffer{}
+			created := map[string]bool{} // as empty logs
+			r.store.Fault = func(string) storetest.Fault {
+				if random.IntN(4) > 0 {
+					return storetest.None
+				}
+				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Broken}[random.IntN(3)]
+			}
+			for step := range 120 {
+				p := fmt.Sprintf("worker-%d.out", random.IntN(25))
+				if random.IntN(5) == 0 {
+					p = "serve/" + p
+				}
+				if written[p] == nil {
+					written[p] = &bytes.Buffer{}
+				}
+				switch random.IntN(10) {
+				case 0, 1:
+					r.write(p, "") // it may have bytes
+					r.scan()
+					if written[p].Len() == 0 {
+						created[p] = true
+					}
+				case 2:
+					r.scan()
+					_, _, _ = r.shipper.ShipOnce(t.Context())
+				case 3:
+					r.restart()
+				case 4:
+					time.Sleep(time.Duration(random.IntN(20)) * time.Second)
+				default:
+					text := fmt.Sprintf("line %d of %s: %0*d\n", step, p, random.IntN(80), step)
+					r.write(p, text)
+					written[p].WriteString(text)
+				}
+			}
+			r.store.Fault = nil
+			r.settle()
+			for p, want := range written {
+				r.want(p, want.String())
+			}
+			r.wantEmpty(slices.Sorted(maps.Keys(created))...)
+			puts, _ := r.store.Requests()
+			r.restart()
+			r.settle()
+			if again, _ := r.store.Requests(); again != puts {
+				t.Errorf("%d puts after a restart", again-puts)
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		})
+	}
+}
+
+// settle scans and ships until no log waits.
+func (r *rig) settle() {
+	r.t.Helper()
+	for range 200 {
+		r.scan()
+		ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Minute)
+		if err := r.shipper.Flush(ctx); err != nil {
+			r.t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(4 * time.Second)
+		if r.tailer.Left() == 0 && len(r.tailer.Sources()) == 0 && len(r.tailer.EmptyLogs()) == 0 {
+			return
+		}
+	}
+	r.t.Fatalf("%d logs still wait", r.tailer.Left())
+}
+
+// TestRestingLogIsMoved: a resting log stays in its stream when it is rotated, moved or truncated, also while no collector runs.
+func TestRestingLogIsMoved(t *testing.T) {
+	for name, test := range map[string]struct {
+		move func(*rig)
+		grow string // the file that grows later
+		want string // of what is stored as x.out behind its first line
+	}{
+		"rotated": {func(r *rig) { r.rename("x.out", "x.out.1"); r.write("x.out", first("new")) }, "x.out", first("new") + "more\n"},
+		"rotated, late line": {func(r *rig) {
+			r.rename("x.out", "x.out.1")
+			r.write("x.out.1", "late\n")
+			r.write("x.out", first("new"))
+		}, "x.out", "late\n" + first("new") + "more\n"},
+		"rotated to empty": {func(r *rig) { r.rename("x.out", "x.out.1"); r.write("x.out", "") }, "x.out", "more\n"},
+		"moved":            {func(r *rig) { r.mkdir("old"); r.rename("x.out", "old/x.out") }, "old/x.out", "more\n"},
+		"truncated":        {func(r *rig) { r.truncate("x.out"); r.write("x.out", first("short")[:40]) }, "x.out", first("short")[:40] + "more\n"},
+		"replaced":         {func(r *rig) { r.remove("x.out"); r.write("x.out", first("other")+first("longer")) }, "x.out", first("other") + first("longer") + "more\n"},
+	} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %t", name, restarts), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					logs.SetMaxFollowed(t, 2)
+					r := newRig(t)
+					r.write("x.out", first("x"))
+					for i := range 6 {
+						r.write(fmt.Sprintf("worker-%d.out", i), first(fmt.Sprint(i)))
+					}
+					r.settle()
+					if restarts {
+						r.restart()
+					}
+					test.move(r)
+					r.settle()
+					r.write(test.grow, "more\n")
+					r.settle()
+					r.want("x.out", first("x")+test.want)
+					for _, k := range r.store.Keys() {
+						if !strings.HasPrefix(k, key(session, nodeID, "x.out")) && strings.Contains(k, "x.out") {
+							t.Errorf("%s is stored, too", k)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func (r *rig) truncate(name string) {
+	if err := os.Truncate(r.path(name), 0); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestNewLogDoesNotWait: what is written now is stored before a thousand old logs are.
+func TestNewLogDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs.SetMaxFollowed(t, 20)
+		r := newRig(t)
+		for i := range 1000 {
+			name := fmt.Sprintf("worker-%d.out", i)
+			r.write(name, first("old"))
+			r.age(name, time.Duration(1+i)*time.Hour)
+		}
+		r.scan()
+		if left := r.tailer.Left(); left != 980 {
+			t.Errorf("%d logs wait", left)
+		}
+		r.write("new.out", "now\n")
+		now := time.Now()
+		if err := os.Chtimes(r.path("new.out"), now, now); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.shipper.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			time.Sleep(4 * time.Second)
+			r.scan()
+		}
+		if err := r.shipper.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.want("new.out", "now\n")
+		if bytes, oldest := r.tailer.Waiting(); bytes == 0 || time.Since(oldest) < 900*time.Hour {
+			t.Errorf("%d bytes wait, since %s", bytes, oldest)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package sessionlogs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// emptyList is one stored object with the paths of a node's logs that were empty when they were first seen. Those that have bytes by now are
+// stored as any log.
+type emptyList struct {
+	object blob.Object
+	read   bool
+	paths  []string // sorted
+}
+
+// maxListBytes bounds what is read of one list: collectors cut at 8 MiB.
+const maxListBytes = 64 << 20
+
+// AddList adds a stored list of empty logs, which Read then reads. prefix is what the keys of the node's logs begin with.
+func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	logs := l.node(o.Node)
+	logs.prefix = prefix
+	logs.lists = append(logs.lists, emptyList{object: b})
+	l.contents += chunkHash(b.Key, b.Size)
+}
+
+// ReadLists reads the lists of empty logs that were added. Those that former has read are taken from it; former may be nil. mayHold is
+// called after each list with the memory that the set holds. A list that was removed or is damaged has no names.
+func (l *Set) ReadLists(ctx context.Context, former *Set, mayHold func(bytes int64) error) error {
+	known := former.readLists()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, logs := range l.nodes {
+		for i := range logs.lists {
+			list := &logs.lists[i]
+			if before, ok := known[list.object.Key]; ok && before.object.Size == list.object.Size && before.object.ETag == list.object.ETag {
+				list.paths, list.read = before.paths, true
+			}
+			if !list.read {
+				if err := list.readFrom(ctx, l.store); err != nil {
+					return err
+				}
+			}
+			logs.sorted = nil
+			for _, p := range list.paths {
+				l.bytes += int64(len(p)) + 32 // with its place in the sorted list of all paths
+			}
+			if err := mayHold(l.bytes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readLists are the lists that were read, by key.
+func (l *Set) readLists() map[string]emptyList {
+	known := make(map[string]emptyList)
+	if l == nil {
+		return known
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, logs := range l.nodes {
+		for _, list := range logs.lists {
+			if list.read {
+				known[list.object.Key] = list
+			}
+		}
+	}
+	return known
+}
+
+func (e *emptyList) readFrom(ctx context.Context, store blob.Reader) error {
+	body, err := store.Get(ctx, e.object.Key, 0, min(e.object.Size, maxListBytes))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read a list of empty logs: %w", err)
+	}
+	var text strings.Builder
+	_, err = io.Copy(&text, io.LimitReader(body, maxListBytes))
+	if err := errors.Join(err, body.Close()); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("read a list of empty logs: %w", err)
+	}
+	e.read = true
+	for line := range strings.Lines(text.String()) {
+		if p, whole := strings.CutSuffix(line, "\n"); whole && layout.CheckLogPath(p) == nil {
+			e.paths = append(e.paths, p)
+		}
+	}
+	slices.Sort(e.paths)
+	e.paths = slices.Clip(slices.Compact(e.paths))
+	return nil
+}
+
+// isEmpty says whether a path is in a list of empty logs.
+func (n *nodeLogs) isEmpty(path string) bool {
+	return slices.ContainsFunc(n.lists, func(e emptyList) bool {
+		_, found := slices.BinarySearch(e.paths, path)
+		return found
+	})
+}
+
+// paths are the paths of all logs, sorted.
+func (n *nodeLogs) paths() []string {
+	all := slices.Collect(maps.Keys(n.files))
+	for _, list := range n.lists {
+		all = append(all, list.paths...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,128 @@
+package sessionlogs
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// addList stores a list of empty logs, and adds it to the set.
+func addList(t *testing.T, set *Set, store *memstore.Store, offset int64, text string) {
+	t.Helper()
+	key := layout.ChunkKey(layout.EmptyLogsKey("log", logSession, logNode), offset, layout.Plain)
+	store.Objects[key] = []byte(text)
+	o, err := layout.ParseObject("log", logSession, key)
+	if err != nil || o.Kind != layout.EmptyLogs || o.Node != logNode || o.Offset != offset {
+		t.Fatalf("%s is %+v, %v", key, o, err)
+	}
+	set.AddList(o, layout.LogPrefix("log", logSession, logNode), blob.Object{Key: key, Size: int64(len(text))})
+}
+
+// TestEmptyLogs: listed logs are logs of 0 bytes unless they are stored. Lines that are no paths are skipped.
+func TestEmptyLogs(t *testing.T) {
+	set, store := logOf(t, "b.out", testChunk{text: "hello\n"})
+	addList(t, set, store, 0, "worker.err\nb.out\n../../escape\n\n/abs\nserve/x.log\n")
+	addList(t, set, store, 100, "a.err\nworker.err\ntorn")
+	read := func(set, former *Set) {
+		t.Helper()
+		if err := set.ReadLists(t.Context(), former, func(int64) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(set, nil)
+	want := []string{"a.err", "b.out", "serve/x.log", "worker.err"}
+	if got := set.Paths(logNode); !slices.Equal(got, want) {
+		t.Errorf("the logs are %q", got)
+	}
+	for _, path := range want {
+		f := open(t, set, path)
+		r, err := set.NewReader(t.Context(), logNode, path, chunks.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if wantSize := int64(len(text)); err != nil || f.Size() != wantSize || (wantSize == 0) == (path == "b.out") {
+			t.Errorf("%s has %d bytes, %q, %v", path, f.Size(), text, err)
+		}
+		_ = r.Close()
+	}
+	for _, none := range []string{"torn", "escape", "worker", "z"} {
+		if _, err := set.Open(t.Context(), logNode, none); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", none, err)
+		}
+	}
+	// Lists that were read are not read again.
+	next := New(store)
+	addList(t, next, store, 0, "worker.err\nb.out\n../../escape\n\n/abs\nserve/x.log\n")
+	addList(t, next, store, 200, "late.err\n")
+	delete(store.Objects, layout.EmptyLogsKey("log", logSession, logNode))
+	read(next, set)
+	if got := next.Paths(logNode); !slices.Equal(got, []string{"b.out", "late.err", "serve/x.log", "worker.err"}) {
+		t.Errorf("later the logs are %q", got)
+	}
+}
+
+// TestManyEmptyLogs: the memory of their names counts, and reading ends when it is too much.
+func TestManyEmptyLogs(t *testing.T) {
+	store := memstore.New()
+	set := New(store)
+	var text strings.Builder
+	for range 10_000 {
+		text.WriteString(strings.Repeat("x", 90) + "\n")
+	}
+	for i := range int64(3) {
+		addList(t, set, store, i, "worker-"+strings.Repeat("1", int(i))+".out\n"+text.String())
+	}
+	tooMuch := errors.New("too much")
+	reads := 0
+	err := set.ReadLists(t.Context(), nil, func(bytes int64) error {
+		if reads++; bytes > 200 {
+			return tooMuch
+		}
+		return nil
+	})
+	if !errors.Is(err, tooMuch) || reads != 2 {
+		t.Errorf("%d lists were read, %v", reads, err)
+	}
+}
+
+// TestEmptyLogGrows: the first bytes of an empty log are stored under the log's own key, or, by collectors that stored it as an empty object,
+// under one with an offset.
+func TestEmptyLogGrows(t *testing.T) {
+	for name, key := range map[string]func(stream string) string{
+		"own key":    func(stream string) string { return stream },
+		"compressed": func(stream string) string { return layout.LogChunkKey(stream, 0, layout.Zstd) },
+		"spelled":    func(stream string) string { return layout.SpelledChunkKey(stream, 0, layout.Plain) },
+	} {
+		store, err := local.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		empty := &File{store: store, stream: layout.LogKey("log", logSession, logNode, "a.gz")}
+		if f, err := empty.Refresh(t.Context()); err != nil || f != empty {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
+		compression := layout.Plain
+		if name == "compressed" {
+			compression = layout.Zstd
+		}
+		if err := store.Put(t.Context(), key(empty.stream), bytes.NewReader(layouttest.Pack(t, "now\n", compression))); err != nil {
+			t.Fatal(err)
+		}
+		f, err := empty.Refresh(t.Context())
+		if err != nil || readRange(t, f, 0, 10) != "now\n" {
+			t.Errorf("%s: %d bytes, %v", name, f.Size(), err)
+		}
+	}
+}
