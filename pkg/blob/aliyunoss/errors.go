@@ -19,8 +19,9 @@ import (
 // do sends a request and repeats it, which the SDK does not. Each attempt gets the options that every request needs. If the bucket is missing
 // and may be made, do makes it and sends the request again.
 func (s *Store) do(ctx context.Context, permission string, request func(options ...oss.Option) error) error {
+	var header http.Header
 	attempt := func() remote.Outcome {
-		var header http.Header
+		header = nil
 		err := request(oss.WithContext(ctx), oss.GetResponseHeader(&header))
 		return remote.Outcome{Err: err, Retry: shouldRetry(err), Asked: remote.RetryAfter(header)}
 	}
@@ -34,7 +35,7 @@ func (s *Store) do(ctx context.Context, permission string, request func(options 
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return s.mapError(err, permission)
+	return s.mapError(err, header, permission)
 }
 
 func (s *Store) makeBucket(ctx context.Context) error {
@@ -47,7 +48,7 @@ func (s *Store) makeBucket(ctx context.Context) error {
 		s.log.WithField("bucket", s.name).Info("created the bucket")
 	case codeOf(err) == "BucketAlreadyExists": // by another process, just now
 	default:
-		return fmt.Errorf("bucket %s does not exist; create it: %w", s.name, s.mapError(err, "oss:PutBucket"))
+		return fmt.Errorf("bucket %s does not exist; create it: %w", s.name, s.mapError(err, nil, "oss:PutBucket"))
 	}
 	return nil
 }
@@ -96,7 +97,7 @@ func codeOf(err error) string {
 }
 
 // mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
-func (s *Store) mapError(err error, permission string) error {
+func (s *Store) mapError(err error, header http.Header, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
 	}
@@ -112,7 +113,7 @@ func (s *Store) mapError(err error, permission string) error {
 	case code == "FileAlreadyExists":
 		return os.ErrExist
 	case status == http.StatusForbidden:
-		return fmt.Errorf("%w: grant %s on bucket %s: %w", blob.ErrPermission, permission, s.name, err)
+		return s.refusal(err, header, permission)
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	case status == http.StatusRequestEntityTooLarge, code == "EntityTooLarge":

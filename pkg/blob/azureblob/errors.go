@@ -24,6 +24,9 @@ func (s *Store) mapError(err error, permission string) error {
 		return err
 	}
 	err = shortError{response}
+	if refused := s.refusal(err, response, permission); refused != nil {
+		return refused
+	}
 	switch {
 	case bloberror.HasCode(err, bloberror.ContainerNotFound):
 		return fmt.Errorf("container %s does not exist: create it, let --storage-create-bucket create it, or correct --azure-container: %w", s.name, err)
@@ -31,8 +34,6 @@ func (s *Store) mapError(err error, permission string) error {
 		return os.ErrNotExist
 	case bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet, bloberror.TargetConditionNotMet):
 		return os.ErrExist
-	case response.StatusCode == http.StatusForbidden, response.StatusCode == http.StatusUnauthorized:
-		return fmt.Errorf("%w: grant %s on container %s: %w", blob.ErrPermission, permission, s.name, err)
 	case response.StatusCode == http.StatusTooManyRequests, bloberror.HasCode(err, bloberror.ServerBusy):
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	case response.StatusCode == http.StatusRequestEntityTooLarge, bloberror.HasCode(err, bloberror.RequestBodyTooLarge):

@@ -31,6 +31,9 @@ func (s *Store) mapError(err error, permission string) error {
 	if err == nil {
 		return nil
 	}
+	if refused := tokenRefusal(err); refused != nil {
+		return refused
+	}
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
 	}
@@ -43,12 +46,12 @@ func (s *Store) mapError(err error, permission string) error {
 		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct --gcs-bucket: %w", s.name, err)
 	case apiErr == nil:
 		return err
+	case isRate(apiErr):
+		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	case apiErr.Code == http.StatusPreconditionFailed:
 		return os.ErrExist
 	case apiErr.Code == http.StatusUnauthorized, apiErr.Code == http.StatusForbidden:
-		return fmt.Errorf("%w: grant %s on bucket %s: %w", blob.ErrPermission, permission, s.name, err)
-	case apiErr.Code == http.StatusTooManyRequests:
-		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
+		return s.refusal(err, apiErr, permission)
 	case apiErr.Code == http.StatusRequestEntityTooLarge:
 		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
 	case apiErr.Code == http.StatusRequestURITooLong:

@@ -25,14 +25,21 @@ func (s *Store) mapError(err error, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
 	}
-	code, status := "", 0
+	code, message, status := "", "", 0
 	var apiErr smithy.APIError
 	if errors.As(err, &apiErr) {
-		code = apiErr.ErrorCode()
+		code, message = apiErr.ErrorCode(), apiErr.ErrorMessage()
 	}
 	var response *smithyhttp.ResponseError
+	var header http.Header
 	if errors.As(err, &response) {
 		status = response.HTTPStatusCode()
+		if response.Response != nil && response.Response.Response != nil {
+			header = response.Response.Header
+		}
+	}
+	if refused := s.refusal(err, status, code, message, header, permission); refused != nil {
+		return refused
 	}
 	switch {
 	case code == "NoSuchBucket":
@@ -41,8 +48,6 @@ func (s *Store) mapError(err error, permission string) error {
 		return os.ErrNotExist
 	case status == http.StatusPreconditionFailed:
 		return os.ErrExist
-	case status == http.StatusForbidden || code == "AccessDenied":
-		return fmt.Errorf("%w: grant %s on bucket %s: %w", blob.ErrPermission, permission, s.bucket, err)
 	case status == http.StatusRequestEntityTooLarge || code == "EntityTooLarge":
 		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
 	case status == http.StatusTooManyRequests || isThrottle(err):

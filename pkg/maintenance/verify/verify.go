@@ -35,6 +35,11 @@ type Report struct {
 	Damage  []Damage `json:"damage"`
 }
 
+// isFolder says whether an object is one that consoles and file systems over object stores make for a folder.
+func isFolder(o blob.Object) bool {
+	return o.Size == 0 && (strings.HasSuffix(o.Key, "/") || strings.HasSuffix(o.Key, "_$folder$"))
+}
+
 // concurrency is how many streams are read at a time.
 const concurrency = 8
 
@@ -42,6 +47,9 @@ const concurrency = 8
 func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *progress.Counter) (Report, error) {
 	v := &verifier{store: store, p: p, report: Report{Damage: []Damage{}}}
 	for _, o := range s.Foreign {
+		if isFolder(o) {
+			continue
+		}
 		v.damaged(o.Key, "is not a key of the layout: nothing reads it")
 	}
 	objects := s.Objects()

@@ -149,8 +149,15 @@ func Of(err error, storage string) *Problem {
 	}
 	// The store's own words may hold signatures and names: they are only in the log.
 	detail := "The store returned an error; the server's log has the details."
-	if errors.Is(err, blob.ErrPermission) {
-		detail = "The server may not read the store; its log names the missing permission."
+	var refused *blob.AccessError
+	switch {
+	case errors.As(err, &refused):
+		return &Problem{
+			Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read", Detail: "The store does not let the server read them.",
+			Advice: "Sessions are stored in " + storage + ". For its administrator: " + refused.Advice + ". The server's log has the store's own words.",
+		}
+	case errors.Is(err, blob.ErrPermission):
+		detail = "The server has no credentials for the store; its log says what to set."
 	}
 	return &Problem{
 		Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read", Detail: detail,

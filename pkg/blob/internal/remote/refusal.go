@@ -1,0 +1,61 @@
+package remote
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// Refused makes the error of a request that the store refused.
+func Refused(err error, format string, args ...any) error {
+	return &blob.AccessError{Advice: fmt.Sprintf(format, args...), Err: err}
+}
+
+// maxSkew is how far clocks may differ: stores refuse requests from 5 or 15 minutes on.
+const maxSkew = 5 * time.Minute
+
+// WrongClock makes the error of a request that was refused because of its time. The header is the answer's.
+func WrongClock(err error, header http.Header) error {
+	off, known := skew(header)
+	if !known || off.Abs() < time.Minute {
+		return Refused(err, "the store does not accept the time of requests: compare the clock of this machine with the store's, and correct it")
+	}
+	return Refused(err, "%s", wrong(off))
+}
+
+// Unknown makes the error of a request that was refused because the store does not know who sent it: a clock that is wrong makes signatures and
+// tokens wrong too.
+func Unknown(err error, header http.Header, format string, args ...any) error {
+	if off, known := skew(header); known && off.Abs() >= maxSkew {
+		return Refused(err, "%s", wrong(off))
+	}
+	return Refused(err, format, args...)
+}
+
+func wrong(off time.Duration) string {
+	side := "ahead of"
+	if off < 0 {
+		side = "behind"
+	}
+	return fmt.Sprintf("the clock of this machine is %s %s the store's: correct it", off.Abs().Round(time.Second), side)
+}
+
+// skew is how far this machine's clock is ahead of the one of an answer.
+func skew(header http.Header) (off time.Duration, known bool) {
+	at, err := http.ParseTime(header.Get("Date"))
+	return time.Since(at), err == nil
+}
+
+// right matches the names of the rights to use keys that encrypt a bucket.
+var right = regexp.MustCompile(`\bkms:[A-Za-z]+|\bcloudkms(?:\.[A-Za-z]+)+`)
+
+// KeyRight returns the right to use an encryption key that a store's words name, or usual.
+func KeyRight(message, usual string) string {
+	if named := right.FindString(message); named != "" {
+		return named
+	}
+	return usual
+}
