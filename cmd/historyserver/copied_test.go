@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// TestCopiedStoreAnswersAtOnce: in a copy of a store every object has another time, so its indexes are out of date. The first requests are answered all
+// the same, and nothing is called damaged.
+func TestCopiedStoreAnswersAtOnce(t *testing.T) {
+	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
+		if err := recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().Add(-3 * time.Hour)
+	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, before, before)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sessions []layout.Session
+	for o, err := range store.List(t.Context(), "log/metadir/", blob.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ref, err := layout.ParseMarker("log", o.Key); err == nil {
+			sessions = append(sessions, ref)
+		}
+	}
+	for _, ref := range sessions {
+		_, writer := indexing.Places{Store: store, Root: "log", Log: log}.Open()
+		loaded, err := session.Load(t.Context(), store, "log", ref, session.Options{Log: log})
+		if err == nil {
+			err = writer.Write(t.Context(), loaded, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse(t, []string{"--local-dir=" + copied, "--dashboard-dir=" + dir}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said lockedText
+	log = logrus.New()
+	log.SetOutput(&said)
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- o.serve(ctx, listener, log, metricdocs.NewRegistry()) }()
+	base := "http://" + listener.Addr().String()
+	var all sync.WaitGroup
+	for i, ref := range sessions {
+		other := sessions[(i+1)%len(sessions)]
+		path := "/namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name + "/"
+		for _, below := range []string{"api/v0/tasks", "api/v0/tasks?detail=true", "api/v0/tasks/summarize", "findings", "api/history/findings", "compare?with=" + other.String(), "api/v0/actors", "api/jobs/"} {
+			all.Go(func() {
+				resp, err := http.Get(base + path + below)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer func() { _ = resp.Body.Close() }()
+				if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || strings.Contains(string(body), "damaged") {
+					t.Errorf("%s: %d %v %.300s", below, resp.StatusCode, err, body)
+				}
+			})
+		}
+		all.Go(func() {
+			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+			assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = assistant.Close() }()
+			result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
+			if err != nil || result.IsError {
+				t.Errorf("why: %+v, %v", result, err)
+			}
+		})
+	}
+	all.Wait()
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if text := said.String(); strings.Contains(text, "damaged") || strings.Contains(text, "level=warning") || strings.Contains(text, "level=error") {
+		t.Error(text)
+	}
+}
+
+// lockedText keeps what several write.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
