@@ -120,6 +120,11 @@ func launchOf(ray map[string]any, env environment, role string, params map[strin
 		words[i] = vars.expand(w)
 	}
 	sh.run(words, sh.vars)
+	for _, w := range words {
+		if len(sh.found.starts) == 0 && strings.Contains(w.text, "ray start") {
+			sh.script(w) // a shell's text for a program that is not known
+		}
+	}
 	return sh.launch(), nil
 }
 
