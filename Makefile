@@ -140,6 +140,11 @@ docs: ## write the tables in docs/ that come from the code
 	$(GO) test -count=1 -run Docs ./pkg/blob/backend -update
 	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver ./config/helm ./pkg/logline
 
+.PHONY: manifests
+manifests: ## write the manifests of KubeRay's guides in config/ from the samples and the chart: builds Helm on the first run
+	UPDATE_MANIFESTS=1 $(GO) test -count=1 -run TestGuides ./config
+	cd test/kube && UPDATE_MANIFESTS=1 $(GO) test -count=1 -run TestGuideServers .
+
 .PHONY: clean
 clean: ## remove build/
 	rm -rf $(BUILD)
