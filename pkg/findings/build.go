@@ -107,7 +107,8 @@ type builder struct {
 	examined              map[rayid.Worker]bool // workers whose own logs were read
 	signals               map[string]string     // signals that ended workers, by job and function
 	logs                  map[logfiles.File]*logText
-	logBytes, maxLogBytes int64 // bytes of logs that were read, and their limit
+	logBytes, maxLogBytes int64 // bytes of logs that are kept, and their limit
+	scanned               int64 // bytes of logs that were read
 	unread                int   // how many logs were not read because of the limits
 	missing               []string
 	partial               bool // something is missing that may be readable at another time

@@ -210,6 +210,11 @@ func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 	f := b.jobFinding(DriverKilled, j)
 	f.Title = fmt.Sprintf("The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal, e.code)
+	if e.log != nil {
+		if said, at := output.Crash(e.log.text); said != "" && at > e.at {
+			f.Title += ": " + said
+		}
+	}
 	if e.fatal != nil {
 		from, to := e.log.line(e.fatal[0])
 		f.show(b.evidence(e.log, from, to))
@@ -228,6 +233,9 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	f := b.jobFinding(kind, j)
 	f.what = e.what
 	f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), e.what)
+	if e.what.More > 0 {
+		f.Title += fmt.Sprintf(" and %d more in its group", e.what.More)
+	}
 	if e.by.Type != "" {
 		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s; before that its log has %s", j.name(), output.Clip(e.by.String(), output.MaxMessage), e.what)
 	}
@@ -237,9 +245,10 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	return f
 }
 
-// evidenceOf returns the driver's log from its last traceback to the end, without lines that workers printed.
+// evidenceOf returns the driver's log from its last traceback to the end, without lines that workers printed. Of a record in JSON that has the
+// traceback it is all.
 func (b *builder) evidenceOf(e *driverEnd) Evidence {
-	shown := b.evidence(e.log, e.at, len(e.log.text))
+	shown := b.evidence(e.log, e.log.recordStart(e.at), len(e.log.text))
 	shown.Text = output.OwnLines(shown.Text)
 	return shown
 }

@@ -1,31 +1,37 @@
 package findings
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/logline"
 )
 
-// Of a long log only the end is read, so that the cost of a report does not depend on how much a session logged.
+// A log is read once, whatever its size, and kept in at most maxDigest bytes, so that the memory of a report does not depend on how much a session
+// logged. Of a log that is too long to be read only its beginning and its end are.
 const (
-	maxWholeLog = 4 << 20  // a log up to this size is read whole, and its lines have numbers
-	maxLogEnd   = 1 << 20  // bytes that are read from the end of a longer log
-	maxLogBytes = 24 << 20 // bytes of all logs of one report
-	maxLogs     = 400      // number of logs of one report
+	maxRead     = 512 << 20 // bytes that are read of one log
+	maxReadAll  = 1 << 30   // of all logs of one report; then only the ends of further logs are read
+	shortRead   = 4 << 20   // so much of them
+	maxLogBytes = 24 << 20  // bytes of all logs of one report that are kept
+	maxLogs     = 400       // number of logs of one report
 )
 
-// logText is a log, or the end of a long one.
+// logText is what is kept of a log.
 type logText struct {
 	file  logfiles.File
 	text  string
-	whole bool
+	marks []mark
 }
 
 // read returns a log. It returns an empty one if the log is not stored, or if the limits of the report are reached.
@@ -35,7 +41,7 @@ func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error
 	}
 	l := &logText{file: file}
 	b.logs[file] = l
-	if len(b.logs) > maxLogs || b.logBytes+maxWholeLog > b.maxLogBytes {
+	if len(b.logs) > maxLogs || b.logBytes+maxDigest > b.maxLogBytes {
 		b.unread++
 		return l, nil
 	}
@@ -46,34 +52,82 @@ func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error
 	if err != nil {
 		return nil, err
 	}
-	start := int64(0)
-	if l.whole = f.Size() <= maxWholeLog; !l.whole {
-		start = f.Size() - maxLogEnd
+	d := &digest{raw: strings.HasPrefix(file.Path, "train/") || strings.HasPrefix(file.Path, "events/"), telling: tellingOf(file.Path), next: 1}
+	size, most := f.Size(), int64(maxRead)
+	if b.scanned >= maxReadAll {
+		most = shortRead
 	}
-	data, err := f.ReadRange(ctx, start, f.Size())
+	if size <= most {
+		err = b.digest(ctx, d, file, 0, size)
+	} else {
+		if err = b.digest(ctx, d, file, 0, most/4); err == nil {
+			d.end()
+			err = b.digest(ctx, d, file, size-most*3/4, size)
+		}
+		b.missing = append(b.missing, fmt.Sprintf("Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
+			file.Path, file.Node, human.Bytes(most/4), human.Bytes(most*3/4), human.Bytes(size)))
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !l.whole {
-		if _, after, cut := bytes.Cut(data, []byte("\n")); cut {
-			data = after
+	d.end()
+	if d.left {
+		b.missing = append(b.missing, fmt.Sprintf("The log %s of node %.12s (%s) tells of more failures than are kept; the last ones were looked at.", file.Path, file.Node, human.Bytes(size)))
+	}
+	b.logBytes += int64(len(d.text))
+	l.text, l.marks = string(d.text), d.marks
+	return l, nil
+}
+
+// digest reads a part of a log. Where bytes are not stored, it goes on behind them.
+func (b *builder) digest(ctx context.Context, d *digest, file logfiles.File, from, to int64) error {
+	if from >= to {
+		return nil
+	}
+	in, err := b.s.Logs.NewReader(ctx, file.Node, file.Path, chunks.Options{From: from, To: to})
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	decoded, block := logline.NewReader(in), make([]byte, 256<<10)
+	for {
+		n, err := decoded.Read(block)
+		b.scanned += int64(n)
+		_, _ = d.Write(block[:n])
+		var gap *chunks.Gap
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &gap):
+		case err != nil:
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
 		}
 	}
-	b.logBytes += int64(len(data))
-	l.text = string(data)
-	return l, nil
 }
 
 // evidence returns the text between two offsets of the log.
 func (b *builder) evidence(l *logText, from, to int) Evidence {
 	e := Evidence{Source: "log", NodeID: l.file.Node.String(), File: l.file.Path, Text: l.text[from:to], Link: b.logLink(l.file)}
-	if l.whole {
-		e.Line = 1 + strings.Count(l.text[:from], "\n")
-	}
+	e.Line = lineOf(l.text, l.marks, from)
 	if t := b.logTime(e.Text); t != 0 {
 		e.Time = stamp(t)
 	}
 	return e
+}
+
+// recordStart returns where the record in JSON begins that an offset is in; the offset if it is in none.
+func (l *logText) recordStart(at int) int {
+	i, found := slices.BinarySearchFunc(l.marks, at, func(m mark, at int) int { return m.offset - at })
+	if !found {
+		i--
+	}
+	if i >= 0 && l.marks[i].record {
+		return l.marks[i].offset
+	}
+	return at
 }
 
 // line returns where the line around an offset begins and ends.
@@ -96,12 +150,10 @@ func (l *logText) lastLines(n int) int {
 	return at + 1
 }
 
-// logTime returns the time at the beginning of a line of Ray's own logs, such as "[2026-11-22 00:33:28,988 W …", in Unix ns; 0 if there is none.
+// logTime returns the time that a line says at its beginning, in Unix ns; 0 if it says none.
 func (b *builder) logTime(line string) int64 {
-	if len(line) < 24 || line[0] != '[' {
-		return 0
-	}
-	return b.timeOf(line[1:24])
+	first, _, _ := strings.Cut(line[:min(len(line), logline.MaxHeader)], "\n")
+	return logline.Parse([]byte(first), &logline.Clock{Zone: b.zone}).Time
 }
 
 // timeOf parses a time in the cluster's time zone, such as "2026-11-22 00:52:37,023". It returns Unix ns; 0 if the text is no time.

@@ -489,8 +489,11 @@ var replicaCall = lazyregexp.New(`^ServeReplica:([^:]+):([^.:]+)`)
 // raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
 	what := output.ExceptionOf(text)
+	common := "" // texts that are not understood are the same failure only if all of them is the same
 	if what.Type == "" {
-		what.Message = output.FirstSentence(strings.TrimPrefix(text, "User exception:"))
+		said, _ := output.Crash(text)
+		what.Message = cmp.Or(said, output.FirstSentence(strings.TrimPrefix(text, "User exception:")))
+		common = string(appendCommon(nil, []byte(text)))
 	}
 	raiser := cmp.Or(what.Function, name)
 	cancelled := what.Type == "TaskCancelledError" || what.Type == "RequestCancelledError" // the latter is Serve's
@@ -514,12 +517,15 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	if raiser == name {
 		function = string(row.Function()) // tasks of one function may have different names
 	}
-	f := b.find(class, row.Job().String()+function+what.Type+output.Normalised(what.Message))
+	f := b.find(class, row.Job().String()+function+what.Type+output.Normalised(what.Message)+common)
 	f.what, f.wanted = what, class == Cancelled
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("%s failed: %s", raiser, cmp.Or(what.String(), kind, "no error was recorded"))
 	}
 	f.named(raiser)
+	if what.More > 0 {
+		f.show(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s", name, what, what.More, text), Link: b.link("#/tasks/%s", row.ID())})
+	}
 	for _, died := range b.all {
 		if died.ofArgument && died.job == row.Job() && died.what.Same(what) {
 			died.causedBy(f)

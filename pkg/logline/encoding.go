@@ -5,6 +5,9 @@ import (
 	"io"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
 // Encoding is how a log's text is stored.
@@ -121,4 +124,35 @@ func (d *decoder) next() {
 	}
 	d.decoded = d.encoding.Append(d.decoded[:0], d.raw[:whole])
 	d.raw = append(d.raw[:0], d.raw[whole:]...)
+}
+
+// UTF8 is a line as UTF-8. A line in another encoding is taken for GBK if all of its bytes above ASCII are pairs of Chinese characters, and else
+// for Windows-1252, of which Latin-1 is a part.
+func UTF8(line []byte) []byte {
+	if utf8.Valid(line) {
+		return line
+	}
+	decoder := charmap.Windows1252.NewDecoder()
+	if isGBK(line) {
+		decoder = simplifiedchinese.GBK.NewDecoder()
+	}
+	text, err := decoder.Bytes(line)
+	if err != nil {
+		return bytes.ToValidUTF8(line, []byte("\uFFFD"))
+	}
+	return text
+}
+
+// isGBK says whether all bytes above ASCII come in pairs of the range in which GB 2312 has its characters.
+func isGBK(line []byte) bool {
+	for i := 0; i < len(line); i++ {
+		if line[i] < 0x80 {
+			continue
+		}
+		if line[i] < 0xa1 || line[i] == 0xff || i+1 == len(line) || line[i+1] < 0xa1 || line[i+1] == 0xff {
+			return false
+		}
+		i++
+	}
+	return true
 }

@@ -13,6 +13,7 @@ type Exception struct {
 	Type     string // without its module, such as ValueError
 	Message  string // the first line of the message
 	Function string // the task or method that raised it, from Ray's "ray::name()"; "" if the text names none
+	More     int    // how many more exceptions are in the group of exceptions of which this is the first
 }
 
 // String returns the line that Python prints about the exception.
@@ -44,9 +45,22 @@ var (
 // because of it: asyncio cancels what took too long, and then raises a TimeoutError.
 func ExceptionOf(text string) (e Exception) {
 	text = colour().ReplaceAllString(text, "")
+	if group := groupStart().FindStringIndex(text); group != nil {
+		if e = inGroup(text[group[0]:]); e.Type != "" {
+			if m := remote().FindAllStringSubmatch(text[:group[0]], -1); m != nil && e.Function == "" {
+				e.Function = m[len(m)-1][1] + m[len(m)-1][2]
+			}
+			return e
+		}
+	}
+	return ofParts(text)
+}
+
+// ofParts returns the exception of a text that may have tracebacks of several.
+func ofParts(text string) Exception {
 	for {
 		first, rest, more := strings.Cut(text, directCause)
-		if e = raisedIn(first); !more || e.Type != "CancelledError" {
+		if e := raisedIn(first); !more || e.Type != "CancelledError" {
 			return e
 		}
 		text = rest

@@ -23,8 +23,11 @@ var (
 )
 
 // LastWords returns the line at the end of a program's output that says best why the program ended: of its own last lines the last one that
-// speaks of an error, or else the last one. Lines of Ray and of its workers do not count. It returns "" if there is no line.
+// speaks of an error, or else the last one; before these what the runtime of its language says of a crash. Lines of Ray and of its workers do not count. It returns "" if there is no line.
 func LastWords(log string) string {
+	if said, _ := Crash(log); said != "" {
+		return said
+	}
 	if len(log) > maxLastText {
 		log = log[len(log)-maxLastText:]
 	}
@@ -32,7 +35,7 @@ func LastWords(log string) string {
 	last, looked := "", 0
 	for i := len(lines) - 1; i >= 0 && looked < maxLastLines; i-- {
 		line := strings.TrimSpace(Printable(shownOf(lines[i])))
-		if ofRay().MatchString(line) || !letters().MatchString(line) {
+		if ofRay().MatchString(line) || !letters().MatchString(line) || frameLine().MatchString(line) {
 			continue
 		}
 		looked++

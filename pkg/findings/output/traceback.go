@@ -17,30 +17,6 @@ const (
 	whileHandling = "During handling of the above exception, another exception occurred:"
 )
 
-// groupStart matches the first line of an exception group's traceback, groupRaised the line that names the group.
-var (
-	groupStart  = lazyregexp.New(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
-	groupRaised = lazyregexp.New(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
-)
-
-// LastGroup returns the last exception group in a log, and the offset where its traceback begins; -1 if there is none.
-func LastGroup(log string) (e Exception, at int) {
-	starts := groupStart().FindAllStringIndex(log, -1)
-	end := len(log)
-	for i := len(starts) - 1; i >= 0; i-- {
-		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group is not. The line that
-		// names it comes before the tracebacks inside.
-		from := starts[i][0]
-		if i == 0 || !strings.HasPrefix(log[from:], "    ") {
-			if m := groupRaised().FindStringSubmatch(log[from:end]); m != nil {
-				return Exception{Type: m[2], Message: Clip(m[3], MaxMessage)}, from
-			}
-		}
-		end = from
-	}
-	return e, -1
-}
-
 // LastTraceback returns the last traceback in a log together with the tracebacks before it that led to it, and the offset where the text begins;
 // -1 if there is none. Tracebacks of exceptions that did not end their process count only if there are no others.
 func LastTraceback(log string) (text string, at int) {

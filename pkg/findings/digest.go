@@ -1,0 +1,299 @@
+package findings
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/logline"
+)
+
+// Sizes of what is kept of a log, in bytes.
+const (
+	wholeBytes = 3 << 20   // a log up to this size is kept whole
+	headBytes  = 128 << 10 // of a longer log: its beginning,
+	placeBytes = 640 << 10 // the last places that tell of failures,
+	tailBytes  = 1 << 20   // and at least its end
+	maxDigest  = 4 << 20   // of all of this
+	maxLine    = 256 << 10 // of one line: its beginning and its end
+	linesAhead = 3         // kept before a line that tells of a failure
+	linesAfter = 150       // and from it on
+	maxPlace   = 64 << 10  // of one such place
+)
+
+// digest keeps what matters of a log, which it reads once, as a stream: all of a short log, and of a long one its beginning, the places that tell
+// of failures, and its end. Of a line that overwrites itself, such as a progress bar, it keeps the last state, behind a carriage return. Records
+// in JSON become lines of text if they are Ray's, or have an exception.
+//
+//	text  [ beginning | places | what was read last ]
+//	                  head     recent
+type digest struct {
+	raw     bool     // records in JSON stay as they are
+	telling [][]byte // a line with one of these tells of a failure
+	line    []byte   // the line that is not whole yet, in its last state
+	redrawn bool     // it had other states
+	next    int      // its number, from 1
+
+	text         []byte
+	marks        []mark
+	head, recent int  // offsets in text; recent is 0 as long as the log is kept whole
+	left         bool // places were left out
+}
+
+// mark says which line of the log is at an offset of the text. Up to the next mark lines are counted from it, or are all the same line.
+type mark struct {
+	offset, line int
+	record       bool // a record in JSON, which is one line of the log
+}
+
+// Write reads the next part of a log. It always succeeds.
+func (d *digest) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := bytes.IndexByte(rest, '\n')
+		if n < 0 {
+			d.extend(rest)
+			break
+		}
+		d.extend(rest[:n])
+		d.finish()
+		rest = rest[n+1:]
+	}
+	return len(p), nil
+}
+
+// extend adds a part of a line.
+func (d *digest) extend(part []byte) {
+	if bytes.LastIndexByte(bytes.TrimRight(part, "\r"), '\r') >= 0 {
+		if state := logline.Visible(part); len(bytes.TrimSpace(state)) > 0 {
+			if !bytes.HasPrefix(part, state) {
+				d.line, d.redrawn = d.line[:0], true
+			}
+			d.line = append(d.line, state...)
+			part = part[len(bytes.TrimRight(part, "\r")):]
+		}
+	}
+	if len(d.line) > 0 && d.line[len(d.line)-1] == '\r' && len(bytes.TrimSpace(part)) > 0 {
+		d.line, d.redrawn = d.line[:0], true
+	}
+	if d.line = append(d.line, part...); len(d.line) > maxLine {
+		d.line = append(d.line[:maxLine/2], d.line[len(d.line)-maxLine/2:]...)
+	}
+}
+
+// finish adds the line to the text.
+func (d *digest) finish() {
+	line := bytes.TrimRight(d.line, "\r")
+	if bytes.IndexByte(line, 0) >= 0 {
+		line = bytes.ReplaceAll(line, []byte{0}, nil) // a program printed UTF-16 to a log of other text
+	}
+	line = logline.UTF8(line)
+	var record []byte
+	if !d.raw && len(line) > 0 && line[0] == '{' {
+		record = logline.Expand(line)
+	}
+	before := len(d.marks) == 0 || d.marks[len(d.marks)-1].record
+	switch {
+	case record != nil:
+		d.marks = append(d.marks, mark{len(d.text), d.next, true})
+		d.text = append(d.text, record...)
+	default:
+		if before {
+			d.marks = append(d.marks, mark{len(d.text), d.next, false})
+		}
+		if d.redrawn {
+			d.text = append(d.text, '\r')
+		}
+		d.text = append(d.text, line...)
+	}
+	d.text = append(d.text, '\n')
+	d.line, d.redrawn = d.line[:0], false
+	d.next++
+	if size := len(d.text) - d.recent; d.recent == 0 && size > wholeBytes || d.recent > 0 && size > 2*tailBytes {
+		d.shorten()
+	}
+}
+
+// end finishes the last line, which may have no end.
+func (d *digest) end() {
+	if len(d.line) > 0 {
+		d.finish()
+		d.text = d.text[:len(d.text)-1]
+	}
+}
+
+// shorten leaves out what does not matter of all but the last tailBytes.
+func (d *digest) shorten() {
+	tail := lineEnd(d.text, len(d.text)-tailBytes)
+	if d.recent == 0 {
+		d.head = lineEnd(d.text, headBytes)
+		d.recent = d.head
+	}
+	kept := digest{text: make([]byte, 0, len(d.text)), head: d.head}
+	from := countedLines{of: d}
+	places := d.head
+	if over := d.recent - d.head - placeBytes; over > 0 {
+		places, d.left = lineEnd(d.text[:d.recent], d.head+over), true
+	}
+	kept.keep(d, &from, 0, d.head)
+	kept.keep(d, &from, places, d.recent)
+	for _, place := range d.places(d.recent, tail) {
+		kept.keep(d, &from, place[0], place[1])
+	}
+	kept.recent = len(kept.text)
+	kept.keep(d, &from, tail, len(d.text))
+	d.text, d.marks, d.recent = kept.text, kept.marks, kept.recent
+}
+
+// skipped is a line that stands for what is left out, so that texts around it do not seem to belong together.
+const skipped = "\n"
+
+// keep adds a part of another text, which begins and ends with lines.
+func (d *digest) keep(other *digest, lines *countedLines, from, to int) {
+	if from >= to {
+		return
+	}
+	at := lines.mark(from)
+	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && lines.gap(from) {
+		d.marks = append(d.marks, mark{n, at.line, true})
+		d.text = append(d.text, skipped...)
+	}
+	lines.kept = to
+	at.offset = len(d.text)
+	d.marks = append(d.marks, at)
+	for _, m := range other.marks {
+		if m.offset > from && m.offset < to {
+			d.marks = append(d.marks, mark{len(d.text) + m.offset - from, m.line, m.record})
+		}
+	}
+	d.text = append(d.text, other.text[from:to]...)
+}
+
+// places are the parts of a text around lines that tell of failures, at most placeBytes: the last ones.
+func (d *digest) places(from, to int) (found [][2]int) {
+	var hits []int
+	for _, telling := range d.telling {
+		for at := from; ; {
+			n := bytes.Index(d.text[at:to], telling)
+			if n < 0 {
+				break
+			}
+			at = lineEnd(d.text[:to], at+n)
+			hits = append(hits, at-1)
+			if at >= to {
+				break
+			}
+		}
+	}
+	slices.Sort(hits)
+	size := 0
+	for i := len(hits) - 1; i >= 0; i-- {
+		place := [2]int{linesBack(d.text[from:hits[i]], linesAhead) + from, linesOn(d.text[:to], hits[i], linesAfter)}
+		if last := len(found) - 1; last >= 0 && place[1] >= found[last][0] {
+			place[1] = max(place[1], found[last][1])
+			size -= found[last][1] - found[last][0]
+			found = found[:last]
+		}
+		if size += place[1] - place[0]; size > placeBytes {
+			d.left = true
+			break
+		}
+		found = append(found, place)
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// lineEnd is where the line ends that has the byte at an offset, behind its line end.
+func lineEnd(text []byte, at int) int {
+	if at = min(at, len(text)); at <= 0 {
+		return max(0, at)
+	}
+	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
+		return at + n + 1
+	}
+	return len(text)
+}
+
+// linesBack is where the line begins that is n lines before the last one of a text.
+func linesBack(text []byte, n int) int {
+	at := len(text)
+	for range n + 1 {
+		if at = bytes.LastIndexByte(text[:max(0, at)], '\n'); at < 0 {
+			return 0
+		}
+	}
+	return at + 1
+}
+
+// linesOn is where the n lines end that follow an offset, or maxPlace behind it.
+func linesOn(text []byte, at, n int) int {
+	begin := at
+	for range n {
+		if at = lineEnd(text, at); at >= len(text) || at-begin > maxPlace {
+			break
+		}
+	}
+	return at
+}
+
+// countedLines numbers the lines of a text from its beginning to its end.
+type countedLines struct {
+	of     *digest
+	offset int // counted up to here
+	at     mark
+	next   int // of the marks
+	kept   int // what is before it was looked at
+}
+
+// mark is the mark of the line that begins at an offset, which must not be before the last one.
+func (c *countedLines) mark(offset int) mark {
+	for c.next < len(c.of.marks) && c.of.marks[c.next].offset <= offset {
+		c.at = c.of.marks[c.next]
+		c.offset = c.at.offset
+		c.next++
+	}
+	if !c.at.record {
+		c.at.line += bytes.Count(c.of.text[c.offset:offset], []byte{'\n'})
+	}
+	c.offset = offset
+	return mark{offset, c.at.line, c.at.record}
+}
+
+// gap says whether something before an offset was left out.
+func (c *countedLines) gap(offset int) bool { return offset > c.kept }
+
+// lineOf is the number of the log's line that an offset of a text is in.
+func lineOf(text string, marks []mark, offset int) int {
+	i, found := slices.BinarySearchFunc(marks, offset, func(m mark, at int) int { return m.offset - at })
+	if !found {
+		i--
+	}
+	switch {
+	case i < 0:
+		return 0
+	case marks[i].record:
+		return marks[i].line
+	}
+	return marks[i].line + strings.Count(text[marks[i].offset:offset], "\n")
+}
+
+// tellingOf are texts of which each line that tells of a failure has one, by the name of the log.
+func tellingOf(path string) [][]byte {
+	texts := []string{
+		"Traceback (most recent call last)", "*** SIG", "Fatal Python error", "terminate called", "Check failed: ", "bad_alloc", "Exception in thread ", "panic: ", " panicked at ",
+		"Error: ", "Failed to connect to GCS", "FATAL",
+	}
+	switch {
+	case path == "gcs_server.out":
+		texts = []string{"Reporting worker exit", "lacement group", "death reason", "Failed"}
+	case strings.HasPrefix(path, "serve/controller_"):
+		texts = []string{"ERROR 2", "WARNING 2", "HEALTHY"}
+	case path == "raylet.err" || path == "raylet.out":
+		texts = append(texts, "have not registered within the timeout")
+	}
+	telling := make([][]byte, len(texts))
+	for i, text := range texts {
+		telling[i] = []byte(text)
+	}
+	return telling
+}

@@ -1,0 +1,115 @@
+package findings
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func digestOf(path, log string, block int) *digest {
+	d := &digest{telling: tellingOf(path), next: 1}
+	for rest := []byte(log); len(rest) > 0; {
+		n := min(block, len(rest))
+		_, _ = d.Write(rest[:n])
+		rest = rest[n:]
+	}
+	d.end()
+	return d
+}
+
+const raisedAt = "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    step()\nValueError: loss is nan at step 4711\n"
+
+// TestDigest: a traceback is kept wherever it is in a log, with the number of its line, and what is kept is bounded.
+func TestDigest(t *testing.T) {
+	bars := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "\repoch: %3d%%|████      | %d/%d [00:01<00:01, 9.9it/s, loss=0.1] ", i*100/n, i, n)
+		}
+		return b.String()
+	}
+	lines := func(n int) string {
+		return strings.Repeat("2026-11-24 10:00:00,000\tINFO a.py:1 -- an ordinary line of a log that is long\n", n)
+	}
+	for name, c := range map[string]struct {
+		log  string
+		line int
+	}{
+		"behind a bar":         {bars(70000) + raisedAt, 1},
+		"before a bar":         {bars(200) + "\n" + raisedAt + bars(70000), 2},
+		"between bars":         {bars(30000) + "\n" + raisedAt + bars(30000) + "\nx\n" + bars(30000), 2},
+		"far from the end":     {lines(1000) + raisedAt + lines(200000), 1001},
+		"in the middle":        {lines(100000) + raisedAt + lines(100000), 100001},
+		"at the end":           {lines(200000) + raisedAt, 200001},
+		"line ends of Windows": {strings.ReplaceAll(lines(100000)+raisedAt, "\n", "\r\n"), 100001},
+		"a line without end":   {strings.Repeat("x", 6<<20) + "\n" + raisedAt, 2},
+	} {
+		for _, block := range []int{1 << 20, 4093} {
+			d := digestOf("job-driver-x.log", c.log, block)
+			text := string(d.text)
+			at := strings.Index(text, "Traceback")
+			if at < 0 || !strings.Contains(text, "ValueError: loss is nan at step 4711") || len(text) > maxDigest {
+				t.Errorf("%s: %d bytes of %d are kept, the traceback at %d", name, len(text), len(c.log), at)
+				continue
+			}
+			if line := lineOf(text, d.marks, at); line != c.line {
+				t.Errorf("%s, blocks of %d: line %d, want %d", name, block, line, c.line)
+			}
+		}
+	}
+	many := digestOf("job-driver-x.log", strings.Repeat(raisedAt+strings.Repeat("x\n", 200), 30000), 1<<16)
+	if len(many.text) > maxDigest || !many.left {
+		t.Errorf("%d bytes of many tracebacks, left out: %t", len(many.text), many.left)
+	}
+}
+
+// TestDigestLines: a short log is kept as it is; what is left out of lines changes no number of a line.
+func TestDigestLines(t *testing.T) {
+	const json = `{"asctime": "2026-11-20 10:00:00,000", "levelname": "ERROR", "message": "m", "exc_text": "Traceback (most recent call last):\nKeyError: 'a'"}`
+	d := digestOf("x.log", "one\ntwo\r\nold\rnew\r\n"+json+"\nsix\n"+json+"\nl\xe9on\n\xd6\xd0\xce\xc4\nu\x00t\x00f\x00", 3)
+	const expanded = "ERROR 2026-11-20 10:00:00,000 m\nTraceback (most recent call last):\nKeyError: 'a'\n"
+	if want := "one\ntwo\n\rnew\n" + expanded + "six\n" + expanded + "léon\n中文\nutf"; string(d.text) != want {
+		t.Errorf("%q, want %q", d.text, want)
+	}
+	for text, line := range map[string]int{"one": 1, "two": 2, "new": 3, "KeyError": 4, "six": 5, "léon": 7, "utf": 9} {
+		if got := lineOf(string(d.text), d.marks, bytes.Index(d.text, []byte(text))); got != line {
+			t.Errorf("%s: line %d, want %d", text, got, line)
+		}
+	}
+}
+
+// FuzzDigest: whatever a log holds and wherever reads end, the same is kept.
+func FuzzDigest(f *testing.F) {
+	f.Add("a\rb\r\nc\n{\"level\":\"error\",\"msg\":\"x\",\"stack\":\"y\"}\n", 1)
+	f.Add("\r\r\na\r \rb", 2)
+	f.Fuzz(func(t *testing.T, log string, block int) {
+		if block < 1 || block > 1000 {
+			return
+		}
+		whole, parts := digestOf("x.log", log, len(log)+1), digestOf("x.log", log, block)
+		if !bytes.Equal(whole.text, parts.text) {
+			t.Errorf("%q, in parts %q", whole.text, parts.text)
+		}
+		for i := range whole.text {
+			if line := lineOf(string(whole.text), whole.marks, i); line < 1 || line > strings.Count(log, "\n")+1 {
+				t.Fatalf("line %d at %d of %q", line, i, whole.text)
+			}
+		}
+	})
+}
+
+// BenchmarkDigest measures how fast long logs are read.
+func BenchmarkDigest(b *testing.B) {
+	for name, log := range map[string]string{
+		"bars": strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s]", 1<<20), "lines": strings.Repeat("2026-11-24 10:00:00,000\tINFO a.py:1 -- an ordinary line of a log\n", 1<<20),
+		"tracebacks": strings.Repeat(raisedAt, 1<<18),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(log)))
+			for b.Loop() {
+				digestOf("job-driver-x.log", log, 256<<10)
+			}
+		})
+	}
+}

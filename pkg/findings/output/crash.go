@@ -1,0 +1,92 @@
+package output
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+)
+
+// Crashes of programs in other languages than Python: what their runtimes print when an error ends them. The first group of an expression that
+// matches is what was wrong, the second one its message.
+var crashes = []func() *regexp.Regexp{
+	lazyregexp.New(`(?m)^(?:[^\n]* )?Exception in thread "[^"\n]*" (?:([\w.$]+)(?:: ([^\n]*))?)$`),                              // Java
+	lazyregexp.New(`(?m)^((?:panic|fatal error): [^\n]+)$()`),                                                                   // Go
+	lazyregexp.New(`(?m)^thread '[^'\n]*'(?: \(\d+\))? (panicked at) [^\n']*:\n([^\n]+)$`),                                      // Rust
+	lazyregexp.New(`(?m)^thread '[^'\n]*' (panicked at) '([^\n]*)', [^\n]*$`),                                                   // Rust before 1.73
+	lazyregexp.New(`(?m)^terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n  what\(\):  ([^\n]*))?`),            // C++
+	lazyregexp.New(`(?m)^(?:Uncaught |\[?Unhandled[^\n:]*[.:] )?((?:[A-Z]\w*)?Error)(?: \[\w+\])?: ([^\n]+)\n\s+at [^\n]+[:)]`), // Node
+	lazyregexp.New(`(?m)^Unhandled exception[.:] (?:System\.)?([\w.]+): ([^\n]+)$`),                                             // .NET
+	lazyregexp.New(`(?m)^(ERROR): (?:LoadError: )?([^\n]+)\n(?:in expression[^\n]*\n)?Stacktrace:`),                             // Julia
+	lazyregexp.New(`(?m)^(Error)(?: in [^\n]*?)? ?: *\n? *([^\n]+)\n(?:[^\n]*\n){0,4}?Execution halted`),                        // R
+	lazyregexp.New(`(?m)^[^\s:]+\.rb:\d+:in [^\n]*?: ([^\n]+) \((\w+(?:::\w+)*)\)$`),                                            // Ruby
+	lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`),                                                                      // the interpreter itself
+}
+
+// causedBy matches the line by which Java names what an exception was caused by.
+var causedBy = lazyregexp.New(`(?m)^Caused by: ([\w.$]+)(?:: ([^\n]*))?$`)
+
+const maxCrash = 256 << 10 // bytes at the end of a log that are searched
+
+// Crash returns what the runtime of a program said when an error ended it, and the offset where it says so; -1 if the log has nothing of it.
+func Crash(log string) (said string, at int) {
+	from := max(0, len(log)-maxCrash)
+	end := log[from:]
+	at = -1
+	var kind, message string
+	for _, crash := range crashes {
+		all := crash().FindAllStringSubmatchIndex(end, -1)
+		if len(all) == 0 {
+			continue
+		}
+		if m := all[len(all)-1]; m[0] > at {
+			at, kind, message = m[0], part(end, m, 1), part(end, m, 2)
+		}
+	}
+	if at < 0 {
+		return "", -1
+	}
+	if all := causedBy().FindAllStringSubmatchIndex(end[at:], -1); len(all) > 0 {
+		kind, message = part(end[at:], all[len(all)-1], 1), part(end[at:], all[len(all)-1], 2)
+	}
+	said = strings.TrimSuffix(strings.TrimRight(kind, ": ")+": "+strings.TrimSpace(message), ": ")
+	return Clip(strings.TrimSpace(Printable(said)), MaxTitle), from + at
+}
+
+// part is a group of a match; "" if the group did not match.
+func part(text string, m []int, group int) string {
+	if m[2*group] < 0 {
+		return ""
+	}
+	return text[m[2*group]:m[2*group+1]]
+}
+
+var (
+	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, Java, Node, Go and Rust.
+	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|\.\.\. \d+ more$|goroutine \d+ \[|\d+: +0x[0-9a-f]+|stack backtrace:|Stacktrace:)`)
+	// marksLine matches lines of only signs, and the headings of tracebacks.
+	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+`)
+)
+
+// WithoutFrames returns a text without the lines that say where something happened, such as a traceback's frames with their lines of code.
+func WithoutFrames(text string) string {
+	if !strings.Contains(text, "\n") && !frameLine().MatchString(text) && !marksLine().MatchString(text) {
+		return text
+	}
+	var kept []string
+	margin := -1 // of the frame before
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		inner := strings.TrimLeft(line, " |+│\t>")
+		indent := len(line) - len(inner)
+		switch {
+		case frameLine().MatchString(line):
+			margin = indent
+		case margin >= 0 && indent > margin, marksLine().MatchString(line): // the frame's line of code
+		default:
+			margin = -1
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}

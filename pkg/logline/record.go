@@ -1,0 +1,89 @@
+package logline
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// Expand returns a line that is a record in JSON as Ray would have printed it as text, with the lines of its message and of its exception; nil if
+// it is no record in Ray's own JSON, and has no exception.
+//
+//	{"asctime": T, "levelname": "E", "message": "(raylet) m", "filename": "f.cc", "lineno": 1}     → [T E 0 0] (raylet) f.cc:1: m
+//	{"asctime": T, "levelname": "ERROR", "message": m, "component_name": "controller", …}          → ERROR T controller 0 -- m
+//	{"timestamp": T, "level": "error", "event": m, "exception": "Traceback …"}                     → ERROR T m
+func Expand(line []byte) []byte {
+	line = bytes.TrimSpace(line)
+	if len(line) < 2 || line[0] != '{' || len(line) > maxJSON {
+		return nil
+	}
+	var f fields
+	f.members(line, 1, nil, 2)
+	level := f.levelOf()
+	if level == Unknown || len(f.message) == 0 {
+		return nil
+	}
+	var own struct {
+		Time          string `json:"asctime"`
+		Level         string `json:"levelname"`
+		File          string `json:"filename"`
+		Line          int    `json:"lineno"`
+		Process       int    `json:"process"`
+		ComponentName string `json:"component_name"`
+		ComponentID   string `json:"component_id"`
+		Run           string `json:"run_name"` // of Train, which writes only JSON
+	}
+	exception := unquoted(f.exception)
+	_ = json.Unmarshal(line, &own) // fields that another library has of the same name may have other types
+	message := unquoted(f.message)
+	said := message
+	if exception != "" && !strings.Contains(message, exception) {
+		said += "\n" + exception
+	}
+	switch {
+	case own.Run != "":
+		return nil
+	case len(own.Level) == 1 && own.Time != "":
+		component := ""
+		if strings.HasPrefix(said, "(") {
+			if name, rest, ok := strings.Cut(said, ") "); ok {
+				component, said = name+") ", rest
+			}
+		}
+		return []byte("[" + own.Time + " " + own.Level + " 0 0] " + component + own.File + ":" + strconv.Itoa(own.Line) + ": " + said)
+	case own.ComponentName != "" && own.Time != "":
+		return []byte(own.Level + " " + own.Time + " " + own.ComponentName + " " + digitsOr0(own.ComponentID) + " -- " + said)
+	case exception == "" && !strings.Contains(said, "\n"):
+		return nil
+	}
+	name := unquoted(f.level)
+	if anyCase([]byte(name)) == Unknown {
+		name = level.String()
+	}
+	return []byte(strings.TrimSpace(strings.ToUpper(name) + " " + unquoted(f.time) + " " + said))
+}
+
+// unquoted is the text of a JSON string, or of a number; "" if the value is another one.
+func unquoted(value []byte) (text string) {
+	switch {
+	case len(value) == 0:
+	case value[0] == '"':
+		_ = json.Unmarshal(value, &text) // a value that is cut has no text
+	case isDigit(value[0]):
+		text = string(value)
+	case value[0] == '{': // loguru: {"repr": …}; {"type": …, "value": …, "traceback": …}
+		var inner struct{ Repr, Stack, Traceback string }
+		_ = json.Unmarshal(value, &inner) // what is not there is ""
+		text = cmp.Or(inner.Stack, inner.Traceback, inner.Repr)
+	}
+	return text
+}
+
+func digitsOr0(text string) string {
+	if countDigits([]byte(text)) == len(text) && text != "" {
+		return text
+	}
+	return "0"
+}
