@@ -63,6 +63,16 @@ func TestDriverLogs(t *testing.T) {
 		"JSON": {1, `{"asctime": "2026-11-23 20:49:11,092", "levelname": "INFO", "message": "step 1"}` + "\n" +
 			`{"asctime": "2026-11-23 20:49:11,092", "levelname": "ERROR", "message": "step failed", "exc_text": "Traceback (most recent call last):\n  File \"/app/train.py\", line 9, in <module>\n    raise LookupError(\"no partition 7\")\nLookupError: no partition 7"}` + "\n",
 			findings.JobFailed, "LookupError: no partition 7$", "step failed"},
+		"a group": {1, "  + Exception Group Traceback (most recent call last):\n  |   File \"/app/train.py\", line 7, in <module>\n  |     asyncio.run(main())\n" +
+			"  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n    | Traceback (most recent call last):\n" +
+			"    |   File \"/app/train.py\", line 3, in load\n    | ValueError: shard 3 is missing\n    +---------------- 2 ----------------\n    | OSError: shard 4 is torn\n" +
+			"    +------------------------------------\n", findings.JobFailed, "its driver raised ValueError: shard 3 is missing and 1 more in its group$", "shard 4 is torn"},
+		"Java": {1, "Exception in thread \"main\" java.lang.RuntimeException: job failed\n\tat com.x.Main.main(Main.java:5)\nCaused by: java.io.IOException: disk is full\n\tat com.x.Main.write(Main.java:9)\n\t... 1 more\n",
+			findings.JobFailed, "failed with exit code 1: java.io.IOException: disk is full$", "Main.java:9"},
+		"UTF-16":  {1, "\xff\xfe" + strings.Join(strings.Split(module+"    main()\nValueError: no rows\n", ""), "\x00") + "\x00", findings.JobFailed, "its driver raised ValueError: no rows$", "main()"},
+		"Latin-1": {1, module + "    main()\nOSError: donn\xe9es introuvables\n", findings.JobFailed, "its driver raised OSError: données introuvables$", "main()"},
+		"behind bars": {1, strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s, loss=0.1] ", 80000) + module + "    step()\nValueError: loss is nan\n",
+			findings.JobFailed, "its driver raised ValueError: loss is nan$", "step()"},
 		"not compiled": {1, "  File \"/app/train.py\", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax\n", findings.JobFailed, "its driver raised SyntaxError: invalid syntax$", "line 2"},
 		"caught":       {1, module + "    1 / 0\nZeroDivisionError: division by zero\nfalling back to the CPU\nerror: accuracy 0.3 is below 0.9\n", findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
 		"caught, logged": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n2026-11-23 20:49:11,092 INFO trying again\n2026-11-23 20:49:12,092 ERROR accuracy 0.3 is below 0.9\n",

@@ -1,7 +1,14 @@
 package findings_test
 
 import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,4 +97,85 @@ func TestCrashBeforeFailedStarts(t *testing.T) {
 		severity["Deployment Ends of application ends did not start: its replicas raised ActorDiedError: The actor died unexpectedly before finishing this task."] != findings.Warning {
 		t.Error(severity)
 	}
+}
+
+// TestJSONLogs: a recorded session with the logs of Ray's processes in Ray's JSON form has the findings that it has with text.
+func TestJSONLogs(t *testing.T) {
+	for archive, logs := range map[string]string{
+		"serve_crash": `serve/controller_\d+\.log`, "odd-2.60": `gcs_server\.out|raylet\.(?:out|err)|python-core-[^/]*\.log|serve/controller_\d+\.log`,
+	} {
+		t.Run(archive, func(t *testing.T) {
+			dir, ref := cluster(t, archive)
+			want := report(t, load(t, dir, ref, nil))
+			whole := map[string]string{} // a log's chunks, in order
+			name := regexp.MustCompile(`^(.*/logs/[0-9a-f]+/(?:` + logs + `))(?:\.@\d+)?$`)
+			err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+				m := name.FindStringSubmatch(filepath.ToSlash(path))
+				if err != nil || d.IsDir() || m == nil {
+					return err
+				}
+				text, err := os.ReadFile(path)
+				whole[m[1]] += string(text)
+				return errors.Join(err, os.Remove(path))
+			})
+			for path, text := range whole {
+				err = errors.Join(err, os.WriteFile(path, []byte(inJSON(text)), 0o644))
+			}
+			if err != nil || len(whole) == 0 {
+				t.Fatalf("%d logs changed, %v", len(whole), err)
+			}
+			got := report(t, load(t, dir, ref, nil))
+			for i := range max(len(got.Findings), len(want.Findings)) {
+				if i >= len(got.Findings) || i >= len(want.Findings) || got.Findings[i].Title != want.Findings[i].Title || got.Findings[i].Count != want.Findings[i].Count {
+					t.Fatalf("finding %d differs: %d in JSON, %d in text", i, len(got.Findings), len(want.Findings))
+				}
+			}
+			if archive == "serve_crash" && !strings.Contains(got.Summary, "feature store unreachable at redis:6379") {
+				t.Errorf("%s: %s", got.Outcome, got.Summary)
+			}
+		})
+	}
+}
+
+var (
+	serveEntry   = regexp.MustCompile(`^(INFO|WARNING|ERROR|DEBUG) (\S+ \S+) (controller) (\d+) -- (.*)$`)
+	backendEntry = regexp.MustCompile(`^\[(\S+ \S+) (\w) \d+ \d+\] (\(\S+\) )?(\S+?):(\d+): +(.*)$`)
+)
+
+// inJSON is a log of Ray's as Ray writes it with its formatter JSON, or with RAY_BACKEND_LOG_JSON=1.
+func inJSON(log string) string {
+	var entries []any
+	for line := range strings.Lines(log) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := serveEntry.FindStringSubmatch(line); m != nil {
+			entries = append(entries, map[string]any{
+				"asctime": m[2], "levelname": m[1], "message": m[5], "filename": "deployment_state.py", "lineno": 1, "component_name": m[3], "component_id": m[4],
+			})
+		} else if m := backendEntry.FindStringSubmatch(line); m != nil {
+			number, _ := strconv.Atoi(m[5]) // the expression matched digits
+			entries = append(entries, map[string]any{"asctime": m[1], "levelname": m[2], "message": m[3] + m[6], "filename": m[4], "lineno": number})
+		} else if before, ok := last(entries).(map[string]any); ok && before["component_name"] != nil {
+			text, _ := before["exc_text"].(string)
+			before["exc_text"] = strings.TrimPrefix(text+"\n"+line, "\n")
+		} else {
+			entries = append(entries, line)
+		}
+	}
+	var text strings.Builder
+	for _, e := range entries {
+		if line, ok := e.(string); ok {
+			text.WriteString(line + "\n")
+			continue
+		}
+		object, _ := json.Marshal(e) // of texts and numbers
+		text.Write(append(object, '\n'))
+	}
+	return text.String()
+}
+
+func last(entries []any) any {
+	if len(entries) == 0 {
+		return nil
+	}
+	return entries[len(entries)-1]
 }
