@@ -1,0 +1,66 @@
+package logs_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
+)
+
+// TestManyLogs: empty logs cost a handful of puts and some bytes of memory each, those that are stored a put and some bytes, and both are known
+// again after the collector was killed. FAULTTEST_LOGS sets their number.
+func TestManyLogs(t *testing.T) {
+	empty := 10_000
+	if n, err := strconv.Atoi(os.Getenv("FAULTTEST_LOGS")); err == nil {
+		empty = n
+	}
+	const most = 100 // bytes of memory for each, with what does not depend on their number
+	filled := min(empty/50, 1000)
+	synctest.Test(t, func(t *testing.T) {
+		logs.SetMaxFollowed(t, filled/2)
+		r := newRig(t)
+		for i := range empty {
+			if err := os.WriteFile(r.path(fmt.Sprintf("worker-%056x-01000000-%d.err", i, i)), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := liveHeap()
+		r.scan()
+		r.restart() // it was killed before it stored anything
+		r.settle()
+		listed := int64(0) // the store is in memory, too
+		for _, k := range r.store.Keys() {
+			listed += int64(len(r.store.Object(k)))
+		}
+		each := (liveHeap() - before - listed) / int64(empty)
+		puts, _ := r.store.Requests()
+		t.Logf("%d empty logs: %d puts, %d bytes of memory each", empty, puts, each)
+		if each > most || puts > 3+empty/50_000 {
+			t.Errorf("%d empty logs: %d puts, %d bytes of memory each", empty, puts, each)
+		}
+		for i := range filled {
+			r.write(fmt.Sprintf("worker-%056x-01000000-%d.err", i, i), "ten bytes\n")
+		}
+		r.settle()
+		filledPuts, _ := r.store.Requests()
+		r.restart()
+		r.settle()
+		if after, _ := r.store.Requests(); filledPuts != puts+filled || after != filledPuts {
+			t.Errorf("%d puts for %d logs with bytes, and %d more after a restart", filledPuts-puts, filled, after-filledPuts)
+		}
+		r.want(fmt.Sprintf("worker-%056x-01000000-%d.err", filled-1, filled-1), "ten bytes\n")
+	})
+}
+
+// liveHeap is how many bytes are in use.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
