@@ -260,7 +260,7 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	}
 	s.metrics.read(lines, bad, t.dropped, time.Since(began))
 	switch {
-	case t.held >= t.most:
+	case t.dropped > 0 && t.held >= t.most:
 		s.warn(fmt.Errorf("series of port %d are left out: names and labels of the node's series take more than %d MiB: give the collector more memory, or the series fewer and shorter labels", port, t.most>>20))
 	case t.dropped > 0:
 		s.warn(fmt.Errorf("series of port %d are left out: the node has more than --metrics-max-series=%d, or labels of more than %d bytes", port, s.opts.MaxSeries, maxSeries))
