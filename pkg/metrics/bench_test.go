@@ -1,0 +1,46 @@
+package metrics
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+)
+
+// BenchmarkHours reads the hours of two nodes with 1,041 series that were read every 15 s, for all series and for one name, and writes their index.
+func BenchmarkHours(b *testing.B) {
+	store, err := local.Open(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := metricsgen.Session{
+		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: 15 * time.Second, ChunkReads: 40, Nodes: 2, Series: 1041, Hours: 4,
+	}
+	if _, err := g.Store(b.Context(), store, "log"); err != nil {
+		b.Fatal(err)
+	}
+	for name, expression := range map[string]string{"all": ".+", "one": "ray_node_mem_used"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				d := NewDatabases(store, "log", 256<<20, nil).Of(ref, true)
+				matcher := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, expression)
+				if _, _, err := d.Select(b.Context(), &Held{}, Selection{Maxt: math.MaxInt64 / 2, Matchers: []*labels.Matcher{matcher}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("index", func(b *testing.B) {
+		w := &IndexWriter{Store: store, Root: "log", Put: store.Put}
+		for b.Loop() {
+			if err := w.Write(b.Context(), ref, true); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
