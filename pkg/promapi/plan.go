@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -39,16 +40,31 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if step > 0 {
 		p.at = moments{float64(span), float64(step.Milliseconds())}
 	}
+	alone := false // something large may be evaluated before a selector is read
 	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
-		if s, is := node.(*parser.VectorSelector); is {
-			p.selectors = append(p.selectors, s)
-			p.selected[s] = &selected{}
+		switch n := node.(type) {
+		case *parser.VectorSelector:
+			p.selectors = append(p.selectors, n)
+			p.selected[n] = &selected{}
+		case *parser.SubqueryExpr:
+			alone = true
+		case *parser.Call:
+			alone = alone || strings.HasPrefix(n.Func.Name, "label_")
 		}
 		return nil
 	})
-	_, err = p.cost(true)
+	if !alone && len(p.selectors) > 0 {
+		return p, nil
+	}
+	bytes, err := p.cost(true)
+	if err == nil && bytes > maxAlone {
+		err = errQueryLabels
+	}
 	return p, err
 }
+
+// maxAlone is how much memory an expression may take apart from the series that its selectors find.
+const maxAlone = 4 << 20
 
 // cost returns the memory that the engine takes at most, and an error if that is too much for any query, or the query takes too much time.
 func (p *plan) cost(exact bool) (bytes float64, err error) {
