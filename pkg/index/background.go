@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -23,6 +25,8 @@ const (
 	// of all. So opening it reads little, and all its indexes together cost a few times what the last one does.
 	growthBytes   = 64 << 20
 	growthDivisor = 4
+	// maxQueue is how many sessions of a namespace wait.
+	maxQueue = 16
 	// turnTime is how long a session may be worked on while others wait, and maxTime how long at most.
 	turnTime = 5 * time.Minute
 	maxTime  = 30 * time.Minute
@@ -43,7 +47,7 @@ type Background struct {
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
-	offered map[string]bool    // namespaces of which a session is worked on or waits
+	queues  map[string][]job   // of the namespaces that are worked on
 	failed  remembered[string] // the fingerprint of what could not be indexed
 	written remembered[int64]  // bytes of events that the last index holds
 	kept    remembered[string] // the state whose findings were kept, or could not be
@@ -58,7 +62,7 @@ func NewBackground(store blob.Reader, opener *Opener, writer *Writer, log logrus
 	registry.MustRegister(writes)
 	b := &Background{
 		store: store, opener: opener, writer: writer, log: log, writes: writes, growth: growthBytes, slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
-		offered: make(map[string]bool), failed: make(remembered[string]), written: make(remembered[int64]), kept: make(remembered[string]),
+		queues: make(map[string][]job), failed: make(remembered[string]), written: make(remembered[int64]), kept: make(remembered[string]),
 	}
 	return b
 }
@@ -72,8 +76,8 @@ func (b *Background) Close() {
 }
 
 // Offer requests an index of a session that was just loaded or refreshed, and that its findings are kept once it has ended. An index is not
-// written if the session is indexed already, is too small or failed before. Nothing is done while another session of its namespace is worked on
-// or waits: the next load or refresh offers the session again.
+// written if the session is indexed already, is too small or failed before. Nothing is done if many sessions of its namespace wait: the next
+// load or refresh offers the session again.
 func (b *Background) Offer(s *session.Session, ended bool) {
 	settle := mayMarkSettled(s)
 	// An index that could not be used would be tried again by each server that starts.
@@ -82,48 +86,72 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 	if !settle && !write && !keep {
 		return
 	}
-	namespace := s.Ref.Namespace
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.offered[namespace] || b.ctx.Err() != nil {
-		return
-	}
-	b.offered[namespace] = true
 	waiting := weak.Make(s) // the cache may drop it meanwhile
-	b.done.Go(func() {
-		b.turn(namespace, func(ctx context.Context) {
-			s := waiting.Value()
-			if s == nil {
-				return
-			}
-			switch {
-			case settle:
-				b.markSettled(ctx, s)
-			case write:
-				b.write(ctx, s, ended)
-			}
-			if keep {
-				b.keep(ctx, s)
-			}
-		})
+	b.enqueue(s.Ref, func(ctx context.Context) {
+		s := waiting.Value()
+		if s == nil {
+			return
+		}
+		switch {
+		case settle:
+			b.markSettled(ctx, s)
+		case write:
+			b.write(ctx, s, ended)
+		}
+		if keep {
+			b.keep(ctx, s)
+		}
 	})
 }
 
-// turn works on a session of a namespace when it is its turn.
-func (b *Background) turn(namespace string, work func(context.Context)) {
-	defer func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.offered, namespace)
-	}()
-	ctx, done, err := b.slots.Take(b.ctx, namespace, 0)
-	if err != nil {
+// job is what is to be done for a session.
+type job struct {
+	ref layout.Session
+	do  func(context.Context)
+}
+
+// enqueue has a job done when it is its turn. It takes the place of an earlier one of the session that has not begun.
+func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	queue, working := b.queues[ref.Namespace]
+	i := slices.IndexFunc(queue, func(j job) bool { return j.ref == ref })
+	switch {
+	case b.ctx.Err() != nil:
 		return
+	case i >= 0:
+		queue[i].do = do
+	case len(queue) < maxQueue:
+		b.queues[ref.Namespace] = append(queue, job{ref, do})
+	}
+	if !working {
+		b.done.Go(func() {
+			for b.turn(ref.Namespace) {
+			}
+		})
+	}
+}
+
+// turn does the next job of a namespace when it is its turn; false if there was none.
+func (b *Background) turn(namespace string) bool {
+	working, done, err := b.slots.Take(b.ctx, namespace, 0)
+	if err != nil {
+		return false
 	}
 	defer done()
-	ctx, cancel := context.WithTimeoutCause(ctx, maxTime, errTime)
+	b.mu.Lock()
+	queue := b.queues[namespace]
+	if len(queue) == 0 {
+		delete(b.queues, namespace)
+		b.mu.Unlock()
+		return false
+	}
+	b.queues[namespace] = queue[1:]
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(working, maxTime, errTime)
 	defer cancel()
-	work(ctx)
+	queue[0].do(ctx)
+	return true
 }
 
 var errTime = fmt.Errorf("it takes more than %s", maxTime)

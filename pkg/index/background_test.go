@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"crypto/rand"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // TestBackgroundTakesTurns: a session whose data takes for ever keeps others waiting for its turn only, and ends at last though nobody waits.
@@ -24,14 +26,12 @@ func TestBackgroundTakesTurns(t *testing.T) {
 		cause := make(map[string]error)
 		began := time.Now()
 		work := func(namespace string, takes time.Duration) {
-			b.done.Go(func() {
-				b.turn(namespace, func(ctx context.Context) {
-					select {
-					case <-time.After(takes):
-					case <-ctx.Done():
-					}
-					ended[namespace], cause[namespace] = time.Since(began), context.Cause(ctx)
-				})
+			b.enqueue(layout.Session{Namespace: namespace}, func(ctx context.Context) {
+				select {
+				case <-time.After(takes):
+				case <-ctx.Done():
+				}
+				ended[namespace], cause[namespace] = time.Since(began), context.Cause(ctx)
 			})
 			synctest.Wait()
 		}
@@ -47,6 +47,42 @@ func TestBackgroundTakesTurns(t *testing.T) {
 		time.Sleep(time.Hour)
 		if cause["a"] != errTime || ended["a"] != maxTime {
 			t.Errorf("%v %v", ended, cause)
+		}
+	})
+}
+
+// TestBackgroundQueue: what is offered while another session is worked on is done afterwards, the latest of each session, as long as not too many
+// wait.
+func TestBackgroundQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		b := NewBackground(nil, nil, nil, log, prometheus.NewRegistry())
+		defer b.Close()
+		var done []string
+		offer := func(name, what string) {
+			b.enqueue(layout.Session{Namespace: "a", Name: name}, func(context.Context) {
+				time.Sleep(time.Second)
+				done = append(done, what)
+			})
+		}
+		offer("first", "first")
+		synctest.Wait()
+		for _, what := range []string{"old", "new"} {
+			offer("second", what)
+			offer("first", "first, "+what)
+		}
+		for range 2 * maxQueue {
+			offer(rand.Text(), "another")
+		}
+		time.Sleep(time.Hour)
+		if len(done) != 1+maxQueue || done[0] != "first" || done[1] != "new" || done[2] != "first, new" || len(b.queues) > 0 {
+			t.Errorf("%q, %d queues are left", done, len(b.queues))
+		}
+		offer("first", "once more")
+		time.Sleep(time.Hour)
+		if done[len(done)-1] != "once more" {
+			t.Errorf("%q", done)
 		}
 	})
 }
