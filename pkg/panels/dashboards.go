@@ -24,8 +24,12 @@ const (
 	maxReading = 2
 )
 
-// errNone says that no such dashboard is stored.
-var errNone = errors.New("no such dashboard is stored")
+var (
+	// errNone says that no such dashboard is stored, or that Ray makes none.
+	errNone = errors.New("there is no such dashboard")
+	// errDamaged says that a stored dashboard cannot be read.
+	errDamaged = errors.New("the stored dashboard is damaged")
+)
 
 // dashboards reads stored dashboards and keeps those of the sessions that were used last, because each panel of a page is a separate request. Safe
 // for concurrent use.
@@ -40,7 +44,8 @@ type dashboards struct {
 	bytes int64
 }
 
-// of returns a session's dashboard by Ray's name for it, such as "default". It is errNone if there is none or if it is damaged.
+// of returns a session's dashboard by Ray's name for it, such as "default". It is errNone if none is stored, errDamaged if it cannot be
+// read.
 func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*dashboard, error) {
 	key := layout.GrafanaDashboardKey(d.root, ref, name+"_grafana_dashboard.json")
 	if kept := d.known(key); kept != nil {
@@ -63,7 +68,30 @@ func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*
 	}
 	parsed, err := parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s is damaged: %w", errNone, key, err)
+		return nil, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
+	}
+	d.keep(key, parsed, int64(len(data)+400*valuesIn(data)))
+	return parsed, nil
+}
+
+// standard returns the dashboard that Ray makes in the version nearest to a session's. It is errNone if Ray makes no such dashboard.
+func (d *dashboards) standard(ctx context.Context, namespace, name, rayVersion string) (*dashboard, error) {
+	key := name + " of " + rayVersion
+	if kept := d.known(key); kept != nil {
+		return kept, nil
+	}
+	_, done, err := d.reading.Take(ctx, namespace, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	data, version, err := board(name, rayVersion)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the %s dashboard of Ray %s: %w", name, version, err)
 	}
 	d.keep(key, parsed, int64(len(data)+400*valuesIn(data)))
 	return parsed, nil
@@ -93,7 +121,7 @@ func (d *dashboards) any(ctx context.Context, ref layout.Session) (bool, error) 
 	return false, nil
 }
 
-// read returns a stored dashboard's text. What cannot be decompressed is errNone.
+// read returns a stored dashboard's text. What cannot be decompressed is errDamaged.
 func (d *dashboards) read(ctx context.Context, key string) ([]byte, error) {
 	object, err := d.store.Get(ctx, key, 0, -1)
 	if err != nil {
@@ -111,7 +139,7 @@ func (d *dashboards) read(ctx context.Context, key string) ([]byte, error) {
 	defer in.Close()
 	data, err := in.DecodeAll(compressed, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s is damaged: %w", errNone, key, err)
+		return nil, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
 	}
 	return data, nil
 }

@@ -1,4 +1,5 @@
-// Package panels shows a session's stored metrics: its pages draw panels of the Grafana dashboards that Ray made for the session. A page
+// Package panels shows a session's stored metrics: its pages draw panels of the Grafana dashboards that Ray made for the session or, if these are
+// not stored, of those that Ray makes in the session's version. A page
 // contains no figures: its script asks Prometheus's API below the session's address.
 package panels
 
@@ -35,12 +36,11 @@ func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
 }
 
 const (
-	noMetrics    = "No metrics of this session are stored: its collectors kept none."
-	noFigures    = "No data: of this session only figures of CPU, memory, disk, network and GPU are stored."
-	noDashboards = "Metrics of this session are stored, but not the Grafana dashboards that Ray makes to show them."
-	noDashboard  = "Ray made no such dashboard for this session."
-	noPanel      = "This dashboard has no such panel."
-	tooLong      = "The queries of this page are too long with the values of its variables. Choose fewer values."
+	noMetrics   = "No metrics of this session are stored: its collectors kept none."
+	noFigures   = "No data: of this session only figures of CPU, memory, disk, network and GPU are stored."
+	noDashboard = "Ray made no such dashboard for this session."
+	noPanel     = "This dashboard has no such panel."
+	tooLong     = "The queries of this page are too long with the values of its variables. Choose fewer values."
 )
 
 // Page answers with the page of a dashboard, by Ray's name for it, or of the panel that panelId names.
@@ -120,20 +120,25 @@ func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sente
 		return nil, noMetrics, nil
 	}
 	d, err = p.dashboards.of(r.Context(), ref, name)
-	if !errors.Is(err, errNone) {
+	damaged := errors.Is(err, errDamaged)
+	if !damaged && !errors.Is(err, errNone) {
 		return d, "", err
 	}
-	r.Log.WithError(err).Debug("no dashboard for a page of panels")
+	r.Log.WithError(err).Debug("the session's own dashboard is not shown on a page of panels")
 	others, err := p.dashboards.any(r.Context(), ref)
 	switch {
-	case err != nil || others:
+	case err != nil || others && !damaged:
 		return nil, noDashboard, err
-	case stored != metrics.Hardware:
-		return nil, noDashboards, nil
-	case name != "default":
+	case stored == metrics.Hardware && name == "default":
+		return hardwareOnly, "", nil
+	case stored == metrics.Hardware:
 		return nil, noFigures, nil
 	}
-	return hardwareOnly, "", nil
+	d, err = p.dashboards.standard(r.Context(), ref.Namespace, name, r.RayVersion)
+	if errors.Is(err, errNone) {
+		return nil, noDashboard, nil
+	}
+	return d, "", err
 }
 
 // statusOf returns the status of a page that has only a sentence. Missing figures are not an error: the frontend shows panels for every session.

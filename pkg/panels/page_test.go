@@ -273,7 +273,6 @@ func TestOddDashboards(t *testing.T) {
 	sentence(noMetrics) // there are dashboards, but nothing that they could draw
 	store = newStore(t)
 	putMetrics(t, store)
-	sentence(noDashboards)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":7,"panels":[null,{"type":"row","title":"<b>Row</b>","collapsed":true,"panels":[null,
 		{"id":1,"type":"graph","title":"\"><script>alert(1)</script>","fill":"x","targets":[{"expr":"</section>"},{"expr":""},5],"yaxes":[{"format":"bytes","min":"0"}]}]},
 		{"id":"2"}],"templating":{"list":[null,{"name":"a","query":5},{"name":"__x"}]}}`))
@@ -283,9 +282,15 @@ func TestOddDashboards(t *testing.T) {
 	}
 	put(t, store, "train_grafana_dashboard.json", bytes.Repeat([]byte(" "), maxDashboard+1))
 	p := newPanels(store)
-	for name, want := range map[string]string{"": noDashboard, "serve": noDashboard, "data": noDashboard, "train": noDashboard} {
+	for name, want := range map[string]string{"": noDashboard, "serve_llm": noDashboard} {
 		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%q: %d %s", name, w.Code, w.Body)
+		}
+	}
+	// Those that are damaged are drawn as Ray makes them.
+	for name, title := range map[string]string{"serve": "Serve Dashboard", "data": "Data Dashboard", "train": "Train Dashboard"} {
+		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), title) {
+			t.Errorf("%q: %d %.300s", name, w.Code, w.Body)
 		}
 	}
 	for _, id := range []string{"3", "x", ""} {

@@ -44,7 +44,7 @@ func (s *Server) answer(route dashboard.Route) handler {
 			return err
 		}
 		defer releaseMemory()
-		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: c.at, Params: r.params, Began: entry.Start, Ended: entry.End}
+		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: c.at, Params: r.params, Began: entry.Start, Ended: entry.End, RayVersion: entry.RayVersion}
 		if entry.Running && c.at == 0 {
 			asked.Running = s.stillRuns(entry.Ref)
 		}

@@ -41,6 +41,8 @@ type Request struct {
 	At int64
 	// Began and Ended are the session's begin and end in the list of sessions; zero: not known.
 	Began, Ended time.Time
+	// RayVersion is the session's in the list of sessions, "" if it is not known.
+	RayVersion string
 	// Running says whether the session still runs, so that more of it is being stored; nil means that it does not.
 	Running func(context.Context) bool
 	// Params are the values of the {names} in the route's path, decoded.

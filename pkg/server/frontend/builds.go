@@ -44,36 +44,46 @@ func (f *Builds) Versions() []string {
 			f.found = append(f.found, version)
 		}
 	}
-	slices.SortFunc(f.found, func(x, y string) int {
-		return cmp.Or(slices.Compare(numbers(y), numbers(x)), strings.Compare(y, x))
-	})
+	slices.SortFunc(f.found, newestFirst)
 	return f.found
+}
+
+func newestFirst(x, y string) int {
+	return cmp.Or(slices.Compare(numbers(y), numbers(x)), strings.Compare(y, x))
 }
 
 // Has says whether there is a build of a version.
 func (f *Builds) Has(version string) bool { return slices.Contains(f.Versions(), version) }
 
-// Nearest picks the build for a session of a Ray version: that version's own, else the one that differs least, of two as near the newer.
-// Without a version it is the newest. "" says that there are no builds.
-func (f *Builds) Nearest(version string) string {
+// Nearest picks the build for a session of a Ray version; "" says that there are no builds.
+func (f *Builds) Nearest(version string) string { return Nearest(f.Versions(), version) }
+
+// Nearest picks one of some Ray versions for a session: its own version, else the one that differs least, of two as near the newer. Without a
+// version it is the newest.
+func Nearest(versions []string, version string) string {
 	best := ""
-	for _, v := range f.Versions() {
+	for _, v := range slices.SortedFunc(slices.Values(versions), newestFirst) {
 		if v == version {
 			return v
 		}
-		if best == "" || (version != "" && slices.Compare(distance(v, version), distance(best, version)) < 0) {
+		if best == "" || (numbers(version)[0] > 0 && slices.Compare(distance(v, version), distance(best, version)) < 0) {
 			best = v
 		}
 	}
 	return best
 }
 
-// distance compares versions number by number.
+// distance compares versions number by number. Of another major version the nearest is the last one before it, or the first one after it.
 func distance(a, b string) []int {
 	x, y := numbers(a), numbers(b)
 	d := make([]int, len(x))
 	for i := range x {
-		d[i] = max(x[i]-y[i], y[i]-x[i])
+		switch d[i] = max(x[i]-y[i], y[i]-x[i]); {
+		case i > 0 && x[0] < y[0]:
+			d[i] = -x[i]
+		case i > 0 && x[0] > y[0]:
+			d[i] = x[i]
+		}
 	}
 	return d
 }

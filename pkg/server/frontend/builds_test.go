@@ -20,7 +20,7 @@ func TestNearestFrontend(t *testing.T) {
 	}
 	for version, want := range map[string]string{
 		"2.60.0": "2.60.0", "2.60.1": "2.60.2", "2.60.9": "2.60.2", "2.55.0": "2.55.1", "2.57.0": "2.55.1", "2.58.0": "2.60.0", "2.10.0": "2.9.3",
-		"3.0.0.dev0": "2.9.3", "2.60.0rc1": "2.60.0", "": "2.60.2", "nightly": "2.9.3",
+		"3.0.0.dev0": "2.60.2", "2.60.0rc1": "2.60.0", "": "2.60.2", "nightly": "2.60.2",
 	} {
 		if got := b.Nearest(version); got != want {
 			t.Errorf("nearest to %q is %q, want %q", version, got, want)
