@@ -17,6 +17,9 @@ const retryAfter = "5"
 func (d *Dashboard) answer(h request.Handler) func(http.ResponseWriter, *request.Request) {
 	return func(w http.ResponseWriter, r *request.Request) {
 		r.Env = d.env
+		if request.FromBrowser(r.Request) {
+			w = &reply.Finite{ResponseWriter: w}
+		}
 		err := h(w, r)
 		if err == nil || r.Context().Err() != nil {
 			return

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -25,11 +25,10 @@ func (b *builder) readLibraries(ctx context.Context) error {
 		if id.Nil() || i >= maxJobs {
 			continue
 		}
-		value, taken, err := request.Saved(r, "/api/data/datasets/"+id.String())
+		saved, taken, err := libraries.SavedDatasets(r, id.String())
 		if err != nil {
 			return err
 		}
-		saved, _ := value.(*pyjson.Object)
 		for _, v := range saved.List("datasets") {
 			if d, ok := v.(*pyjson.Object); ok && badRuns[d.String("state")] {
 				b.runFailed(Data, "Dataset", cmp.Or(d.String("name"), d.String("dataset")), d.String("state"), "", id, taken)
@@ -37,11 +36,10 @@ func (b *builder) readLibraries(ctx context.Context) error {
 		}
 	}
 	for _, url := range []string{"/api/train/v2/runs", "/api/train/v2/runs/v1"} {
-		value, taken, err := request.Saved(r, url)
+		saved, taken, err := libraries.SavedTrainRuns(r, url)
 		if err != nil {
 			return err
 		}
-		saved, _ := value.(*pyjson.Object)
 		for _, v := range saved.List("train_runs") {
 			run, ok := v.(*pyjson.Object)
 			status := cmp.Or(run.String("status"), run.String("run_status"))

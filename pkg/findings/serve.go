@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
@@ -85,11 +85,10 @@ func (b *builder) readServe(ctx context.Context) error {
 		}
 		b.controllerLog(log, broken)
 	}
-	value, taken, err := request.Saved(b.r.With(ctx), "/api/serve/applications/")
+	details, taken, err := libraries.SavedServe(b.r.With(ctx))
 	if err != nil {
 		return err
 	}
-	details, _ := value.(*pyjson.Object)
 	for app, v := range details.Object("applications").All() {
 		if o, ok := v.(*pyjson.Object); ok {
 			b.savedApplication(app, o, taken, broken)

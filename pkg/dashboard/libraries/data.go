@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,25 +28,25 @@ type Data struct{ Metrics Metrics }
 // Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns from Prometheus
 // (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from the stored metrics.
 func (d Data) Datasets(w http.ResponseWriter, r *request.Request) error {
-	value, _, err := request.Saved(r, "/api/data/datasets/"+url.PathEscape(r.Params["job_id"]))
+	saved, _, err := SavedDatasets(r, r.Params["job_id"])
 	if err != nil {
 		return err
 	}
-	if value == nil {
-		value = pyjson.Obj("datasets", []any{})
+	if saved == nil {
+		saved = pyjson.Obj("datasets", []any{})
 	}
-	if saved, ok := value.(*pyjson.Object); ok && d.Metrics != nil {
+	if d.Metrics != nil {
 		figures, err := d.figures(r, emptyColumns(saved))
 		switch {
 		case r.Context().Err() != nil:
 			return err
 		case err == nil:
-			value = withFigures(saved, figures)
+			saved = withFigures(saved, figures)
 		default:
 			r.Log.WithError(err).Warn("columns of datasets that come from metrics stay empty")
 		}
 	}
-	return reply.JSON(w, http.StatusOK, value)
+	return reply.JSON(w, http.StatusOK, saved)
 }
 
 const (

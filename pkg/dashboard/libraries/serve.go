@@ -24,12 +24,11 @@ func ServeApplications(w http.ResponseWriter, r *request.Request) error {
 	if source != "" && source != "imperative" && source != "declarative" {
 		return reply.Text(w, http.StatusBadRequest, fmt.Sprintf("Invalid 'api_type' value: '%s'. Must be one of: imperative, declarative", r.Query().Get("api_type")))
 	}
-	value, _, err := request.Saved(r, "/api/serve/applications/")
+	details, _, err := SavedServe(r)
 	if err != nil {
 		return err
 	}
-	details, ok := value.(*pyjson.Object)
-	if !ok {
+	if details == nil {
 		details = noServe()
 	}
 	if source != "" {

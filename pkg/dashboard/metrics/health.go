@@ -79,4 +79,4 @@ func (s *Services) PrometheusHealth(w http.ResponseWriter, _ *request.Request) e
 }
 
 // PrometheusTargets is /api/prometheus/sd: where the cluster's processes offered metrics.
-var PrometheusTargets = request.SavedOr("/api/prometheus/sd", request.Constant([]any{}))
+var PrometheusTargets = request.SavedThenOr("/api/prometheus/sd", request.Constant([]any{}))

@@ -55,7 +55,7 @@ func nodeSummary(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return err
 	}
-	data, _, err := request.SavedData(r, "/nodes?view=summary")
+	data, taken, err := request.SavedData(r, "/nodes?view=summary")
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func nodeSummary(w http.ResponseWriter, r *request.Request) error {
 		}
 	}
 	logical := data.Object("nodeLogicalResources")
-	if logical == nil {
+	if logical == nil || !request.Believes(r, taken) {
 		logical = pyjson.Obj()
 	}
 	return reply.OK(w, "Node summary fetched.", "summary", rows, "nodeLogicalResources", logical)

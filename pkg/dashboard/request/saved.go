@@ -28,6 +28,15 @@ func Saved(r *Request, url string) (value any, taken int64, err error) {
 	return value, snap.Taken, err
 }
 
+// SavedThen returns the last answer to url that was surely saved before the requested moment, and when it was given; nil if there is none.
+func SavedThen(r *Request, url string) (value any, taken int64, err error) {
+	snap, err := r.Session.Snapshots.Last(url, r.At)
+	if err == nil && r.At != 0 && !(snap.Taken != 0 && snap.Taken <= r.At || snap.Taken == 0 && snap.Stored != 0 && snap.Stored <= r.At) {
+		return nil, 0, nil
+	}
+	return Saved(r, url)
+}
+
 // SavedData returns the "data" of the last saved answer to url in Ray's envelope; nil where there is none.
 func SavedData(r *Request, url string) (*pyjson.Object, int64, error) {
 	value, taken, err := Saved(r, url)

@@ -11,7 +11,8 @@ func Constant(v any) func(*Request) (any, error) {
 	return func(*Request) (any, error) { return v, nil }
 }
 
-// SavedOr answers with the last snapshot of a URL, or with the result of otherwise.
+// SavedOr answers with the last snapshot of a URL, also with a later one if a moment is asked for, or with the result of otherwise. It is for what
+// is the same for as long as a session runs.
 func SavedOr(url string, otherwise func(*Request) (any, error)) Handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		value, _, err := Saved(r, url)
@@ -25,15 +26,15 @@ func SavedOr(url string, otherwise func(*Request) (any, error)) Handler {
 	}
 }
 
-// SavedOrText answers with the last snapshot of a URL, or with this status and text, which is Ray's answer if there is nothing.
-func SavedOrText(url string, status int, text string) Handler {
+// SavedThenOr is SavedOr for what changes while a session runs: it answers with nothing that was saved after the requested moment.
+func SavedThenOr(url string, otherwise func(*Request) (any, error)) Handler {
 	return func(w http.ResponseWriter, r *Request) error {
-		value, _, err := Saved(r, url)
+		value, _, err := SavedThen(r, url)
+		if err == nil && value == nil {
+			value, err = otherwise(r)
+		}
 		if err != nil {
 			return err
-		}
-		if value == nil {
-			return reply.Text(w, status, text)
 		}
 		return reply.JSON(w, http.StatusOK, value)
 	}

@@ -123,10 +123,11 @@ func Count(counts *pyjson.Object, key string) {
 	counts.Set(key, n+1)
 }
 
-// snapshotRows returns the rows of a saved list, and what the list said about itself; found is false if no list was saved.
+// snapshotRows returns the rows of a saved list, and what the list said about itself; found is false if no list was saved, or
+// none before the requested moment.
 func snapshotRows(r *request.Request, path string, columns []Column) (set RowSet, found bool, err error) {
-	list, _, err := request.SavedList(r, path)
-	if list == nil || err != nil {
+	list, taken, err := request.SavedList(r, path)
+	if list == nil || err != nil || !request.Believes(r, taken) {
 		return RowSet{}, false, err
 	}
 	set = RowSet{total: int(list.Int("total")), PartialFailure: list.Get("partial_failure_warning"), Difference: Differences(columns, list)}

@@ -21,6 +21,9 @@ func ObjectRows(r *request.Request) (RowSet, error) {
 	set, found, err := snapshotRows(r, "/api/v0/objects", ObjectColumns)
 	if !found {
 		set.warnings = []string{"The objects of this session were not saved while it ran."}
+		if r.At != 0 {
+			set.warnings = []string{"No objects of this session were saved before this moment."}
+		}
 	}
 	return set, err
 }

@@ -37,6 +37,8 @@ type Snapshot struct {
 	url string // path and query, without a slash at the path's end
 	// Taken is when the answer was given, Unix nanoseconds; 0 for the first of a URL, whose key does not tell.
 	Taken int64
+	// Stored is when the object was stored or copied, Unix nanoseconds: the answer was given before.
+	Stored int64
 
 	key  string
 	etag string
@@ -101,6 +103,9 @@ func (s *Set) Add(o layout.Object, b blob.Object) {
 		return
 	}
 	snap := &Snapshot{url: canonicalURL(o.Path), Taken: min(o.Offset, math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), key: b.Key, etag: b.ETag, size: b.Size}
+	if !b.ModTime.IsZero() {
+		snap.Stored = b.ModTime.UnixNano()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	versions := s.byURL[snap.url]

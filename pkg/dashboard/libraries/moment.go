@@ -1,0 +1,139 @@
+package libraries
+
+import (
+	"cmp"
+	"net/url"
+	"strconv"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// What was saved before the requested moment is what Ray answered then. An answer that was saved later, or nobody knows when, is believed only in
+// what it says about the time before: which datasets and runs had ended, and which had begun. Of those it does not say how far they were.
+
+// SavedServe returns the saved state of Serve, and when it was saved; nil if there is none.
+func SavedServe(r *request.Request) (*pyjson.Object, int64, error) {
+	// A later answer says when applications were deployed, but not in which state they were.
+	value, taken, err := request.SavedThen(r, "/api/serve/applications/")
+	details, _ := value.(*pyjson.Object)
+	return details, taken, err
+}
+
+// SavedDatasets returns the saved datasets of a job, and when they were saved; nil if there are none.
+func SavedDatasets(r *request.Request, job string) (*pyjson.Object, int64, error) {
+	return savedRows(r, "/api/data/datasets/"+url.PathEscape(job), "datasets", dataset)
+}
+
+// SavedTrainRuns returns the saved runs of Train, and when they were saved; nil if there are none.
+func SavedTrainRuns(r *request.Request, url string) (*pyjson.Object, int64, error) {
+	return savedRows(r, url, "train_runs", trainRun)
+}
+
+func savedRows(r *request.Request, url, list string, of func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
+	value, taken, err := request.SavedThen(r, url)
+	if o, ok := value.(*pyjson.Object); ok || err != nil || r.At == 0 {
+		return o, taken, err
+	}
+	value, taken, err = request.Saved(r, url)
+	o, ok := value.(*pyjson.Object)
+	if !ok || err != nil {
+		return nil, taken, err
+	}
+	o = o.Clone()
+	o.Set(list, rowsOf(o.List(list), r.At, of))
+	return o, taken, err
+}
+
+// rowsOf are the rows that existed at a moment, as of gives them; nil stands for one that did not.
+func rowsOf(list []any, at int64, of func(*pyjson.Object, int64) *pyjson.Object) []any {
+	existed := []any{}
+	for _, v := range list {
+		if row, ok := v.(*pyjson.Object); ok {
+			if row = of(row, at); row != nil {
+				existed = append(existed, row)
+			}
+		}
+	}
+	return existed
+}
+
+// dataset is a row of a dataset as it was at a moment. One that ran has no figures.
+func dataset(row *pyjson.Object, at int64) *pyjson.Object {
+	began, ended := seconds(row, "start_time"), seconds(row, "end_time")
+	switch {
+	case began == 0 || began > at:
+		return nil
+	case ended != 0 && ended <= at:
+		return row
+	}
+	row = row.Clone()
+	row.Set("state", "RUNNING")
+	row.Set("end_time", nil)
+	row.Set("operators", []any{})
+	for name, v := range row.Clone().All() {
+		figures, isObject := v.(*pyjson.Object)
+		switch {
+		case name == "progress" || name == "total" || name == "total_rows":
+			row.Set(name, pyjson.Number("0"))
+		case isObject:
+			empty := &pyjson.Object{}
+			for figure := range figures.All() {
+				empty.Set(figure, pyjson.Number("0"))
+			}
+			row.Set(name, empty)
+		}
+	}
+	return row
+}
+
+// trainRun is a run or an attempt of Train as it was at a moment; Ray's second interface has the state's names with "run_" before them, and
+// milliseconds.
+func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
+	began := cmp.Or(row.Int("start_time_ns"), row.Int("start_time_ms")*1e6)
+	ended := cmp.Or(row.Int("end_time_ns"), row.Int("end_time_ms")*1e6)
+	if began == 0 || began > at {
+		return nil
+	}
+	row = row.Clone()
+	if attempts := row.List("attempts"); attempts != nil {
+		row.Set("attempts", rowsOf(attempts, at, trainRun))
+	}
+	if ended != 0 && ended <= at {
+		return row
+	}
+	for name, then := range map[string]any{
+		"status": "RUNNING", "run_status": "RUNNING", "status_detail": nil, "run_status_detail": nil, "end_time_ns": nil, "end_time_ms": nil,
+	} {
+		if _, has := row.Lookup(name); has {
+			row.Set(name, then)
+		}
+	}
+	if workers := row.List("workers"); workers != nil {
+		row.Set("workers", rowsOf(workers, at, runningWorker))
+	}
+	return row
+}
+
+// runningWorker is a worker of a run that went on: what is measured of it is of a later time.
+func runningWorker(row *pyjson.Object, _ int64) *pyjson.Object {
+	row = row.Clone()
+	for name, then := range map[string]any{
+		"status": "RUNNING", "process_stats": nil, "processStats": nil, "gpus": nil, "status_detail": nil, "exit_code": nil, "exit_reason": nil,
+	} {
+		if _, has := row.Lookup(name); has {
+			row.Set(name, then)
+		}
+	}
+	return row
+}
+
+// seconds is a time in Unix seconds, in ns; 0 if there is none.
+func seconds(row *pyjson.Object, name string) int64 {
+	n, _ := row.Get(name).(pyjson.Number)
+	s, err := strconv.ParseFloat(string(n), 64)
+	if err != nil || !(s > 0 && s < 1<<33) {
+		return 0
+	}
+	return int64(s * 1e9)
+}

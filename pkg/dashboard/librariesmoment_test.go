@@ -1,0 +1,129 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// savedAt is an answer that was saved at a time of rayevents' day; at "" its key does not tell when.
+type savedAt struct{ url, at, answer string }
+
+func savedSession(t *testing.T, saved ...savedAt) *asker {
+	t.Helper()
+	dir := t.TempDir()
+	put := func(key, body string) {
+		path := filepath.Join(dir, filepath.FromSlash(key))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(body), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(rayevents.Key(), strings.Join(rayevents.Lines(), "\n")+"\n")
+	for _, s := range saved {
+		key := layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, s.url)
+		if s.at != "" {
+			key = layout.SnapshotVersionKey(key, time.Unix(0, rayevents.At(s.at)))
+		}
+		put(key, s.answer)
+	}
+	return newAsker(t, load(t, dir, rayevents.Session), Options{})
+}
+
+// sec is a time of rayevents' day in Unix seconds.
+func sec(at string) int64 { return rayevents.At(at) / int64(time.Second) }
+
+// TestLibrariesOfAMoment: what Serve, Data and Train show at a moment holds nothing later: an answer that was saved later counts only for what
+// had begun, and its ends only if they were before.
+func TestLibrariesOfAMoment(t *testing.T) {
+	serve := func(app string, deployed int64, state string) string {
+		return fmt.Sprintf(`{"applications": {%q: {"name": %q, "status": %q, "last_deployed_time_s": %d.5, "deployments": {}}}, "proxies": {}}`, app, app, state, deployed)
+	}
+	const datasets = "/api/data/datasets/01000000"
+	data := fmt.Sprintf(`{"datasets": [{"dataset": "done", "state": "FINISHED", "progress": 8, "total": 8, "start_time": %d.25, "end_time": %d.5, "operators": [{"operator": "Map"}]},
+		{"dataset": "runs", "state": "FAILED", "progress": 7, "total": 8, "start_time": %d.25, "end_time": %d.5, "operators": [{"operator": "Map"}], "ray_data_output_rows": {"max": 99}},
+		{"dataset": "later", "state": "FINISHED", "progress": 8, "total": 8, "start_time": %d, "end_time": null, "operators": []}]}`,
+		sec("10:00:10"), sec("10:00:20"), sec("10:00:20"), sec("10:03:00"), sec("10:02:00"))
+	train := fmt.Sprintf(`{"train_runs": [{"id": "r", "status": "ERRORED", "status_detail": "boom", "start_time_ns": %d, "end_time_ns": %d, "attempts": [
+		{"attempt_id": "first", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "ERRORED"}]},
+		{"attempt_id": "second", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "ERRORED", "gpus": [1], "process_stats": {"cpu": 9}}]},
+		{"attempt_id": "third", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": []}]},
+		{"id": "later", "status": "RUNNING", "start_time_ns": %d, "end_time_ns": null, "attempts": []}]}`,
+		rayevents.At("10:00:10"), rayevents.At("10:03:00"), rayevents.At("10:00:10"), rayevents.At("10:00:30"), rayevents.At("10:00:40"), rayevents.At("10:02:00"),
+		rayevents.At("10:02:01"), rayevents.At("10:03:00"), rayevents.At("10:02:30"))
+	a := savedSession(t,
+		savedAt{"/api/serve/applications/", "10:00:30", serve("early", sec("10:00:29"), "DEPLOYING")},
+		savedAt{"/api/serve/applications/", "10:02:00", serve("late", sec("10:01:30"), "RUNNING")},
+		savedAt{datasets, "", data},
+		savedAt{"/api/train/v2/runs/v1", "10:04:00", train},
+		savedAt{"/api/v0/objects", "10:04:00", `{"result": true, "msg": "", "data": {"result": {"total": 1, "result": [{"object_id": "later"}]}}}`},
+		savedAt{"/api/prometheus/sd", "10:04:00", `[{"labels": {"job": "ray"}, "targets": ["later:1"]}]`},
+		savedAt{"/nodes?view=summary", "10:04:00", `{"result": true, "msg": "", "data": {"summary": [], "nodeLogicalResources": {"x": "later"}}}`},
+	)
+	for _, want := range []struct{ at, url, holds, lacks string }{
+		{"10:00:20", "/api/serve/applications/", `"applications": {}`, "early,late,RUNNING"},
+		{"10:01:00", "/api/serve/applications/", `"status": "DEPLOYING"`, "late,RUNNING"},
+		{"10:02:10", "/api/serve/applications/", `"late"`, "early"},
+		{"10:00:05", datasets, `"datasets": []`, "done,runs,later"},
+		{"10:01:00", datasets, `"done"`, "later,FAILED,99"},
+		{"10:01:00", datasets, `"state": "RUNNING", "progress": 0`, ""},
+		{"10:03:30", datasets, `"state": "FAILED", "progress": 7`, ""},
+		{"10:00:05", "/api/train/v2/runs/v1", "Train state data is not available", "train_runs"},
+		{"10:01:00", "/api/train/v2/runs/v1", `"id": "r", "status": "RUNNING", "status_detail": null`, "later,boom,third,cpu,gpus\": [1"},
+		{"10:01:00", "/api/train/v2/runs/v1", `"attempt_id": "first", "status": "ERRORED"`, ""},
+		{"10:01:00", "/api/train/v2/runs/v1", `"attempt_id": "second", "status": "RUNNING"`, ""},
+		{"10:03:30", "/api/train/v2/runs/v1", "boom", ""},
+		{"10:01:00", "/api/v0/objects", `"result": []`, "later"},
+		{"10:01:00", "/api/prometheus/sd", "[]", "later"},
+		{"10:01:00", "/nodes?view=summary", "summary", "later"},
+		{"10:01:00", "/api/history/findings", `"findings"`, "boom"},
+	} {
+		a.at = rayevents.At(want.at)
+		got := a.get(want.url).Body.String()
+		if !strings.Contains(got, want.holds) {
+			t.Errorf("%s at %s lacks %s: %s", want.url, want.at, want.holds, got)
+		}
+		for text := range strings.SplitSeq(want.lacks, ",") {
+			if text != "" && strings.Contains(got, text) {
+				t.Errorf("%s at %s holds %s: %s", want.url, want.at, text, got)
+			}
+		}
+	}
+}
+
+// TestFiniteForBrowsers: answers that hold what JSON does not know are valid JSON for browsers, and Ray's bytes for tools.
+func TestFiniteForBrowsers(t *testing.T) {
+	const train, datasets = "/api/train/v2/runs/v1", "/api/data/datasets/01000000"
+	saved := map[string]string{
+		train:                      `{"train_runs": [{"id": "r", "run_settings": {"clip": Infinity, "low": -Infinity, "seed": NaN, "note": "NaN"}}]}`,
+		"/api/serve/applications/": `{"applications": {"a": {"name": "a", "deployments": {"D": {"deployment_config": {"graceful_shutdown_timeout_s": Infinity}}}}}}`,
+		datasets:                   `{"datasets": [{"dataset": "d", "state": "RUNNING", "total": Infinity, "start_time": 1, "ray_data_output_rows": {"max": NaN}}]}`,
+		"/api/v0/objects":          `{"result": true, "msg": "", "data": {"result": {"total": 1, "result": [{"object_id": "o", "object_size": NaN}]}}}`,
+		"/api/prometheus/sd":       `[{"labels": {"x": NaN}, "targets": []}]`,
+		"/api/cluster_status":      `{"result": true, "msg": "", "data": {"clusterStatus": {"load": Infinity}}}`,
+	}
+	var all []savedAt
+	for url, answer := range saved {
+		all = append(all, savedAt{url, "", answer})
+	}
+	a := savedSession(t, all...)
+	for url := range saved {
+		tool, browser := a.get(url), a.with("Sec-Fetch-Mode", "cors", url)
+		if tool.Code != http.StatusOK || !strings.Contains(tool.Body.String(), "NaN") && !strings.Contains(tool.Body.String(), "Infinity") {
+			t.Errorf("%s for a tool: %d %s", url, tool.Code, tool.Body)
+		}
+		if !json.Valid([]byte(browser)) || url == train && !strings.Contains(browser, `"seed": null, "note": "NaN"`) {
+			t.Errorf("%s for a browser: %s", url, browser)
+		}
+	}
+}
