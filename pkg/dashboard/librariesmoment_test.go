@@ -127,3 +127,22 @@ func TestFiniteForBrowsers(t *testing.T) {
 		}
 	}
 }
+
+// TestFindingsOfAMoment: findings of a moment say which, and that the session went on.
+func TestFindingsOfAMoment(t *testing.T) {
+	a := recorded(t)
+	for _, at := range []int64{a.session.Start + (a.session.End-a.session.Start)/3, a.session.Start + (a.session.End-a.session.Start)*9/10} {
+		a.at = at
+		got := a.data("/api/history/findings")
+		if outcome := got.String("outcome"); outcome != "running" && outcome != "failed" || strings.Contains(got.String("summary"), "ended") {
+			t.Errorf("%s: %s", outcome, got.String("summary"))
+		}
+		if want := time.Unix(0, at).UTC().Format(time.RFC3339Nano); got.String("at") != want {
+			t.Errorf("it is about %q, want %q", got.String("at"), want)
+		}
+	}
+	a.at = 0
+	if got := a.data("/api/history/findings"); got.String("at") != "" {
+		t.Errorf("at the end it is about %q", got.String("at"))
+	}
+}

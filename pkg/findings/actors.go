@@ -122,7 +122,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 		f = b.outOfMemory(a.Job, state.Node, name)
 	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known:
 		f = b.find(ActorDied, "node "+a.Class+state.Node.String())
-		f.Title = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node))
+		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)), actorWithItsNode
 		if lost := b.lost[state.Node]; lost != nil {
 			f.causedBy(lost)
 			lost.named("actor " + name)

@@ -87,5 +87,21 @@ var helpOf = map[string]help{
 	JobStopped: {"Nothing, if it was meant.", "cluster/running-applications/job-submission/quickstart.html"},
 }
 
+// Advice for what only failed with something else: there is no traceback to look at.
+var (
+	withItsNode = help{
+		"See why the node died. If its loss is to be expected, max_retries lets Ray run the task again elsewhere; retry_exceptions has no effect on it.",
+		"ray-core/fault_tolerance/nodes.html",
+	}
+	withItsActor = help{
+		"See why the actor died. max_restarts and max_task_retries let Ray start it again and repeat the calls.",
+		"ray-core/fault_tolerance/actors.html",
+	}
+	actorWithItsNode = help{
+		"See why the node died. If its loss is to be expected, max_restarts and max_task_retries let Ray start the actor again elsewhere.",
+		"ray-core/fault_tolerance/nodes.html",
+	}
+)
+
 // Kinds returns all kinds of findings, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(helpOf)) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -28,6 +29,9 @@ func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Repor
 	}
 	b.judge()
 	r := &Report{Session: b.s.Ref.Name, Findings: []*Finding{}, Unfinished: b.counts}
+	if b.r.At != 0 {
+		r.At = time.Unix(0, b.r.At).UTC().Format(time.RFC3339Nano)
+	}
 	r.Outcome = b.outcome()
 	if r.Outcome == Succeeded || r.Outcome == Stopped {
 		for _, f := range b.all {
@@ -87,7 +91,7 @@ func (b *builder) complete(f *finding) {
 			f.SubmissionID = j.submission
 		}
 	}
-	help := helpOf[f.Kind]
+	help := cmp.Or(f.advised, helpOf[f.Kind])
 	f.Advice, f.Docs = help.advice, docsRoot+help.docs
 	if f.Because == nil {
 		f.Because = []string{}
@@ -197,7 +201,7 @@ func (b *builder) outcome() string {
 	switch {
 	case failed:
 		return Failed
-	case b.running:
+	case b.running, b.goesOn():
 		return Running
 	case errors && !open:
 		return Failed
@@ -209,6 +213,14 @@ func (b *builder) outcome() string {
 		return Unfinished
 	}
 	return Succeeded
+}
+
+// goesOn says whether the session went on after the requested moment.
+func (b *builder) goesOn() bool {
+	r := *b.r
+	r.At = 0
+	_, end := r.Life()
+	return b.r.At != 0 && (r.Ended.IsZero() || b.r.At < end.UnixNano())
 }
 
 var severities = []string{Error, Warning, Info}
@@ -274,8 +286,12 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 	if r.Outcome == Succeeded {
 		return fmt.Sprintf("The jobs succeeded, with %s.", plural(r.Warnings(), "warning"))
 	}
+	runs := "It is running"
+	if r.At != "" {
+		runs = "It was running"
+	}
 	how := map[string]string{
-		Failed: "It failed", Stopped: "Its jobs were stopped", Running: "It is running", Unfinished: "The cluster ended before its jobs did",
+		Failed: "It failed", Stopped: "Its jobs were stopped", Running: runs, Unfinished: "The cluster ended before its jobs did",
 	}[r.Outcome]
 	if r.Outcome == Failed && ends["FAILED"] > 0 && len(jobs) > 1 {
 		how = fmt.Sprintf("%d of %s failed", ends["FAILED"], plural(len(jobs), "job"))

@@ -50,9 +50,10 @@ const (
 	JobStopped    = "stopped"
 )
 
-// Report says why a session ended as it did, as far as that is known.
+// Report says why a session ended as it did, or what had failed at a moment, as far as that is known.
 type Report struct {
 	Session    string     `json:"session"`
+	At         string     `json:"at,omitempty"` // the requested moment, RFC 3339; "" is the session's end
 	Outcome    string     `json:"outcome"`
 	Summary    string     `json:"summary"` // one sentence
 	Findings   []*Finding `json:"findings"`
@@ -161,6 +162,7 @@ type finding struct {
 	seen        map[string]bool // the entities, by type and ID
 	shown       map[string]bool // the texts of the evidence, without what differs between occurrences
 	places      []place
+	advised     help // what to do, if not what is said of its kind
 	ended       bool // the finding is about a job's own end
 	wanted      bool // somebody wanted it
 	ofArgument  bool // an actor was not created because an argument of its constructor had failed

@@ -405,6 +405,7 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 		node = named // the attempt does not name the node, but Ray's message may
 	}
 	f := b.find(TaskFailed, row.Job().String()+name+kind+node.String())
+	f.advised = withItsNode
 	if node.Nil() {
 		f.Title = fmt.Sprintf("%s failed because its node died", name)
 		return f
@@ -428,6 +429,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		died.named(name)
 		died.show(evident)
 		f := b.find(TaskFailed, row.Job().String()+name+kind+died.Title)
+		f.advised = withItsActor
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
 		if kind == "ACTOR_UNSCHEDULABLE_ERROR" {
 			f.Title, f.wanted = fmt.Sprintf("Calls of %s failed because the actor was not created", name), died.wanted

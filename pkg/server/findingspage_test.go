@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -13,8 +14,12 @@ import (
 func TestFindingsPage(t *testing.T) {
 	f := start(t, func(o *Options, _ *gatedStore) {
 		o.Findings = func(r *dashboard.Request) (*findings.Report, error) {
+			at := ""
+			if r.At != 0 {
+				at = time.Unix(0, r.At).UTC().Format(time.RFC3339Nano)
+			}
 			return &findings.Report{
-				Session: r.Session.Ref.Name, Outcome: findings.Failed, Summary: "It failed: <b>boom</b>.", Missing: []string{"one <i>log</i>"},
+				At: at, Session: r.Session.Ref.Name, Outcome: findings.Failed, Summary: "It failed: <b>boom</b>.", Missing: []string{"one <i>log</i>"},
 				Unfinished: findings.Counts{Tasks: 12},
 				Findings: []*findings.Finding{
 					{ID: "aa", Kind: findings.TaskFailed, Severity: findings.Error, Title: "<script>alert(1)</script>", Count: 3},
@@ -41,6 +46,20 @@ func TestFindingsPage(t *testing.T) {
 	}
 	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/", asBrowser); slashed.header.Get("Location") != "../findings" {
 		t.Errorf("with a slash at the end: %d %v", slashed.status, slashed.header)
+	}
+	for path, want := range map[string][]string{
+		"/findings": {"<h1 id=\"findings\">Findings of lab</h1>", "Not ended when the session did", `href="./"`},
+		"/at/2026-11-20T23:21:00.5Z/findings": {
+			"<title>Findings of lab at 2026-11-20 23:21:00.5 UTC ", "Findings of lab at 2026-11-20 23:21:00.5 UTC</h1>", "Not ended at that moment",
+			`<a href="../../../../../../../../namespaces/default/clusters/lab/sessions/` + name + `/findings">Findings at its end`,
+		},
+	} {
+		got := f.ask(t, http.MethodGet, lab+name+path, asBrowser)
+		for _, text := range want {
+			if !strings.Contains(got.body, text) {
+				t.Errorf("%s: %d lacks %q: %s", path, got.status, text, main(got.body))
+			}
+		}
 	}
 	for _, bad := range []string{"<script>alert", "<img src=x", "<b>boom"} {
 		if strings.Contains(got.body, bad) {

@@ -309,14 +309,14 @@ func TestLineage(t *testing.T) {
 	}
 	got, l := show(100)
 	want := "ACTOR Counter@1[{RUNNING 1} {FINISHED 1}](ACTOR_TASK Counter.inc@1[{RUNNING 1}]; ACTOR_CREATION_TASK Counter.__init__@1[{FINISHED 1}]); " +
-		"NORMAL_TASK waits@20[{PENDING_ARGS_AVAIL 1}]; " +
+		"NORMAL_TASK orphan@7[{PENDING_ARGS_AVAIL 1}]; NORMAL_TASK waits@20[{PENDING_ARGS_AVAIL 1}]; " +
 		"NORMAL_TASK outer@5[{FINISHED 2} {FAILED 1}](GROUP inner@6[{FINISHED 1} {FAILED 1}](NORMAL_TASK inner@7[{FAILED 1}]; NORMAL_TASK inner@6[{FINISHED 1}])); " +
 		"GROUP many@26[{FINISHED 5}](NORMAL_TASK many@26[{FINISHED 1}]; NORMAL_TASK many@27[{FINISHED 1}]; NORMAL_TASK many@28[{FINISHED 1}]; " +
 		"NORMAL_TASK many@29[{FINISHED 1}]; NORMAL_TASK many@30[{FINISHED 1}])"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if l.TaskCounts != (tasktable.TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 || l.Matching != 12 || l.Cut {
+	if l.TaskCounts != (tasktable.TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 || l.Matching != 12 || l.Cut || l.Orphans != 1 {
 		t.Errorf("counts %+v", l)
 	}
 	got, l = show(5)
@@ -364,8 +364,60 @@ func TestLineageOfLoop(t *testing.T) {
 	a, b := task{n: 1}.id(), task{n: 2}.id()
 	s := loadTasks(t, []task{{n: 1, name: "a", parent: &b, states: "RUNNING@1"}, {n: 2, name: "b", parent: &a, states: "RUNNING@1"}})
 	l, err := s.Tasks.Lineage(tasktable.Query{Limit: 10}, func(rayid.Actor) string { return "" }, 10)
-	if err != nil || len(l.Tops) != 0 || l.Matching != 2 {
+	if err != nil || len(l.Tops) != 1 || len(l.Tops[0].Children) != 1 || l.Matching != 2 || l.Orphans != 1 {
 		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// TestLineageHoldsAll: each task is shown once, whatever of those above it is not stored or not among the rows.
+func TestLineageHoldsAll(t *testing.T) {
+	outer, lost, other := task{n: 1}.id(), task{n: 99}.id(), testActor
+	other[0]++
+	all := []task{
+		{n: 1, name: "outer", parent: &lost, states: "RUNNING@1"},
+		{n: 2, name: "inner", parent: &outer, states: "FINISHED@2"},
+		{n: 3, name: "inner", parent: &outer, states: "FAILED@2"},
+		{n: 4, name: "child", parent: &lost, states: "FINISHED@3"},
+		{n: 5, name: "child", parent: &lost, states: "FINISHED@4"},
+		{n: 6, kind: "ACTOR_TASK", name: "Lost.call", actor: &other, parent: &outer, states: "RUNNING@5"},
+		{n: 7, kind: "ACTOR_TASK", name: "Lost.call", actor: &other, parent: &lost, states: "FINISHED@6"},
+		{n: 8, kind: "ACTOR_CREATION_TASK", name: "Made.__init__", actor: &testActor, parent: &lost, states: "FINISHED@6"},
+		{n: 9, kind: "ACTOR_TASK", name: "Made.run", actor: &testActor, states: "FINISHED@7"},
+		{n: 10, name: "top", states: "FINISHED@8"},
+	}
+	s := loadTasks(t, all)
+	for filter, want := range map[string]struct{ tasks, orphans int }{"": {10, 5}, "FINISHED": {7, 5}, "FAILED": {1, 1}} {
+		q := tasktable.Query{Limit: 100}
+		if filter != "" {
+			q.Filters = []tasktable.Filter{{Key: "state", Value: filter}}
+		}
+		l, err := s.Tasks.Lineage(q, func(rayid.Actor) string { return "" }, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, shown, names := 0, 0, ""
+		for _, n := range l.Tops {
+			for _, c := range n.States {
+				sum += c.Count
+			}
+			names += n.Name + " "
+		}
+		var walk func([]*tasktable.Node)
+		walk = func(nodes []*tasktable.Node) {
+			for _, n := range nodes {
+				if n.LinkType == "task" {
+					shown++
+				}
+				walk(n.Children)
+			}
+		}
+		walk(l.Tops)
+		if sum != want.tasks || shown != want.tasks || l.Matching != want.tasks || l.Orphans != want.orphans {
+			t.Errorf("%q: %d counted and %d shown of %d, %d orphans; want %+v; %s", filter, sum, shown, l.Matching, l.Orphans, want, names)
+		}
+		if filter == "" && (!strings.Contains(names, "Lost ") || !strings.Contains(names, "Made ")) {
+			t.Errorf("on top are %s", names)
+		}
 	}
 }
 

@@ -78,6 +78,9 @@ func lineage(r *request.Request, q tasktable.Query) (state.Reply, error) {
 		l.Warnings = append(l.Warnings, fmt.Sprintf("Groups of more than %d tasks list the first %d; their counts are complete.",
 			maxLineageChildren, maxLineageChildren))
 	}
+	if s.Orphans > 0 {
+		l.Warnings = append(l.Warnings, fmt.Sprintf("What submitted %d of the tasks and actors is not in this list: they are shown at the top level.", s.Orphans))
+	}
 	if s.Deep {
 		l.Warnings = append(l.Warnings, "Tasks are nested too deep; some tasks that others submitted are shown at the top level.")
 	}

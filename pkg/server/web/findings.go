@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Findings is the page that says why a session ended as it did.
@@ -24,6 +26,20 @@ func (p Findings) Render(w io.Writer) error { return render(w, findingsTemplate,
 
 // Address is a link of the report as seen from the page.
 func (p Findings) Address(link string) string { return p.Base + strings.TrimPrefix(link, "/") }
+
+// Moment is the time that the report is about, "" for the session's end.
+func (p Findings) Moment() string {
+	at, err := time.Parse(time.RFC3339Nano, p.At)
+	if err != nil {
+		return ""
+	}
+	return at.Format("2006-01-02 15:04:05.999") + " UTC"
+}
+
+// End is the address of the findings at the session's end.
+func (p Findings) End() string {
+	return p.Base + SessionPath(layout.Session{Namespace: p.Namespace, Cluster: p.Cluster, Name: p.Session}) + "findings"
+}
 
 // TitleOf is the title of the finding with an ID.
 func (p Findings) TitleOf(id string) string {

@@ -36,6 +36,8 @@ type Lineage struct {
 	Cut bool
 	// Deep says that tasks were nested deeper than maxLineageDepth: what is below is shown on top.
 	Deep bool
+	// Orphans is how many tasks and actors are shown on top because what submitted or created them is not among the rows.
+	Orphans int
 }
 
 // maxLineageDepth bounds how deep tasks are nested, each below the one that submitted it. Ray's own dashboard fails at Python's recursion
@@ -43,7 +45,7 @@ type Lineage struct {
 const maxLineageDepth = 900
 
 // Lineage nests the rows that q's filters keep below the tasks and actors that submitted them (TaskSummaries.to_summary_by_lineage).
-// Tasks whose submitter is not among them are left out, as are all below.
+// Tasks whose submitter is not among them are on top, as are actors whose creation is not: Ray leaves them out, with all below.
 //
 // If there are more rows than q's limit, no group shows more than maxChildren of its children; counts are of all. Ray itself looks at no
 // more rows than that.
@@ -72,7 +74,7 @@ func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 		b.current = i
 		b.place(i, 0)
 	}
-	out.Deep = b.deep
+	out.Deep, out.Orphans = b.deep, b.orphans
 	top, _ := b.merge(b.top)
 	for _, i := range top {
 		b.total(i)
@@ -108,6 +110,7 @@ type lineageBuilder struct {
 
 	current int32 // the task the tree is being extended for
 	deep    bool  // see Lineage.Deep
+	orphans int   // see Lineage.Orphans
 	top     []int32
 	groups  []int32 // scratch of merge, by name
 }
@@ -119,6 +122,7 @@ type lineageNode struct {
 	def      defID
 	kind     nodeKind
 	placed   bool
+	placing  bool
 	name     int32 // index of lineageBuilder.name
 	depth    int32 // below the top
 	time     int64 // Unix milliseconds, 0 if not known
@@ -203,14 +207,13 @@ func (b *lineageBuilder) place(i, calls int32) {
 	if n.placed {
 		return
 	}
-	n.placed = true
+	n.placed, n.placing = true, true
 	if n.kind == methodTask || n.kind == creatingTask {
-		if actor := b.actor(b.actorOf(n), calls); actor >= 0 {
-			b.attach(i, actor)
-		}
-		return
+		b.attach(i, b.actorAbove(i, calls))
+	} else {
+		b.putBelow(i, n.parent, calls)
 	}
-	b.putBelow(i, n.parent, calls)
+	b.nodes[i].placing = false // n may have moved
 }
 
 // attach makes a node a child of another. If that would be too deep, the node goes to the top.
@@ -237,7 +240,9 @@ func (b *lineageBuilder) putBelow(i int32, parent stringtable.ID, calls int32) {
 	}
 	p := b.find(id)
 	switch {
-	case p < 0:
+	case p < 0, b.nodes[p].placing: // it is not known, or below this one
+		b.orphans++
+		b.top = append(b.top, i)
 	case calls > maxLineageDepth:
 		b.deep = true
 		b.top = append(b.top, i)
@@ -247,14 +252,15 @@ func (b *lineageBuilder) putBelow(i int32, parent stringtable.ID, calls int32) {
 	}
 }
 
-// actor returns an actor's node; -1 if the task that created the actor is not known.
-func (b *lineageBuilder) actor(id rayid.Actor, calls int32) int32 {
+// actorAbove returns the node of a task's actor. It is on top if the task that created the actor is not known.
+func (b *lineageBuilder) actorAbove(task, calls int32) int32 {
+	id := b.actorOf(&b.nodes[task])
 	if i, known := b.actors[id]; known {
 		return i
 	}
-	creator, known := b.creators[id]
-	if !known {
-		return -1
+	creator, created := b.creators[id]
+	if !created {
+		creator = task // its function names the class too
 	}
 	name := b.actorName(id)
 	if name == "" {
@@ -267,7 +273,12 @@ func (b *lineageBuilder) actor(id rayid.Actor, calls int32) int32 {
 	i := int32(len(b.nodes))
 	b.nodes = append(b.nodes, n)
 	b.actors[id] = i
-	b.putBelow(i, b.nodes[creator].parent, calls)
+	if created {
+		b.putBelow(i, b.nodes[creator].parent, calls)
+	} else {
+		b.orphans++
+		b.top = append(b.top, i)
+	}
 	return i
 }
 

@@ -59,7 +59,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     const when = end > 0 ? "ended " + stamp(Number(end)) : start > 0 ? "running since " + stamp(Number(start)) : "";
     const left = end > 0 && unfinished ? "; unfinished when it ended: " + unfinished : "";
     const began = start > 0 ? ", began " + stamp(Number(start)) : "";
-    this.replayButton = make("button", { type: "button", "aria-expanded": "false", onclick: () => this.open(!this.hasAttribute("data-open")) }, "Replay");
+    this.replayButton = make("button", { type: "button", "aria-expanded": "false", onclick: () => this.replay() }, "Replay");
     this.shareButton = make("button", { type: "button", title: "Copy a link to this page of this session", onclick: () => this.share() }, "Copy link");
     this.playButton = make("button", { type: "button", onclick: () => this.play(!this.timer) }, "Play");
     this.slider = make("input", { type: "range", min: 0, step: 1, "aria-label": "Moment of the session", oninput: () => this.preview() });
@@ -153,6 +153,13 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     list.append(...items);
     menu.append(summary, list);
     menu.hidden = false;
+  }
+
+  // replay opens or closes the slider. It can be moved with keys at once.
+  replay() {
+    const open = !this.hasAttribute("data-open");
+    this.open(open);
+    if (open) this.slider.focus();
   }
 
   async open(open) {
