@@ -54,12 +54,12 @@ func TestLibrariesOfAMoment(t *testing.T) {
 		{"dataset": "runs", "state": "FAILED", "progress": 7, "total": 8, "start_time": %d.25, "end_time": %d.5, "operators": [{"operator": "Map"}], "ray_data_output_rows": {"max": 99}},
 		{"dataset": "later", "state": "FINISHED", "progress": 8, "total": 8, "start_time": %d, "end_time": null, "operators": []}]}`,
 		sec("10:00:10"), sec("10:00:20"), sec("10:00:20"), sec("10:03:00"), sec("10:02:00"))
-	train := fmt.Sprintf(`{"train_runs": [{"id": "r", "status": "ERRORED", "status_detail": "boom", "start_time_ns": %d, "end_time_ns": %d, "attempts": [
+	train := fmt.Sprintf(`{"train_runs": [{"id": "r", "status": "ERRORED", "status_detail": "boom", "start_time_ns": %d, "end_time_ns": %d, "job_details": {"status": "FAILED", "end_time": %d, "message": "late words"}, "attempts": [
 		{"attempt_id": "first", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "ERRORED"}]},
 		{"attempt_id": "second", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "ERRORED", "gpus": [1], "process_stats": {"cpu": 9}}]},
 		{"attempt_id": "third", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": []}]},
 		{"id": "later", "status": "RUNNING", "start_time_ns": %d, "end_time_ns": null, "attempts": []}]}`,
-		rayevents.At("10:00:10"), rayevents.At("10:03:00"), rayevents.At("10:00:10"), rayevents.At("10:00:30"), rayevents.At("10:00:40"), rayevents.At("10:02:00"),
+		rayevents.At("10:00:10"), rayevents.At("10:03:00"), rayevents.At("10:03:20")/1e6, rayevents.At("10:00:10"), rayevents.At("10:00:30"), rayevents.At("10:00:40"), rayevents.At("10:02:00"),
 		rayevents.At("10:02:01"), rayevents.At("10:03:00"), rayevents.At("10:02:30"))
 	a := savedSession(t,
 		savedAt{"/api/serve/applications/", "10:00:30", serve("early", sec("10:00:29"), "DEPLOYING")},
@@ -79,7 +79,9 @@ func TestLibrariesOfAMoment(t *testing.T) {
 		{"10:01:00", datasets, `"state": "RUNNING", "progress": 0`, ""},
 		{"10:03:30", datasets, `"state": "FAILED", "progress": 7`, ""},
 		{"10:00:05", "/api/train/v2/runs/v1", "Train state data is not available", "train_runs"},
-		{"10:01:00", "/api/train/v2/runs/v1", `"id": "r", "status": "RUNNING", "status_detail": null`, "later,boom,third,cpu,gpus\": [1"},
+		{"10:01:00", "/api/train/v2/runs/v1", `"id": "r", "status": "RUNNING", "status_detail": null`, "later,late words,boom,third,cpu,gpus\": [1"},
+		{"10:03:10", "/api/train/v2/runs/v1", `"job_details": {"status": "RUNNING", "end_time": null, "message": null}`, "late words"},
+
 		{"10:01:00", "/api/train/v2/runs/v1", `"attempt_id": "first", "status": "ERRORED"`, ""},
 		{"10:01:00", "/api/train/v2/runs/v1", `"attempt_id": "second", "status": "RUNNING"`, ""},
 		{"10:03:30", "/api/train/v2/runs/v1", "boom", ""},

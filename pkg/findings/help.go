@@ -103,5 +103,13 @@ var (
 	}
 )
 
+// otherHelp is what findings may say besides the help of their kind.
+var otherHelp = []help{withItsNode, withItsActor, actorWithItsNode}
+
+// isOtherDocs says whether docs is the page of one of these.
+func isOtherDocs(docs string) bool {
+	return slices.ContainsFunc(otherHelp, func(h help) bool { return docs == docsRoot+h.docs })
+}
+
 // Kinds returns all kinds of findings, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(helpOf)) }

@@ -257,7 +257,7 @@ func (r *Report) check(ref layout.Session) error {
 			return errors.New("a finding is not whole")
 		}
 		help, known := helpOf[f.Kind]
-		if !known || !slices.Contains(severities, f.Severity) || f.Docs != docsRoot+help.docs {
+		if !known || !slices.Contains(severities, f.Severity) || f.Docs != docsRoot+help.docs && !isOtherDocs(f.Docs) {
 			return fmt.Errorf("a finding of the kind %.40q is not known", f.Kind)
 		}
 		for _, e := range f.Entities {

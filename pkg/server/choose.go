@@ -36,8 +36,8 @@ type choice struct {
 var errNoChoice = &problem.Problem{
 	Status: http.StatusBadRequest,
 	Title:  "No session is chosen",
-	Detail: "This address needs a session, and none is chosen.",
-	Advice: "Open /homepage and enter a cluster, or put /namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
+	Detail: "This page is about one session of a cluster, but the address does not say which.",
+	Advice: "Open a session in the list of clusters, at /homepage. In a program, put /namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 
 // choose reads the session from the request's path or, without a prefix, from the path of the page that asks, or from the cookies.

@@ -99,6 +99,9 @@ func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	if attempts := row.List("attempts"); attempts != nil {
 		row.Set("attempts", rowsOf(attempts, at, trainRun))
 	}
+	if job, _ := row.Get("job_details").(*pyjson.Object); job != nil {
+		row.Set("job_details", jobDetails(job, at))
+	}
 	if ended != 0 && ended <= at {
 		return row
 	}
@@ -113,6 +116,20 @@ func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 		row.Set("workers", rowsOf(workers, at, runningWorker))
 	}
 	return row
+}
+
+// jobDetails are what a run says of its job, which ends after it.
+func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
+	if ended := job.Int("end_time") * 1e6; ended != 0 && ended <= at {
+		return job
+	}
+	job = job.Clone()
+	for name, then := range map[string]any{"status": "RUNNING", "end_time": nil, "message": nil, "error_type": nil, "driver_exit_code": nil} {
+		if _, has := job.Lookup(name); has {
+			job.Set(name, then)
+		}
+	}
+	return job
 }
 
 // runningWorker is a worker of a run that went on: what is measured of it is of a later time.

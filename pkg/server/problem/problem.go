@@ -59,6 +59,9 @@ func BadRequest(err error) *Problem {
 // NoRoute answers a request that no route takes.
 func NoRoute(r *http.Request, status int) *Problem {
 	p := &Problem{Status: status, Title: http.StatusText(status), Advice: "The server answers the addresses of a Ray dashboard, /homepage and /clusters."}
+	if browser.WantsPage(r) {
+		p.Advice = "Correct the address, or find what you look for in the list of clusters."
+	}
 	switch status {
 	case http.StatusNotFound:
 		p.Detail = fmt.Sprintf("Nothing is at %.200s.", r.URL.Path)
