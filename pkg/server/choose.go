@@ -36,7 +36,7 @@ type choice struct {
 var errNoChoice = &problem.Problem{
 	Status: http.StatusBadRequest,
 	Title:  "No session is chosen",
-	Detail: "This page is about one session of a cluster, but the address does not say which.",
+	Detail: "This address is about one session of a cluster, and none is chosen.",
 	Advice: "Open a session in the list of clusters, at /homepage. In a program, put /namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 
