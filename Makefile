@@ -109,6 +109,7 @@ test-browser: ## test the dashboards, our own pages (also with axe-core), attack
 test-ray: build ## test with real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus (ATTEMPTS=1 with each version)
 	$(MAKE) dashboard RAY_VERSION=2.60.0
 	$(MAKE) dashboard RAY_VERSION=2.55.1
+	python3 test/e2e/guest.py
 	python3 test/e2e/e2e.py --attempts $(ATTEMPTS)
 
 .PHONY: test-analysis

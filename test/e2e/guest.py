@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""The collector beside a real Ray is a guest: Ray starts and runs whatever the collector does.
+
+    guest.py [--ray 2.60.0]
+
+A fake pod has network, mount and PID namespaces of its own, a root file system that is read-only, an empty volume at /tmp (and at /scratch)
+that all may write to, Ray as user 1000 and collectors as user 65532, as in the images. The collectors start first. Needs root and the binaries
+in build/.
+
+1. The volume above Ray's folder: Ray starts, everything is stored; the collector outlives `ray stop` and the next session.
+2. The same where TMPDIR moves Ray's folder.
+3. Collectors with ordinary mistakes in their settings: Ray starts and runs a job, all collectors live, say what is wrong, and end with an error.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "raylab"))
+
+import checks  # noqa: E402
+from lab import HOME, PYTHON, Pod, venv, wait  # noqa: E402
+
+RAY = [PYTHON, "-m", "ray.scripts.scripts"]
+JOB = "import ray; ray.init('auto'); f = ray.remote(lambda: print('one line') or 41); print('answer', 1 + ray.get(f.remote()))"
+ASK = "import sys, urllib.request, urllib.error\nfor u in sys.argv[1:]:\n try: r = urllib.request.urlopen(u, timeout=10); print(r.status, '')\n except urllib.error.HTTPError as e: print(e.code, e.read().decode().replace('\\n', ' '))\n except OSError as e: print(0, e)"
+POST = "import sys, urllib.request, urllib.error\nq = urllib.request.Request(sys.argv[1], b'[{}]', {'Content-Type': 'application/json'})\ntry: print(urllib.request.urlopen(q).status)\nexcept urllib.error.HTTPError as e: print(e.code, e.headers['Retry-After'])\nexcept OSError as e: print(0, e)"
+
+
+class ReadOnlyPod(Pod):
+    """A pod as restricted clusters have it. What Ray writes is on volumes: /tmp, /scratch."""
+
+    def start(self, ray):
+        store = self.folder / "store"
+        store.mkdir(parents=True)
+        store.chmod(0o777)
+        binds = {f"{HOME}/venv": ray, f"{HOME}/bin": ROOT / "build", f"{HOME}/store": store}
+        script = ["ip link set lo up", "mount -t tmpfs -o mode=755 tmpfs /home"]
+        for path, source in binds.items():
+            script.append(f"mkdir -p {path} && mount --bind {source} {path}")
+        script.append(f"mkdir -p {HOME}/work /home/scratch && mount -o remount,ro /home")
+        script += ["mount --bind / /mnt", "mount -o remount,ro,bind /mnt"]  # the root, read-only
+        for volume in ("dev", "proc", "sys", "home", *(["run"] if os.path.ismount("/run") else [])):
+            script.append(f"mount --rbind /{volume} /mnt/{volume}")
+        script += ["mount -t tmpfs -o mode=0777 tmpfs /mnt/tmp", "mount -t tmpfs -o mode=0777 tmpfs /mnt/srv"]
+        interpreter = (ray / "bin/python").resolve().parents[1]
+        if interpreter.is_relative_to("/root"):  # where the pod's users may not look
+            script += ["mount -t tmpfs -o mode=755 tmpfs /mnt/root", f"mkdir -p /mnt{interpreter}", f"mount --bind {interpreter} /mnt{interpreter}"]
+        script += ["cd /mnt", "pivot_root . mnt", "umount -l /mnt", "echo ready; while :; do sleep 3600 & wait $!; done"]
+        outer = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc", "bash", "-c", "set -e; " + "; ".join(script)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        said = outer.stdout.readline()
+        if said.strip() != "ready":
+            raise RuntimeError(f"the pod did not start: {said}{outer.stdout.read()}")
+        self.init = int(pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[0])
+
+    def kill(self):
+        if self.alive():
+            os.kill(self.init, signal.SIGKILL)
+
+    def environment(self, extra=None):
+        return {**super().environment(), "HOME": "/tmp", **(extra or {})}
+
+    def enter(self, command, cwd="/", user=1000):
+        group = 100 if user == 1000 else user
+        as_user = ["setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups"]
+        return super().enter([*as_user, *command], cwd)
+
+    def collector(self, name, *flags, env=None):
+        """A collector as a container of the pod: with no variables but its own. Returns its process and its log."""
+        log = self.folder / f"collector-{name}.log"
+        command = self.enter([f"{HOME}/bin/collector", "--ray-cluster-name=lab", "--role=head", *flags], user=65532)
+        process = subprocess.Popen(
+            command, env={"PATH": "/usr/bin:/bin", **(env or {})}, stdin=subprocess.DEVNULL, stdout=open(log, "wb"), stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        return process, log
+
+    def exec(self, *command, env=None, check=True, timeout=300, cwd="/"):
+        return super().exec(*command, env=env, check=check, timeout=timeout, cwd=cwd)
+
+    def ask(self, *urls):
+        """(status, text) of each URL, asked in the pod."""
+        lines = self.exec(PYTHON, "-c", ASK, *urls).splitlines()
+        return [(int(line.split(" ", 1)[0]), line.split(" ", 1)[1]) for line in lines]
+
+    def ray(self, *arguments, env=None):
+        return self.exec(*RAY, *arguments, env=env)
+
+    def start_ray(self, env=None):
+        self.ray("start", "--head", "--disable-usage-stats", "--node-ip-address=127.0.0.1", "--num-cpus=2", "--object-store-memory=100000000", env=env)
+
+    def files(self, folder):
+        """{path below a folder of the pod: content} of its regular files."""
+        base = pathlib.Path(f"/proc/{self.init}/root{folder}")
+        return {str(p.relative_to(base)): p.read_bytes() for p in sorted(base.rglob("*")) if p.is_file() and not p.is_symlink()}
+
+    def stored(self):
+        """{key: content} of the store."""
+        base = self.folder / "store"
+        return {str(p.relative_to(base)): p.read_bytes() for p in sorted(base.rglob("*")) if p.is_file()}
+
+
+def end(process):
+    """SIGTERM for a collector; its exit status, and how long that took."""
+    began = time.monotonic()
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]) if children else process.pid, signal.SIGTERM)
+    return process.wait(timeout=60), time.monotonic() - began
+
+
+def started(pod, port=8085):
+    wait(lambda: pod.ask(f"http://127.0.0.1:{port}/healthz")[0][0] == 200, 60, "the collector")
+
+
+def sessions(pod, folder):
+    return sorted(p.name for p in pathlib.Path(f"/proc/{pod.init}/root{folder}").glob("session_2*"))
+
+
+def joined(stored, prefix):
+    """{path: content} of the logs below a prefix, their chunks joined."""
+    logs = {}
+    for key in sorted(stored):
+        if key.startswith(prefix):
+            path = re.sub(r"\.@\d{20}$", "", key[len(prefix) :].split("/", 1)[1])  # behind the node's ID
+            logs[path] = logs.get(path, b"") + stored[key]
+    return logs
+
+
+def everything_stored(report, what, pod, session, logs):
+    """Checks the logs of a session, byte by byte, its events, and its start and end."""
+    stored = pod.stored()
+    prefix = f"log/lab_default/{session}"
+    there = joined(stored, f"{prefix}/logs/")
+    report.none(f"{what}: logs that are not stored as they are", [p for p, data in logs.items() if data and there.get(p) != data])
+    events = b"".join(data for key, data in stored.items() if key.startswith(f"{prefix}/node_events/") or key.startswith(f"{prefix}/job_events/"))
+    report.check(f"{what}: the task's events are stored", b"TASK_DEFINITION_EVENT" in events and b"NODE_DEFINITION_EVENT" in events)
+    report.check(f"{what}: its start and end are stored", [f"{prefix}/session/{name}.json" in stored for name in ("start", "end")], [True, True])
+
+
+def volume_above(report, pod):
+    """1: an emptyDir at /tmp, the collector first; two sessions."""
+    collector, log = pod.collector("above", f"--local-dir={HOME}/store", "--push-interval=2s")
+    started(pod)
+    report.check("volume above: nothing of Ray's is made before it starts", sorted(pod.files("/tmp")), [])
+    pod.start_ray()
+    report.check("volume above: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
+    wait(lambda: pod.ask("http://127.0.0.1:8085/readyz")[0][0] == 200, 30, "readiness")
+    time.sleep(3)  # Ray exports its events every second
+    pod.ray("stop")
+    first = sessions(pod, "/tmp/ray")[0]
+    logs = pod.files(f"/tmp/ray/{first}/logs")
+    pod.start_ray()
+    wait(lambda: f"log/lab_default/{first}/session/end.json" in pod.stored(), 60, "the first session's end, while the next runs")
+    everything_stored(report, "volume above, first session", pod, first, logs)
+    stopped = max(p.stat().st_mtime for p in pathlib.Path(f"/proc/{pod.init}/root/tmp/ray/{first}/logs").rglob("*"))
+    ended = json.loads(pod.stored()[f"log/lab_default/{first}/session/end.json"])["end"]
+    told = time.mktime(time.strptime(ended[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    report.check(f"volume above: the first session's end is its last sign ({told - stopped:+.1f} s)", abs(told - stopped) < 10)
+    report.check("volume above: Ray runs a task in the next session", "answer 42" in pod.exec(PYTHON, "-c", JOB))
+    time.sleep(3)
+    pod.ray("stop")
+    status, _ = end(collector)
+    report.check(f"volume above: the collector's exit status ({log.read_text().splitlines()[-1]})", status, 0)
+    second = sessions(pod, "/tmp/ray")[-1]
+    everything_stored(report, "volume above, second session", pod, second, pod.files(f"/tmp/ray/{second}/logs"))
+
+
+def moved(report, pod):
+    """2: TMPDIR moves Ray's folder to another volume, and the collector knows."""
+    collector, log = pod.collector("moved", f"--local-dir={HOME}/store", "--push-interval=2s", "--ray-tmp-dir=/srv/ray")
+    started(pod)
+    pod.start_ray({"TMPDIR": "/srv"})
+    report.check("TMPDIR: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB, env={"TMPDIR": "/srv"}))
+    time.sleep(3)
+    pod.ray("stop", env={"TMPDIR": "/srv"})
+    status, _ = end(collector)
+    report.check(f"TMPDIR: the collector's exit status ({log.read_text().splitlines()[-1]})", status, 0)
+    session = sessions(pod, "/srv/ray")[-1]
+    everything_stored(report, "TMPDIR", pod, session, pod.files(f"/srv/ray/{session}/logs"))
+
+
+def mistakes(report, pod):
+    """3: collectors with mistakes, all in one pod: the one that Ray sends its events to looks in the wrong folder."""
+    pod.exec("sh", "-c", "echo '{\"s3Bukket\": \"x\"}' > /tmp/bad.json; touch /tmp/file")
+    taken = 9000
+    hold = f"import socket, time; s = socket.socket(); s.bind(('', {taken})); s.listen(); print('listens', flush=True); time.sleep(3600)"
+    holder = subprocess.Popen(pod.enter([PYTHON, "-c", hold]), stdout=subprocess.PIPE)
+    holder.stdout.readline()
+    local = [f"--local-dir={HOME}/store"]
+    cases = {
+        "no-bucket": (["--storage-backend=s3"], {}, "--s3-bucket"),
+        "no-region": (["--storage-backend=s3", "--s3-bucket=b"], {}, "region"),
+        "unreachable": (["--storage-backend=s3", "--s3-bucket=b", "--s3-endpoint=http://127.0.0.1:9", "--s3-access-key-id=a", "--s3-secret-access-key=b"], {}, ""),
+        "mistyped": (["--storage-backend-config-path=/tmp/bad.json"], {}, "s3Bukket"),
+        "unknown-flag": ([*local, "--some-new-flag=1"], {}, "--some-new-flag"),
+        "spool": ([*local, "--spool-dir=/tmp/file/spool"], {}, "--spool-dir"),
+        "auth-mode": (local, {"RAY_AUTH_MODE": "k8s"}, "--ray-auth-mode"),
+        "push-interval": (local, {"PUSH_INTERVAL": "0"}, "--push-interval"),
+        "metrics-port": ([*local, f"--metrics-port={taken}"], {}, "--metrics-port"),
+        "events-port": ([*local, f"--events-port={taken}"], {}, "--events-port"),
+        "wrong-folder": ([*local, "--ray-tmp-dir=/srv/elsewhere/ray"], {}, ""),
+    }
+    running = {}
+    for i, (name, (flags, env, _)) in enumerate(cases.items()):
+        ports = (8084, 8085) if name == "wrong-folder" else (9100 + 2 * i, 9101 + 2 * i)
+        spool = [] if name in ("spool", "wrong-folder") else [f"--spool-dir=/tmp/spool-{name}"]
+        process, log = pod.collector(name, f"--events-port={ports[0]}", f"--metrics-port={ports[1]}", "--ray-dashboard-address=", *spool, *flags, env=env)
+        # One port may be the one that is taken: the other answers.
+        running[name] = process, log, ports[0] if name != "events-port" else ports[1]
+    pod.start_ray()
+    report.check("mistakes: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
+    for name, (process, log, port) in running.items():
+        (healthz, _), (readyz, why) = pod.ask(f"http://127.0.0.1:{port}/healthz", f"http://127.0.0.1:{port}/readyz")
+        wanted = cases[name][2]
+        report.check(f"mistake {name}: alive, and says it", (process.poll(), healthz, readyz, wanted in why), (None, 200, 503 if wanted else 200, True))
+        if wanted and name != "events-port":
+            report.check(f"mistake {name}: events", pod.exec(PYTHON, "-c", POST, f"http://127.0.0.1:{port}/v1/events").strip(), "503 5")
+    for name, (process, log, port) in running.items():
+        status, took = end(process)
+        last = log.read_text().splitlines()[-1]
+        if name == "unreachable":
+            report.check(f"mistake {name}: ends", status in (0, 1))  # it has nothing, or logs that it could not store
+        elif name == "wrong-folder":
+            report.check(f"mistake {name}: the last line", [status, "batch" in last, "refused" in last, "/srv/elsewhere/ray" in last], [1, True, True, True])
+        else:
+            report.check(f"mistake {name}: ends with an error at once", [status, took < 5, "are stored" in last], [1, True, True])
+    report.check("mistakes: Ray still runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
+    holder.kill()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ray", default="2.60.0", metavar="VERSION")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/guest", help="folder of everything made on the way (%(default)s)")
+    a = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("guest.py: namespaces and users need root")
+    began, report = time.monotonic(), checks.Report(f"A guest of Ray {a.ray}")
+    shutil.rmtree(a.work, ignore_errors=True)
+    for scenario in (volume_above, moved, mistakes):
+        pod = ReadOnlyPod(scenario.__name__, "127.0.0.1", a.work.resolve() / scenario.__name__)
+        try:
+            pod.start(venv(a.ray))
+            scenario(report, pod)
+        except Exception:
+            report.check(f"{scenario.__name__} comes to its end", traceback.format_exc()[-800:], "")
+        finally:
+            pod.kill()
+    report.print()
+    print(f"{len(report.failures)} checks failed; {time.monotonic() - began:.0f} s")
+    sys.exit(1 if report.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
