@@ -77,8 +77,9 @@ type Known struct {
 	Jobs   []dashboard.Job
 }
 
-// events returns all events that may be sent about a session: an ended one, or a running one with failed jobs.
-func events(e catalog.Entry, k Known, publicURL string) []*Event {
+// events returns all events that may be sent about a session: an ended one, or a running one with failed jobs. again says that an earlier end of
+// the session was told.
+func events(e catalog.Entry, k Known, again bool, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
 		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(), End: e.End.UTC(), Time: e.End.UTC(), Outcome: unknown,
@@ -125,7 +126,11 @@ func events(e catalog.Entry, k Known, publicURL string) []*Event {
 		}
 	}
 	base.Type = SessionEnded
-	add(base, "")
+	which := ""
+	if again {
+		which = e.End.UTC().Format(time.RFC3339)
+	}
+	add(base, which)
 	return all
 }
 

@@ -18,7 +18,7 @@ func TestSlack(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Report.Findings[0].Title = "<!channel> & <https://evil.example|Findings>\x1b[31m\u202e"
-	all := events(e, k, "https://history.example.com/ray/")
+	all := events(e, k, false, "https://history.example.com/ray/")
 	body, err := encode(&Receiver{Format: Slack}, all[0])
 	if err != nil {
 		t.Fatal(err)

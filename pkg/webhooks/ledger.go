@@ -24,9 +24,10 @@ type ledger struct {
 	name  string        // of this replica
 }
 
-// state is what is recorded about one session, or about one of its jobs.
+// state is what is recorded about one end of a session, or about one of its jobs.
 type state struct {
 	done   bool
+	again  bool            // an earlier end of the session was told: a further head has continued it since
 	told   map[string]bool // "{receiver}.{event}"
 	claim  int             // the last one's number, 0: none
 	expiry time.Time       // of that claim
@@ -37,34 +38,44 @@ type state struct {
 func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, max(0, claim-1)) }
 
 // read lists what is recorded about a session or, with a scope, about one of its jobs. A session waits for the claims of its jobs. A job is done
-// when its session is claimed, because then the events of all its jobs are sent.
-func (l *ledger) read(ctx context.Context, ref layout.Session, scope string) (state, error) {
+// when its session is claimed, because then the events of all its jobs are sent. What was recorded before since, when the session ended or the
+// job failed, is about an earlier end.
+func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, since time.Time) (state, error) {
 	s := state{told: make(map[string]bool)}
 	jobs, finished := make(map[string]time.Time), make(map[string]bool) // until when its jobs are claimed; those that are done
+	claimed := make(map[int]time.Time)                                  // when the claims of this scope were made
 	prefix := layout.WebhooksPrefix(l.root, ref)
 	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return s, fmt.Errorf("list what was sent about %s: %w", ref, err)
 		}
 		of, name := cutScope(o.Key[len(prefix):])
+		earlier := of == "" && o.ModTime.Before(since)
 		if told, ok := strings.CutPrefix(name, "told."); ok {
 			s.told[told] = true
 		} else if number, ok := strings.CutPrefix(name, "claim."); ok {
 			n, err := strconv.Atoi(number)
-			// A successor waits a little longer, because clocks differ.
-			expiry := o.ModTime.Add(l.lifetime(n) + l.lease/10)
 			switch {
 			case err != nil:
-			case of == scope && n > s.claim:
-				s.claim, s.expiry = n, expiry
+			case of == scope:
+				claimed[n] = o.ModTime
 			case of == "":
-				s.done = s.done || scope != ""
-			case scope == "" && expiry.After(jobs[of]):
-				jobs[of] = expiry
+				s.done = s.done || scope != "" && !earlier
+			case scope == "" && l.expiry(n, o.ModTime).After(jobs[of]):
+				jobs[of] = l.expiry(n, o.ModTime)
 			}
-		} else if name == "done" {
-			s.done = s.done || of == scope || of == ""
+		} else if name == "done" || strings.HasPrefix(name, "done.") {
+			s.done = s.done || (of == scope || of == "") && !earlier
+			s.again = s.again || scope == "" && earlier
 			finished[of] = true
+		}
+	}
+	for n, at := range claimed {
+		if n > s.claim {
+			s.claim, s.expiry = n, l.expiry(n, at)
+			if s.again && at.Before(since) {
+				s.expiry = time.Time{} // of the earlier end, which is done
+			}
 		}
 	}
 	for of, until := range jobs {
@@ -73,6 +84,23 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string) (st
 		}
 	}
 	return s, nil
+}
+
+// expiry returns when a claim ends. A successor waits a little longer, because clocks differ.
+func (l *ledger) expiry(claim int, made time.Time) time.Time {
+	return made.Add(l.lifetime(claim) + l.lease/10)
+}
+
+// finish records that all events about an end of a session, or about one of its jobs, are sent.
+func (l *ledger) finish(ctx context.Context, ref layout.Session, scope string, end time.Time) error {
+	err := l.create(ctx, ref, scope+"done")
+	if errors.Is(err, os.ErrExist) && scope == "" { // of an earlier end
+		err = l.create(ctx, ref, "done."+strconv.FormatInt(end.UnixMilli(), 10))
+	}
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
 }
 
 // cutScope splits the name of a record into the scope of a job, "" for a session, and the rest.

@@ -75,7 +75,7 @@ func TestEvents(t *testing.T) {
 		k.Report.Findings = append(k.Report.Findings, &findings.Finding{ID: fmt.Sprint(i), Kind: findings.TaskFailed, Severity: []string{findings.Error, findings.Info}[i%2], Title: strings.Repeat("t", 4000)})
 	}
 	r := &Receiver{Events: []string{JobFailed, SessionEnded, Finding}, Namespaces: []string{"pr*"}}
-	told, again := forReceiver(r, events(e, k, "")), forReceiver(r, events(e, k, ""))
+	told, again := forReceiver(r, events(e, k, false, "")), forReceiver(r, events(e, k, false, ""))
 	if len(told) != 2*maxEvents+1 || told[maxEvents-1].More != 30 || told[2*maxEvents-1].More != 5 {
 		t.Errorf("%d events, %+v", len(told), told)
 	}
@@ -97,7 +97,7 @@ func TestEvents(t *testing.T) {
 		{Receiver{Events: []string{SessionEnded}, Outcomes: []string{"failed", "stopped"}}, 1},
 		{Receiver{Events: []string{Finding}, Kinds: []string{findings.OutOfMemory}}, 0},
 	} {
-		if got := forReceiver(&tc.r, events(e, k, "")); len(got) != tc.want {
+		if got := forReceiver(&tc.r, events(e, k, false, "")); len(got) != tc.want {
 			t.Errorf("%+v: %d events, want %d", tc.r, len(got), tc.want)
 		}
 	}

@@ -29,6 +29,7 @@ type work struct {
 	began   time.Time // when that was
 	until   time.Time // the claim is valid
 	told    map[string]bool
+	again   bool // an earlier end of the session was told
 	known   *Known
 	looks   int           // that failed
 	looked  time.Duration // how long all of them took
@@ -87,7 +88,7 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 	case !whole && working.Err() != nil:
 		return false, nil // the next turn goes on
 	case whole:
-		if err := w.s.ledger.create(ctx, w.entry.Ref, w.scope+"done"); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := w.s.ledger.finish(ctx, w.entry.Ref, w.scope, w.entry.End); err != nil {
 			return false, err
 		}
 		return true, nil
@@ -100,10 +101,11 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 
 // claim claims the session, unless it is done or another replica has it.
 func (w *work) claim(ctx context.Context) (done bool, err error) {
-	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope)
+	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope, w.since())
 	if err != nil || state.done {
 		return state.done, err
 	}
+	w.again = state.again
 	for told := range w.told { // some may not be recorded
 		state.told[told] = true
 	}
@@ -127,6 +129,14 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 		w.due = state.expiry
 	}
 	return false, err
+}
+
+// since returns the time after which records are about this event, by the store's clock.
+func (w *work) since() time.Time {
+	if at := w.at(); at.Before(w.entry.LastWrite) {
+		return at
+	}
+	return w.entry.LastWrite
 }
 
 // at returns when the event happened.
@@ -188,7 +198,7 @@ func (w *work) look(ctx context.Context) bool {
 // sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether everything is sent. What is
 // being sent when working ends is sent to its end: a request that is cut off would be sent twice.
 func (w *work) sendAll(ctx, working context.Context) (progress, whole bool) {
-	all := events(w.entry, *w.known, w.s.opts.Config.PublicURL)
+	all := events(w.entry, *w.known, w.again, w.s.opts.Config.PublicURL)
 	if w.job != nil {
 		all = slices.DeleteFunc(all, func(e *Event) bool { return e.Type != JobFailed })
 	}
