@@ -109,6 +109,7 @@ type builder struct {
 	logs                  map[logfiles.File]*logText
 	logBytes, maxLogBytes int64 // bytes of logs that are kept, and their limit
 	scanned               int64 // bytes of logs that were read
+	lostJobs              int   // how many jobs are known only by their drivers' logs
 	unread                int   // how many logs were not read because of the limits
 	missing               []string
 	partial               bool // something is missing that may be readable at another time
@@ -139,7 +140,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	// Each step may use what the steps before it found.
 	for _, step := range []func(context.Context) error{
 		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
-		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readPods,
+		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readLostJobs, b.readPods,
 	} {
 		if err := step(r.Context()); err != nil {
 			return nil, err

@@ -159,7 +159,7 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 }
 
 // outcomes holds the outcomes of ended sessions.
-var outcomes = []string{Failed, Succeeded, Stopped, Unfinished}
+var outcomes = []string{Failed, Succeeded, Stopped, Unfinished, Unknown}
 
 // Holds reports whether nothing was stored of the session after the state that the report describes. lastWrite is when the session's last object
 // was stored.

@@ -50,11 +50,15 @@ func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Repor
 		}
 		r.Findings = append(r.Findings, &f.Finding)
 	}
+	b.noteUnknown()
+	b.noteParts()
 	r.Missing, r.partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
 	if b.unread > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.", plural(b.unread, "log")))
 	}
-	r.Summary = summaryOf(r, ordered, b.jobs)
+	if r.Summary = summaryOf(r, ordered, b.jobs); r.Outcome == Unknown {
+		r.Summary = b.unknownSummary()
+	}
 	return r, nil
 }
 
@@ -211,6 +215,8 @@ func (b *builder) outcome() string {
 		return Stopped
 	case len(b.jobs) == 0 && b.counts.Tasks+b.counts.Actors > 0:
 		return Unfinished
+	case len(b.jobs) == 0:
+		return Unknown
 	}
 	return Succeeded
 }

@@ -22,6 +22,7 @@ const (
 	Stopped    = "stopped"
 	Unfinished = "unfinished" // the cluster ended before its jobs did
 	Running    = "running"
+	Unknown    = "unknown" // no job is stored
 )
 
 // Kinds of findings. docs/findings.md says which data each kind uses.
