@@ -30,8 +30,11 @@ type row struct {
 var (
 	// In alphabetical order.
 	kinds    = []string{"", RayCluster, RayJob, RayService}
-	outcomes = []string{"", "failed", "stopped", "succeeded", "unfinished"}
+	outcomes = []string{"", "failed", "stopped", "succeeded", "unfinished", unknownOutcome}
 )
+
+// unknownOutcome is that of sessions of whose jobs nothing is stored; "" is that of those that nobody has looked at yet.
+const unknownOutcome = "unknown"
 
 // failedOutcome is the index of that outcome.
 var failedOutcome = codeOf(outcomes, "failed")

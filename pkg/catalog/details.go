@@ -114,6 +114,9 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	case c.opts.Facts:
 		facts = c.learn(ctx, ref, d, from, quiet)
 	}
+	if err == nil && quiet && d.objects == 0 {
+		d.outcome = unknownOutcome // only its marker is stored
+	}
 	if ctx.Err() != nil {
 		return
 	}

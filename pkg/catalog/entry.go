@@ -22,7 +22,7 @@ type Entry struct {
 	Bytes     int64 // of all stored objects
 	Objects   int
 	Nodes     int // 0 if not known
-	// Outcome is failed, succeeded, stopped or unfinished. Cause is the first error in one line, if it was known when the session's details were
+	// Outcome is failed, succeeded, stopped, unfinished, or unknown: nothing of its jobs is stored. "" is not known yet. Cause is the first error in one line, if it was known when the session's details were
 	// read.
 	Outcome, Cause string
 	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.

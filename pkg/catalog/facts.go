@@ -143,6 +143,9 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 // take keeps the facts that the list needs.
 func (d *details) take(f *packs.Facts) {
 	d.readAt, d.lastWrite, d.start, d.end = f.Seen, f.LastWrite, f.Start, f.End
+	if d.end.After(d.lastWrite) {
+		d.end = d.lastWrite // packed by a version that believed the clocks of nodes
+	}
 	d.bytes, d.objects, d.nodes = f.Bytes, f.Objects, f.Nodes
 	d.ownerKind, d.ownerName, d.rayVersion = f.OwnerKind, f.OwnerName, f.RayVersion
 	d.outcome, d.cause, d.text = f.Outcome, f.Cause, f.Text
@@ -211,11 +214,12 @@ func readHours(r io.Reader, f *packs.Facts) error {
 	nodes := 0
 	err := jsonstream.Each(in, maxListed, func(n node) error {
 		nodes++
-		end := float64(f.End.UnixMilli())
+		// No node lived longer than the session: the times of nodes are those of their clocks.
+		start, end := max(n.StartTime, float64(f.Start.UnixMilli())), float64(f.End.UnixMilli())
 		if n.EndTime > 0 {
 			end = min(end, n.EndTime)
 		}
-		hours := max(0, end-n.StartTime) / float64(time.Hour.Milliseconds())
+		hours := max(0, end-start) / float64(time.Hour.Milliseconds())
 		known = known && n.StartTime > 0 // of all nodes
 		sum.Node += hours
 		sum.CPU += hours * n.Resources.CPU

@@ -31,9 +31,9 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	names := func(list string) { _ = out.Write(strings.Split(list, ",")) }
 	switch table {
 	case "days":
-		names("day,sessions,failed,succeeded,stopped,unfinished,running,unknown")
+		names("day,sessions,failed,succeeded,stopped,unfinished,running,unknown,not_known_yet")
 		for _, d := range r.Days {
-			write(d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Running, d.Unknown)
+			write(d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Running, d.Unknown, d.NotYet)
 		}
 	case "causes":
 		names("signature,kind,title,sessions,first,last,namespace,cluster,session")

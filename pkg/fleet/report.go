@@ -37,7 +37,8 @@ type Counts struct {
 	Stopped    int `json:"stopped"`
 	Unfinished int `json:"unfinished"`
 	Running    int `json:"running"`
-	Unknown    int `json:"unknown"` // ended; it is not known how
+	Unknown    int `json:"unknown"`       // ended; nothing of their jobs is stored
+	NotYet     int `json:"not_known_yet"` // ended; nobody has computed how
 }
 
 // Total is the sum over all sessions.

@@ -99,8 +99,10 @@ func (c *Counts) add(running bool, outcome string) {
 		c.Stopped++
 	case outcome == "unfinished":
 		c.Unfinished++
-	default:
+	case outcome == "unknown":
 		c.Unknown++
+	default:
+		c.NotYet++
 	}
 }
 
@@ -220,8 +222,8 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 // secondsOf returns how long a job ran, up to the end of its session if its own end is not known; 0: not known.
 func secondsOf(j *packs.Job, end time.Time) float64 {
 	until := j.End
-	if until == 0 && !end.IsZero() {
-		until = end.UnixMilli()
+	if last := end.UnixMilli(); !end.IsZero() && (until == 0 || until > last) { // the clock of its node may have been ahead
+		until = last
 	}
 	if j.Start <= 0 {
 		return 0

@@ -131,7 +131,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	}{
 		{"format", []string{r.Format}, formats},
 		{"events", r.Events, []string{JobFailed, SessionEnded, Finding}},
-		{"outcomes", r.Outcomes, []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, unknown}},
+		{"outcomes", r.Outcomes, []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, findings.Unknown}},
 		{"kinds", r.Kinds, findings.Kinds()},
 	} {
 		for _, v := range list.given {

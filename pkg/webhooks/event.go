@@ -15,9 +15,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
-// unknown is the outcome of a session that cannot be read.
-const unknown = "unknown"
-
 const (
 	// maxEvents is how many events of one type are sent for a session; the last one says how many more there are.
 	maxEvents = 20
@@ -40,7 +37,8 @@ type Event struct {
 	Start      time.Time `json:"start,omitzero"`
 	End        time.Time `json:"end,omitzero"`
 
-	// Outcome is the session's outcome: failed, succeeded, stopped, unfinished, running, or unknown if the session could not be read.
+	// Outcome is the session's outcome: failed, succeeded, stopped, unfinished, running, or unknown if nothing of its jobs is stored or the session could not
+	// be read.
 	Outcome string `json:"outcome"`
 	Summary string `json:"summary,omitempty"`
 	// Cause is the first error: of the job, or of the session.
@@ -82,7 +80,7 @@ type Known struct {
 func events(e catalog.Entry, k Known, again bool, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
-		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(), End: e.End.UTC(), Time: e.End.UTC(), Outcome: unknown,
+		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(), End: e.End.UTC(), Time: e.End.UTC(), Outcome: findings.Unknown,
 	}
 	if e.Running {
 		base.Outcome, base.Time = findings.Running, e.LastWrite.UTC()

@@ -72,7 +72,8 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 func writeFleet(w io.Writer, r *fleet.Report) {
 	t := r.Total
 	row(w, r.From+" to "+r.To, human.Count(t.Sessions, "session"), fmt.Sprintf("%d failed", t.Failed), fmt.Sprintf("%d succeeded", t.Succeeded),
-		fmt.Sprintf("%d stopped", t.Stopped), fmt.Sprintf("%d unfinished", t.Unfinished), fmt.Sprintf("%d not known", t.Unknown))
+		fmt.Sprintf("%d stopped", t.Stopped), fmt.Sprintf("%d unfinished", t.Unfinished), fmt.Sprintf("%d unknown", t.Unknown),
+		fmt.Sprintf("%d not known yet", t.NotYet))
 	if t.Unmeasured > 0 {
 		row(w, "without hours", human.Count(t.Unmeasured, "session"))
 	}
@@ -85,9 +86,9 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	}
 	section(1, "HOURS", hours)
 	row(w, "all", hourCells(t.Hours))
-	section(len(r.Days), "DAY", "SESSIONS", "FAILED", "SUCCEEDED", "STOPPED", "UNFINISHED", "NOT KNOWN")
+	section(len(r.Days), "DAY", "SESSIONS", "FAILED", "SUCCEEDED", "STOPPED", "UNFINISHED", "UNKNOWN", "NOT KNOWN YET")
 	for _, d := range r.Days {
-		row(w, d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Unknown)
+		row(w, d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Unknown, d.NotYet)
 	}
 	section(len(r.Causes), "WHAT FAILED FIRST", "SESSIONS", "LAST (UTC)", "IN")
 	for _, c := range r.Causes {

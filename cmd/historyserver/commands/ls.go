@@ -28,7 +28,7 @@ type listed struct {
 	OwnerName  string    `json:"ownerName"`
 	RayVersion string    `json:"rayVersion,omitempty"`
 	Running    bool      `json:"running"`
-	Outcome    string    `json:"outcome,omitempty"`    // failed, succeeded, stopped or unfinished; where findings are kept with the index
+	Outcome    string    `json:"outcome,omitempty"`    // failed, succeeded, stopped, unfinished or unknown; where findings are kept with the index
 	Cause      string    `json:"cause,omitempty"`      // the first error, one line
 	FailedJobs int       `json:"failedJobs,omitempty"` // of a running session
 	Start      time.Time `json:"start"`
@@ -102,7 +102,7 @@ func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 		fs.String("owner", "", "name of the RayJob, RayService or RayCluster that the user created")
 		fs.String("state", "", "running or ended")
 		fs.String("kind", "", "RayCluster, RayJob or RayService")
-		fs.String("outcome", "", "failed, succeeded, stopped or unfinished; known only for sessions whose findings are kept")
+		fs.String("outcome", "", "failed, succeeded, stopped, unfinished, or unknown where nothing of the jobs is stored; only for sessions whose findings are kept")
 		fs.String("ray-version", "", "version of Ray, such as 2.60 or 2.60.0")
 		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z")
 		fs.String("to", "", "began before this time, or on or before this date")

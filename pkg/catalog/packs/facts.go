@@ -37,7 +37,7 @@ type Facts struct {
 	Objects    int
 	Nodes      int // during the session, including dead ones; 0: not known
 
-	// Outcome is failed, succeeded, stopped or unfinished; Cause is the first error in one line. Both are known if findings are kept.
+	// Outcome is failed, succeeded, stopped, unfinished or unknown; Cause is the first error in one line. Both are known if findings are kept.
 	Outcome, Cause string
 	// Findings are the kept findings, the first cause first; empty but not nil if there are none.
 	Findings []Finding

@@ -75,7 +75,7 @@ func ParseRules(text []byte) (Rules, error) {
 }
 
 // outcomes are those that a rule can name.
-var outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished}
+var outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, findings.Unknown}
 
 func (r *Rule) check() error {
 	for _, p := range slices.Concat(r.Namespaces, r.Clusters) {

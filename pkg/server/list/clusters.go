@@ -33,7 +33,7 @@ type clusterJSON struct {
 	Bytes      int64   `json:"bytes"`
 	Objects    int     `json:"objects"`
 	Nodes      int     `json:"nodes,omitempty"`
-	// Outcome is how an ended session ended: failed, succeeded, stopped or unfinished; Cause is its first error, in one line. Known only where its
+	// Outcome is how an ended session ended: failed, succeeded, stopped, unfinished or unknown; Cause is its first error, in one line. Known only where its
 	// findings are kept with its index.
 	Outcome string `json:"outcome,omitempty"`
 	Cause   string `json:"cause,omitempty"`

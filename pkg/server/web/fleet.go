@@ -140,7 +140,8 @@ func (p Fleet) Ends() string {
 		n    int
 		what string
 	}{
-		{p.Total.Succeeded, "succeeded"}, {p.Total.Stopped, "stopped"}, {p.Total.Unfinished, "unfinished"}, {p.Total.Running, "running"}, {p.Total.Unknown, "not known"},
+		{p.Total.Succeeded, "succeeded"}, {p.Total.Stopped, "stopped"}, {p.Total.Unfinished, "unfinished"}, {p.Total.Running, "running"},
+		{p.Total.Unknown, "unknown"}, {p.Total.NotYet, "not known yet"},
 	} {
 		if of.n > 0 {
 			parts = append(parts, formatCount(of.n)+" "+of.what)
@@ -149,10 +150,16 @@ func (p Fleet) Ends() string {
 	return strings.Join(parts, ", ")
 }
 
-// FailedShare is the percentage of ended sessions that failed.
-func (p Fleet) FailedShare() float64 {
-	return p.Part(p.Total.Failed, p.Total.Sessions-p.Total.Running)
+// Known is how many ended sessions have an outcome that says how their jobs ended.
+func (p Fleet) Known() int {
+	return p.Total.Failed + p.Total.Succeeded + p.Total.Stopped + p.Total.Unfinished
 }
+
+// FailedShare is the percentage of these that failed.
+func (p Fleet) FailedShare() float64 { return p.Part(p.Total.Failed, p.Known()) }
+
+// AllKnown says that there are ended sessions, and how each of them ended is known.
+func (p Fleet) AllKnown() bool { return p.Known() > 0 && p.Total.Unknown+p.Total.NotYet == 0 }
 
 // Part is a part of a whole in percent.
 func (Fleet) Part(part, whole int) float64 { return part100(float64(part), float64(whole)) }

@@ -87,7 +87,9 @@ type Query struct {
 }
 
 // Outcomes are those that the list can be narrowed to.
-func (Query) Outcomes() []string { return []string{"failed", "succeeded", "stopped", "unfinished"} }
+func (Query) Outcomes() []string {
+	return []string{"failed", "succeeded", "stopped", "unfinished", "unknown"}
+}
 
 // params are the query's filters that do something, by the names of their parameters.
 func (q Query) params() map[string]string {
