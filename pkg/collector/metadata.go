@@ -95,12 +95,24 @@ func (s *sessions) storeMetadata(ctx context.Context, name, which string, first,
 	key := layout.MetadataKey(s.root, s.ref(name), which)
 	err := s.createJSON(ctx, key, first)
 	if errors.Is(err, os.ErrExist) {
-		err = s.createJSON(ctx, layout.SnapshotVersionKey(key, time.Now()), later)
+		now := time.Now()
+		err = s.createJSON(ctx, layout.SnapshotVersionKey(key, now), later)
+		if which == layout.Start && err == nil {
+			s.markHead(ctx, name, now)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("store the metadata of %s: %w", name, err)
 	}
 	return nil
+}
+
+// markHead stores the time-ordered marker of a further head, which makes servers list the session again at once. Without it they notice later
+// that the session continues, so nothing waits for it.
+func (s *sessions) markHead(ctx context.Context, name string, at time.Time) {
+	if err := s.create(ctx, layout.RecentHeadKey(s.root, s.ref(name), at), nil); err != nil && ctx.Err() == nil {
+		s.log.WithError(err).WithField("session", name).Warn("cannot store the time-ordered marker of a further head; servers notice minutes later that the session continues")
+	}
 }
 
 func (s *sessions) createJSON(ctx context.Context, key string, value any) error {

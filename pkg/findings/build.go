@@ -107,10 +107,10 @@ type builder struct {
 	examined              map[rayid.Worker]bool // workers whose own logs were read
 	signals               map[string]string     // signals that ended workers, by job and function
 	logs                  map[logfiles.File]*logText
-	logBytes, maxLogBytes int64 // bytes of logs that are kept, and their limit
-	scanned               int64 // bytes of logs that were read
-	lostJobs              int   // how many jobs are known only by their drivers' logs
-	unread                int   // how many logs were not read because of the limits
+	logBytes, maxLogBytes int64    // bytes of logs that are kept, and their limit
+	scanned               int64    // bytes of logs that were read
+	lostJobs              []string // submissions that only their drivers' logs show
+	unread                int      // how many logs were not read because of the limits
 	missing               []string
 	partial               bool // something is missing that may be readable at another time
 	counts                Counts

@@ -56,6 +56,7 @@ func (b *builder) readJobs(ctx context.Context) error {
 		}
 		b.jobs = append(b.jobs, jobOf(row))
 	}
+	b.setLostApart(saved)
 	return nil
 }
 

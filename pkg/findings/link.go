@@ -51,7 +51,6 @@ func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Repor
 		r.Findings = append(r.Findings, &f.Finding)
 	}
 	b.noteUnknown()
-	b.noteParts()
 	r.Missing, r.partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
 	if b.unread > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.", plural(b.unread, "log")))

@@ -3,34 +3,61 @@ package findings
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
+	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
 // maxLostJobs is how many logs of drivers are read whose jobs are not stored.
 const maxLostJobs = 20
 
-// readLostJobs looks at the logs of drivers whose jobs are not stored: neither their events nor the dashboard's list of jobs names them. A log
-// that ends in a traceback shows how the driver ended.
-func (b *builder) readLostJobs(ctx context.Context) error {
+// setLostApart takes the jobs from the list that only the logs of their drivers show: neither events nor the dashboard's list of jobs names them,
+// so nothing says that they were pending. While the session runs their records may come.
+func (b *builder) setLostApart(saved any) {
 	if b.running || b.r.At != 0 {
-		return nil // their records may come, or came, later
+		return
 	}
-	known := map[string]bool{}
-	for i := range b.jobs {
-		known[b.jobs[i].submission] = true
+	recorded := map[string]bool{}
+	list, _ := saved.([]any)
+	for _, v := range list {
+		if row, ok := v.(*pyjson.Object); ok {
+			recorded[row.String("submission_id")] = true
+		}
+	}
+	for i := range b.s.Actors {
+		if id, ok := strings.CutPrefix(b.s.Actors[i].Name, supervisor); ok {
+			recorded[id] = true
+		}
 	}
 	logs := logfiles.Names(b.r).Jobs
-	var lost []string
-	for _, submission := range slices.Sorted(maps.Keys(logs)) {
-		if known[submission] {
-			continue
+	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
+		_, logged := logs[j.submission]
+		if !logged || recorded[j.submission] || !j.id.Nil() || jobs.Terminal(j.status) {
+			return false
 		}
-		if lost = append(lost, submission); len(lost) > maxLostJobs {
-			b.unread++
-			continue
+		b.lostJobs = append(b.lostJobs, j.submission)
+		return j.status == moment.Pending
+	})
+}
+
+// readLostJobs looks at the logs of drivers whose jobs are not stored. A log that ends in a traceback shows how the driver ended.
+func (b *builder) readLostJobs(ctx context.Context) error {
+	if len(b.lostJobs) == 0 {
+		return nil
+	}
+	b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.", quoted(b.lostJobs)))
+	logs := logfiles.Names(b.r).Jobs
+	for i, submission := range b.lostJobs {
+		if i >= maxLostJobs {
+			b.unread += len(b.lostJobs) - i
+			break
+		}
+		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.submission == submission }) {
+			continue // its log shows that it ran, so it is looked at like others
 		}
 		log, err := b.read(ctx, logfiles.File{Node: logs[submission], Path: logfiles.SubmissionPrefix + submission + logfiles.Suffix})
 		if err != nil {
@@ -39,9 +66,6 @@ func (b *builder) readLostJobs(ctx context.Context) error {
 		if endedUnseen(log) {
 			b.lostJobRaised(submission, log)
 		}
-	}
-	if b.lostJobs = len(lost); len(lost) > 0 {
-		b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.", quoted(lost)))
 	}
 	return nil
 }

@@ -1,13 +1,5 @@
 package findings
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-
-	"github.com/rayhistory/historyserver/internal/human"
-)
-
 // noteUnknown says what is missing where no job of an ended session is known.
 func (b *builder) noteUnknown() {
 	if len(b.jobs) > 0 || b.running || b.r.At != 0 {
@@ -31,7 +23,7 @@ func (b *builder) unknownSummary() string {
 	switch {
 	case b.r.At != 0:
 		return "No job was known at this moment."
-	case b.lostJobs > 0:
+	case len(b.lostJobs) > 0:
 		return "How its jobs ended is not stored."
 	case b.jobsSaved:
 		return "No job is known: its dashboard listed none."
@@ -39,18 +31,4 @@ func (b *builder) unknownSummary() string {
 		return "Nothing of this session's jobs is stored but their tasks and actors, of which none failed."
 	}
 	return "Nothing of this session's jobs is stored."
-}
-
-// noteParts says which logs were read in part.
-func (b *builder) noteParts() {
-	var names []string
-	for file, log := range b.logs {
-		if !log.whole && log.text != "" {
-			names = append(names, file.Path+" of node "+file.Node.String()[:12])
-		}
-	}
-	slices.SortFunc(names, cmp.Compare)
-	if len(names) > 0 {
-		b.missing = append(b.missing, fmt.Sprintf("Only the last %s of a long log were read: %s.", human.Bytes(maxLogEnd), quoted(names)))
-	}
 }

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// bucket is a local store whose objects get the age that a test says.
+type bucket struct {
+	t   *testing.T
+	dir string
+	now time.Time
+}
+
+func (b *bucket) put(key, body string, age time.Duration) {
+	b.t.Helper()
+	file := filepath.Join(b.dir, filepath.FromSlash(key))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	at := b.now.Add(-age)
+	if err := os.Chtimes(file, at, at); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// session stores a session that began at an age, with a job of a status and a last write.
+func (b *bucket) session(cluster, job string, began, last time.Duration) layout.Session {
+	ref := layout.Session{Namespace: "default", Cluster: cluster, Name: b.now.Add(-began).UTC().Format("session_2006-01-02_15-04-05_000000_1")}
+	b.put(layout.MarkerKey("log", ref), "", began)
+	b.put(layout.MetadataKey("log", ref, layout.Start), fmt.Sprintf(`{"start":%q}`, b.now.Add(-began).UTC().Format(time.RFC3339)), began)
+	stream := layout.LogKey("log", ref, rayid.Node{1}, "raylet.out")
+	b.put(stream, "a line\n", began-time.Second)
+	b.put(layout.ChunkKey(stream, 7, layout.Plain), "a line\n", last)
+	if job != "" {
+		ended := "null"
+		if job != "RUNNING" {
+			ended = fmt.Sprint(b.now.Add(-last).UnixMilli())
+		}
+		b.put(layout.SnapshotKey("log", ref, "/api/jobs/"), fmt.Sprintf(`[{"type":"SUBMISSION","job_id":null,"submission_id":"ci","status":%q,`+
+			`"entrypoint":"python train.py","start_time":%d,"end_time":%s,"metadata":{},"runtime_env":{}}]`, job, b.now.Add(-began).UnixMilli(), ended), last)
+	}
+	return ref
+}
+
+func (b *bucket) end(ref layout.Session, age time.Duration) {
+	b.put(layout.MetadataKey("log", ref, layout.End), fmt.Sprintf(`{"end":%q,"nodes":1}`, b.now.Add(-age).UTC().Format(time.RFC3339Nano)), age)
+}
+
+// answer is what one of those that are asked says about a session.
+type answer struct{ State, Outcome string }
+
+// TestEveryAnswerIsTheSame: commands, pages and assistants say the same of a session.
+func TestEveryAnswerIsTheSame(t *testing.T) {
+	b := &bucket{t, t.TempDir(), time.Now()}
+	const hour = time.Hour
+	want := make(map[layout.Session]answer)
+	want[b.session("runs", "RUNNING", hour, 3*time.Second)] = answer{"running", "running"}
+	want[b.session("runs-done", "SUCCEEDED", hour, 3*time.Second)] = answer{"running", "running"}
+	want[b.session("runs-young", "RUNNING", 9*time.Minute, time.Minute)] = answer{"running", "running"}
+	now := b.session("ended-now", "SUCCEEDED", 5*time.Minute, time.Second)
+	b.end(now, time.Second)
+	want[now] = answer{"ended", "succeeded"}
+	open := b.session("ended-open", "RUNNING", 2*hour, time.Second)
+	b.end(open, time.Second)
+	want[open] = answer{"ended", "unfinished"}
+	long := b.session("ended-long", "SUCCEEDED", 2*hour, hour)
+	b.end(long, hour)
+	want[long] = answer{"ended", "succeeded"}
+	want[b.session("quiet", "SUCCEEDED", 2*hour, 11*time.Minute)] = answer{"ended", "succeeded"}
+	want[b.session("quiet-open", "RUNNING", 2*hour, 11*time.Minute)] = answer{"ended", "unfinished"}
+	further := b.session("continued", "RUNNING", hour, 20*time.Minute)
+	b.end(further, 20*time.Minute)
+	b.put(layout.LogKey("log", further, rayid.Node{2}, "raylet.out"), "another head\n", time.Second)
+	want[further] = answer{"running", "running"}
+	nothing := b.session("nothing", "", 2*hour, hour)
+	b.end(nothing, hour)
+	want[nothing] = answer{"ended", "unknown"}
+	future := b.session("ahead", "SUCCEEDED", 2*hour, hour)
+	b.put(layout.MetadataKey("log", future, layout.End), `{"end":"2263-01-01T00:00:00Z","nodes":3}`, hour)
+	want[future] = answer{"ended", "succeeded"}
+	alias := layout.Session{Namespace: "default", Cluster: "runs", Name: "session_latest"} // a folder where Ray has a link
+	b.put(layout.MarkerKey("log", alias), "", 0)
+
+	base, assistant := b.serve()
+	for asked, said := range map[string]func(ref layout.Session) answer{
+		"why": func(ref layout.Session) answer {
+			var report struct{ Outcome string }
+			b.command(&report, "why", ref.String())
+			return answer{stateOf(report.Outcome == "running"), report.Outcome}
+		},
+		"why of the latest": func(ref layout.Session) answer {
+			var report struct{ Outcome string }
+			b.command(&report, "why", ref.Namespace+"/"+ref.Cluster)
+			return answer{stateOf(report.Outcome == "running"), report.Outcome}
+		},
+		"ls": func(ref layout.Session) answer {
+			var rows []struct{ Running bool }
+			b.command(&rows, "ls", ref.String())
+			return answer{State: stateOf(rows[0].Running)}
+		},
+		"show": func(ref layout.Session) answer {
+			var shown struct{ Running bool }
+			b.command(&shown, "show", ref.String())
+			return answer{State: stateOf(shown.Running)}
+		},
+		"compare": func(ref layout.Session) answer {
+			var report struct{ Session struct{ Outcome string } }
+			with := long
+			if ref == long {
+				with = now
+			}
+			b.command(&report, "compare", ref.String(), with.String())
+			return answer{stateOf(report.Session.Outcome == "running"), report.Session.Outcome}
+		},
+		"/clusters": func(ref layout.Session) answer {
+			var rows []struct{ Name, Session, State string }
+			b.get(base+"/clusters", &rows)
+			for _, row := range rows {
+				if row.Name == ref.Cluster && row.Session == ref.Name {
+					return answer{State: row.State}
+				}
+			}
+			return answer{}
+		},
+		"findings": func(ref layout.Session) answer {
+			var report struct{ Data struct{ Outcome string } }
+			b.get(fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/api/history/findings", base, ref.Namespace, ref.Cluster, ref.Name), &report)
+			return answer{stateOf(report.Data.Outcome == "running"), report.Data.Outcome}
+		},
+		"assistants": func(ref layout.Session) answer {
+			result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, text, _ := strings.Cut(result.Content[0].(*mcp.TextContent).Text, `"outcome":"`)
+			outcome, _, _ := strings.Cut(text, `"`)
+			return answer{stateOf(outcome == "running"), outcome}
+		},
+	} {
+		for ref, want := range want {
+			got := said(ref)
+			if got.Outcome == "" {
+				got.Outcome = want.Outcome // it tells only the state
+			}
+			if got != want {
+				t.Errorf("%s: %s says %+v, want %+v", ref.Cluster, asked, got, want)
+			}
+		}
+	}
+	for ref, want := range want {
+		if _, err := b.run("rm", "--dry-run", ref.String()); (err == nil) != (want.State == "ended") {
+			t.Errorf("%s: rm: %v", ref.Cluster, err)
+		}
+	}
+	var rows []struct{ Session string }
+	if b.get(base+"/clusters", &rows); len(rows) != len(want) {
+		t.Errorf("%d sessions are listed, want %d: %v", len(rows), len(want), rows)
+	}
+}
+
+func stateOf(running bool) string {
+	if running {
+		return "running"
+	}
+	return "ended"
+}
+
+// run runs a command over the bucket.
+func (b *bucket) run(args ...string) (string, error) {
+	b.t.Helper()
+	var out bytes.Buffer
+	cmd := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
+	cmd.AddCommand(commands.All(cmd.Flags())...)
+	cmd.SetArgs(append(args, "-o", "json", "--local-dir="+b.dir))
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	err := cmd.ExecuteContext(b.t.Context())
+	return out.String(), err
+}
+
+func (b *bucket) command(into any, args ...string) {
+	b.t.Helper()
+	out, err := b.run(args...)
+	if err == nil {
+		err = json.Unmarshal([]byte(out), into)
+	}
+	if err != nil {
+		b.t.Fatalf("%q: %v: %.500s", args, err, out)
+	}
+}
+
+func (b *bucket) get(address string, into any) {
+	b.t.Helper()
+	resp, err := http.Get(address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		b.t.Fatalf("%s: %s: %v", address, resp.Status, err)
+	}
+}
+
+// serve runs a server over the bucket, and waits until it has read all sessions.
+func (b *bucket) serve() (base string, assistant *mcp.ClientSession) {
+	t := b.t
+	t.Helper()
+	o, err := parse(t, []string{"--local-dir=" + b.dir, "--dashboard-dir=" + t.TempDir(), "--index-cache-dir="}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- o.serve(ctx, listener, log, prometheus.NewRegistry()) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	base = "http://" + listener.Addr().String()
+	for described := false; !described; time.Sleep(20 * time.Millisecond) {
+		var rows []struct{ Objects int }
+		b.get(base+"/clusters", &rows)
+		described = len(rows) > 0
+		for _, row := range rows {
+			described = described && row.Objects > 0
+		}
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	assistant, err = client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = assistant.Close() })
+	return base, assistant
+}

@@ -1,0 +1,88 @@
+package findings_test
+
+import (
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// TestNothingIsNoSuccess: where nothing of a session's jobs is stored, its outcome is unknown, and the report says what is missing.
+func TestNothingIsNoSuccess(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_10-00-00_000000_7"}
+	node := rayid.Node{0xa}
+	events := layout.NodeEventsKey("log", ref, node, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	nodeUp := `{"eventId":"AAAA","sourceType":"GCS","eventType":"NODE_DEFINITION_EVENT","timestamp":"2026-11-20T10:00:05Z","severity":"INFO","sessionName":"` + ref.Name +
+		`","nodeDefinitionEvent":{"nodeId":"CgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==","nodeIpAddress":"10.0.0.1","startTimestamp":"2026-11-20T10:00:05Z"}}` + "\n"
+	driver := layout.LogKey("log", ref, node, "job-driver-nightly.log")
+	const traceback = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nValueError: bad shard\n"
+	end := layout.MetadataKey("log", ref, layout.End)
+	jobs := layout.SnapshotKey("log", ref, "/api/jobs/")
+	for name, c := range map[string]struct {
+		stored           map[string]string
+		outcome, summary string
+		title            string // of the only finding; "": there is none
+		missing          []string
+	}{
+		"only a marker": {nil, findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
+		"six bytes of a log": {map[string]string{layout.LogKey("log", ref, node, "raylet.out"): "hello\n"},
+			findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
+		"an empty end and empty events": {map[string]string{end: "", events: ""},
+			findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
+		"its node": {map[string]string{events: nodeUp, end: "{}"},
+			findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events of jobs, tasks or actors", "No snapshots"}},
+		"no job": {map[string]string{events: nodeUp, jobs: "[]"},
+			findings.Unknown, "No job is known: its dashboard listed none.", "", []string{"No events of jobs"}},
+		"a lost job that failed": {map[string]string{events: nodeUp, driver: "step 1\n" + traceback},
+			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.", "Job nightly failed: its driver raised ValueError: bad shard",
+			[]string{"job's own record is not stored, only its driver's log: nightly", "No events of jobs", "No snapshots"}},
+		"a lost job of which nobody knows": {map[string]string{events: nodeUp, driver: traceback + "retrying\nstep 1\n"},
+			findings.Unknown, "How its jobs ended is not stored.", "", []string{"job's own record is not stored", "No events of jobs", "No snapshots"}},
+		"a job that succeeded": {map[string]string{jobs: `[{"type":"SUBMISSION","submission_id":"nightly","status":"SUCCEEDED","entrypoint":"x","start_time":1,"end_time":2}]`, driver: traceback},
+			findings.Succeeded, "Nothing failed.", "", nil},
+	} {
+		store := memstore.New()
+		for key, body := range c.stored {
+			if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		s, err := session.Load(t.Context(), store, "log", ref, session.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := dashboard.New(dashboard.Options{Log: log})
+		report, err := answers.Findings(&dashboard.Request{Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), Session: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		titles := ""
+		for _, f := range report.Findings {
+			titles += f.Title
+		}
+		if report.Outcome != c.outcome || report.Summary != c.summary || titles != c.title || len(report.Missing) != len(c.missing) {
+			t.Errorf("%s: %s %q, findings %q, missing %q", name, report.Outcome, report.Summary, titles, report.Missing)
+		}
+		for _, want := range c.missing {
+			if !strings.Contains(fmt.Sprint(report.Missing), want) {
+				t.Errorf("%s: missing is %q, not %q", name, report.Missing, want)
+			}
+		}
+		if _, err := findings.Encode(s, report, nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
