@@ -59,7 +59,7 @@ func (c *Collector) notReady() error {
 		return errors.New("the collector is shutting down")
 	}
 	if why := c.opts.Refused.Lasting(true, time.Now()); why != "" {
-		return fmt.Errorf("Ray's events are refused: %s", why)
+		return fmt.Errorf("events are refused: %s", why)
 	}
 	return c.places.unseen()
 }

@@ -69,8 +69,8 @@ func NewBackground(store blob.Reader, opener *Opener, writer *Writer, log logrus
 
 // Close waits for the end of the index that is being written, which it cancels.
 func (b *Background) Close() {
+	b.mu.Lock() // after this no offer adds to done
 	b.stop()
-	b.mu.Lock() // no offer adds to done any more
 	b.mu.Unlock()
 	b.done.Wait()
 }
