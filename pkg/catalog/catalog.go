@@ -203,7 +203,9 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	stop := c.keepListingRecent(ctx, since.Add(-recentMargin))
 	gone, pages, err := c.listAll(ctx)
 	stop()
+	heads, _ := c.listRecent(ctx, since.Add(-recentMargin)) // one request; without it further heads are noticed later
 	return c.listedNow(ctx, err, true, func() {
+		c.notice(heads)
 		c.pages, c.triedAll = pages, time.Now()
 		if err != nil {
 			c.fullErr, c.fullDue = err, time.Now().Add(c.pause(pages, min(retry, c.opts.Interval)))

@@ -125,16 +125,24 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	return c.refreshRecent(ctx, since.Add(-recentMargin))
 }
 
-// add adds markers that were found between two listings of all markers; c.mu must be held. A marker that is newer than what is known of its
-// session is that of a further head, which continues the session.
+// add adds markers that were found between two listings of all markers; c.mu must be held.
 func (c *Catalog) add(found map[layout.Session]time.Time) {
 	for ref, at := range found {
-		if s, ok := c.table.get(ref); !ok {
+		if !c.table.has(ref) {
 			c.table.put(ref, session{marked: at})
-		} else if s.details != nil && at.After(s.details.readAt) && c.isQuiet(s) {
+		}
+		c.recent[ref] = time.Now()
+	}
+	c.notice(found)
+}
+
+// notice looks for sessions whose time-ordered marker is newer than what is known of them: that of a further head, which continues the session.
+// They are read again at once. c.mu must be held.
+func (c *Catalog) notice(found map[layout.Session]time.Time) {
+	for ref, at := range found {
+		if s, ok := c.table.get(ref); ok && s.details != nil && at.After(s.details.readAt) && c.isQuiet(s) {
 			c.again[ref] = true
 			c.schedule.request(ref)
 		}
-		c.recent[ref] = time.Now()
 	}
 }

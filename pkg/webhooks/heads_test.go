@@ -211,6 +211,25 @@ func (s *server) check(when string, end time.Time) {
 	}
 }
 
+// packed says whether packs tell how the session ended.
+func (s *server) packed() (is bool) {
+	all := &packs.Packs{Store: s.store, Root: "log"}
+	list, err := all.List(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, pack := range list {
+		err := all.Read(s.t.Context(), pack, true, func(f *packs.Facts) error {
+			is = is || f.Ref == s.ref
+			return nil
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return is
+}
+
 func (s *server) objects() (n int) {
 	for range s.store.List(s.t.Context(), layout.Prefix("log", s.ref), blob.ListOptions{}) {
 		n++
@@ -267,8 +286,14 @@ func TestHeadsOfOneSession(t *testing.T) {
 		}
 
 		// The third head comes late, and is killed: it stores no end.
+		if !s.packed() {
+			t.Error("the session was not packed after the second head")
+		}
 		c.live(d, 20*time.Minute)
 		s.check("while the third head runs", time.Time{})
+		if s.packed() {
+			t.Error("packs have the session while the third head runs")
+		}
 		c.live(rayid.Node{}, 20*time.Minute)
 		s.check("while only the worker lives", time.Time{})
 		c.write(c.worker, "raylet.out", "the last line")

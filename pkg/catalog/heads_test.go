@@ -1,0 +1,108 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+func create(t *testing.T, store *memstore.Store, key, body string) {
+	t.Helper()
+	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFurtherHead: a session that ended long ago is running again within one listing of a further head's marker, and after its end has the later
+// one.
+func TestFurtherHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		ref := v16("lab", time.Now().UTC().Format("session_2006-01-02_15-04-05_000000_1"))
+		write := func(node rayid.Node) {
+			create(t, store, layout.ChunkKey(layout.LogKey(root, ref, node, "raylet.out"), time.Now().Unix(), layout.Plain), "a line\n")
+		}
+		end := func() {
+			key := layout.MetadataKey(root, ref, layout.End)
+			if _, err := store.Stat(t.Context(), key); err == nil {
+				key = layout.SnapshotVersionKey(key, time.Now())
+			}
+			create(t, store, key, fmt.Sprintf(`{"end":%q}`, time.Now().UTC().Format(time.RFC3339)))
+		}
+		create(t, store, layout.MarkerKey(root, ref), "")
+		write(rayid.Node{1})
+		time.Sleep(time.Minute)
+		end()
+		c := New(Options{Store: store, Root: root, Facts: true, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c.Start()
+		defer c.Close()
+		state := func() Entry {
+			e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		time.Sleep(9 * time.Hour)
+		if e := state(); e.Running {
+			t.Fatalf("after its end: %+v", e)
+		}
+		first := state().End
+		create(t, store, layout.RecentHeadKey(root, ref, time.Now()), "")
+		write(rayid.Node{2})
+		time.Sleep(40 * time.Second)
+		if e := state(); !e.Running || !e.End.IsZero() {
+			t.Errorf("with a further head: %+v", e)
+		}
+		for range 20 {
+			write(rayid.Node{2})
+			time.Sleep(time.Minute)
+		}
+		end()
+		second := time.Now()
+		time.Sleep(time.Hour)
+		if e := state(); e.Running || !e.End.Equal(second) || second.Equal(first) {
+			t.Errorf("after the further head: %+v", e)
+		}
+	})
+}
+
+// TestClocksAhead: times of nodes that are later than the store's are not believed, so no session is longer than it was stored.
+func TestClocksAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		ref := v16("lab", time.Now().AddDate(3, 0, 0).UTC().Format("session_2006-01-02_15-04-05_000000_1"))
+		began := time.Now()
+		create(t, store, layout.MarkerKey(root, ref), "")
+		create(t, store, layout.MetadataKey(root, ref, layout.Start), `{"start":"2262-01-01T00:00:00Z"}`)
+		time.Sleep(time.Hour)
+		create(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2263-01-01T00:00:00Z","nodes":3}`)
+		c := New(Options{Store: store, Root: root, Facts: true, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c.Start()
+		defer c.Close()
+		time.Sleep(30 * time.Minute)
+		e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
+		if err != nil || e.Running || !e.Start.Equal(began) || e.Duration(time.Now()) != time.Hour {
+			t.Errorf("%+v lasted %s: %v", e, e.Duration(time.Now()), err)
+		}
+		var nodes []string
+		for _, at := range []string{"1", "946684800000", "9214646400000"} { // 1970, the session's start, 2261
+			nodes = append(nodes, `{"start_time_ms":`+at+`,"end_time_ms":9214646400001,"resources_total":{"CPU":4}}`)
+		}
+		f := packs.Facts{Start: e.Start, End: e.End}
+		err = readHours(strings.NewReader(`{"data":{"result":{"result":[`+strings.Join(nodes, ",")+`]}}}`), &f)
+		if err != nil || f.Hours == nil || f.Hours.Node != 2 {
+			t.Errorf("three nodes in one hour lived %+v, %v", f.Hours, err)
+		}
+	})
+}
