@@ -160,7 +160,8 @@ func TestGuides(t *testing.T) {
 			checkServer(t, l)
 			checkCollectors(t, l)
 			for _, file := range slices.Backward(files) {
-				l.Kubectl(t, substituted(t, env, file), "delete", "-f", "-")
+				// Not waited for: nothing here ends a namespace.
+				l.Kubectl(t, substituted(t, env, file), "delete", "--wait=false", "-f", "-")
 			}
 		})
 	}
@@ -208,13 +209,23 @@ func checkServer(t *testing.T, l *lab.Lab) {
 	if strings.TrimSpace(can) != "yes" {
 		t.Errorf("the account may watch RayClusters: %s", can)
 	}
-	refs := l.Kubectl(t, "", "get", "deployments", "-l", "app=historyserver", "-o",
-		`jsonpath={range .items[*].spec.template.spec.containers[0].envFrom[*]}{.configMapRef.name}{.secretRef.name} {end}`)
-	for _, ref := range strings.Fields(refs) {
-		if _, err := l.Try(t, "", "get", "configmap", ref); err == nil {
-			continue
+	type ref struct {
+		Name     string
+		Optional bool
+	}
+	var from []struct{ ConfigMapRef, SecretRef *ref }
+	out := l.Kubectl(t, "", "get", "deployment", "historyserver-demo", "-o", "jsonpath={.spec.template.spec.containers[0].envFrom}")
+	if out != "" {
+		if err := json.Unmarshal([]byte(out), &from); err != nil {
+			t.Fatal(err)
 		}
-		l.Kubectl(t, "", "get", "secret", ref)
+	}
+	for _, f := range from {
+		for kind, r := range map[string]*ref{"configmap": f.ConfigMapRef, "secret": f.SecretRef} {
+			if r != nil && !r.Optional {
+				l.Kubectl(t, "", "get", kind, r.Name)
+			}
+		}
 	}
 }
 
