@@ -173,7 +173,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		facts.Add(parsed, o)
 	}
 	failed := facts.Read(ctx, c.opts.Store, c.damaged)
-	life := facts.Life()
+	life := facts.Life(time.Now())
 	d.lastWrite, d.start, d.end, d.nodes = facts.LastWrite, life.Start, life.End, max(0, facts.End.Nodes)
 	d.ownerKind, d.ownerName = Kind(facts.Start.OwnerKind), facts.Start.OwnerName
 	d.rayVersion = cmp.Or(facts.End.RayVersion, facts.Start.RayVersion)

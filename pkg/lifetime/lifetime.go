@@ -63,11 +63,11 @@ func StartOf(told time.Time, name string, marked, first time.Time) time.Time {
 	return told
 }
 
-// Life says when the session started and whether it has ended, and when.
-func (f *Facts) Life() Life {
+// Life says when the session started and whether it has ended, and when. now is the time, by the store's clock.
+func (f *Facts) Life(now time.Time) Life {
 	life := Life{Start: StartOf(f.toldStart(), f.ref.Name, f.Marked, f.first)}
 	end, stored := f.newestEnd()
-	if end.IsZero() || f.continued(end, stored) {
+	if end.IsZero() || f.continued(end, stored) && !f.rewritten(end, stored, now) {
 		return life
 	}
 	if end.Before(life.Start) {
@@ -118,6 +118,21 @@ func (f *Facts) continued(end, stored time.Time) bool {
 		}
 	}
 	return false
+}
+
+// rewritten says whether first chunks of each node were stored long after the end, also of the head that had ended, and nothing else: earlier
+// versions' compaction replaced first chunks by joined ones and recorded nothing.
+func (f *Facts) rewritten(end, stored, now time.Time) bool {
+	if f.hasJoined() || f.named.After(end) || now.Sub(f.LastWrite) < Idle || f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
+		return false
+	}
+	late := stored.Add(Grace)
+	for node, w := range f.nodes {
+		if w.grown.After(late) || !node.Nil() && !w.last.After(late) {
+			return false
+		}
+	}
+	return len(f.nodes) > 0
 }
 
 // copied says whether everything was stored after the session's end, so by somebody who copied it.

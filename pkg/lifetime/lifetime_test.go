@@ -70,6 +70,12 @@ func (w *world) end(at time.Time) {
 func (w *world) join(end time.Time) {
 	w.t.Helper()
 	w.put(layout.MetadataKey(root, ref, layout.Joined), fmt.Sprintf(`{"end":%q}`, end.Format(time.RFC3339)))
+	w.replace()
+}
+
+// replace replaces the first chunks of streams by joined ones.
+func (w *world) replace() {
+	w.t.Helper()
 	for stream, size := range w.chunks {
 		if size > int64(len("a line\n")) {
 			w.put(stream, strings.Repeat("a line\n", int(size)/len("a line\n")))
@@ -106,7 +112,7 @@ func (w *world) life() (Life, *Facts) {
 	if err := f.Read(w.t.Context(), w.store, nil); err != nil {
 		w.t.Fatal(err)
 	}
-	return f.Life(), f
+	return f.Life(time.Now()), f
 }
 
 // state is whether the session runs, and when it ended.
@@ -205,6 +211,17 @@ func TestStates(t *testing.T) {
 			w.end(end)
 			wait(2 * time.Minute)
 			w.start(head)
+			return end
+		},
+		"an end, then compaction by an earlier version": func(w *world) time.Time {
+			w.write(head)
+			w.write(worker)
+			w.write(worker)
+			end := now()
+			w.end(end)
+			wait(24 * time.Hour)
+			w.replace()
+			wait(Idle)
 			return end
 		},
 		"an end, a new head, its end": func(w *world) time.Time {

@@ -94,7 +94,7 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 	if err := life.ReadEnd(ctx, store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
-	found.ended = !life.Life().End.IsZero()
+	found.ended = !life.Life(time.Now()).End.IsZero()
 	found.sources.Fingerprint = hash.sum()
 	for _, stream := range found.events {
 		stream.Sort()

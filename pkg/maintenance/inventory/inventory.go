@@ -58,7 +58,7 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err := facts.ReadEnd(ctx, store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
-	s.End, s.LastWrite = facts.Life().End, facts.LastWrite
+	s.End, s.LastWrite = facts.Life(time.Now()).End, facts.LastWrite
 	s.Ended = !s.End.IsZero()
 	for _, stream := range s.Streams {
 		stream.Sort()
