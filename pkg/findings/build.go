@@ -108,7 +108,7 @@ type builder struct {
 	signals               map[string]string     // signals that ended workers, by job and function
 	logs                  map[logfiles.File]*logText
 	logBytes, maxLogBytes int64    // bytes of logs that are kept, and their limit
-	scanned               int64    // bytes of logs that were read
+	worked                int64    // what reading logs took, as digest.work
 	lostJobs              []string // submissions that only their drivers' logs show
 	unread                int      // how many logs were not read because of the limits
 	missing               []string

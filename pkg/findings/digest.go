@@ -2,8 +2,10 @@ package findings
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/pkg/logline"
 )
@@ -38,7 +40,13 @@ type digest struct {
 	marks        []mark
 	head, recent int  // offsets in text; recent is 0 as long as the log is kept whole
 	left         bool // places were left out
+
+	mixed int   // bytes that are read line by line, because there are lines among them that are not kept as they are
+	work  int64 // bytes of lines that were looked at; states that were overwritten count less
 }
+
+// overwritten is how many bytes of overwritten states take as long as one byte of a line.
+const overwritten = 16
 
 // mark says which line of the log is at an offset of the text. Up to the next mark lines are counted from it, or are all the same line.
 type mark struct {
@@ -48,7 +56,15 @@ type mark struct {
 
 // Write reads the next part of a log. It always succeeds.
 func (d *digest) Write(p []byte) (int, error) {
+	d.work += int64(len(p) / overwritten)
 	for rest := p; len(rest) > 0; {
+		if d.mixed <= 0 {
+			if n := d.plainLines(rest); n > 0 {
+				rest = rest[n:]
+				continue
+			}
+			d.mixed = plainBlock
+		}
 		n := bytes.IndexByte(rest, '\n')
 		if n < 0 {
 			d.extend(rest)
@@ -56,9 +72,36 @@ func (d *digest) Write(p []byte) (int, error) {
 		}
 		d.extend(rest[:n])
 		d.finish()
-		rest = rest[n+1:]
+		rest, d.mixed = rest[n+1:], d.mixed-n-1
 	}
 	return len(p), nil
+}
+
+// plainBlock is about how many bytes of plain lines are added at once.
+const plainBlock = 16 << 10
+
+// plainLines adds the whole lines that a text begins with if they are kept as they are, and returns how many bytes they have; else 0.
+func (d *digest) plainLines(text []byte) int {
+	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
+	if len(d.line) > 0 || d.redrawn || len(lines) == 0 || lines[0] == '{' || bytes.Contains(lines, []byte("\n{")) ||
+		bytes.IndexByte(lines, '\r') >= 0 || bytes.IndexByte(lines, 0) >= 0 || !utf8.Valid(lines) {
+		return 0
+	}
+	if len(d.marks) == 0 || d.marks[len(d.marks)-1].record {
+		d.marks = append(d.marks, mark{len(d.text), d.next, false})
+	}
+	d.text = append(d.text, lines...)
+	d.next += bytes.Count(lines, []byte{'\n'})
+	d.added(len(lines))
+	return len(lines)
+}
+
+// added shortens the text if enough was added to it.
+func (d *digest) added(bytes int) {
+	d.work += int64(bytes)
+	if size := len(d.text) - d.recent; d.recent == 0 && size > wholeBytes || d.recent > 0 && size > 2*tailBytes {
+		d.shorten()
+	}
 }
 
 // extend adds a part of a line.
@@ -106,11 +149,10 @@ func (d *digest) finish() {
 		d.text = append(d.text, line...)
 	}
 	d.text = append(d.text, '\n')
+	size := len(d.line) + 1
 	d.line, d.redrawn = d.line[:0], false
 	d.next++
-	if size := len(d.text) - d.recent; d.recent == 0 && size > wholeBytes || d.recent > 0 && size > 2*tailBytes {
-		d.shorten()
-	}
+	d.added(size)
 }
 
 // end finishes the last line, which may have no end.
@@ -119,6 +161,19 @@ func (d *digest) end() {
 		d.finish()
 		d.text = d.text[:len(d.text)-1]
 	}
+}
+
+// unnumbered is the number of the first line behind a part of the log that was not read: that of no line behind it is above zero.
+const unnumbered = math.MinInt64 / 2
+
+// jump leaves out a part of the log.
+func (d *digest) jump() {
+	if len(d.line) > 0 {
+		d.finish()
+	}
+	d.marks = append(d.marks, mark{len(d.text), 0, true})
+	d.text = append(d.text, skipped...)
+	d.next = unnumbered
 }
 
 // shorten leaves out what does not matter of all but the last tailBytes.
@@ -187,9 +242,13 @@ func (d *digest) places(from, to int) (found [][2]int) {
 	slices.Sort(hits)
 	size := 0
 	for i := len(hits) - 1; i >= 0; i-- {
-		place := [2]int{linesBack(d.text[from:hits[i]], linesAhead) + from, linesOn(d.text[:to], hits[i], linesAfter)}
-		if last := len(found) - 1; last >= 0 && place[1] >= found[last][0] {
-			place[1] = max(place[1], found[last][1])
+		last, limit := len(found)-1, to
+		if last >= 0 {
+			limit = max(found[last][0], hits[i]) // lines that are in the place behind it are not counted again
+		}
+		place := [2]int{linesBack(d.text[from:hits[i]], linesAhead) + from, linesOn(d.text[:limit], hits[i], linesAfter)}
+		if last >= 0 && place[1] >= found[last][0] {
+			place[1] = found[last][1]
 			size -= found[last][1] - found[last][0]
 			found = found[:last]
 		}
@@ -262,7 +321,7 @@ func (c *countedLines) mark(offset int) mark {
 // gap says whether something before an offset was left out.
 func (c *countedLines) gap(offset int) bool { return offset > c.kept }
 
-// lineOf is the number of the log's line that an offset of a text is in.
+// lineOf is the number of the log's line that an offset of a text is in; 0 if it is not known.
 func lineOf(text string, marks []mark, offset int) int {
 	i, found := slices.BinarySearchFunc(marks, offset, func(m mark, at int) int { return m.offset - at })
 	if !found {
@@ -274,7 +333,7 @@ func lineOf(text string, marks []mark, offset int) int {
 	case marks[i].record:
 		return marks[i].line
 	}
-	return marks[i].line + strings.Count(text[marks[i].offset:offset], "\n")
+	return max(0, marks[i].line+strings.Count(text[marks[i].offset:offset], "\n"))
 }
 
 // tellingOf are texts of which each line that tells of a failure has one, by the name of the log.

@@ -64,6 +64,37 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// TestPlacesClose: lines that tell of failures one close behind the other cost no more than lines far apart, and keep the same.
+func TestPlacesClose(t *testing.T) {
+	d := digestOf("job-driver-x.log", strings.Repeat("x\n", 500)+strings.Repeat(raisedAt, 3000)+strings.Repeat("y\n", 500)+raisedAt+strings.Repeat("z\n", 100), 1<<16)
+	found := d.places(0, len(d.text))
+	first := strings.Index(string(d.text), "Traceback")
+	if len(found) != 2 || found[0][0] != first-2*linesAhead || !strings.HasPrefix(string(d.text[found[1][0]:]), "y\ny\ny\nTrace") || found[1][1] != len(d.text) {
+		t.Errorf("%v, the first at %d", found, first)
+	}
+}
+
+// TestDigestJump: behind a part that is left out lines have no numbers, and are not taken for those before it.
+func TestDigestJump(t *testing.T) {
+	d := digestOf("x.log", "one\ntw", 3)
+	d.jump()
+	_, _ = d.Write([]byte("o\n" + raisedAt + strings.Repeat("an ordinary line\n", 400000)))
+	d.end()
+	text := string(d.text)
+	if lineOf(text, d.marks, strings.Index(text, "tw")) != 2 || lineOf(text, d.marks, strings.Index(text, "Traceback")) != 0 || strings.Contains(text, "two") {
+		t.Errorf("%.200q", text)
+	}
+}
+
+// TestDigestWork: what was overwritten costs little, so that a bar of hundreds of MB does not hide what is behind it.
+func TestDigestWork(t *testing.T) {
+	bar := digestOf("x.log", strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s]", 100000), 1<<16)
+	lines := digestOf("x.log", strings.Repeat("an ordinary line of a log\n", 200000), 1<<16)
+	if bar.work > 5_700_000/overwritten+1000 || lines.work < 5_200_000 || lines.work > 5_200_000*9/8 {
+		t.Errorf("bars %d, lines %d", bar.work, lines.work)
+	}
+}
+
 // TestDigestLines: a short log is kept as it is; what is left out of lines changes no number of a line.
 func TestDigestLines(t *testing.T) {
 	const json = `{"asctime": "2026-11-20 10:00:00,000", "levelname": "ERROR", "message": "m", "exc_text": "Traceback (most recent call last):\nKeyError: 'a'"}`
@@ -83,6 +114,7 @@ func TestDigestLines(t *testing.T) {
 func FuzzDigest(f *testing.F) {
 	f.Add("a\rb\r\nc\n{\"level\":\"error\",\"msg\":\"x\",\"stack\":\"y\"}\n", 1)
 	f.Add("\r\r\na\r \rb", 2)
+	f.Add("plain\n{}\nl\xe9on\nplain\n\n{\"level\":\"error\",\"msg\":\"x\",\"stack\":\"y\"}\nplain\n", 7)
 	f.Fuzz(func(t *testing.T, log string, block int) {
 		if block < 1 || block > 1000 {
 			return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"os"
 	"slices"
@@ -17,12 +18,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logline"
 )
 
-// A log is read once, whatever its size, and kept in at most maxDigest bytes, so that the memory of a report does not depend on how much a session
-// logged. Of a log that is too long to be read only its beginning and its end are.
+// A log is read once, whatever its size, and kept in at most maxDigest bytes, so that neither the memory nor the time of a report depends on how
+// much a session logged. Of a log that is too long to be read only its beginning and its end are. The limits are of digest.work: of what takes
+// time. States of progress bars that were overwritten take little.
 const (
-	maxRead     = 512 << 20 // bytes that are read of one log
-	maxReadAll  = 1 << 30   // of all logs of one report; then only the ends of further logs are read
-	shortRead   = 4 << 20   // so much of them
+	maxWork     = 192 << 20 // of one log: 5 s at 40 MB/s, of which a quarter for its beginning
+	maxWorkAll  = 384 << 20 // of all logs of one report, but
+	shortWork   = 4 << 20   // at least so much of each
+	maxRead     = 512 << 20 // bytes that are read of one log, whatever they are
 	maxLogBytes = 24 << 20  // bytes of all logs of one report that are kept
 	maxLogs     = 400       // number of logs of one report
 )
@@ -53,21 +56,8 @@ func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error
 		return nil, err
 	}
 	d := &digest{raw: strings.HasPrefix(file.Path, "train/") || strings.HasPrefix(file.Path, "events/"), telling: tellingOf(file.Path), next: 1}
-	size, most := f.Size(), int64(maxRead)
-	if b.scanned >= maxReadAll {
-		most = shortRead
-	}
-	if size <= most {
-		err = b.digest(ctx, d, file, 0, size)
-	} else {
-		if err = b.digest(ctx, d, file, 0, most/4); err == nil {
-			d.end()
-			err = b.digest(ctx, d, file, size-most*3/4, size)
-		}
-		b.missing = append(b.missing, fmt.Sprintf("Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
-			file.Path, file.Node, human.Bytes(most/4), human.Bytes(most*3/4), human.Bytes(size)))
-	}
-	if err != nil {
+	size, most := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
+	if err := b.readDigest(ctx, d, file, size, most); err != nil {
 		return nil, err
 	}
 	d.end()
@@ -79,31 +69,57 @@ func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error
 	return l, nil
 }
 
-// digest reads a part of a log. Where bytes are not stored, it goes on behind them.
-func (b *builder) digest(ctx context.Context, d *digest, file logfiles.File, from, to int64) error {
-	if from >= to {
-		return nil
+// readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more than so much work.
+func (b *builder) readDigest(ctx context.Context, d *digest, file logfiles.File, size, most int64) error {
+	defer func() { b.worked += d.work }()
+	if size <= most {
+		_, err := b.digest(ctx, d, file, 0, size, math.MaxInt64)
+		return err
 	}
-	in, err := b.s.Logs.NewReader(ctx, file.Node, file.Path, chunks.Options{From: from, To: to})
+	last := most * 3 / 4
+	behind := (size - last) &^ 1 // a character of UTF-16 has two bytes
+	read, err := b.digest(ctx, d, file, 0, min(behind, maxRead-last), most-last)
 	if err != nil {
 		return err
 	}
+	if read < behind {
+		d.jump()
+		b.missing = append(b.missing, fmt.Sprintf("Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
+			file.Path, file.Node, human.Bytes(read), human.Bytes(size-behind), human.Bytes(size)))
+	}
+	_, err = b.digest(ctx, d, file, behind, size, math.MaxInt64)
+	return err
+}
+
+// digest reads a part of a log, and returns where it ended: at to, or before it after so much work. Where bytes are not stored, it goes on behind
+// them.
+func (b *builder) digest(ctx context.Context, d *digest, file logfiles.File, from, to, most int64) (read int64, err error) {
+	if from >= to {
+		return from, nil
+	}
+	in, err := b.s.Logs.NewReader(ctx, file.Node, file.Path, chunks.Options{From: from, To: to})
+	if err != nil {
+		return 0, err
+	}
 	defer in.Close()
+	began := d.work
 	decoded, block := logline.NewReader(in), make([]byte, 256<<10)
 	for {
 		n, err := decoded.Read(block)
-		b.scanned += int64(n)
 		_, _ = d.Write(block[:n])
 		var gap *chunks.Gap
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return to, nil
 		case errors.As(err, &gap):
 		case err != nil:
-			return err
+			return 0, err
 		}
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return 0, err
+		}
+		if d.work-began >= most {
+			return in.Offset(), nil
 		}
 	}
 }

@@ -1,0 +1,67 @@
+package findings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// TestReadDigest: how much of a log is read depends on what it takes. Of a log that takes too much the beginning and the end are read, and what
+// was left out is said.
+func TestReadDigest(t *testing.T) {
+	const most = 1 << 20
+	lines := func(bytes int) string {
+		const line = "2026-11-24 10:00:00,000\tINFO a.py:1 -- an ordinary line of a log that is long\n"
+		return strings.Repeat(line, bytes/len(line))
+	}
+	bars := func(bytes int) string {
+		const bar = "\repoch:  10%|#         | 1/10 [00:01<00:09,  1.00it/s]"
+		return strings.Repeat(bar, bytes/len(bar))
+	}
+	utf16 := func(text string) string { return "\xff\xfe" + strings.Join(strings.Split(text, ""), "\x00") + "\x00" }
+	for name, c := range map[string]struct {
+		log   string
+		found bool
+		part  bool // of the log was left out
+	}{
+		"short":                   {lines(most/2) + raisedAt + lines(most/4), true, false},
+		"at the beginning":        {lines(most/8) + raisedAt + lines(4*most), true, true},
+		"in the middle":           {lines(2*most) + raisedAt + lines(2*most), false, true},
+		"at the end":              {lines(4*most) + raisedAt + lines(most/2), true, true},
+		"between bars":            {bars(2*most) + "\n" + raisedAt + bars(2*most), true, false},
+		"behind bars":             {bars(4*most) + raisedAt, true, false},
+		"before bars":             {raisedAt + bars(4*most), true, false},
+		"behind too many bars":    {bars(16*most) + raisedAt, true, true},
+		"behind lines, in UTF-16": {utf16(lines(2*most) + raisedAt), true, true},
+	} {
+		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+		store, file := memstore.New(), logfiles.File{Node: rayid.Node{1}, Path: "job-driver-x.log"}
+		key := layout.LogChunkKey(layout.LogKey("log", ref, file.Node, file.Path), 0, layout.Plain)
+		store.Objects[key] = []byte(c.log)
+		o, err := layout.ParseObject("log", ref, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs := sessionlogs.New(store)
+		logs.Add(o, blob.Object{Key: key, Size: int64(len(c.log))})
+		b := &builder{s: &session.Session{Logs: logs}}
+		d := &digest{telling: tellingOf(file.Path), next: 1}
+		if err := b.readDigest(t.Context(), d, file, int64(len(c.log)), most); err != nil {
+			t.Fatal(err)
+		}
+		d.end()
+		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {
+			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0,len(d.text)-300):])
+		}
+		if b.worked > most*5/4+(512<<10) {
+			t.Errorf("%s: %d bytes of work, want about %d", name, b.worked, most)
+		}
+	}
+}
