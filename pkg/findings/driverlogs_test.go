@@ -69,6 +69,20 @@ func TestDriverLogs(t *testing.T) {
 			"    +------------------------------------\n", findings.JobFailed, "its driver raised ValueError: shard 3 is missing and 1 more in its group$", "shard 4 is torn"},
 		"Java": {1, "Exception in thread \"main\" java.lang.RuntimeException: job failed\n\tat com.x.Main.main(Main.java:5)\nCaused by: java.io.IOException: disk is full\n\tat com.x.Main.write(Main.java:9)\n\t... 1 more\n",
 			findings.JobFailed, "failed with exit code 1: java.io.IOException: disk is full$", "Main.java:9"},
+		"Go": {2, "start\npanic: lr is negative\n\n" + strings.Repeat("goroutine 1 [running]:\nmain.step(...)\n\t/app/main.go:12 +0x1d\n\n", 9000) + "exit status 2\n",
+			findings.JobFailed, "failed with exit code 2: panic: lr is negative$", "panic: lr is negative\n\ngoroutine 1"},
+		"several lines": {1, module + "    ray.init()\nRuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.9.0\nThis process was started with:\n    Ray: 2.8.1\n\n",
+			findings.JobFailed, "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.9.0 This process was started with: Ray: 2.8.1$", "ray.init"},
+		"loguru": {1, loguru(`"load failed\nValueError: shard 7 is torn\n"`, `{"type": "ValueError", "value": "shard 7 is torn", "traceback": false}`),
+			findings.JobFailed, "exit code 1: ValueError: shard 7 is torn$", "load failed"},
+		"loguru without text": {1, loguru(`"load failed\n"`, `{"type": "KeyError", "value": "'a'", "traceback": true}`), findings.JobFailed, "exit code 1: KeyError: 'a'$", "load failed"},
+		"loguru with text": {1, loguru(`"load failed\nTraceback (most recent call last):\n\n> File \"/app/train.py\", line 7, in <module>\n    {}[\"a\"]\n\nKeyError: 'a'\n"`, `{"type": "KeyError", "value": "'a'", "traceback": true}`),
+			findings.JobFailed, "raised KeyError: 'a'$", "train.py"},
+		"JSON without exception": {1, loguru(`"disk is full\n"`, "null"), findings.JobFailed, "exit code 1: load failed$", "disk is full"},
+		"caught, logged by another library": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n" + `{"level": "error", "msg": "accuracy 0.3 is below 0.9"}` + "\n",
+			findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
+		"an error of Ray's own threads": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n[2026-11-23 20:49:11,092 E 12 34] gcs_rpc_client.h:179: Failed to connect to GCS\n",
+			findings.JobFailed, "its driver raised ZeroDivisionError: division by zero$", ""},
 		"UTF-16":  {1, "\xff\xfe" + strings.Join(strings.Split(module+"    main()\nValueError: no rows\n", ""), "\x00") + "\x00", findings.JobFailed, "its driver raised ValueError: no rows$", "main()"},
 		"Latin-1": {1, module + "    main()\nOSError: donn\xe9es introuvables\n", findings.JobFailed, "its driver raised OSError: données introuvables$", "main()"},
 		"behind bars": {1, strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s, loss=0.1] ", 80000) + module + "    step()\nValueError: loss is nan\n",
@@ -98,6 +112,13 @@ func TestDriverLogs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// loguru is a record as loguru serializes it.
+func loguru(text, exception string) string {
+	return `{"text": ` + text + `, "record": {"elapsed": {"repr": "0:00:00.039825", "seconds": 0.039825}, "exception": ` + exception + `, "extra": {}, ` +
+		`"level": {"icon": "❌", "name": "ERROR", "no": 40}, "line": 4, "message": "load failed", "module": "lg", "name": "__main__", ` +
+		`"time": {"repr": "2026-11-25 03:57:19.678706+00:00", "timestamp": 1795579039.678706}}}` + "\n"
 }
 
 // submissionWithLog stores a submission whose driver wrote a log and ended with an exit code, and other events. It returns the folder of the store.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -145,13 +146,22 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	}
 }
 
-// errorLine matches a line about an error that is not part of a Python traceback.
-var errorLine = lazyregexp.New(`(?mi)^(?:\[?[\d][\d:,.TZ \-\]]*)?\[?(?:error|fatal|critical)\b`)
+// ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
+var ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
 
-// loggedErrorLater reports whether the log has a line about an error after the traceback. Then the traceback does not show what ended the driver.
+// loggedErrorLater reports whether the log has a record at level error after the traceback. Then the traceback does not show what ended the driver.
 func (e *driverEnd) loggedErrorLater() bool {
 	_, after, found := strings.Cut(e.trace, e.what.Message)
-	return found && e.what.Message != "" && errorLine().MatchString(after[strings.LastIndex(after, e.what.Message)+1:])
+	if !found || e.what.Message == "" {
+		return false
+	}
+	for line := range strings.Lines(after[strings.LastIndex(after, e.what.Message)+1:]) {
+		line = line[:min(len(line), logline.MaxHeader)]
+		if logline.Parse([]byte(line), &logline.Clock{}).Level >= logline.Error && !ofNative().MatchString(line) {
+			return true
+		}
+	}
+	return false
 }
 
 // neverStarted returns the finding about a job whose driver was not started; nil if it was started.
@@ -237,6 +247,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 		f.Title += fmt.Sprintf(" and %d more in its group", e.what.More)
 	}
 	if e.by.Type != "" {
+		e.by.Rest = "" // it repeats what the process said
 		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s; before that its log has %s", j.name(), output.Clip(e.by.String(), output.MaxMessage), e.what)
 	}
 	if e.exited && (e.code != uncaught || e.loggedErrorLater()) {
@@ -264,6 +275,10 @@ func (b *builder) showEnd(f *finding, e *driverEnd) {
 	case e.at >= 0:
 		f.show(b.evidenceOf(e))
 	case e.log != nil && e.log.text != "":
+		if said, at := output.Crash(e.log.text); said != "" && at < e.log.lastLines(12) {
+			f.show(b.evidence(e.log, at, len(e.log.text)))
+			return
+		}
 		f.show(b.evidence(e.log, e.log.lastLines(12), len(e.log.text)))
 	}
 }
@@ -289,7 +304,7 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	if len(f.because) == 0 {
 		b.showOthers(f, j)
 		if how := deathSentence(e.trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
-			f.Title = strings.Replace(f.Title, f.what.Message, how, 1) // the message's first line says no more than the type
+			f.Title = strings.Replace(f.Title, f.what.String(), f.what.Type+": "+how, 1) // the message's first line says no more than the type
 		}
 	}
 	for _, c := range f.because {

@@ -283,7 +283,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"data_missing":  {findings.JobFailed, "FileNotFoundError: /data/2026-11-21/events"},
 		"noisy":         {findings.TaskFailed, "save failed: PermissionError: checkpoint-90000: bucket is read-only"}, // after 7 MB of output, recorded with zeros as digits
 		"recursion":     {findings.TaskFailed, "flatten failed: RecursionError: maximum recursion depth exceeded"},
-		"notes":         {findings.TaskFailed, "^read failed: OSError: cannot read shard-4:\n"},
+		"notes":         {findings.TaskFailed, "^read failed: OSError: cannot read shard-4: the header is 12 bytes, want 16\n"},
 		"killed_always": {findings.WorkerDied, "worker that ran fold died: its process ended without telling"},
 		"env_var":       {findings.ActorDied, "Writer could not be created: its constructor raised KeyError: 'OUTPUT_BUCKET'"},
 		"pool":          {findings.TaskFailed, "Scorer.score failed: ZeroDivisionError: weights of group 5 sum to 0"},

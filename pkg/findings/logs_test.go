@@ -58,7 +58,7 @@ func TestReadDigest(t *testing.T) {
 		}
 		d.end()
 		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {
-			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0,len(d.text)-300):])
+			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0, len(d.text)-300):])
 		}
 		if b.worked > most*5/4+(512<<10) {
 			t.Errorf("%s: %d bytes of work, want about %d", name, b.worked, most)

@@ -26,7 +26,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if j.id.Nil() || e.signal != "" || ownBugs[e.what.Type] || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
-	said := e.what.Message
+	said := e.what.Message + " " + e.what.Rest
 	if e.what.Type == "" {
 		said = e.lastWords()
 	}

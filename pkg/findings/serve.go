@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
@@ -51,7 +52,6 @@ var (
 	checkRaised    = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
 	notAnswered    = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
 	appFailed      = lazyregexp.New(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
-	logLine        = lazyregexp.New(`(?m)^(?:INFO|WARNING|ERROR|DEBUG) \d{4}-`)
 )
 
 // deployments holds the findings about deployments of Serve, by the deployments' names.
@@ -108,10 +108,17 @@ func (b *builder) controllerLog(log *logText, broken deployments) {
 
 // paragraphEnd returns where the log's next entry begins after an offset; the end of the log if there is none. An entry may have several lines.
 func paragraphEnd(log *logText, at int) int {
-	if next := logLine().FindStringIndex(log.text[at:]); next != nil {
-		return at + next[0]
+	for {
+		next := strings.IndexByte(log.text[at:], '\n')
+		if next < 0 {
+			return len(log.text)
+		}
+		at += next + 1
+		header := logline.Parse([]byte(log.text[at:min(at+logline.MaxHeader, len(log.text))]), &logline.Clock{})
+		if header.Dated && header.Level != logline.Unknown { // a message may quote lines that have only one of them
+			return at
+		}
 	}
-	return len(log.text)
 }
 
 // replicasRaised finds replicas that did not start.

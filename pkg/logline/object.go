@@ -57,6 +57,7 @@ func keyOf(name []byte) key {
 type fields struct {
 	level, time, message, exception []byte
 	levelKey                        []byte
+	text                            []byte // all that is printed of the record in another form
 	ranks                           [keyInside]int8
 }
 
@@ -129,6 +130,9 @@ func (f *fields) member(b []byte, i int, parent, name []byte, depth int) (end in
 	value := b[i:min(end, len(b))]
 	if depth < 2 && string(parent) != "record" && string(parent) != "log" && k.rank > 0 {
 		k.rank += 4 // nested
+	}
+	if k.kind == keyMessage && string(name) == "text" && len(value) > 0 && value[0] == '"' {
+		f.text = value
 	}
 	if len(value) == 0 || string(value) == "null" || f.ranks[k.kind] != 0 && f.ranks[k.kind] <= k.rank {
 		return end

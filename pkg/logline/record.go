@@ -35,7 +35,7 @@ func Expand(line []byte) []byte {
 		ComponentID   string `json:"component_id"`
 		Run           string `json:"run_name"` // of Train, which writes only JSON
 	}
-	exception := unquoted(f.exception)
+	exception := f.exceptionText()
 	_ = json.Unmarshal(line, &own) // fields that another library has of the same name may have other types
 	message := unquoted(f.message)
 	said := message
@@ -65,6 +65,29 @@ func Expand(line []byte) []byte {
 	return []byte(strings.TrimSpace(strings.ToUpper(name) + " " + unquoted(f.time) + " " + said))
 }
 
+// Message is the message of a record in JSON; "" if the line is none.
+func Message(line []byte) string {
+	line = bytes.TrimSpace(line)
+	if len(line) < 2 || line[0] != '{' || len(line) > maxJSON {
+		return ""
+	}
+	var f fields
+	f.members(line, 1, nil, 2)
+	if f.levelOf() == Unknown {
+		return ""
+	}
+	return unquoted(f.message)
+}
+
+// exceptionText is what an object says of an exception. loguru has the traceback only in its whole text, behind the message.
+func (f *fields) exceptionText() string {
+	if len(f.exception) == 0 || f.exception[0] != '{' || len(f.text) == 0 {
+		return unquoted(f.exception)
+	}
+	_, behind, _ := strings.Cut(unquoted(f.text), unquoted(f.message)+"\n")
+	return cmp.Or(strings.TrimSpace(behind), unquoted(f.exception))
+}
+
 // unquoted is the text of a JSON string, or of a number; "" if the value is another one.
 func unquoted(value []byte) (text string) {
 	switch {
@@ -73,12 +96,26 @@ func unquoted(value []byte) (text string) {
 		_ = json.Unmarshal(value, &text) // a value that is cut has no text
 	case isDigit(value[0]):
 		text = string(value)
-	case value[0] == '{': // loguru: {"repr": …}; {"type": …, "value": …, "traceback": …}
-		var inner struct{ Repr, Stack, Traceback string }
+	case value[0] == '{': // loguru: {"repr": …}; {"type": "KeyError", "value": "'a'", "traceback": true}
+		var inner struct{ Repr, Stack, Traceback, Type, Value scalar }
 		_ = json.Unmarshal(value, &inner) // what is not there is ""
-		text = cmp.Or(inner.Stack, inner.Traceback, inner.Repr)
+		text = string(cmp.Or(inner.Stack, inner.Traceback, inner.Repr))
+		if text == "" && inner.Type != "" {
+			text = strings.TrimSuffix(string(inner.Type+": "+inner.Value), ": ")
+		}
 	}
 	return text
+}
+
+// scalar is a string or a number as text; "" if it is another value.
+type scalar string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *scalar) UnmarshalJSON(value []byte) error {
+	if value[0] != '{' {
+		*s = scalar(unquoted(value))
+	}
+	return nil
 }
 
 func digitsOr0(text string) string {

@@ -7,47 +7,68 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
-// Crashes of programs in other languages than Python: what their runtimes print when an error ends them. The first group of an expression that
-// matches is what was wrong, the second one its message.
-var crashes = []func() *regexp.Regexp{
-	lazyregexp.New(`(?m)^(?:[^\n]* )?Exception in thread "[^"\n]*" (?:([\w.$]+)(?:: ([^\n]*))?)$`),                              // Java
-	lazyregexp.New(`(?m)^((?:panic|fatal error): [^\n]+)$()`),                                                                   // Go
-	lazyregexp.New(`(?m)^thread '[^'\n]*'(?: \(\d+\))? (panicked at) [^\n']*:\n([^\n]+)$`),                                      // Rust
-	lazyregexp.New(`(?m)^thread '[^'\n]*' (panicked at) '([^\n]*)', [^\n]*$`),                                                   // Rust before 1.73
-	lazyregexp.New(`(?m)^terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n  what\(\):  ([^\n]*))?`),            // C++
-	lazyregexp.New(`(?m)^(?:Uncaught |\[?Unhandled[^\n:]*[.:] )?((?:[A-Z]\w*)?Error)(?: \[\w+\])?: ([^\n]+)\n\s+at [^\n]+[:)]`), // Node
-	lazyregexp.New(`(?m)^Unhandled exception[.:] (?:System\.)?([\w.]+): ([^\n]+)$`),                                             // .NET
-	lazyregexp.New(`(?m)^(ERROR): (?:LoadError: )?([^\n]+)\n(?:in expression[^\n]*\n)?Stacktrace:`),                             // Julia
-	lazyregexp.New(`(?m)^(Error)(?: in [^\n]*?)? ?: *\n? *([^\n]+)\n(?:[^\n]*\n){0,4}?Execution halted`),                        // R
-	lazyregexp.New(`(?m)^[^\s:]+\.rb:\d+:in [^\n]*?: ([^\n]+) \((\w+(?:::\w+)*)\)$`),                                            // Ruby
-	lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`),                                                                      // the interpreter itself
+// crashes are of programs in other languages than Python: what their runtimes print when an error ends them. The first group of an expression that
+// matches is what was wrong, the second one its message. No text matches that does not contain sign, which is quicker to look for.
+var crashes = []struct {
+	sign    string
+	matches func() *regexp.Regexp
+}{
+	{"Exception in thread", lazyregexp.New(`(?m)^(?:[^\n]* )?Exception in thread "[^"\n]*" (?:([\w.$]+)(?:: ?([^\n]*))?)$`)}, // Java
+	{"panic: ", lazyregexp.New(`(?m)^(panic: [^\n]+)$()`)},                                                                   // Go
+	{"fatal error: ", lazyregexp.New(`(?m)^(fatal error: [^\n]+)$()`)},
+	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*'(?: \(\d+\))? (panicked at) [^\n']*:\n([^\n]+)$`)},                                                  // Rust
+	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*' (panicked at) '([^\n]*)', [^\n]*$`)},                                                               // Rust before 1.73
+	{"terminate called", lazyregexp.New(`(?m)^terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n  what\(\):  ([^\n]*))?`)},                   // C++
+	{"Error", lazyregexp.New(`(?m)^(?:Uncaught |\[?Unhandled[^\n:]*[.:] )?((?:[A-Z]\w*)?Error)(?: \[\w+\])?: ([^\n]+)(?:\n[^\n]*){0,5}?\n\s+at [^\n]+[:)]`)}, // Node
+	{"Unhandled exception", lazyregexp.New(`(?m)^Unhandled exception[.:] (?:System\.)?([\w.]+): ([^\n]+)$`)},                                                 // .NET
+	{"Stacktrace:", lazyregexp.New(`(?m)^(ERROR): (?:LoadError: )?([^\n]+)\n(?:in expression[^\n]*\n)?Stacktrace:`)},                                         // Julia
+	{"Execution halted", lazyregexp.New(`(?m)^(Error)(?: in [^\n]*?)? ?: *\n? *([^\n]+)\n(?:[^\n]*\n){0,4}?Execution halted`)},                               // R
+	{".rb:", lazyregexp.New(`(?m)^[^\s:]+\.rb:\d+:in [^\n]*?: ([^\n]+) \((\w+(?:::\w+)*)\)$`)},                                                               // Ruby
+	{"Fatal Python error", lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`)},                                                                           // the interpreter itself
 }
 
 // causedBy matches the line by which Java names what an exception was caused by.
-var causedBy = lazyregexp.New(`(?m)^Caused by: ([\w.$]+)(?:: ([^\n]*))?$`)
+var causedBy = lazyregexp.New(`(?m)^Caused by: ([\w.$]+)(?:: ?([^\n]*))?$`)
 
-const maxCrash = 256 << 10 // bytes at the end of a log that are searched
+// Bytes at the end of a log that are searched: more if it ends with what Go prints of all goroutines.
+const (
+	maxCrash = 256 << 10
+	maxDump  = 2 << 20
+)
 
 // Crash returns what the runtime of a program said when an error ended it, and the offset where it says so; -1 if the log has nothing of it.
 func Crash(log string) (said string, at int) {
 	from := max(0, len(log)-maxCrash)
+	if strings.Contains(log[from:], "\ngoroutine ") {
+		from = max(0, len(log)-maxDump)
+	}
 	end := log[from:]
 	at = -1
 	var kind, message string
 	for _, crash := range crashes {
-		all := crash().FindAllStringSubmatchIndex(end, -1)
+		if !strings.Contains(end, crash.sign) {
+			continue
+		}
+		all := crash.matches().FindAllStringSubmatchIndex(end, -1)
 		if len(all) == 0 {
 			continue
 		}
 		if m := all[len(all)-1]; m[0] > at {
 			at, kind, message = m[0], part(end, m, 1), part(end, m, 2)
+			if first := max(m[3], m[5]); goesOn(end[m[2]:first]) {
+				message = strings.TrimSpace(message + " " + restOfMessage(end[first:]))
+			}
 		}
 	}
 	if at < 0 {
 		return "", -1
 	}
 	if all := causedBy().FindAllStringSubmatchIndex(end[at:], -1); len(all) > 0 {
-		kind, message = part(end[at:], all[len(all)-1], 1), part(end[at:], all[len(all)-1], 2)
+		m := all[len(all)-1]
+		kind, message = part(end[at:], m, 1), part(end[at:], m, 2)
+		if m[4] >= 0 && goesOn(message) {
+			message = strings.TrimSpace(message + " " + restOfMessage(end[at+m[5]:]))
+		}
 	}
 	said = strings.TrimSuffix(strings.TrimRight(kind, ": ")+": "+strings.TrimSpace(message), ": ")
 	return Clip(strings.TrimSpace(Printable(said)), MaxTitle), from + at

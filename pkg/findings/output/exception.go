@@ -12,16 +12,18 @@ import (
 type Exception struct {
 	Type     string // without its module, such as ValueError
 	Message  string // the first line of the message
+	Rest     string // the next lines of the message, joined, if the first one is empty or ends with a colon
 	Function string // the task or method that raised it, from Ray's "ray::name()"; "" if the text names none
 	More     int    // how many more exceptions are in the group of exceptions of which this is the first
 }
 
-// String returns the line that Python prints about the exception.
+// String returns the line that Python prints about the exception, with the rest of the message if it says little without.
 func (e Exception) String() string {
-	if e.Message == "" || e.Type == "" {
-		return e.Type + e.Message
+	message := strings.TrimSpace(e.Message + " " + e.Rest)
+	if message == "" || e.Type == "" {
+		return e.Type + message
 	}
-	return e.Type + ": " + e.Message
+	return e.Type + ": " + message
 }
 
 // Same reports whether two texts are about the same exception.
@@ -72,8 +74,9 @@ func raisedIn(text string) (e Exception) {
 	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception, and may be the rest of its
 	// message or its notes.
 	indented, inMessage := false, false
-	function := ""
+	function, next := "", 0
 	for line := range strings.Lines(text) {
+		next += len(line)
 		line = strings.TrimRight(line, "\r\n")
 		if m := remote().FindStringSubmatch(line); m != nil {
 			function, inMessage = m[1]+m[2], false
@@ -97,6 +100,9 @@ func raisedIn(text string) (e Exception) {
 			continue
 		}
 		e = Exception{Type: m[2], Message: Clip(m[4], MaxMessage), Function: function}
+		if goesOn(m[4]) && strings.Contains(line, ":") {
+			e.Rest = restOfMessage(text[next:])
+		}
 		if m[2] == "RuntimeEnvSetupError" {
 			break // its message continues with tracebacks of the agent that sets up environments
 		}

@@ -32,13 +32,33 @@ func TestExceptionOf(t *testing.T) {
 		{
 			"with lines and notes after it",
 			"ray::read() (pid=1)\n  File \"a.py\", line 1\n    raise e\nOSError: cannot read:\nthe header is short\nError: see the log\nWarning: shard 4 is old\n",
-			Exception{Type: "OSError", Message: "cannot read:", Function: "read"},
+			Exception{Type: "OSError", Message: "cannot read:", Rest: "the header is short", Function: "read"},
 		},
 		{
 			"with another's text in its message",
 			"Traceback (most recent call last):\n  File \"a.py\", line 1\nRuntimeError: it failed:\nTraceback (most recent call last):\n  File \"b.py\", line 2\nKeyError: 'a'\n",
 			Exception{Type: "KeyError", Message: "'a'"},
 		},
+		{
+			"with a message of several lines",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\nRuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n    Python: 3.9.2\n" +
+				"This process on node 10.0.0.2 was started with:\n    Ray: 2.8.1\n\n[rank0] bye\n",
+			Exception{
+				Type: "RuntimeError", Message: "Version mismatch: The cluster was started with:",
+				Rest: "Ray: 2.9.0 Python: 3.9.2 This process on node 10.0.0.2 was started with: Ray: 2.8.1",
+			},
+		},
+		{
+			"with a first line that is empty, before lines of a log",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\npkg.ConfigError: \n\n  lr: is missing\n=====\n  steps: is no number\n2026-11-20 23:19:45,581 INFO bye\n",
+			Exception{Type: "ConfigError", Rest: "lr: is missing steps: is no number"},
+		},
+		{
+			"with a colon at the end of all, in tasks",
+			"ray.exceptions.RayTaskError(ValueError): ray::f() (pid=1)\n  File \"a.py\", line 9, in f\nValueError: invalid keys:\n\n" + directCause + "\n\nray::g() (pid=1)\n  File \"b.py\", line 2\nOSError: x\n",
+			Exception{Type: "ValueError", Message: "invalid keys:", Function: "f"},
+		},
+		{"with no message and no colon", "Traceback (most recent call last):\n  File \"a.py\", line 1\nAssertionError\nbye\n", Exception{Type: "AssertionError"}},
 		{"none", "all is well: nothing happened\n", Exception{}},
 	} {
 		if got := ExceptionOf(c.text); got != c.want {

@@ -1,14 +1,16 @@
 package output
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/logline"
 )
 
 const (
-	maxLastText  = 16 << 10 // bytes at the end of a log that are looked at
-	maxLastLines = 12       // lines of the program's own among them
+	maxLastText  = 64 << 10 // bytes at the end of a log that are looked at
+	maxLastLines = 12       // lines of the program's own among them that are no records below an error
 )
 
 var (
@@ -22,8 +24,9 @@ var (
 	letters = lazyregexp.New(`\pL`)
 )
 
-// LastWords returns the line at the end of a program's output that says best why the program ended: of its own last lines the last one that
-// speaks of an error, or else the last one; before these what the runtime of its language says of a crash. Lines of Ray and of its workers do not count. It returns "" if there is no line.
+// LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of its language says of a
+// crash, or else of its own last lines the last one of the best kind. Lines of Ray and of its workers do not count. It returns "" if there is no
+// line.
 func LastWords(log string) string {
 	if said, _ := Crash(log); said != "" {
 		return said
@@ -32,25 +35,51 @@ func LastWords(log string) string {
 		log = log[len(log)-maxLastText:]
 	}
 	lines := strings.Split(OwnLines(log), "\n")
-	last, looked := "", 0
-	for i := len(lines) - 1; i >= 0 && looked < maxLastLines; i-- {
-		line := strings.TrimSpace(Printable(shownOf(lines[i])))
+	var last [worthLittle + 1]string
+	for i, looked := len(lines)-1, 0; i >= 0 && looked < maxLastLines; i-- {
+		line := strings.TrimSpace(Printable(string(logline.Visible([]byte(lines[i])))))
 		if ofRay().MatchString(line) || !letters().MatchString(line) || frameLine().MatchString(line) {
 			continue
 		}
-		looked++
-		if last == "" {
-			last = line
+		worth, said := worthOf(line)
+		if worth == anError {
+			return Clip(said, MaxTitle)
 		}
-		if saysError().MatchString(line) && !noError().MatchString(line) {
-			return Clip(line, MaxTitle)
+		if worth == ownLine {
+			looked++
+		}
+		if last[worth] == "" {
+			last[worth] = said
 		}
 	}
-	return Clip(last, MaxTitle)
+	return Clip(cmp.Or(last[:]...), MaxTitle)
 }
 
-// shownOf returns what a terminal shows of a line: the text after its last carriage return.
-func shownOf(line string) string {
-	line = strings.TrimRight(line, "\r ")
-	return line[strings.LastIndexByte(line, '\r')+1:]
+// What a last line is worth, the best first.
+const (
+	anError      = iota // a record at level error, or a line that speaks of an error
+	errorWarning        // a warning that speaks of an error
+	ownLine             // a line without a level
+	warning
+	worthLittle
+)
+
+// worthOf returns what a line is worth as a program's last one, and what it says.
+func worthOf(line string) (worth int, said string) {
+	said = cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "), line)
+	speaks := saysError().MatchString(said) && !noError().MatchString(said)
+	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) && !strings.HasSuffix(m[2], "Warning") {
+		speaks = true // an exception without a traceback
+	}
+	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
+	case level >= logline.Error, level == logline.Unknown && speaks:
+		return anError, said
+	case level == logline.Warning && speaks:
+		return errorWarning, said
+	case level == logline.Unknown:
+		return ownLine, said
+	case level == logline.Warning:
+		return warning, said
+	}
+	return worthLittle, said
 }

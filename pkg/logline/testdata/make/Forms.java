@@ -8,7 +8,9 @@ public class Forms {
     }
 
     static String version(Class<?> of) throws Exception {
-        return java.nio.file.Path.of(of.getProtectionDomain().getCodeSource().getLocation().toURI()).toRealPath().getFileName().toString().replaceAll(".*-|.jar", "");
+        try (var jar = new java.util.jar.JarFile(new File(of.getProtectionDomain().getCodeSource().getLocation().toURI()))) {
+            return jar.getManifest().getMainAttributes().getValue("Bundle-Version");
+        }
     }
 
     static void logback(String name, String pattern, String told) throws Exception {
