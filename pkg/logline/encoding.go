@@ -67,6 +67,32 @@ func (e Encoding) Append(to, text []byte) []byte {
 	return to
 }
 
+// LineEnd is where the first line end of a text of this encoding is, and where the line behind it begins; -1 if there is none. The text must begin
+// with a character.
+func (e Encoding) LineEnd(text []byte) (end, next int) {
+	if e == Bytes {
+		if end = bytes.IndexByte(text, '\n'); end < 0 {
+			return -1, -1
+		}
+		return end, end + 1
+	}
+	for end = 0; ; end += 2 {
+		n := bytes.IndexByte(text[end:], '\n')
+		if n < 0 {
+			return -1, -1
+		}
+		if end = (end + n) &^ 1; end+1 >= len(text) {
+			return -1, -1
+		}
+		if e.unit(text[end:]) == '\n' {
+			return end, end + 2
+		}
+	}
+}
+
+// EndsLine says whether two bytes are a line end of an encoding of two bytes.
+func (e Encoding) EndsLine(first, second byte) bool { return e.unit([]byte{first, second}) == '\n' }
+
 func (e Encoding) unit(b []byte) uint16 {
 	if e == UTF16BE {
 		return uint16(b[0])<<8 | uint16(b[1])
@@ -126,11 +152,14 @@ func (d *decoder) next() {
 	d.raw = append(d.raw[:0], d.raw[whole:]...)
 }
 
-// UTF8 is a line as UTF-8. A line in another encoding is taken for GBK if all of its bytes above ASCII are pairs of Chinese characters, and else
+// UTF8 is a line as UTF-8. A line in another encoding is taken for UTF-8 with damage if most of it is, for GBK if all of its bytes above ASCII are pairs of Chinese characters, and else
 // for Windows-1252, of which Latin-1 is a part.
 func UTF8(line []byte) []byte {
 	if utf8.Valid(line) {
 		return line
+	}
+	if mostlyUTF8(line) {
+		return bytes.ToValidUTF8(line, []byte("\uFFFD"))
 	}
 	decoder := charmap.Windows1252.NewDecoder()
 	if isGBK(line) {
@@ -141,6 +170,22 @@ func UTF8(line []byte) []byte {
 		return bytes.ToValidUTF8(line, []byte("\uFFFD"))
 	}
 	return text
+}
+
+// mostlyUTF8 says whether far more characters above ASCII are well formed than are not.
+func mostlyUTF8(line []byte) bool {
+	well, not := 0, 0
+	for len(line) > 0 {
+		r, size := utf8.DecodeRune(line)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			not++
+		case size > 1:
+			well++
+		}
+		line = line[size:]
+	}
+	return well > 2*not
 }
 
 // isGBK says whether all bytes above ASCII come in pairs of the range in which GB 2312 has its characters.

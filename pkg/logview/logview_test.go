@@ -7,11 +7,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
@@ -84,7 +86,7 @@ func TestPagesWithGaps(t *testing.T) {
 				}
 				next := int64(1)
 				for at := int64(0); at < f.Size(); {
-					p, err := Read(t.Context(), f, at, f.Size())
+					p, err := (&Index{}).Read(t.Context(), f, at, f.Size())
 					if err != nil || p.End <= at || len(p.Lines) == 0 {
 						t.Fatalf("the page at %d ends at %d and has %d lines, %v", at, p.End, len(p.Lines), err)
 					}
@@ -95,11 +97,11 @@ func TestPagesWithGaps(t *testing.T) {
 					t.Errorf("the pages have %d lines of %d", next-1, len(places))
 				}
 				for end := f.Size(); end > 0; {
-					start, err := Before(t.Context(), f, end)
+					start, err := (&Index{}).Before(t.Context(), f, end)
 					if err != nil || start >= end {
 						t.Fatalf("the page before %d begins at %d, %v", end, start, err)
 					}
-					p, err := Read(t.Context(), f, start, end)
+					p, err := (&Index{}).Read(t.Context(), f, start, end)
 					if err != nil || p.End != end || len(p.Lines) == 0 {
 						t.Fatalf("the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End, len(p.Lines), err)
 					}
@@ -123,7 +125,7 @@ func TestPagesWithGaps(t *testing.T) {
 // TestLineWithGap: a line of which a part is not stored is one line for pages and for the index.
 func TestLineWithGap(t *testing.T) {
 	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntw"), 100: []byte("o\nthree\n")})
-	p, err := Read(t.Context(), f, 0, f.Size())
+	p, err := (&Index{}).Read(t.Context(), f, 0, f.Size())
 	if err != nil || len(p.Lines) != 3 || p.Lines[1].Spans[0].Text != "two" || p.End != f.Size() {
 		t.Errorf("page %+v, %v", p, err)
 	}
@@ -205,7 +207,7 @@ func TestPages(t *testing.T) {
 	f, _ := stored(t, text)
 	lines := 0
 	for at := int64(0); at < f.Size(); {
-		p, err := Read(t.Context(), f, at, f.Size())
+		p, err := (&Index{}).Read(t.Context(), f, at, f.Size())
 		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 || len(p.Lines) > pageLines {
 			t.Fatalf("page at %d: to %d, %d lines, %v", at, p.End, len(p.Lines), err)
 		}
@@ -217,7 +219,7 @@ func TestPages(t *testing.T) {
 	}
 	pages := 0
 	for at := f.Size(); at > 0; pages++ {
-		start, err := Before(t.Context(), f, at)
+		start, err := (&Index{}).Before(t.Context(), f, at)
 		if err != nil || start >= at || at-start > pageBytes {
 			t.Fatalf("the page before %d begins at %d, %v", at, start, err)
 		}
@@ -225,6 +227,110 @@ func TestPages(t *testing.T) {
 	}
 	if pages > 10_000 {
 		t.Errorf("%d pages", pages)
+	}
+}
+
+// utf16Of is a text in UTF-16, in either order of bytes, with its mark.
+func utf16Of(text string, big bool) []byte {
+	out := []byte{}
+	for _, u := range utf16.Encode([]rune("\ufeff" + text)) {
+		if big {
+			out = append(out, byte(u>>8), byte(u))
+		} else {
+			out = append(out, byte(u), byte(u>>8))
+		}
+	}
+	return out
+}
+
+// TestPagesUTF16: a log in UTF-16 has the pages, lines and numbers of its text, also where characters have the byte of a line end.
+func TestPagesUTF16(t *testing.T) {
+	var text strings.Builder
+	const lines = 5000
+	for n := 1; n <= lines; n++ {
+		fmt.Fprintf(&text, "ERROR line %d 上海 ਊ %s\n", n, strings.Repeat("x", n%300))
+	}
+	for _, big := range []bool{false, true} {
+		raw := utf16Of(text.String(), big)
+		cut := len(raw)/3 | 1 // within a character
+		f, _ := inChunks(t, map[int64][]byte{0: raw[:cut], int64(cut): raw[cut:]})
+		x := &Index{}
+		next := int64(1)
+		for at := int64(0); at < f.Size(); {
+			p, err := x.Read(t.Context(), f, at, f.Size())
+			if err != nil || len(p.Lines) == 0 || p.End <= at || p.End-at > pageBytes {
+				t.Fatalf("the page at %d: %d lines, to %d, %v", at, len(p.Lines), p.End, err)
+			}
+			if n, err := x.Number(t.Context(), f, at); n != next || err != nil {
+				t.Fatalf("the page at %d begins with line %d, %v, want %d", at, n, err, next)
+			}
+			for i, line := range p.Lines {
+				want := fmt.Sprintf("ERROR line %d 上海 ਊ %s", next+int64(i), strings.Repeat("x", int(next+int64(i))%300))
+				if len(line.Spans) != 1 || line.Spans[0].Text != want || line.Level != logline.Error {
+					t.Fatalf("line %d is %+v", next+int64(i), line)
+				}
+			}
+			if at > 0 {
+				before, err := x.Before(t.Context(), f, at)
+				if p, err2 := x.Read(t.Context(), f, before, at); err != nil || err2 != nil || before >= at || p.End != at {
+					t.Fatalf("the page before %d begins at %d and ends at %d, %v, %v", at, before, p.End, err, err2)
+				}
+			}
+			next, at = next+int64(len(p.Lines)), p.End
+		}
+		if next != lines+1 {
+			t.Errorf("%d lines, want %d", next-1, lines)
+		}
+		for _, n := range []int64{2, 300, 4999} {
+			offset, err := x.Offset(t.Context(), f, n)
+			p, err2 := x.Read(t.Context(), f, offset+1, f.Size()) // an offset within a character
+			if err != nil || err2 != nil || len(p.Lines) == 0 || offset&1 != 0 {
+				t.Fatalf("line %d is at %d, %v, %v", n, offset, err, err2)
+			}
+			if p, _ = x.Read(t.Context(), f, offset, f.Size()); !strings.HasPrefix(p.Lines[0].Spans[0].Text, fmt.Sprintf("ERROR line %d ", n)) {
+				t.Errorf("at line %d is %+v", n, p.Lines[0])
+			}
+		}
+	}
+}
+
+// TestPageText: of a progress bar the last state is shown, and no encoding breaks a page.
+func TestPageText(t *testing.T) {
+	bar := strings.Repeat("\repoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]", 60000)
+	for text, want := range map[string]Line{
+		"a\r 10%\r 20%\r\n":                    {Spans: []Span{{"", " 20%"}}},
+		"\r 10%\rERROR:x:late\n":               {Spans: []Span{{"", "ERROR:x:late"}}, Level: logline.Error},
+		"plain\r\n":                            {Spans: []Span{{"", "plain"}}},
+		"le train est termin\xe9\n":            {Spans: []Span{{"", "le train est terminé"}}},
+		"ERROR:x:\xd6\xd0\xce\xc4\n":           {Spans: []Span{{"", "ERROR:x:中文"}}, Level: logline.Error},
+		"没有分片 7 \xff 没有\n":                     {Spans: []Span{{"", "没有分片 7 \uFFFD 没有"}}},
+		`{"level": "warn", "msg": "m"}` + "\n": {Spans: []Span{{"", `{"level": "warn", "msg": "m"}`}}, Level: logline.Warning},
+		strings.Repeat("中", maxLine/2) + "\n":  {Spans: []Span{{"", strings.Repeat("中", maxLine/3)}}, Cut: maxLine / 2},
+		"\x80 begins within a character 中\n":   {Spans: []Span{{"", " begins within a character 中"}}},
+	} {
+		f, _ := stored(t, []byte(text))
+		p, err := (&Index{}).Read(t.Context(), f, 0, f.Size())
+		if err != nil || len(p.Lines) != 1 || !reflect.DeepEqual(p.Lines[0], want) {
+			t.Errorf("%.40q: %+v, %v", text, p.Lines, err)
+		}
+	}
+	f, _ := stored(t, []byte(bar+"\nend\n"))
+	x, states := &Index{}, 0
+	for at := int64(0); at < f.Size(); {
+		p, err := x.Read(t.Context(), f, at, f.Size())
+		if err != nil || p.End-at > pageBytes || p.End <= at {
+			t.Fatalf("the page at %d ends at %d, %v", at, p.End, err)
+		}
+		for _, line := range p.Lines {
+			states++
+			if said := line.Spans[0].Text; said != "epoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]" && said != "end" {
+				t.Errorf("a line of the page at %d is %.200q", at, said)
+			}
+		}
+		at = p.End
+	}
+	if states > len(bar)/pageBytes+3 {
+		t.Errorf("%d states are shown", states)
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -16,13 +17,24 @@ import (
 // long is a server with a log of 2,500 lines, "line 1" to "line 2500", a second apart from 23:20:00 on.
 func long(t *testing.T) (f *fixture, page string) {
 	t.Helper()
+	return longAs(t, func(text string) string { return text })
+}
+
+// utf16Of is a text of ASCII in UTF-16.
+func utf16Of(text string) string {
+	return "\xff\xfe" + strings.Join(strings.Split(text, ""), "\x00") + "\x00"
+}
+
+// longAs is long with the log in an encoding.
+func longAs(t *testing.T, encoded func(text string) string) (f *fixture, page string) {
+	t.Helper()
 	var text strings.Builder
 	for i := range 2500 {
 		fmt.Fprintf(&text, "[2026-11-20 23:%02d:%02d,000 I 1 1] line %d\n", 20+i/60%40, i%60, i+1)
 	}
 	const file = "a+b&c=d #1.log"
 	f = start(t, func(_ *Options, store *gatedStore) {
-		put(t, store, layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, file), text.String())
+		put(t, store, layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, file), encoded(text.String()))
 	})
 	f.waitDescribed(t)
 	return f, lab + name + "/log?" + url.Values{"node_id": {"01" + strings.Repeat("0", 54)}, "file": {file}}.Encode()
@@ -69,7 +81,12 @@ func TestLogLinks(t *testing.T) {
 
 // TestLogPlaces: the line that was asked for is on the page, and marked; if there is none, the page says so and shows the log's end.
 func TestLogPlaces(t *testing.T) {
-	f, page := long(t)
+	t.Run("UTF-8", func(t *testing.T) { logPlaces(t, func(text string) string { return text }) })
+	t.Run("UTF-16", func(t *testing.T) { logPlaces(t, utf16Of) })
+}
+
+func logPlaces(t *testing.T, encoded func(text string) string) {
+	f, page := longAs(t, encoded)
 	shown := regexp.MustCompile(`<div class="line shown" id="L(\d+)">`)
 	for query, want := range map[string]struct {
 		status int
@@ -98,8 +115,12 @@ func TestLogPlaces(t *testing.T) {
 			t.Errorf("%s: %d with line %q marked; want %d, line %q and %q", query, got.status, marked, want.status, want.shown, want.says)
 		}
 	}
-	if got := f.ask(t, http.MethodGet, page, asBrowser); strings.Contains(got.body, `action=""`) {
+	got := f.ask(t, http.MethodGet, page, asBrowser)
+	if strings.Contains(got.body, `action=""`) {
 		t.Error("a form keeps the fragment of the page's address")
+	}
+	if !strings.Contains(got.body, `<span class="text level-info">[2026-11-20 23:20:00,000 I 1 1] line 1</span>`) {
+		t.Error("the first line has not its text and level")
 	}
 }
 
@@ -115,5 +136,34 @@ func TestLongLines(t *testing.T) {
 		if !strings.Contains(got.body, `<div class="line shown" id="L`+line+`">`) {
 			t.Errorf("line %s is not shown: %d", line, got.status)
 		}
+	}
+}
+
+// TestRangeUTF16: a range of a log in UTF-16 is its text, in whole lines, and goes on where it ended.
+func TestRangeUTF16(t *testing.T) {
+	f, page := longAs(t, utf16Of)
+	address := strings.Replace(page, "/log?", "/api/history/log?", 1)
+	text, next := "", int64(0)
+	for range 100 {
+		var answer struct {
+			Data struct {
+				Next int64  `json:"next_offset"`
+				Text string `json:"text"`
+			} `json:"data"`
+		}
+		got := f.ask(t, http.MethodGet, fmt.Sprintf("%s&lines=30&bytes=3001&offset=%d", address, next))
+		if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK || !strings.HasSuffix(answer.Data.Text, "\n") {
+			t.Fatalf("%d, %v: %.300s", got.status, err, got.body)
+		}
+		if text, next = text+answer.Data.Text, answer.Data.Next; next == 0 {
+			break
+		}
+	}
+	if lines := strings.Count(text, "\n"); lines != 2500 || !strings.HasPrefix(text, "[2026-11-20 23:20:00,000 I 1 1] line 1\n[2026-11-20 23:20:01,000 I 1 1] line 2\n") {
+		t.Errorf("%d lines, %.100q", lines, text)
+	}
+	got := f.ask(t, http.MethodGet, address+"&end=true&lines=2")
+	if !strings.Contains(got.body, `line 2499\n[2026-11-20 23:21:39,000 I 1 1] line 2500\n`) {
+		t.Errorf("the end: %s", got.body)
 	}
 }

@@ -68,8 +68,14 @@ func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLi
 		}
 		s.budget -= searchBlock
 		own := block[:min(len(block), searchBlock)] // a line that starts later belongs to the next block
+		encoding := logline.EncodingOf(block[min(pos&1, int64(len(block))):])
 		for start := lineStart(own, 0, pos == 0); start < len(own) && pos+int64(start) < to; start = lineStart(own, start+1, false) {
-			if header := logline.Parse(block[start:], &s.clock); header.Dated {
+			head := block[start:]
+			if encoding != logline.Bytes { // a character has two bytes, the line end too
+				start += int((pos + int64(start)) & 1)
+				head = encoding.Append(nil, block[start:min(start+2*logline.MaxHeader, len(block))])
+			}
+			if header := logline.Parse(head, &s.clock); header.Dated {
 				if line := (timedLine{pos + int64(start), header.Time}); wanted(line) {
 					return &line, nil
 				}

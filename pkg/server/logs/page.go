@@ -41,16 +41,16 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 	}
 	if err == nil && begin.beyond {
 		begin.last = true
-		begin.offset, err = logview.Before(r.Context(), log.file, log.size)
+		begin.offset, err = log.index.Before(r.Context(), log.file, log.size)
 	}
 	if err != nil {
 		return err
 	}
-	if page.Page, err = logview.Read(r.Context(), log.file, begin.offset, page.Size); err != nil {
+	if page.Page, err = log.index.Read(r.Context(), log.file, begin.offset, page.Size); err != nil {
 		return err
 	}
 	if begin.offset > 0 {
-		if page.Previous, err = logview.Before(r.Context(), log.file, begin.offset); err != nil {
+		if page.Previous, err = log.index.Before(r.Context(), log.file, begin.offset); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (h *Handlers) pageStart(ctx context.Context, of *session.Session, log opene
 		begin.offset, err = h.opts.Dashboard.LogOffset(ctx, of, log.file, moment)
 		begin.beyond = begin.offset >= log.size
 	case begin.last:
-		begin.offset, err = logview.Before(ctx, log.file, log.size)
+		begin.offset, err = log.index.Before(ctx, log.file, log.size)
 	default:
 		begin.offset = offset
 	}

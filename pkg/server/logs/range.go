@@ -1,11 +1,10 @@
 package logs
 
 import (
-	"bytes"
 	"cmp"
 	"net/http"
-	"strings"
 
+	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/logview"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/writer"
@@ -48,7 +47,7 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	}
 	answer := logRange{NodeID: log.node.String(), File: log.name, Size: log.size}
 	if last {
-		answer.Offset, err = logview.LastLines(r.Context(), log.file, log.size, lines, most)
+		answer.Offset, err = log.index.LastLines(r.Context(), log.file, log.size, lines, most)
 	} else {
 		var begin start
 		begin, err = h.pageStart(r.Context(), of.Session, log, form)
@@ -57,31 +56,39 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	if err != nil {
 		return err
 	}
+	encoding, err := log.index.Encoding(r.Context(), log.file)
+	if err != nil {
+		return err
+	}
+	if encoding != logline.Bytes { // a character has two bytes
+		answer.Offset += answer.Offset & 1
+		most = max(2, most&^1)
+	}
 	text, err := log.file.ReadText(r.Context(), answer.Offset, log.size, most)
 	if err != nil {
 		return err
 	}
-	shown := firstLines(text.Bytes, lines, text.Offset(len(text.Bytes)) == log.size)
+	shown := firstLines(encoding, text.Bytes, lines, text.Offset(len(text.Bytes)) == log.size)
 	if next := text.Offset(len(shown)); next < log.size {
 		answer.Next = next
 	}
-	answer.Text = strings.ToValidUTF8(string(shown), "\uFFFD")
+	answer.Text = logview.Text(encoding, shown)
 	writer.Data(w, answer)
 	return nil
 }
 
 // firstLines are the first lines of a text, without a last one that is not whole, unless the text ends with the log or there is no other.
-func firstLines(text []byte, lines int, last bool) []byte {
+func firstLines(encoding logline.Encoding, text []byte, lines int, last bool) []byte {
 	n := 0
 	for range lines {
-		i := bytes.IndexByte(text[n:], '\n')
-		if i < 0 {
+		_, next := encoding.LineEnd(text[n:])
+		if next < 0 {
 			if last || n == 0 {
 				return text
 			}
 			break
 		}
-		n += i + 1
+		n += next
 	}
 	return text[:n]
 }
