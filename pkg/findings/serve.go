@@ -106,9 +106,10 @@ func (b *builder) controllerLog(log *logText, broken deployments) {
 	b.replicasSlow(log, broken)
 }
 
-// paragraphEnd returns where the log's next entry begins after an offset; the end of the log if there is none. An entry may have several lines.
+// paragraphEnd returns where the log's next entry begins after an offset, or where maxPlace bytes end; the end of the log if there is neither. An
+// entry may have several lines.
 func paragraphEnd(log *logText, at int) int {
-	for {
+	for begin := at; at-begin < maxPlace; {
 		next := strings.IndexByte(log.text[at:], '\n')
 		if next < 0 {
 			return len(log.text)
@@ -119,6 +120,7 @@ func paragraphEnd(log *logText, at int) int {
 			return at
 		}
 	}
+	return at
 }
 
 // replicasRaised finds replicas that did not start.

@@ -74,7 +74,7 @@ func raisedIn(text string) (e Exception) {
 	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception, and may be the rest of its
 	// message or its notes.
 	indented, inMessage := false, false
-	function, next := "", 0
+	function, next, rest := "", 0, -1 // rest is where the message goes on
 	for line := range strings.Lines(text) {
 		next += len(line)
 		line = strings.TrimRight(line, "\r\n")
@@ -93,19 +93,22 @@ func raisedIn(text string) (e Exception) {
 		}
 		inMessage, indented = indented, false
 		if m[2] == "RayTaskError" && m[3] != "" {
-			e, inMessage = Exception{Type: lastName(m[3]), Function: function}, false
+			e, inMessage, rest = Exception{Type: lastName(m[3]), Function: function}, false, -1
 			continue // its own traceback follows, if Ray kept it
 		}
 		if m[4] == "" && e.Type == m[2] && e.Message != "" {
 			continue
 		}
 		e = Exception{Type: m[2], Message: Clip(m[4], MaxMessage), Function: function}
-		if goesOn(m[4]) && strings.Contains(line, ":") {
-			e.Rest = restOfMessage(text[next:])
+		if rest = -1; goesOn(m[4]) && strings.Contains(line, ":") {
+			rest = next
 		}
 		if m[2] == "RuntimeEnvSetupError" {
 			break // its message continues with tracebacks of the agent that sets up environments
 		}
+	}
+	if rest >= 0 {
+		e.Rest = restOfMessage(text[rest:])
 	}
 	return e
 }

@@ -1,6 +1,9 @@
 package output
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestExceptionOf(t *testing.T) {
 	for _, c := range []struct {
@@ -64,6 +67,14 @@ func TestExceptionOf(t *testing.T) {
 		if got := ExceptionOf(c.text); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+	}
+}
+
+// TestManyOpenMessages: only the message of the exception that is returned is read to its end, however many have a first line with a colon.
+func TestManyOpenMessages(t *testing.T) {
+	text := TracebackStart + "\n" + strings.Repeat("AError:\n", 20000) + "BError:\n\nlast\n"
+	if got, want := ExceptionOf(text), (Exception{Type: "BError", Rest: "last"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
