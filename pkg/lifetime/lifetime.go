@@ -65,6 +65,9 @@ func StartOf(told time.Time, name string, marked, first time.Time) time.Time {
 
 // Life says when the session started and whether it has ended, and when. now is the time, by the store's clock.
 func (f *Facts) Life(now time.Time) Life {
+	if life, untimed := f.untimed(now); untimed {
+		return life
+	}
 	life := Life{Start: StartOf(f.toldStart(), f.ref.Name, f.Marked, f.first)}
 	end, stored := f.newestEnd()
 	if end.IsZero() || f.continued(end, stored) && !f.rewritten(end, stored, now) {
@@ -75,6 +78,27 @@ func (f *Facts) Life(now time.Time) Life {
 	}
 	life.End = end
 	return life
+}
+
+// maxZone is how far local times are ahead of UTC, and more.
+const maxZone = 15 * time.Hour
+
+// untimed returns what names and metadata tell, if the store's times mean nothing: everything seems to be stored before the session began, as
+// after a copy that gives all objects one time. Times after now are not believed.
+func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
+	named, known := layout.NamedStart(f.ref.Name)
+	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(maxZone)) {
+		return life, false
+	}
+	if life.Start = f.toldStart(); life.Start.IsZero() || life.Start.After(now) {
+		life.Start = named
+	}
+	for _, m := range f.ends {
+		if end := valid(m.end); end.After(life.Start) && !end.After(now) {
+			life.End = latest(life.End, end)
+		}
+	}
+	return life, true
 }
 
 // toldStart returns the start that the head's collectors tell; zero: none.
