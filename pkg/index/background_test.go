@@ -37,14 +37,17 @@ func TestBackgroundTakesTurns(t *testing.T) {
 		}
 		work("a", 1000*time.Hour)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		work("b", time.Second)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if cause["a"] != turns.ErrEnded || ended["b"] != turnTime+time.Second || cause["b"] != nil {
 			t.Errorf("%v %v", ended, cause)
 		}
 		began = time.Now()
 		work("a", 1000*time.Hour)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if cause["a"] != errTime || ended["a"] != maxTime {
 			t.Errorf("%v %v", ended, cause)
 		}
@@ -63,6 +66,7 @@ func TestBackgroundQueue(t *testing.T) {
 		offer := func(name, what string) {
 			b.enqueue(layout.Session{Namespace: "a", Name: name}, func(context.Context) {
 				time.Sleep(time.Second)
+		synctest.Wait()
 				done = append(done, what)
 			})
 		}
@@ -76,11 +80,13 @@ func TestBackgroundQueue(t *testing.T) {
 			offer(rand.Text(), "another")
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(done) != 1+maxQueue || done[0] != "first" || done[1] != "new" || done[2] != "first, new" || len(b.queues) > 0 {
 			t.Errorf("%q, %d queues are left", done, len(b.queues))
 		}
 		offer("first", "once more")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if done[len(done)-1] != "once more" {
 			t.Errorf("%q", done)
 		}
