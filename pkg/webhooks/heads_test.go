@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,20 +116,31 @@ func (c *cluster) end() {
 }
 
 // mailbox is a receiver without a network.
-type mailbox struct{ events []Event }
+type mailbox struct {
+	mu     sync.Mutex
+	events []Event
+}
 
 func (m *mailbox) RoundTrip(r *http.Request) (*http.Response, error) {
 	var e Event
 	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
 		return nil, err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.events = append(m.events, e)
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}, nil
 }
 
+func (m *mailbox) all() []Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.events)
+}
+
 // told says what was sent, in order.
 func (m *mailbox) told() (told []string) {
-	for _, e := range m.events {
+	for _, e := range m.all() {
 		what := e.Type + " " + e.Outcome
 		if e.Job != nil {
 			what += " " + e.Job.SubmissionID
@@ -307,7 +319,7 @@ func TestHeadsOfOneSession(t *testing.T) {
 			t.Errorf("in all: %q", got)
 		}
 		ids := make(map[string]bool)
-		for _, e := range s.mailbox.events {
+		for _, e := range s.mailbox.all() {
 			ids[e.ID] = true
 		}
 		if len(ids) != len(want) {
