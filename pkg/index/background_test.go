@@ -66,7 +66,6 @@ func TestBackgroundQueue(t *testing.T) {
 		offer := func(name, what string) {
 			b.enqueue(layout.Session{Namespace: "a", Name: name}, func(context.Context) {
 				time.Sleep(time.Second)
-				synctest.Wait()
 				done = append(done, what)
 			})
 		}
