@@ -73,7 +73,11 @@ func matches(etag string) *azblob.AccessConditions {
 
 // Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
-	p, err := s.client.NewBlobClient(key).GetProperties(ctx, nil)
+	var p azblob.GetPropertiesResponse
+	err := s.withBucket(ctx, func() (err error) {
+		p, err = s.client.NewBlobClient(key).GetProperties(ctx, nil)
+		return err
+	})
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat %s: %w", key, s.mapError(err, permissionRead))
 	}
