@@ -126,14 +126,19 @@ func addMark(all []mark, m mark) []mark {
 
 // at returns when the head ended by its own clock or, if that is not known or later than the store's, when this was stored.
 func (m mark) at() time.Time {
-	told := valid(m.end)
-	if told.IsZero() && m.version > 0 {
-		told = valid(time.UnixMilli(m.version))
-	}
+	told := m.told()
 	if told.IsZero() || told.After(m.stored) {
 		return m.stored
 	}
 	return told
+}
+
+// told returns when the head ended by its own clock; zero: it does not say.
+func (m mark) told() time.Time {
+	if end := valid(m.end); !end.IsZero() || m.version == 0 {
+		return end
+	}
+	return valid(time.UnixMilli(m.version))
 }
 
 // Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life goes by when they were stored.

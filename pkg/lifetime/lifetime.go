@@ -12,6 +12,7 @@
 package lifetime
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -93,10 +94,19 @@ func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 	if life.Start = f.toldStart(); life.Start.IsZero() || life.Start.After(now) {
 		life.Start = named
 	}
-	for _, m := range f.ends {
-		if end := valid(m.end); end.After(life.Start) && !end.After(now) {
-			life.End = latest(life.End, end)
+	ends := f.ends
+	if f.hasJoined() {
+		ends = append(slices.Clip(ends), f.joined)
+	}
+	for _, m := range ends {
+		told := m.told()
+		if told.Before(life.Start) || told.After(now) { // it says only that a head ended
+			told = life.Start
 		}
+		life.End = latest(life.End, told)
+	}
+	if life.End.Equal(life.Start) && !f.named.After(now) {
+		life.End = latest(life.End, f.named)
 	}
 	return life, true
 }

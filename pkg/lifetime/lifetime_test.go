@@ -1,6 +1,8 @@
 package lifetime
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -456,5 +458,46 @@ func TestManyObjects(t *testing.T) {
 	}
 	if want := begin.Add(99_999 * time.Second); !f.ends[len(f.ends)-1].stored.Equal(want) {
 		t.Errorf("the newest end is of %s", f.ends[len(f.ends)-1].stored)
+	}
+}
+
+// TestOneEarlyTime: a copy gave all objects one time, before the session began. What metadata and names tell counts.
+func TestOneEarlyTime(t *testing.T) {
+	lost := time.Unix(0, 0)
+	told, later := begin.Add(time.Hour), begin.Add(2*time.Hour)
+	for name, test := range map[string]struct {
+		metadata map[string]layout.EndMetadata
+		hour     time.Time // of stored metrics
+		end      time.Time
+	}{
+		"no end":                  {end: time.Time{}},
+		"an end":                  {map[string]layout.EndMetadata{layout.End: {End: told}}, time.Time{}, told},
+		"an end without a time":   {map[string]layout.EndMetadata{layout.End: {}}, time.Time{}, begin},
+		"the same with metrics":   {map[string]layout.EndMetadata{layout.End: {}}, later, later},
+		"an end before the start": {map[string]layout.EndMetadata{layout.End: {End: lost}}, later, later},
+		"an end in the future":    {map[string]layout.EndMetadata{layout.End: {End: begin.AddDate(200, 0, 0)}}, later, later},
+		"only a joined end":       {map[string]layout.EndMetadata{layout.Joined: {End: told}}, time.Time{}, told},
+	} {
+		f := NewFacts(root, ref, lost)
+		f.Add(layout.Object{Kind: layout.Log, Node: head, Hour: test.hour}, blob.Object{Key: "a log", ModTime: lost})
+		store := memstore.New()
+		for which, said := range test.metadata {
+			key := layout.MetadataKey(root, ref, which)
+			body, _ := json.Marshal(said)
+			if err := store.Put(t.Context(), key, bytes.NewReader(body)); err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := layout.ParseObject(root, ref, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Add(parsed, blob.Object{Key: key, ModTime: lost})
+		}
+		if err := f.Read(t.Context(), store, nil); err != nil {
+			t.Fatal(err)
+		}
+		if life := f.Life(begin.AddDate(0, 0, 1)); !life.Start.Equal(begin) || !life.End.Equal(test.end) {
+			t.Errorf("%s: from %s to %s, want from %s to %s", name, life.Start, life.End, begin, test.end)
+		}
 	}
 }

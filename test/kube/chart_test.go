@@ -226,14 +226,14 @@ func TestChartVariables(t *testing.T) {
 		says string
 	}{
 		"historyserver-server": {[]string{"historyserver", "ls", "--local-dir=" + t.TempDir()}, "NAMESPACE"},
-		"ray-history-storage":  {[]string{"collector"}, "--ray-cluster-name is not set"},
+		"ray-history-storage":  {[]string{"collector", "--exit-on-error"}, "--ray-cluster-name is not set"},
 	} {
 		config, _ := find(objects, "ConfigMap", name)
 		var variables struct{ Data map[string]string }
 		if err := json.Unmarshal([]byte(config.text), &variables); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		cmd := exec.Command(binary(t, command.args[0]), command.args[1:]...)
+		cmd := exec.CommandContext(t.Context(), binary(t, command.args[0]), command.args[1:]...)
 		for variable, value := range variables.Data {
 			cmd.Env = append(cmd.Env, variable+"="+value)
 		}
