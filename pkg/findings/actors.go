@@ -119,7 +119,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 	case c.context == "actorUnschedulableContext":
 		f = b.notScheduled("Actor "+name, a.Class, c.text)
 	case c.context == "oomContext" || known && d.exit == exitOutOfMemory || strings.Contains(c.text, exitOutOfMemory):
-		f = b.outOfMemory(a.Job, state.Node, name)
+		f = b.outOfMemory(a.Job, state.Node, name, c.text)
 	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known:
 		f = b.find(ActorDied, "node "+a.Class+state.Node.String())
 		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)), actorWithItsNode
@@ -164,7 +164,7 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 	case known && d.wanted():
 		return nil
 	case known && d.exit == exitOutOfMemory:
-		f = b.outOfMemory(a.Job, p.Node, name)
+		f = b.outOfMemory(a.Job, p.Node, name, d.detail)
 	case b.lost[p.Node] != nil:
 		f, name = b.lost[p.Node], "actor "+name
 	default:
@@ -196,16 +196,6 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 		})
 	}
 	return nil
-}
-
-// outOfMemory returns the finding about workers of a job that were killed because their node ran out of memory.
-func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name string) *finding {
-	f := b.find(OutOfMemory, job.String())
-	f.named(name)
-	if !node.Nil() {
-		f.about(b.nodeEntity(node))
-	}
-	return f
 }
 
 // envFailed returns the finding about runtime environments that failed for the same reason.

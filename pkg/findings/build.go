@@ -99,7 +99,8 @@ type builder struct {
 	calls                 []abandoned // calls of actors that were running when their driver ended
 	atWork                []abandoned // tasks that were running when the session ended
 	waits                 []wait
-	failures              map[string]failure // by the IDs of the tasks
+	trainRuns             map[rayid.Job]string // the name of a Train run of each job
+	failures              map[string]failure   // by the IDs of the tasks
 	groups                []*group
 	running               bool
 	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored
@@ -131,7 +132,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	b := &builder{
 		maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
 		actors: map[rayid.Actor]*finding{}, logs: map[logfiles.File]*logText{}, examined: map[rayid.Worker]bool{}, signals: map[string]string{},
-		failures: map[string]failure{}, base: baseOf(r.Session.Ref), running: running,
+		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, base: baseOf(r.Session.Ref), running: running,
 	}
 	b.end = cmp.Or(b.end, math.MaxInt64)
 	if b.zone, err = cluster.Zone(r); err != nil {
@@ -140,7 +141,7 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	// Each step may use what the steps before it found.
 	for _, step := range []func(context.Context) error{
 		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
-		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readLostJobs, b.readPods,
+		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readLostJobs, b.readSilentHead, b.readPods, b.readUnended,
 	} {
 		if err := step(r.Context()); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -98,7 +99,7 @@ func (e *driverEnd) lastWords() string {
 func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
 
 // driverFailed adds the finding about a failed submission.
-func (b *builder) driverFailed(j *job, log *logText) {
+func (b *builder) driverFailed(ctx context.Context, j *job, log *logText) error {
 	e := driverEndOf(j, log)
 	f := b.neverStarted(j, &e)
 	if f == nil && j.supervisorFailed() {
@@ -142,8 +143,16 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		b.linkWaiting(f, j, log)
 	}
 	if waited && len(f.because) == 0 {
+		env, err := b.envMaking(ctx, j, log, j.ended)
+		if err != nil {
+			return err
+		}
+		f.causedBy(env)
+	}
+	if waited && len(f.because) == 0 {
 		b.linkHung(f, j)
 	}
+	return nil
 }
 
 // ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
@@ -242,7 +251,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	}
 	f := b.jobFinding(kind, j)
 	f.what = e.what
-	f.Title = fmt.Sprintf("Job %s failed: its driver raised %s", j.name(), e.what)
+	f.Title = fmt.Sprintf("Job %s failed: %s raised %s", j.name(), b.raiser(j, e), e.what)
 	if e.what.More > 0 {
 		f.Title += fmt.Sprintf(" and %d more in its group", e.what.More)
 	}

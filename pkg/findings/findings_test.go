@@ -272,7 +272,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"killed_actor":  {findings.ActorDied, "Counter.inc failed.*killed by `ray.kill`"},
 		"driver_killed": {findings.DriverKilled, "driver_killed was ended by SIGKILL"},
 		"data":          {findings.TaskFailed, "Map.decode. failed: ValueError: image 7 is truncated"},
-		"train":         {findings.JobFailed, "RuntimeError: loss is NaN at step 3"},
+		"train":         {findings.Train, "^Train run ray_train_run-2026-11-22_10-39-37 failed: rank 0 raised RuntimeError: loss is NaN at step 3\n"},
 		"stopme":        {findings.JobStopped, "stopme was stopped"},
 	},
 	"even-2.60": {
@@ -313,7 +313,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"ctor_dep":         {findings.TaskFailed, "^load failed: IsADirectoryError: /weights is a directory\n"},
 		"wait_for":         {findings.Timeout, "(?s)^Job wait_for failed: its driver raised TimeoutError\n.*task hangs had been RUNNING since"},
 		"dump_later":       {findings.Timeout, `(?s)^stuck did not finish: .* when faulthandler ended its driver\n.*task stuck had been RUNNING since`},
-		"serve_error":      {findings.JobFailed, "its driver raised ValueError: query cats has no embedding"},
+		"serve_error":      {findings.JobFailed, "deployment Rank of application rank raised ValueError: query cats has no embedding"},
 		"serve_gpu":        {findings.Unschedulable, "^actor ServeReplica:gpu:Gpu .*it asks for 0.1 CPU, 1 GPU, and no node has any GPU\n"},
 		"serve_exit":       {findings.Serve, "^Replicas of deployment Ends of application ends crashed\n"},
 		"serve_deleted":    {findings.JobFailed, `its driver raised DeploymentUnavailableError: Deployment\(name='Gone', app='gone'\)`},
@@ -330,8 +330,8 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"gcs":     {findings.JobFailed, "^Job gcs failed because the cluster's GCS was gone"},
 	},
 	"spot-2.60": { // one node has little memory, another one was drained because it was preempted
-		"oom_actor":         {findings.OutOfMemory, "^Cache, Cache.fill ran out of memory: Ray's memory monitor killed its process on node 10.77.0.2\n"},
-		"oom_actor_restart": {findings.OutOfMemory, "^Index, Index.build ran out of memory: Ray's memory monitor killed its process 2 times on node 10.77.0.2\n"},
+		"oom_actor":         {findings.OutOfMemory, "^Cache, Cache.fill ran out of memory: Ray's memory monitor killed its process on node 10.77.0.2 .8.21 of 23.54 GB were used, 3.36 GB of it by Cache.__init__.\n"},
+		"oom_actor_restart": {findings.OutOfMemory, "^Index, Index.build ran out of memory: Ray's memory monitor killed its process 2 times on node 10.77.0.2 .[0-9.]+ of 23.54 GB were used, [0-9.]+ GB of it by Index.__init__.\n"},
 		"pre_noretry":       {findings.NodeDied, "^Node 10.77.0.3 was preempted: spot instance reclaimed; with it failed actor Counter, actor Trainer, fold\n"},
 		"pre_actor":         {findings.NodeDied, "^Node 10.77.0.3 was preempted: spot instance reclaimed; "}, // the actor had not started
 	},

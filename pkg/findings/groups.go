@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -212,7 +211,13 @@ func (b *builder) loggedEnds(log *logText, known map[string]*group) {
 // group adds the finding about a placement group that waited, because no node has what it asks for or because others held it.
 func (d *demands) group(ctx context.Context, g *group) error {
 	b := d.b
-	name := cmp.Or(g.name, g.id)
+	name := g.name
+	if name == "" {
+		name = g.id
+		if j := b.jobOfID(g.job); j != nil {
+			name = fmt.Sprintf("%.8s… of job %s", g.id, j.name())
+		}
+	}
 	if len(g.bundles) == 0 {
 		if err := b.loggedBundles(ctx, g); err != nil {
 			return err
@@ -237,6 +242,9 @@ func (d *demands) group(ctx context.Context, g *group) error {
 		f.Severity = Warning // it becomes an error if the job failed because of it
 	} else {
 		b.counts.PlacementGroups++
+	}
+	if len(g.bundles) > 0 {
+		f.demand = resourceText(g.bundles[0])
 	}
 	g.finding = f
 	f.named(name)

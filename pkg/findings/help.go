@@ -83,6 +83,10 @@ var helpOf = map[string]help{
 	Timeout: {
 		"See what it waited for: a task that hangs, or one that was not scheduled.", "ray-observability/user-guides/debug-apps/debug-hangs.html",
 	},
+	Unended: {
+		"See what it was waiting for and how the cluster ended; give the job more time, or let the cluster end after its jobs (shutdownAfterJobFinishes of a RayJob).",
+		"cluster/running-applications/job-submission/quickstart.html",
+	},
 	Cancelled:  {"Nothing, if it was meant.", "ray-core/tasks.html#cancelling-running-tasks"},
 	JobStopped: {"Nothing, if it was meant.", "cluster/running-applications/job-submission/quickstart.html"},
 }
@@ -97,6 +101,10 @@ var (
 		"See why the actor died. max_restarts and max_task_retries let Ray start it again and repeat the calls.",
 		"ray-core/fault_tolerance/actors.html",
 	}
+	envTakesLong = help{
+		"Put the packages into the image, or give the environment more time (config={\"setup_timeout_seconds\": …}) and a package index that is near.",
+		"ray-core/handling-dependencies.html#runtime-environments",
+	}
 	actorWithItsNode = help{
 		"See why the node died. If its loss is to be expected, max_restarts and max_task_retries let Ray start the actor again elsewhere.",
 		"ray-core/fault_tolerance/nodes.html",
@@ -104,12 +112,7 @@ var (
 )
 
 // otherHelp is what findings may say besides the help of their kind.
-var otherHelp = []help{withItsNode, withItsActor, actorWithItsNode}
-
-// isOtherDocs says whether docs is the page of one of these.
-func isOtherDocs(docs string) bool {
-	return slices.ContainsFunc(otherHelp, func(h help) bool { return docs == docsRoot+h.docs })
-}
+var otherHelp = []help{withItsNode, withItsActor, actorWithItsNode, envTakesLong}
 
 // Kinds returns all kinds of findings, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(helpOf)) }

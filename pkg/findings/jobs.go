@@ -83,7 +83,6 @@ func (b *builder) jobOfID(id rayid.Job) *job {
 // readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds drivers that were not
 // submitted and ended unexpectedly.
 func (b *builder) readDrivers(ctx context.Context) error {
-	names := logfiles.Names(b.r)
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		switch {
@@ -95,21 +94,29 @@ func (b *builder) readDrivers(ctx context.Context) error {
 			f.Title = fmt.Sprintf("Job %s was stopped", j.name())
 			f.show(b.jobEvidence(j, j.message))
 		case j.status == "FAILED", j.status == "RUNNING" && !b.running && b.r.At == 0:
-			var log *logText
-			if node, stored := names.Jobs[j.submission]; stored {
-				var err error
-				if log, err = b.read(ctx, logfiles.File{Node: node, Path: logfiles.SubmissionPrefix + j.submission + logfiles.Suffix}); err != nil {
-					return err
-				}
+			log, err := b.driverLog(ctx, j)
+			if err != nil {
+				return err
 			}
 			if lost, err := b.driverLostGCS(ctx, j, log); err != nil {
 				return err
 			} else if !lost && (j.status == "FAILED" || endedUnseen(log)) {
-				b.driverFailed(j, log)
+				if err := b.driverFailed(ctx, j, log); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// driverLog returns what the driver of a submission printed; nil if that is not stored.
+func (b *builder) driverLog(ctx context.Context, j *job) (*logText, error) {
+	node, stored := logfiles.Names(b.r).Jobs[j.submission]
+	if !stored || j.submission == "" {
+		return nil, nil
+	}
+	return b.read(ctx, logfiles.File{Node: node, Path: logfiles.SubmissionPrefix + j.submission + logfiles.Suffix})
 }
 
 // gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.

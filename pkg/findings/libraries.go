@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
@@ -31,7 +32,7 @@ func (b *builder) readLibraries(ctx context.Context) error {
 		}
 		for _, v := range saved.List("datasets") {
 			if d, ok := v.(*pyjson.Object); ok && badRuns[d.String("state")] {
-				b.runFailed(Data, "Dataset", cmp.Or(d.String("name"), d.String("dataset")), d.String("state"), "", id, taken)
+				b.runFailed(Data, "Dataset", cmp.Or(d.String("name"), d.String("dataset")), d.String("state"), "", id, taken, Evidence{Source: "snapshot"})
 			}
 		}
 	}
@@ -48,7 +49,8 @@ func (b *builder) readLibraries(ctx context.Context) error {
 			}
 			job, _ := rayid.Parse[rayid.Job](run.String("job_id")) // nil if it is not known
 			detail := cmp.Or(run.String("status_detail"), run.String("run_status_detail"))
-			b.runFailed(Train, "Train run", cmp.Or(run.String("name"), run.String("id")), status, detail, job, cmp.Or(run.Int("end_time_ns"), taken))
+			b.runFailed(Train, "Train run", cmp.Or(run.String("name"), run.String("id")), status, detail, job, cmp.Or(run.Int("end_time_ns"), taken),
+				Evidence{Source: "snapshot"})
 		}
 	}
 	return nil
@@ -56,20 +58,26 @@ func (b *builder) readLibraries(ctx context.Context) error {
 
 // runFailed adds the finding about a run that failed, and links it to the failures in the run: those whose exception, message or actor its
 // details name. at is when the run ended or, if that is not known, when its failure was saved (Unix ns).
-func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.Job, at int64) {
+func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.Job, at int64, e Evidence) {
 	f := b.find(kind, name+job.String())
 	f.what = output.ExceptionOf(detail)
 	f.Title = fmt.Sprintf("%s %s %s", what, name, strings.ToLower(status))
 	if reason := cmp.Or(f.what.String(), output.FirstSentence(detail)); reason != "" {
 		f.Title += ": " + reason
 	}
+	if m := rankSaid().FindStringSubmatch(detail); m != nil && f.what.Type != "" {
+		f.Title = fmt.Sprintf("%s %s %s: rank %s raised %s", what, name, strings.ToLower(status), m[1], f.what)
+	}
 	f.named(name)
 	f.of(job)
-	f.happened(at, false)
+	if f.Count == 0 { // the saved runs and the controller's log tell of the same
+		f.happened(at, false)
+	}
 	if !job.Nil() {
 		f.about(b.jobEntity(job, name))
 	}
-	f.show(Evidence{Source: "snapshot", Time: stamp(at), Text: fmt.Sprintf("%s %s is %s. %s", what, name, status, detail)})
+	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", what, name, status, detail)
+	f.show(e)
 	killed := func(e Entity) bool { return e.Type == "actor" && strings.Contains(detail, e.ID) }
 	for _, other := range b.all {
 		if other == f || job.Nil() || other.job != job || other.lasting == 0 || other.Kind == Data || other.Kind == Train {
@@ -94,11 +102,14 @@ func isOfData(f *finding) bool {
 	return false
 }
 
+// runNamed matches what each line of a Train controller's log says of its job and its run.
+var runNamed = lazyregexp.New(`"job_id": "([0-9a-f]{8})"[^\n]*?"run_name": "([^"\\\n]{1,200})"`)
+
 // maxControllers limits the logs of Train's controllers that one report reads.
 const maxControllers = 20
 
-// retriedPolicy begins the message in which Train's controller logs what it does after a failure, such as starting the workers again.
-const retriedPolicy = "[FailurePolicy]"
+// failurePolicy begins the message in which Train's controller logs what it does after a failure, such as starting the workers again.
+const failurePolicy = "[FailurePolicy]"
 
 // readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It reads the logs of the runs'
 // controllers.
@@ -109,10 +120,15 @@ func (b *builder) readTrain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for at := strings.Index(log.text, retriedPolicy); at >= 0; {
+		if m := runNamed().FindStringSubmatch(log.text); m != nil {
+			if job, err := rayid.Parse[rayid.Job](m[1]); err == nil {
+				b.trainRuns[job] = m[2]
+			}
+		}
+		for at := strings.Index(log.text, failurePolicy); at >= 0; {
 			from, to := log.line(at)
 			b.trainRetried(log, from, to)
-			next := strings.Index(log.text[to:], retriedPolicy)
+			next := strings.Index(log.text[to:], failurePolicy)
 			if at = to + next; next < 0 {
 				break
 			}
@@ -133,10 +149,18 @@ func (b *builder) trainRetried(log *logText, from, to int) {
 	if json.Unmarshal([]byte(log.text[from:to]), &line) != nil || line.Time > b.end {
 		return
 	}
-	if policy, _, _ := strings.Cut(line.Message, "\n"); !strings.HasPrefix(policy, retriedPolicy) || !strings.Contains(policy, "RETRY") {
+	job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
+	policy, _, _ := strings.Cut(line.Message, "\n")
+	switch {
+	case !strings.HasPrefix(policy, failurePolicy):
+		return
+	case strings.Contains(policy, "RAISE"):
+		_, said, _ := strings.Cut(line.Message, "\nError: ")
+		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.evidence(log, from, to))
+		return
+	case !strings.Contains(policy, "RETRY"):
 		return
 	}
-	job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
 	what := output.ExceptionOf(line.Message)
 	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+output.Normalised(what.Message))
 	f.what = what

@@ -65,13 +65,7 @@ func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Repor
 func (b *builder) complete(f *finding) {
 	switch f.Kind {
 	case OutOfMemory:
-		f.Title = fmt.Sprintf("%s ran out of memory: Ray's memory monitor killed its process", quoted(f.names))
-		if f.Count > 1 {
-			f.Title += fmt.Sprintf(" %d times", f.Count)
-		}
-		if len(f.Entities) > 0 && f.Entities[0].Type == "node" {
-			f.Title += " on node " + f.Entities[0].Name
-		}
+		f.Title = f.memoryTitle()
 	case NodeDied:
 		if len(f.names) > 0 {
 			f.Title = strings.TrimSuffix(f.Title, ".") + "; with it failed " + quoted(f.names)
@@ -84,6 +78,7 @@ func (b *builder) complete(f *finding) {
 			f.Title += ", and succeeded when it was retried"
 		}
 	}
+	f.Count = max(f.Count, 1)
 	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(f.Title)), " "), 2*output.MaxTitle)
 	sum := sha256.Sum256([]byte(f.key))
 	f.ID = hex.EncodeToString(sum[:6])
@@ -94,7 +89,7 @@ func (b *builder) complete(f *finding) {
 			f.SubmissionID = j.submission
 		}
 	}
-	help := cmp.Or(f.advised, helpOf[f.Kind])
+	help := f.help()
 	f.Advice, f.Docs = help.advice, docsRoot+help.docs
 	if f.Because == nil {
 		f.Because = []string{}

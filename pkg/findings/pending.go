@@ -183,6 +183,8 @@ func (d *demands) readRunning(ctx context.Context) error {
 			d.b.atWork = append(d.b.atWork, at)
 		case eventjson.TypeActorCreation:
 			d.b.constructors = append(d.b.constructors, at)
+		default:
+			d.b.calls = append(d.b.calls, at)
 		}
 	}
 	return nil

@@ -47,6 +47,7 @@ const (
 	Data          = "data"
 	Train         = "train"
 	Timeout       = "timeout"
+	Unended       = "unfinished"
 	Cancelled     = "cancelled"
 	JobStopped    = "stopped"
 )
@@ -158,12 +159,14 @@ type finding struct {
 	lasting     int              // occurrences after which no retry succeeded
 	recovered   int              // occurrences after which a retry succeeded
 	because     []*finding
+	memory      string          // how much was used where memory ran out; "" if that is not known
 	demand      string          // the resources that were asked for; "" if the finding is not about resources
 	names       []string        // of functions, actors and nodes that failed, in the order they were seen
 	seen        map[string]bool // the entities, by type and ID
 	shown       map[string]bool // the texts of the evidence, without what differs between occurrences
 	places      []place
 	advised     help // what to do, if not what is said of its kind
+	rooted      bool // its first evidence is of a task that raised the exception itself
 	ended       bool // the finding is about a job's own end
 	wanted      bool // somebody wanted it
 	ofArgument  bool // an actor was not created because an argument of its constructor had failed

@@ -26,9 +26,12 @@ func (b *builder) replicasSlow(log *logText, broken deployments) {
 	}
 }
 
+// stillStarting ends the keys of findings about deployments that were still starting.
+const stillStarting = "starting"
+
 // notStarted adds the finding about a deployment that was still starting when the session ended. message is what Serve said about it.
 func (b *builder) notStarted(app, deployment, message string, at int64, e Evidence) {
-	f := b.find(Serve, app+"#"+deployment+"starting")
+	f := b.find(Serve, app+"#"+deployment+stillStarting)
 	how := "had not started when the session ended"
 	if b.running || b.r.At != 0 {
 		how = "has not started"

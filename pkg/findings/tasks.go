@@ -86,7 +86,7 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 		g.key = append(append(append(g.key[:0], row.Job().String()...), row.Function()...), kind...)
 		g.key = appendCommon(g.key, text)
 		if f := g.known[string(g.key)]; f != nil {
-			f.happened(at, retried)
+			f.failedIn(string(row.GivenName()), at, retried)
 			if len(f.Entities) < maxEntities {
 				f.about(g.b.taskEntity(row.ID(), string(row.Name())))
 			}
@@ -104,7 +104,7 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 	g.b.waited(f, row)
 	g.b.failed(f, row)
 	if f.Kind != NodeDied {
-		f.happened(at, retried)
+		f.failedIn(string(row.GivenName()), at, retried)
 	}
 	if f.Kind == OutOfMemory && f == g.b.actors[actorOf(row)] {
 		f.Count-- // the end of the actor's process is counted already, however many calls ended with it
@@ -233,7 +233,7 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	case string(row.Type()) == eventjson.TypeActorCreation && (b.createdNever(row, evident) || b.endWanted(actorOf(row))):
 		return nil, nil
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
-		f = b.outOfMemory(row.Job(), node, name)
+		f = b.outOfMemory(row.Job(), node, name, text)
 	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
 		f = b.taskOfLostNode(row, node, name, kind, evident)
 	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" || kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorOf(row)] != nil:
@@ -264,6 +264,7 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	f.named(name)
 	f.on(node, at)
 	f.show(evident)
+	f.rootIn(name, b.taskEntity(row.ID(), string(row.Name())), evident)
 	return f, nil
 }
 
@@ -454,8 +455,9 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 	f.of(row.Job())
 	f.show(evident)
 	f.happened(failedAt(row), false)
-	if lost := b.lost[b.nodeOfActor(id)]; !f.wanted {
+	if lost := b.lost[b.nodeOfActor(id)]; !f.wanted && lost != nil {
 		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
+		lost.named(name)
 	}
 	f.about(b.taskEntity(row.ID(), string(row.Name())))
 	if !id.Nil() {
@@ -498,6 +500,9 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 		common = string(appendCommon(nil, []byte(text)))
 	}
 	raiser := cmp.Or(what.Function, name)
+	if trial := trialOf(text); trial != "" && raiser == trialRun {
+		raiser = "Tune trial " + trial
+	}
 	cancelled := what.Type == "TaskCancelledError" || what.Type == "RequestCancelledError" // the latter is Serve's
 	if m := replicaCall().FindStringSubmatch(raiser); m != nil && !cancelled {
 		f := b.replicaFailed(m[1], m[2], what)

@@ -1,0 +1,98 @@
+package findings_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// TestAdvice: what to do depends on what a failure says, not only on its kind. A consequence sends the reader to its cause.
+func TestAdvice(t *testing.T) {
+	for raised, want := range map[string]string{
+		"MemoryError: Unable to allocate 3 TiB":                                                     "more memory than its process",
+		"ValueError: Package size (712.00MiB) exceeds the maximum size of 512.00MiB.":               `excludes, \.rayignore`,
+		"OSError: [Errno 98] Address already in use":                                                "take another port",
+		"ModuleNotFoundError: No module named 'features'":                                           "py_modules",
+		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB":                    "smaller batches",
+		"RuntimeError: NCCL error: unhandled system error":                                          "NCCL_DEBUG",
+		"OSError: [Errno 28] No space left on device: '/mnt/ckpt'":                                  "Free or enlarge the disk",
+		"TypeError: cannot pickle '_thread.lock' object":                                            "inspect_serializability",
+		"redis.exceptions.ConnectionError: Error 111 connecting to redis:6379. Connection refused.": "service runs",
+		"botocore.exceptions.ClientError: An error occurred (AccessDenied)":                         "credentials",
+		"FileNotFoundError: [Errno 2] No such file or directory: '/mnt/x'":                          "other nodes do not see",
+		"KeyError: 'x'": "Correct what the traceback",
+	} {
+		dir := submissionWithLog(t, 1, trace(raised), driverOf(1, "raysubmit_bad"))
+		_, chain := badJob(t, dir)
+		if len(chain) != 1 || !regexp.MustCompile(want).MatchString(chain[0].Advice) {
+			t.Errorf("%s: %+v", raised, chain)
+		}
+	}
+	dir := submissionWithLog(t, 1, trace("ray.exceptions.RayTaskError(ValueError): ray::parse() (pid=1, ip=10.0.0.1)\nValueError: bad row"),
+		append(failedTask(1, "parse", "TASK_EXECUTION_EXCEPTION", "ray::parse()\nValueError: bad row"), driverOf(1, "raysubmit_bad"))...)
+	if _, chain := badJob(t, dir); len(chain) != 2 || !strings.HasPrefix(chain[0].Advice, "See its cause") || !strings.HasPrefix(chain[1].Advice, "Correct what") {
+		t.Errorf("a consequence: %+v", chain)
+	}
+}
+
+// oomText is Ray's message about workers that its memory monitor killed.
+const oomText = "2 worker(s) were killed due to the node running low on memory. Memory on the node (IP: 10.0.0.%s, ID: 02) was 15.20GB used / 16.00GB limit (0.95)\n" +
+	"Ray killed 1 worker(s) based on the killing policy\nConsidered workers: [\nSelected to kill: (Task(5409): job ID=01000000, task name=%s, required resources={CPU: 1}, " +
+	"pid=209, actual memory used=1.36GB, worker ID=b3)\n]\nTop 10 memory users: PID\tMEM(GB)\tCOMMAND\n209\t9.25\t%s\n7\t0.1\tray::IDLE\n"
+
+// TestMemoryTitle: memory that ran out is told for each node, with who was killed, who used most, and how much.
+func TestMemoryTitle(t *testing.T) {
+	said := func(node, task, top string) string {
+		return strings.NewReplacer("10.0.0.%s", "10.0.0."+node, "name=%s", "name="+task, "9.25\t%s", "9.25\t"+top).Replace(oomText)
+	}
+	first := failedTask(1, "embed", "OUT_OF_MEMORY", said("2", "embed", "ray::ServeReplica:llm:Model"))
+	first[1] = strings.Replace(first[1], `"nodeId": "", "workerId"`, `"nodeId": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAg==", "workerId"`, 1)
+	second := failedTask(1, "score", "OUT_OF_MEMORY", said("1", "score", "ray::score"))
+	second[1] = strings.Replace(second[1], `"nodeId": "", "workerId"`, `"nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "workerId"`, 1)
+	events := append(append(append(first, second...), aliveNodes()...), driverOf(1, "raysubmit_bad"))
+	r, _ := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.OutOfMemoryError: "+said("2", "embed", "x")), events...))
+	var titles []string
+	for _, f := range r.Findings {
+		if f.Kind == findings.OutOfMemory {
+			titles = append(titles, f.Title)
+		}
+	}
+	all := strings.Join(titles, "\n")
+	for _, want := range []string{
+		"embed ran out of memory: Ray's memory monitor killed its process on node 10.0.0.2 (15.20 of 16.00 GB were used, 1.36 GB of it by embed; the largest process was deployment Model of application llm with 9.25 GB)",
+		"score ran out of memory: Ray's memory monitor killed its process on node 10.0.0.1 (15.20 of 16.00 GB were used, 1.36 GB of it by score)",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no title %q:\n%s", want, all)
+		}
+	}
+}
+
+// TestRaisers: a driver's failure names who raised the exception, as people know it.
+func TestRaisers(t *testing.T) {
+	for raised, want := range map[string]string{
+		"ray.exceptions.RayTaskError(ValueError): ray::ServeReplica:shop:Cart.handle_request() (pid=1)\nValueError: no cart":            "deployment Cart of application shop raised ValueError: no cart",
+		"ray.exceptions.RayTaskError(ValueError): ray::Pool.step() (pid=1)\nValueError: no step":                                        "Pool.step raised ValueError: no step",
+		"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3 Error Snippet]:\n" + trace("ValueError: bad batch"): "the Train worker of rank 3 raised ValueError: bad batch",
+		"ValueError: mine": "its driver raised ValueError: mine",
+	} {
+		_, chain := badJob(t, submissionWithLog(t, 1, trace(raised), driverOf(1, "raysubmit_bad")))
+		if len(chain) != 1 || chain[0].Title != "Job raysubmit_bad failed: "+want {
+			t.Errorf("want %q: %+v", want, chain)
+		}
+	}
+}
+
+// TestPassedOn: a failure that other tasks passed on happened once.
+func TestPassedOn(t *testing.T) {
+	const text = "ray::publish() (pid=1, ip=10.0.0.1)\n  At least one of the input arguments for this task could not be computed:\nray.exceptions.RayTaskError: ray::read() (pid=2, ip=10.0.0.1)\n" +
+		"  File \"/app/x.py\", line 1, in read\nOSError: snapshot is gone"
+	events := append(failedTask(1, "publish", "TASK_EXECUTION_EXCEPTION", text), failedTask(1, "join", "TASK_EXECUTION_EXCEPTION", strings.Replace(text, "publish", "join", 1))...)
+	events = append(events, failedTask(1, "read", "TASK_EXECUTION_EXCEPTION", "ray::read() (pid=2, ip=10.0.0.1)\n  File \"/app/x.py\", line 1, in read\nOSError: snapshot is gone")...)
+	_, chain := badJob(t, submissionWithLog(t, 1, trace("OSError: snapshot is gone"), append(events, driverOf(1, "raysubmit_bad"))...))
+	if len(chain) != 2 || chain[1].Title != "read failed: OSError: snapshot is gone" || chain[1].Count != 1 || !strings.HasPrefix(chain[1].Evidence[0].Text, "task read ") {
+		t.Errorf("the cause: %+v", chain[len(chain)-1])
+	}
+}

@@ -1,0 +1,127 @@
+package findings
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// madeEnv matches the lines in which a node's agent says that it begins to make a runtime environment, and that it is done or gave up
+// (ray/_private/runtime_env/agent/runtime_env_agent.py).
+var madeEnv = lazyregexp.New(`(?m)^.* -- (?:Creating runtime env: (\{.*\}) with timeout|(Successfully created runtime env|runtime_env creation failed)).*$`)
+
+const longEnv = int64(5 * time.Second) // how long making an environment takes before it counts as something to wait for
+
+// envMaking returns the finding about a runtime environment that was still being made for a job at a time (Unix ns); nil if none was. Before its
+// driver runs a job waits for its supervisor's environment; later for those of its own tasks and actors, of which there is a log for each job.
+func (b *builder) envMaking(ctx context.Context, j *job, log *logText, until int64) (*finding, error) {
+	starts := j.id.Nil() && log != nil && !strings.Contains(log.text, entrypointRuns)
+	if j.id.Nil() && !starts {
+		return nil, nil
+	}
+	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "runtime_env_agent.log" }) {
+		setup := logfiles.File{Node: file.Node, Path: b.setupLog(file, j)}
+		if setup.Path == "" {
+			continue
+		}
+		agent, err := b.read(ctx, file)
+		if err != nil {
+			return nil, err
+		}
+		from, to, env := b.unmade(agent, until)
+		since := b.logTime(agent.text[from:to])
+		if env == nil || until-since < longEnv {
+			continue
+		}
+		f := b.find(RuntimeEnv, "making "+j.name())
+		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(), envParts(env), time.Duration(until-since).Round(time.Second))
+		f.SubmissionID, f.advised = j.submission, envTakesLong
+		f.of(j.id)
+		f.named("the runtime environment")
+		f.happened(since, false)
+		f.last = max(f.last, until)
+		f.about(b.nodeEntity(file.Node))
+		printed, err := b.read(ctx, setup)
+		if err != nil {
+			return nil, err
+		}
+		f.show(b.evidence(printed, printed.lastLines(5), len(printed.text)))
+		f.show(b.evidence(agent, from, to))
+		return f, nil
+	}
+	return nil, nil
+}
+
+// setupLog returns the log of what was run on an agent's node to make environments of a job; "" if there is none. A job without a driver has the
+// environment that the node made last.
+func (b *builder) setupLog(agent logfiles.File, j *job) (last string) {
+	for _, p := range b.s.Logs.Paths(agent.Node) {
+		if named, _ := path.Match("runtime_env_setup-*.log", p); named && (j.id.Nil() || strings.Contains(p, j.id.String())) {
+			last = max(last, p)
+		}
+	}
+	return last
+}
+
+// unmade returns the last line of an agent's log about an environment that it had begun to make at a time (Unix ns) and neither made nor given up;
+// nil if there is none.
+func (b *builder) unmade(agent *logText, until int64) (from, to int, env *pyjson.Object) {
+	begun := [][]int{}
+	for _, m := range madeEnv().FindAllStringSubmatchIndex(agent.text, -1) {
+		switch {
+		case b.logTime(agent.text[m[0]:m[1]]) > until:
+		case m[2] >= 0:
+			begun = append(begun, m)
+		case len(begun) > 0:
+			begun = begun[1:]
+		}
+	}
+	if len(begun) == 0 {
+		return 0, 0, nil
+	}
+	m := begun[len(begun)-1]
+	env, err := pyjson.ParseObject([]byte(agent.text[m[2]:m[3]]))
+	if err != nil {
+		return 0, 0, nil
+	}
+	return m[0], m[1], env
+}
+
+// envParts says what of a runtime environment takes time to make: "pip (torch, vllm)".
+func envParts(env *pyjson.Object) string {
+	var parts []string
+	for name, v := range env.All() {
+		var packages []string
+		if o, ok := v.(*pyjson.Object); ok {
+			v = o.Get("packages")
+		}
+		list, _ := v.([]any)
+		for _, p := range list {
+			if s, ok := p.(string); ok {
+				packages = append(packages, output.Clip(s, maxPackage))
+			}
+		}
+		switch {
+		case !slices.Contains([]string{"pip", "uv", "conda", "working_dir", "py_modules", "container", "image_uri"}, name):
+		case len(packages) > 0 && name != "py_modules":
+			parts = append(parts, fmt.Sprintf("%s (%s)", name, quoted(packages)))
+		default:
+			parts = append(parts, name)
+		}
+	}
+	if len(parts) == 0 {
+		return "making it"
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+const maxPackage = 60 // bytes of the name of a package in a title

@@ -1,0 +1,201 @@
+package findings
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// readUnended says of each job that had not ended when the session did what it was doing or waiting for then.
+func (b *builder) readUnended(ctx context.Context) error {
+	if b.running || b.r.At != 0 {
+		return nil
+	}
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		if jobs.Terminal(j.status) || b.finished(j) != nil {
+			continue
+		}
+		log, err := b.driverLog(ctx, j)
+		if err != nil {
+			return err
+		}
+		if err := b.unended(ctx, j, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unended adds the finding about a job that had not ended when the session did. What it waited for are its causes.
+func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
+	until := b.until(log)
+	f := b.jobFinding(Unended, j)
+	f.first, f.last = until, until
+	f.Title = fmt.Sprintf("Job %s had not ended when the cluster did", j.name())
+	if lost := b.lostHead(); lost != nil {
+		f.causedBy(lost)
+	}
+	left := b.leftOf(j, until)
+	waits := b.waitsOf(j, log, len(left) > 0)
+	for _, w := range waits {
+		f.causedBy(w)
+	}
+	env, err := b.envMaking(ctx, j, log, until)
+	if err != nil {
+		return err
+	}
+	said := b.saidLast(log)
+	switch {
+	case len(waits) > 0:
+		what, _, _ := strings.Cut(waits[0].Title, ": ")
+		f.Title += ": " + what
+	case env != nil:
+		f.causedBy(env)
+		f.Title += ": its runtime environment was still being made"
+	case len(left) > 0:
+		f.Title += ": it was waiting for " + b.namesOf(left, until)
+	case j.id.Nil() && log != nil && strings.Contains(log.text, entrypointRuns):
+		f.Title += ": its driver had not connected to Ray" + said
+	case j.id.Nil():
+		f.Title += ": its driver had not been started" + said
+	case said != "":
+		f.Title += said
+	}
+	if len(f.because) == 0 && len(left) == 0 && (j.submission == "" || b.serving()) {
+		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
+	}
+	for _, a := range left {
+		f.about(b.taskEntity(a.row.ID(), string(a.row.GivenName())))
+		f.show(b.leftEvidence(a))
+		if err := b.showPrinted(ctx, f, idOf[rayid.Worker](a.row.Worker())); err != nil {
+			return err
+		}
+	}
+	if log != nil && strings.TrimSpace(log.text) != "" {
+		f.show(b.evidence(log, log.lastLines(12), len(log.text)))
+	}
+	b.showEndOfSession(f, until)
+	b.showStatus(f, j, log != nil)
+	return nil
+}
+
+// until returns when the session ended, as far as its events, its record in the store and a log tell: the latest of them, Unix ns.
+func (b *builder) until(log *logText) int64 {
+	until := max(b.s.End, b.r.Ended.UnixNano())
+	if log == nil {
+		return until
+	}
+	for _, line := range strings.Split(log.text[log.lastLines(20):], "\n") {
+		until = max(until, b.logTime(line))
+	}
+	return until
+}
+
+// waitsOf returns the findings about what a job still waited for: what could not be scheduled or started. If something of the job was running, it is
+// normal that others waited for their turn.
+func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
+	for _, f := range b.all {
+		starting := f.Kind == Serve && strings.HasSuffix(f.key, stillStarting)
+		switch {
+		case f.ended || f.lasting == 0 && !starting || f.Severity == Warning && busy:
+		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
+			if f.job == j.id && !j.id.Nil() || f.SubmissionID != "" && f.SubmissionID == j.submission || log != nil && f.replicaIn(log.text) {
+				waits = append(waits, f)
+			}
+		case starting && log != nil && slices.ContainsFunc(f.Entities, func(e Entity) bool { return mentions(log.text, e.Name) }):
+			waits = append(waits, f)
+		}
+	}
+	return waits
+}
+
+// leftOf returns the attempts of a job that were running when the session ended, those at the end of each chain of calls, the longest first.
+func (b *builder) leftOf(j *job, until int64) (left []abandoned) {
+	parents := map[string]bool{}
+	for _, a := range slices.Concat(b.atWork, b.calls) {
+		if a.row.Job() == j.id && !j.id.Nil() && a.state == tasktable.StateRunning && !ofRay(string(a.row.Name())) {
+			left = append(left, a)
+			parents[string(a.row.Parent())] = true
+		}
+	}
+	left = slices.DeleteFunc(left, func(a abandoned) bool {
+		id := a.row.ID()
+		return parents[string(id[:])]
+	})
+	slices.SortStableFunc(left, func(x, y abandoned) int { return cmp.Compare(x.since, y.since) })
+	return left[:min(len(left), maxEvidence/2)]
+}
+
+// namesOf returns the names of attempts that were running, with how long the first one had been.
+func (b *builder) namesOf(left []abandoned, until int64) string {
+	var names []string
+	for _, a := range left {
+		if name := string(a.row.GivenName()); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for i, name := range names {
+		names[i] = b.known(name, left[0].row.Job())
+	}
+	return fmt.Sprintf("%s, which had been running for %s", quoted(names), time.Duration(until-left[0].since).Round(time.Second))
+}
+
+func (b *builder) leftEvidence(a abandoned) Evidence {
+	return Evidence{
+		Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.row.GivenName(), a.state, stamp(a.since)),
+		Link: b.link("#/tasks/%s", a.row.ID()),
+	}
+}
+
+// entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
+const entrypointRuns = "Running entrypoint for job "
+
+// saidLast returns how a title goes on with what the driver printed last; "" if it printed nothing that tells of a wait or an error.
+func (b *builder) saidLast(log *logText) string {
+	if log == nil {
+		return ""
+	}
+	line, times := output.Repeated(log.text)
+	switch {
+	case line == "":
+		return ""
+	case times > 1:
+		return fmt.Sprintf("; its log ends with the same line %d times: %s", times, output.Clip(line, output.MaxTitle/2))
+	}
+	return "; the last it printed: " + output.Clip(line, output.MaxTitle/2)
+}
+
+// serving reports whether an application of Serve was deployed.
+func (b *builder) serving() bool {
+	for i := range b.s.Actors {
+		if b.s.Actors[i].Class == "ServeController" {
+			return true
+		}
+	}
+	return false
+}
+
+// showEndOfSession says how it is known that the session ended.
+func (b *builder) showEndOfSession(f *finding, until int64) {
+	text := "no end of the session is stored: nothing was stored after " + stamp(until) + ", so its pods or machines ended without notice"
+	if b.s.Ended {
+		text = "the head's collector stored the end of the session: the head was ended in order, or its raylet had ended; the last event is of " + stamp(b.s.End)
+	}
+	f.show(Evidence{Source: "event", Time: stamp(until), Text: text})
+}
+
+// ofRay reports whether a task is a call of one of the actors that Ray and its libraries run by themselves.
+func ofRay(name string) bool {
+	class, _, _ := strings.Cut(name, ".")
+	return slices.Contains([]string{"JobSupervisor", "ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "StreamSplitCoordinator"}, class) ||
+		strings.HasPrefix(name, replicaClass)
+}

@@ -1,0 +1,141 @@
+package findings_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// open is a submission that had not ended when its session did.
+const open = "raysubmit_open"
+
+const (
+	starting = "2026-11-22 10:15:30,000\tINFO job_manager.py:581 -- Runtime env is setting up.\n"
+	running  = starting + "Running entrypoint for job raysubmit_open: python app.py\n"
+)
+
+// aliveNodes returns the events of both nodes, of which none died.
+func aliveNodes() (events []string) {
+	dead := regexp.MustCompile(`, \{"state": "DEAD".*?"UNSPECIFIED"\}`)
+	for _, e := range rayevents.Of("NODE") {
+		events = append(events, dead.ReplaceAllString(e, ""))
+	}
+	return events
+}
+
+// runningTask returns the events of a task of the job 00000001 that ran from 10:15:55 on.
+func runningTask(name string) []string {
+	task := failedTask(1, name, "", "")
+	task[1] = strings.NewReplacer(`"FAILED"`, `"RUNNING"`, `"rayErrorInfo"`, `"x"`).Replace(task[1])
+	return task
+}
+
+// pendingSupervisor returns the events of the submission's supervisor, which had not started.
+func pendingSupervisor() []string {
+	const about = `"actorId": "c3VwZXJ2aXNvci4uAQAAAA=="`
+	return []string{
+		eventOf("ds", "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent", about+`, "jobId": "AgAAAA==", "className": "JobSupervisor", "name": "_ray_internal_job_actor_raysubmit_open"`),
+		eventOf("ls", "ACTOR_LIFECYCLE_EVENT", "actorLifecycleEvent", about+`, "stateTransitions": [{"state": "PENDING_CREATION", "timestamp": "2026-11-22T10:15:30Z"}]`),
+	}
+}
+
+// storeWorkerLog stores a log of the other node.
+func storeWorkerLog(t *testing.T, dir, name, log string) {
+	t.Helper()
+	storeLog(t, dir, name, log)
+	ones, twos := strings.Repeat("01", 28), strings.Repeat("02", 28)
+	from := filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rayevents.Session)), "logs", ones, name)
+	to := filepath.Join(filepath.Dir(filepath.Dir(from)), twos, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnended: the first finding of a job that had not ended when its session did says what it was doing or waiting for.
+func TestUnended(t *testing.T) {
+	noGCS := "[2026-11-22 10:16:%02d,000 W 88 88] (raylet) gcs_client.cc:12: GCS is unavailable\n"
+	repeated := strings.Builder{}
+	for i := range 12 {
+		fmt.Fprintf(&repeated, "2026-11-22 10:16:%02d attempt %d: connect to feature-db:5432: Connection refused\n", i, i)
+	}
+	const creating = "2026-11-22 10:15:31,000\tINFO runtime_env_agent.py:543 -- Creating runtime env: {\"pip\": {\"packages\": [\"torch==2.4\", \"vllm\"]}} with timeout 600 seconds.\n"
+	for name, c := range map[string]struct {
+		log    string
+		events []string
+		other  map[string]string // logs of the head
+		worker string            // raylet.out of the other node
+		title  string            // of the first finding
+		own    string            // of the finding about the job
+	}{
+		"its log repeats one line": {
+			log:   running + repeated.String(),
+			title: `^Job raysubmit_open had not ended when the cluster did: its driver had not connected to Ray; its log ends with the same line 12 times: .*feature-db:5432: Connection refused$`,
+		},
+		"a task runs": {
+			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
+			title: `^Job raysubmit_open had not ended when the cluster did: it was waiting for crunch, which had been running for 4m36s$`,
+		},
+		"its environment is made": {
+			log: starting, events: pendingSupervisor(), other: map[string]string{"runtime_env_agent.log": creating, "runtime_env_setup-02000000.log": "Run cmd[3] ['python', '-m', 'pip', 'install']\n"},
+			title: `^The runtime environment of job raysubmit_open was not ready: pip \(torch==2.4, vllm\) had taken 5m0s$`,
+			own:   `its runtime environment was still being made$`,
+		},
+		"its environment was made": {
+			log: running, events: append(runningTask("crunch"), driverOf(1, open)), other: map[string]string{
+				"runtime_env_agent.log": creating + "2026-11-22 10:15:41,000\tINFO runtime_env_agent.py:580 -- Successfully created runtime env: {}, context: {}\n", "runtime_env_setup-00000001.log": "x\n",
+			},
+			title: `it was waiting for crunch, which had been running`,
+		},
+		"the head is silent": {
+			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
+			other:  map[string]string{"gcs_server.out": "[2026-11-22 10:16:01,000 I 55 55] (gcs_server) x.cc:1: fine\n"},
+			worker: fmt.Sprintf(noGCS, 5) + fmt.Sprintf(noGCS, 31),
+			title:  `^Node 10.0.0.1.* ended without notice: its logs stop at 10:16:01, and then node 10.0.0.2 could not reach it any more$`,
+			own:    `it was waiting for crunch`,
+		},
+		"both nodes are silent": {
+			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
+			other:  map[string]string{"gcs_server.out": "[2026-11-22 10:16:01,000 I 55 55] (gcs_server) x.cc:1: fine\n"},
+			worker: "[2026-11-22 10:16:02,000 W 88 88] (raylet) gcs_client.cc:12: GCS is slow\n",
+			title:  `^Job raysubmit_open had not ended`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := rareEvents(t, append(c.events, aliveNodes()...))
+			storeLog(t, dir, "job-driver-raysubmit_open.log", c.log)
+			for name, log := range c.other {
+				storeLog(t, dir, name, log)
+			}
+			if c.worker != "" {
+				storeWorkerLog(t, dir, "raylet.out", c.worker)
+			}
+			r := report(t, load(t, dir, rayevents.Session, nil))
+			checkOrder(t, r)
+			if len(r.Findings) == 0 || !regexp.MustCompile(c.title).MatchString(r.Findings[0].Title) || r.Findings[0].Severity != findings.Error {
+				for _, f := range r.Findings {
+					t.Log(f.Severity, f.Title)
+				}
+				t.Fatalf("the first finding is not like %q: %s", c.title, r.Summary)
+			}
+			if r.Outcome != findings.Unfinished {
+				t.Errorf("the outcome is %s", r.Outcome)
+			}
+			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
+				return f.Kind == findings.Unended && f.SubmissionID == open && regexp.MustCompile(c.own).MatchString(f.Title)
+			}) {
+				t.Errorf("no finding of the job is like %q", c.own)
+			}
+		})
+	}
+}
