@@ -27,6 +27,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -80,7 +81,7 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*request.Request, fu
 		return nil, nil, err
 	}
 	b.opened = append(b.opened, e.Ref.Cluster)
-	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(ctx), Env: request.NewEnv(silent(), nil, 10_000), Session: s, At: b.at}
+	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(ctx), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: b.at}}
 	return r, func() {}, nil
 }
 

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
@@ -101,7 +101,7 @@ func typeOf(r *request.Request, id string, raylet *pyjson.Object) (t nodeType, m
 	amount := func(name string) float64 { return summary.Number(raylet.Object("resourcesTotal").Get(name)) }
 	if n := summary.Find(r.Session, id); n != nil {
 		t.name, machine = cmp.Or(n.Labels[groupLabel], t.name), cmp.Or(n.InstanceType, machine)
-		if state, _ := moment.Node(n, r.At); len(state.Resources) > 0 {
+		if state, _ := moment.NodeAt(n, r.At); len(state.Resources) > 0 {
 			head = head || summary.IsHead(state.Resources)
 			amount = func(name string) float64 { return state.Resources[name] }
 		}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // Side is one session, or one of its jobs, up to the requested moment.
@@ -79,12 +79,12 @@ func (c Comparer) measure(r *request.Request, e catalog.Entry, job *Job) (*Side,
 	s := &Side{
 		Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Job: job, Notes: []string{},
 		Link:    fmt.Sprintf("/namespaces/%s/clusters/%s/sessions/%s/", url.PathEscape(ref.Namespace), url.PathEscape(ref.Cluster), url.PathEscape(ref.Name)),
-		Running: r.Running != nil && r.Running(r.Context()),
+		Running: r.Runs(r.Context()),
 	}
 	if r.At != 0 {
 		s.Link += fmt.Sprintf("at/%d/", moment.Milliseconds(r.At))
 	}
-	began, ended := r.Life()
+	began, ended := r.Life(r.Context())
 	if job != nil {
 		began, ended = job.within(began, ended)
 		s.Outcome = strings.ToLower(job.status)

@@ -12,7 +12,7 @@ func (c Comparer) Used(r *request.Request) (*Hours, error) {
 	if r.Session.Start == 0 || r.Session.End == 0 {
 		return nil, nil
 	}
-	began, ended := r.Life()
+	began, ended := r.Life(r.Context())
 	var s Side
 	if err := s.readNodes(r, catalog.Entry{Ref: r.Session.Ref}, began, ended, c.Metrics); err != nil {
 		return nil, fmt.Errorf("compute the resources that the nodes of %s used: %w", r.Session.Ref, err)

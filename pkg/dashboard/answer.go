@@ -16,7 +16,7 @@ const retryAfter = "5"
 // answer runs a handler and turns its error into an answer.
 func (d *Dashboard) answer(h request.Handler) func(http.ResponseWriter, *request.Request) {
 	return func(w http.ResponseWriter, r *request.Request) {
-		r.Env = d.env
+		r.Env, r.MaxLimit = d.env, d.opts.MaxLimit
 		if request.FromBrowser(r.Request) {
 			w = &reply.Finite{ResponseWriter: w}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -39,14 +40,14 @@ type Options struct {
 // Dashboard answers a Ray dashboard's requests from stored sessions.
 type Dashboard struct {
 	opts Options
-	env  *request.Env
+	env  *moment.Env
 }
 
 // New makes a Dashboard.
 func New(opts Options) *Dashboard {
 	opts.MaxLimit = cmp.Or(opts.MaxLimit, request.DefaultMaxLimit)
 	opts.Services = opts.Services.WithDefaults()
-	return &Dashboard{opts: opts, env: request.NewEnv(opts.Log, opts.Memory, opts.MaxLimit)}
+	return &Dashboard{opts: opts, env: moment.NewEnv(opts.Log, opts.Memory)}
 }
 
 // Settings identifies the options that answers depend on, besides the session and the request.

@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -106,7 +107,7 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	a := recorded(t)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	r := &request.Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil), Session: a.session, Env: request.NewEnv(logrus.New(), nil, 0)}
+	r := &request.Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil), Moment: moment.Moment{Session: a.session, Env: moment.NewEnv(logrus.New(), nil)}}
 	q, refused := state.ParseListQuery(r)
 	if refused != nil {
 		t.Fatal(refused)

@@ -6,10 +6,8 @@
 // cluster, events, jobs, libraries (Serve, Data and Train), logs, metrics (Grafana and Prometheus), nodes, tasks, workers, and state for
 // Ray's State API. They share
 //
-//	request   the request: its session and moment, snapshots, parameters, secrets
-//	reply     JSON as Ray's dashboard writes it
-//	moment    the state of things at one moment, from events
-//	logfiles  names, beginnings and ends of log files
+//	request  the request: the moment.Moment that it asks about, parameters, secrets
+//	reply    JSON as Ray's dashboard writes it
 //
 // An answer has two sources. Events (session.Session's tables) say what happened and when. Snapshots are answers that the live dashboard
 // gave while it ran. These rules combine them:

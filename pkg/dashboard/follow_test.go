@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/logs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -59,8 +60,7 @@ func TestFollow(t *testing.T) {
 				}
 				w := httptest.NewRecorder()
 				r := &request.Request{
-					Request: httptest.NewRequest("GET", url, nil), Session: s, Params: map[string]string{"media_type": tt.media},
-					Running: running, Env: request.NewEnv(logrus.New(), nil, 0),
+					Request: httptest.NewRequest("GET", url, nil), Params: map[string]string{"media_type": tt.media}, Moment: moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)},
 				}
 				if err := logs.File(w, r); err != nil {
 					t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/logs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/logline"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -37,7 +38,7 @@ func (d *Dashboard) about(ctx context.Context, s *session.Session) (*request.Req
 	if err != nil {
 		return nil, err
 	}
-	return &request.Request{Request: asked, Session: s, Env: d.env}, nil
+	return &request.Request{Request: asked, Moment: moment.Moment{Env: d.env, Session: s}}, nil
 }
 
 // LogOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds).

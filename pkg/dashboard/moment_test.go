@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"

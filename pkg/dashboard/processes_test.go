@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -22,7 +22,7 @@ func TestNodeProcessesAt(t *testing.T) {
 		var want, got []string
 		for i := range a.session.Workers {
 			w := &a.session.Workers[i]
-			if state, existed := moment.Worker(w, a.at); existed && state.Alive && w.Node.String() == head {
+			if state, existed := moment.WorkerAt(w, a.at); existed && state.Alive && w.Node.String() == head {
 				want = append(want, w.ID.String())
 			}
 		}

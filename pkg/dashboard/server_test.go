@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -96,7 +97,7 @@ func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 			for _, n := range names {
 				params[n[1]] = r.PathValue(n[1])
 			}
-			route.Serve(w, &request.Request{Request: r, Session: a.session, At: a.at, Params: params})
+			route.Serve(w, &request.Request{Request: r, Params: params, Moment: moment.Moment{Session: a.session, At: a.at}})
 		})
 	}
 	return a

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -53,7 +53,7 @@ func (c cause) wanted() bool {
 func (b *builder) readActors(ctx context.Context) error {
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
-		state, existed := moment.Actor(a, b.r.At)
+		state, existed := moment.ActorAt(a, b.r.At)
 		if !existed || isOfRay(a) {
 			continue
 		}
@@ -156,7 +156,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 }
 
 // actorRestarted adds the end of a process of an actor that Ray then started again in another process.
-func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p moment.Process) error {
+func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p moment.ActorProcess) error {
 	d, known := b.deaths[p.Worker]
 	name := actorName(a)
 	var f *finding
@@ -232,6 +232,6 @@ func envReason(text string) string {
 
 // ranIn reports whether a process was one of an actor's.
 func ranIn(a *entities.Actor, at int64, worker rayid.Worker) bool {
-	state, existed := moment.Actor(a, at)
-	return existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses, func(p moment.Process) bool { return p.Worker == worker }))
+	state, existed := moment.ActorAt(a, at)
+	return existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses, func(p moment.ActorProcess) bool { return p.Worker == worker }))
 }

@@ -22,13 +22,12 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -60,9 +59,9 @@ type cache struct{ end, moment shared.Value[*Report] }
 
 // Read returns the findings at the requested moment. They are computed once for each state of the session. The caller must not change them.
 func (f Reader) Read(r *request.Request) (*Report, error) {
-	running := r.Running != nil && r.Running(r.Context())
-	version := fmt.Sprintf("%s %t %d", request.Version(r.Session), running, r.At)
-	reports := request.Kept[cache](r)
+	running := r.Runs(r.Context())
+	version := fmt.Sprintf("%s %t %d", moment.Version(r.Session), running, r.At)
+	reports := moment.Kept[cache](&r.Moment)
 	report := &reports.end
 	if r.At != 0 {
 		report = &reports.moment
@@ -104,10 +103,10 @@ type builder struct {
 	groups                []*group
 	running               bool
 	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored
-	files                 map[rayid.Worker][]logfiles.File
+	files                 map[rayid.Worker][]moment.LogFile
 	examined              map[rayid.Worker]bool // workers whose own logs were read
 	signals               map[string]string     // signals that ended workers, by job and function
-	logs                  map[logfiles.File]*logText
+	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64    // bytes of logs that are kept, and their limit
 	worked                int64    // what reading logs took, as digest.work
 	lostJobs              []string // submissions that only their drivers' logs show
@@ -131,11 +130,11 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 	defer release()
 	b := &builder{
 		maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
-		actors: map[rayid.Actor]*finding{}, logs: map[logfiles.File]*logText{}, examined: map[rayid.Worker]bool{}, signals: map[string]string{},
+		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{}, signals: map[string]string{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, base: baseOf(r.Session.Ref), running: running,
 	}
 	b.end = cmp.Or(b.end, math.MaxInt64)
-	if b.zone, err = cluster.Zone(r); err != nil {
+	if b.zone, err = r.Zone(r.Context()); err != nil {
 		return nil, err
 	}
 	// Each step may use what the steps before it found.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -42,7 +42,7 @@ func (b *builder) readConstructors(ctx context.Context) error {
 
 // constructing adds the finding about an actor whose constructor had been running for a long time.
 func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandoned) error {
-	now, existed := moment.Actor(a, b.r.At)
+	now, existed := moment.ActorAt(a, b.r.At)
 	until, least, how := b.s.End, longConstructor, "had been running for %s when the session ended"
 	lasts := b.running || b.r.At != 0
 	switch {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
@@ -28,7 +28,7 @@ func (b *builder) envMaking(ctx context.Context, j *job, log *logText, until int
 		return nil, nil
 	}
 	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "runtime_env_agent.log" }) {
-		setup := logfiles.File{Node: file.Node, Path: b.setupLog(file, j)}
+		setup := moment.LogFile{Node: file.Node, Path: b.setupLog(file, j)}
 		if setup.Path == "" {
 			continue
 		}
@@ -62,7 +62,7 @@ func (b *builder) envMaking(ctx context.Context, j *job, log *logText, until int
 
 // setupLog returns the log of what was run on an agent's node to make environments of a job; "" if there is none. A job without a driver has the
 // environment that the node made last.
-func (b *builder) setupLog(agent logfiles.File, j *job) (last string) {
+func (b *builder) setupLog(agent moment.LogFile, j *job) (last string) {
 	for _, p := range b.s.Logs.Paths(agent.Node) {
 		if named, _ := path.Match("runtime_env_setup-*.log", p); named && (j.id.Nil() || strings.Contains(p, j.id.String())) {
 			last = max(last, p)

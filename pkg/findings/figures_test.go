@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -43,7 +44,7 @@ func withMetrics(t testing.TB, dir string, ref layout.Session, m libraries.Metri
 func reportWith(t testing.TB, s *session.Session, m libraries.Metrics) *findings.Report {
 	t.Helper()
 	r := &request.Request{
-		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: s,
+		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s},
 	}
 	found, err := findings.Reader{Metrics: m}.Read(r)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -78,7 +79,7 @@ func indexed(t testing.TB, dir string, ref layout.Session) *session.Session {
 
 func report(t testing.TB, s *session.Session) *findings.Report {
 	t.Helper()
-	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: s}
+	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s}}
 	found, err := findings.Reader{}.Read(r)
 	if err != nil {
 		t.Fatal(err)
@@ -478,7 +479,7 @@ func TestConstructorUnderWay(t *testing.T) {
 	dir, ref := cluster(t, "even-2.60")
 	s := load(t, dir, ref, nil)
 	at := time.Date(2026, 11, 22, 18, 43, 45, 0, time.UTC).UnixNano()
-	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), nil, 10_000), Session: s, At: at}
+	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: at}}
 	found, err := findings.Reader{}.Read(r)
 	if err != nil {
 		t.Fatal(err)
@@ -532,11 +533,11 @@ func TestComputedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := load(t, dir, ref, nil)
-	env := request.NewEnv(silent(), nil, 10_000)
+	env := moment.NewEnv(silent(), nil)
 	read := func(s *session.Session, at int64, running bool) *findings.Report {
 		t.Helper()
 		found, err := findings.Reader{}.Read(&request.Request{
-			Request: httptest.NewRequest("GET", "/", nil), Env: env, Session: s, At: at, Running: func(context.Context) bool { return running },
+			Request: httptest.NewRequest("GET", "/", nil), Moment: moment.Moment{Env: env, Session: s, At: at, Running: func(context.Context) bool { return running }},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -44,7 +43,7 @@ func (b *builder) readJobs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	saved, _, err := request.Saved(r, "/api/jobs/")
+	saved, _, err := r.Saved(r.Context(), "/api/jobs/")
 	if err != nil {
 		return err
 	}
@@ -112,11 +111,11 @@ func (b *builder) readDrivers(ctx context.Context) error {
 
 // driverLog returns what the driver of a submission printed; nil if that is not stored.
 func (b *builder) driverLog(ctx context.Context, j *job) (*logText, error) {
-	node, stored := logfiles.Names(b.r).Jobs[j.submission]
+	node, stored := b.r.LogNames().Jobs[j.submission]
 	if !stored || j.submission == "" {
 		return nil, nil
 	}
-	return b.read(ctx, logfiles.File{Node: node, Path: logfiles.SubmissionPrefix + j.submission + logfiles.Suffix})
+	return b.read(ctx, moment.LogFile{Node: node, Path: moment.SubmissionPrefix + j.submission + moment.Suffix})
 }
 
 // gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.

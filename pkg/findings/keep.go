@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -43,7 +44,7 @@ const (
 type Head struct {
 	Version int    `json:"version"`
 	Session string `json:"session"` // namespace/cluster/session
-	// Of is the state of the session that the report describes, see request.Version.
+	// Of is the state of the session that the report describes, see moment.Version.
 	Of string `json:"of"`
 	// Stored is when the newest object of that state was stored.
 	Stored  time.Time `json:"stored"`
@@ -79,7 +80,7 @@ func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 		return nil, fmt.Errorf("the findings of %s have %d bytes, which is too large to keep", s.Ref, len(report))
 	}
 	h := Head{
-		Version: KeptVersion, Session: s.Ref.String(), Of: request.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
+		Version: KeptVersion, Session: s.Ref.String(), Of: moment.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
 		Bytes: int64(len(report)), Used: used,
 	}
 	return h.before(report)
@@ -106,10 +107,10 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 		return nil, err
 	}
 	report = bytes.TrimSuffix(report, []byte("\n"))
-	if h.Of != request.Version(from) || h.Bytes != int64(len(report)) || baseOf(from.Ref) != baseOf(to.Ref) {
+	if h.Of != moment.Version(from) || h.Bytes != int64(len(report)) || baseOf(from.Ref) != baseOf(to.Ref) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
-	h.Session, h.Of, h.Stored = to.Ref.String(), request.Version(to), to.LastStored()
+	h.Session, h.Of, h.Stored = to.Ref.String(), moment.Version(to), to.LastStored()
 	return h.before(report)
 }
 
@@ -171,7 +172,7 @@ func IsKept(kept io.Reader, s *session.Session) (bool, error) {
 	if errors.Is(err, errNotKept) {
 		return false, nil
 	}
-	return err == nil && h.Of == request.Version(s) && h.Holds(s.LastStored()), err
+	return err == nil && h.Of == moment.Version(s) && h.Holds(s.LastStored()), err
 }
 
 // readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
@@ -198,7 +199,7 @@ func (f Reader) openKept(r *request.Request) (*Report, error) {
 		return nil, err
 	}
 	defer func() { _ = kept.Close() }()
-	return decode(r.Context(), kept, r.Session.Ref, request.Version(r.Session), r.Memory)
+	return decode(r.Context(), kept, r.Session.Ref, moment.Version(r.Session), r.Memory)
 }
 
 // decode reads the kept report if it describes the given state of the session. It first reserves the memory that the report takes.

@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -55,8 +56,7 @@ func keptFile(dir string, ref layout.Session) string {
 func reportKept(t testing.TB, dir string, s *session.Session, running bool) *findings.Report {
 	t.Helper()
 	r := &request.Request{
-		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Env: request.NewEnv(silent(), budget.New(budget.Options{Bytes: 64 << 20}), 10_000), Session: s,
-		Running: func(context.Context) bool { return running },
+		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), budget.New(budget.Options{Bytes: 64 << 20})), Session: s, Running: func(context.Context) bool { return running }},
 	}
 	found, err := findings.Reader{Kept: func(_ context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
 		f, err := os.Open(keptFile(dir, ref))

@@ -219,7 +219,7 @@ func (b *builder) outcome() string {
 func (b *builder) goesOn() bool {
 	r := *b.r
 	r.At = 0
-	_, end := r.Life()
+	_, end := r.Life(r.Context())
 	return b.r.At != 0 && (r.Ended.IsZero() || b.r.At < end.UnixNano())
 }
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/chunks"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/logline"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // A log is read once, whatever its size, and kept in at most maxDigest bytes, so that neither the memory nor the time of a report depends on how
@@ -32,13 +32,13 @@ const (
 
 // logText is what is kept of a log.
 type logText struct {
-	file  logfiles.File
+	file  moment.LogFile
 	text  string
 	marks []mark
 }
 
 // read returns a log. It returns an empty one if the log is not stored, or if the limits of the report are reached.
-func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error) {
+func (b *builder) read(ctx context.Context, file moment.LogFile) (*logText, error) {
 	if known := b.logs[file]; known != nil {
 		return known, nil
 	}
@@ -70,7 +70,7 @@ func (b *builder) read(ctx context.Context, file logfiles.File) (*logText, error
 }
 
 // readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more than so much work.
-func (b *builder) readDigest(ctx context.Context, d *digest, file logfiles.File, size, most int64) error {
+func (b *builder) readDigest(ctx context.Context, d *digest, file moment.LogFile, size, most int64) error {
 	defer func() { b.worked += d.work }()
 	if size <= most {
 		_, err := b.digest(ctx, d, file, 0, size, math.MaxInt64)
@@ -93,7 +93,7 @@ func (b *builder) readDigest(ctx context.Context, d *digest, file logfiles.File,
 
 // digest reads a part of a log, and returns where it ended: at to, or before it after so much work. Where bytes are not stored, it goes on behind
 // them.
-func (b *builder) digest(ctx context.Context, d *digest, file logfiles.File, from, to, most int64) (read int64, err error) {
+func (b *builder) digest(ctx context.Context, d *digest, file moment.LogFile, from, to, most int64) (read int64, err error) {
 	if from >= to {
 		return from, nil
 	}
@@ -194,13 +194,13 @@ func (b *builder) link(format string, args ...any) string {
 	return b.base + fmt.Sprintf(format, args...)
 }
 
-func (b *builder) logLink(f logfiles.File) string {
+func (b *builder) logLink(f moment.LogFile) string {
 	return b.link("#/logs/viewer?nodeId=%s&fileName=%s", f.Node, url.QueryEscape(f.Path))
 }
 
 // nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not returned but counted as
 // unread.
-func (b *builder) nodeFiles(most int, is func(path string) bool) (files []logfiles.File) {
+func (b *builder) nodeFiles(most int, is func(path string) bool) (files []moment.LogFile) {
 	for _, node := range b.s.Logs.Nodes() {
 		for _, path := range b.s.Logs.Paths(node) {
 			if is(path) {
@@ -208,7 +208,7 @@ func (b *builder) nodeFiles(most int, is func(path string) bool) (files []logfil
 					b.unread++
 					continue
 				}
-				files = append(files, logfiles.File{Node: node, Path: path})
+				files = append(files, moment.LogFile{Node: node, Path: path})
 			}
 		}
 	}

@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
@@ -33,7 +32,7 @@ func (b *builder) setLostApart(saved any) {
 			recorded[id] = true
 		}
 	}
-	logs := logfiles.Names(b.r).Jobs
+	logs := b.r.LogNames().Jobs
 	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
 		_, logged := logs[j.submission]
 		if !logged || recorded[j.submission] || !j.id.Nil() || jobs.Terminal(j.status) {
@@ -50,7 +49,7 @@ func (b *builder) readLostJobs(ctx context.Context) error {
 		return nil
 	}
 	b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.", quoted(b.lostJobs)))
-	logs := logfiles.Names(b.r).Jobs
+	logs := b.r.LogNames().Jobs
 	for i, submission := range b.lostJobs {
 		if i >= maxLostJobs {
 			b.unread += len(b.lostJobs) - i
@@ -59,7 +58,7 @@ func (b *builder) readLostJobs(ctx context.Context) error {
 		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.submission == submission }) {
 			continue // its log shows that it ran, so it is looked at like others
 		}
-		log, err := b.read(ctx, logfiles.File{Node: logs[submission], Path: logfiles.SubmissionPrefix + submission + logfiles.Suffix})
+		log, err := b.read(ctx, moment.LogFile{Node: logs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix})
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/samples"
@@ -73,7 +74,7 @@ func TestMeasure(t *testing.T) {
 	}
 	asked := httptest.NewRequest("GET", "/", nil).WithContext(t.Context())
 	b := &builder{s: of, base: "/"}
-	if b.nodes, err = summary.Read(&request.Request{Request: asked, Env: request.NewEnv(logrus.New(), nil, 1), Session: of}); err != nil {
+	if b.nodes, err = summary.Read(&request.Request{Request: asked, Moment: moment.Moment{Env: moment.NewEnv(logrus.New(), nil), Session: of}}); err != nil {
 		t.Fatal(err)
 	}
 	p := place{rayid.Node{1}, begin.Add(40 * time.Second).UnixNano()}

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -65,7 +66,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers := dashboard.New(dashboard.Options{Log: log})
-		report, err := answers.Findings(&dashboard.Request{Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), Session: s})
+		report, err := answers.Findings(&dashboard.Request{Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), Moment: moment.Moment{Session: s}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
@@ -115,7 +115,7 @@ func (b *builder) readPending(ctx context.Context) error {
 	}
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
-		if now, existed := moment.Actor(a, b.r.At); existed && (now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
+		if now, existed := moment.ActorAt(a, b.r.At); existed && (now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
 			demand.actor(a, now.Changed)
 		} else if existed && now.State == moment.Dead && now.Started == 0 && demand.lacking(a.Resources, a.LabelSelector) != "" {
 			demand.actor(a, now.Changed)
@@ -212,7 +212,7 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 	}
 	for i := range d.b.s.Actors {
 		a := &d.b.s.Actors[i]
-		if state, existed := moment.Actor(a, since); existed && state.State == moment.Alive {
+		if state, existed := moment.ActorAt(a, since); existed && state.State == moment.Alive {
 			hold(actorName(a), a.Resources)
 		}
 	}
@@ -335,7 +335,7 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 	most := map[string]float64{}
 	fits := false
 	for i := range b.s.Nodes {
-		_, existed := moment.Node(&b.s.Nodes[i], b.r.At)
+		_, existed := moment.NodeAt(&b.s.Nodes[i], b.r.At)
 		total := nodeTotal(&b.s.Nodes[i])
 		if !existed || len(total) == 0 {
 			continue
@@ -410,7 +410,7 @@ func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
 	for i := range b.s.Nodes {
 		n := &b.s.Nodes[i]
 		total := nodeTotal(n)
-		if _, existed := moment.Node(n, b.r.At); !existed || !has(total, resources) {
+		if _, existed := moment.NodeAt(n, b.r.At); !existed || !has(total, resources) {
 			continue
 		}
 		if b.lost[n.ID] == nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -47,7 +47,7 @@ func (b *builder) readSilentHead(ctx context.Context) error {
 	}
 	last, shown := int64(0), Evidence{}
 	for _, path := range headLogs {
-		log, err := b.read(ctx, logfiles.File{Node: head, Path: path})
+		log, err := b.read(ctx, moment.LogFile{Node: head, Path: path})
 		if err != nil {
 			return err
 		}

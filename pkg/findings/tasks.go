@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -168,7 +168,7 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 		if driver == nil {
 			return false
 		}
-		state, _ := moment.Driver(driver, b.r.At)
+		state, _ := moment.DriverAt(driver, b.r.At)
 		return state.Ended != 0 && at >= state.Ended-withDriver && at-state.Ended <= atTheEnd
 	}
 	if dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.ended == 0 {
@@ -388,7 +388,7 @@ func (b *builder) endWanted(id rayid.Actor) bool {
 	if a == nil {
 		return false
 	}
-	state, existed := moment.Actor(a, b.r.At)
+	state, existed := moment.ActorAt(a, b.r.At)
 	return existed && state.State == moment.Dead && causeOf(state.Death).wanted()
 }
 
@@ -468,7 +468,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 // nodeOfActor returns the node where an actor last ran; nil if it is not known.
 func (b *builder) nodeOfActor(id rayid.Actor) (node rayid.Node) {
 	if a := b.s.Actor(id); a != nil {
-		if state, existed := moment.Actor(a, b.r.At); existed {
+		if state, existed := moment.ActorAt(a, b.r.At); existed {
 			return state.Node
 		}
 	}

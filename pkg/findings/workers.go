@@ -7,10 +7,8 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -51,7 +49,7 @@ const maxReadWorkers = 40 // workers whose own logs one report reads
 func (b *builder) readDeaths(ctx context.Context) error {
 	for i := range b.s.Workers {
 		w := &b.s.Workers[i]
-		state, existed := moment.Worker(w, b.r.At)
+		state, existed := moment.WorkerAt(w, b.r.At)
 		if !existed || state.Alive || state.ExitType == "" {
 			continue
 		}
@@ -64,7 +62,7 @@ func (b *builder) readDeaths(ctx context.Context) error {
 		}
 		b.deaths[w.ID] = d
 	}
-	list, taken, err := request.SavedList(b.r.With(ctx), "/api/v0/workers")
+	list, taken, err := b.r.SavedList(ctx, "/api/v0/workers")
 	if err != nil {
 		return err
 	}
@@ -206,13 +204,13 @@ func (b *builder) crashIn(log *logText, m []int) (signal string, e Evidence) {
 }
 
 // logsOf returns the logs of a worker.
-func (b *builder) logsOf(worker rayid.Worker) []logfiles.File {
+func (b *builder) logsOf(worker rayid.Worker) []moment.LogFile {
 	if b.files == nil {
-		b.files = map[rayid.Worker][]logfiles.File{}
+		b.files = map[rayid.Worker][]moment.LogFile{}
 		for _, node := range b.s.Logs.Nodes() {
 			for _, path := range b.s.Logs.Paths(node) {
 				if id, ok := workerOf(path); ok {
-					b.files[id] = append(b.files[id], logfiles.File{Node: node, Path: path})
+					b.files[id] = append(b.files[id], moment.LogFile{Node: node, Path: path})
 				}
 			}
 		}
@@ -221,7 +219,7 @@ func (b *builder) logsOf(worker rayid.Worker) []logfiles.File {
 }
 
 // readOf returns a log of a worker. The log is empty if the logs of too many workers were read already.
-func (b *builder) readOf(ctx context.Context, worker rayid.Worker, file logfiles.File) (*logText, error) {
+func (b *builder) readOf(ctx context.Context, worker rayid.Worker, file moment.LogFile) (*logText, error) {
 	if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
 		b.unread++
 		return &logText{file: file}, nil

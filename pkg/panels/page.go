@@ -112,7 +112,7 @@ func notTooLong(page web.Panels, values *values) web.Panels {
 // dashboard returns the dashboard of a page, or the sentence that says why there is none.
 func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sentence string, err error) {
 	ref := r.Session.Ref
-	stored, err := p.metrics.Stored(r.Context(), ref, r.Running != nil && r.Running(r.Context()))
+	stored, err := p.metrics.Stored(r.Context(), ref, r.Runs(r.Context()))
 	if err != nil {
 		return nil, "", err
 	}
@@ -200,7 +200,7 @@ func known(text string, some ...string) string {
 // relative to that moment. A page with all panels shows the session's complete life, because the frontend always asks for the last five minutes;
 // only the page's own form can select the last part of it.
 func rangeOf(r *request.Request, query url.Values, onePanel bool) (from, to time.Time) {
-	begin, end := r.Life()
+	begin, end := r.Life(r.Context())
 	from, to = begin, end
 	if onePanel || absolute(query.Get("from")) && absolute(query.Get("to")) {
 		from, to = timeOf(query.Get("from"), begin, end, begin), timeOf(query.Get("to"), begin, end, end)

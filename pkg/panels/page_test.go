@@ -27,6 +27,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/promapi"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -106,8 +107,7 @@ func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ..
 
 func requestOf(t testing.TB, address string, memory *budget.Budget) *request.Request {
 	return &request.Request{
-		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil), Session: &session.Session{Ref: ref},
-		Env: request.NewEnv(logrus.New(), memory, 0), Began: begin, Ended: begin.Add(30 * time.Minute),
+		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil), Moment: moment.Moment{Session: &session.Session{Ref: ref}, Env: moment.NewEnv(logrus.New(), memory), Began: begin, Ended: begin.Add(30 * time.Minute)},
 	}
 }
 

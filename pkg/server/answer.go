@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/writer"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -44,7 +45,9 @@ func (s *Server) answer(route dashboard.Route) handler {
 			return err
 		}
 		defer releaseMemory()
-		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: c.at, Params: r.params, Began: entry.Start, Ended: entry.End, RayVersion: entry.RayVersion}
+		asked := &dashboard.Request{Request: r.Request, Params: r.params, Moment: moment.Moment{
+			Session: loaded, At: c.at, Began: entry.Start, Ended: entry.End, RayVersion: entry.RayVersion,
+		}}
 		if entry.Running && c.at == 0 {
 			asked.Running = s.stillRuns(entry.Ref)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/compare"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
@@ -87,7 +88,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		asked := &dashboard.Request{Request: r.Request, Session: loaded, At: of.at, Began: found.Start, Ended: found.End}
+		asked := &dashboard.Request{Request: r.Request, Moment: moment.Moment{Session: loaded, At: of.at, Began: found.Start, Ended: found.End}}
 		if found.Running && of.at == 0 {
 			asked.Running = s.stillRuns(found.Ref)
 		}

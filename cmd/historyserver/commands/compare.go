@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/compare"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -85,7 +86,7 @@ func (o *operator) compare(ctx context.Context, q compare.Question) (*compare.Re
 			return nil, nil, err
 		}
 		return &dashboard.Request{
-			Request: asked, Session: s, Began: e.Start, Ended: e.End, Running: func(context.Context) bool { return e.Running },
+			Request: asked, Moment: moment.Moment{Session: s, Began: e.Start, Ended: e.End, Running: func(context.Context) bool { return e.Running }},
 		}, func() {}, nil
 	}, q)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -43,7 +44,7 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		report, err := dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: indexes.Findings}).Findings(&dashboard.Request{
-			Request: asked, Session: s, Running: func(context.Context) bool { return e.Running },
+			Request: asked, Moment: moment.Moment{Session: s, Running: func(context.Context) bool { return e.Running }},
 		})
 		if err != nil {
 			return err

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -31,12 +31,12 @@ type table struct {
 }
 
 func read(r *request.Request) (*table, error) {
-	data, taken, err := request.SavedData(r, "/logical/actors")
+	data, taken, err := r.SavedData(r.Context(), "/logical/actors")
 	if err != nil {
 		return nil, err
 	}
 	nodes, err := summary.Read(r)
-	return &table{r: r, nodes: nodes, snapshot: data.Object("actors"), believed: request.Believes(r, taken)}, err
+	return &table{r: r, nodes: nodes, snapshot: data.Object("actors"), believed: r.Believes(taken)}, err
 }
 
 // Logical returns the rows of all actors: in the order of their start, then those without events.
@@ -88,7 +88,7 @@ func find(s *session.Session, id string) *entities.Actor {
 
 // fromEvents makes the row of an actor that has events; nil if the actor did not exist yet at the requested moment.
 func (t *table) fromEvents(a *entities.Actor) *pyjson.Object {
-	state, existed := moment.Actor(a, t.r.At)
+	state, existed := moment.ActorAt(a, t.r.At)
 	if !existed {
 		return nil
 	}
@@ -313,7 +313,7 @@ func One(w http.ResponseWriter, r *request.Request) error {
 	if r.At != 0 {
 		return reply.OK(w, "Actor details fetched.", "detail", row)
 	}
-	node, _, err := request.SavedData(r, "/nodes/"+row.Object("address").String("nodeId"))
+	node, _, err := r.SavedData(r.Context(), "/nodes/"+row.Object("address").String("nodeId"))
 	if err != nil {
 		return err
 	}

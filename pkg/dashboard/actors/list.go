@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -19,11 +19,11 @@ var states = map[string]bool{moment.Unready: true, "PENDING_CREATION": true, mom
 
 // Rows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py).
 func Rows(r *request.Request) (state.RowSet, error) {
-	list, taken, err := request.SavedList(r, "/api/v0/actors")
+	list, taken, err := r.SavedList(r.Context(), "/api/v0/actors")
 	if err != nil {
 		return state.RowSet{}, err
 	}
-	snapshot := request.RowsByKey(list.List("result"), "actor_id")
+	snapshot := moment.RowsByKey(list.List("result"), "actor_id")
 	logical, err := Logical(r)
 	if err != nil {
 		return state.RowSet{}, err
@@ -35,10 +35,10 @@ func Rows(r *request.Request) (state.RowSet, error) {
 		a := find(r.Session, id)
 		switch {
 		case a != nil:
-			state, _ := moment.Actor(a, r.At)
+			state, _ := moment.ActorAt(a, r.At)
 			if row == nil {
 				row = newRow(a, &state)
-			} else if !sameActorState(row.String("state"), row.Int("num_restarts"), &state) && !(row.String("state") == moment.Dead && request.Believes(r, taken)) {
+			} else if !sameActorState(row.String("state"), row.Int("num_restarts"), &state) && !(row.String("state") == moment.Dead && r.Believes(taken)) {
 				row = row.Clone()
 				setRowState(row, &state)
 			}

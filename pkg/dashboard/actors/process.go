@@ -1,10 +1,10 @@
 package actors
 
 import (
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -31,7 +31,7 @@ func Living(r *request.Request) map[string]*entities.Actor {
 	living := map[string]*entities.Actor{}
 	for i := range r.Session.Actors {
 		a := &r.Session.Actors[i]
-		if state, existed := moment.Actor(a, r.At); existed && state.State == moment.Alive {
+		if state, existed := moment.ActorAt(a, r.At); existed && state.State == moment.Alive {
 			living[state.Worker.String()] = a
 		}
 	}

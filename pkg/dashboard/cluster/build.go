@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
@@ -33,21 +33,21 @@ var (
 
 // readBuild finds the Ray version that the session ran: in the snapshots, or in the GCS's log.
 func readBuild(r *request.Request) (build, error) {
-	known := &request.Kept[cache](r).build
+	known := &moment.Kept[cache](&r.Moment).build
 	if b, ok := known.Loaded(); ok && b.version != "" {
 		return b, nil
 	}
-	return known.GetFor(r.Context(), request.Version(r.Session), func(ctx context.Context) (build, error) {
+	return known.GetFor(r.Context(), moment.Version(r.Session), func(ctx context.Context) (build, error) {
 		r := r.With(ctx)
 		var b build
-		value, _, err := request.Saved(r, "/api/version")
+		value, _, err := r.Saved(r.Context(), "/api/version")
 		if err != nil {
 			return b, err
 		}
 		if o, ok := value.(*pyjson.Object); ok {
 			b.version, b.commit = o.String("ray_version"), o.String("ray_commit")
 		}
-		data, _, err := request.SavedData(r, "/api/v0/cluster_metadata")
+		data, _, err := r.SavedData(r.Context(), "/api/v0/cluster_metadata")
 		if err != nil {
 			return b, err
 		}
@@ -77,11 +77,11 @@ func OlderThan(r *request.Request, minor int) (bool, error) {
 
 // loggedClusterID finds the cluster's ID in the dashboard's logs.
 func loggedClusterID(r *request.Request) (string, error) {
-	known := &request.Kept[cache](r).clusterID
+	known := &moment.Kept[cache](&r.Moment).clusterID
 	if id, ok := known.Loaded(); ok && id != "" {
 		return id, nil
 	}
-	return known.GetFor(r.Context(), request.Version(r.Session), func(ctx context.Context) (string, error) {
+	return known.GetFor(r.Context(), moment.Version(r.Session), func(ctx context.Context) (string, error) {
 		r := r.With(ctx)
 		m, err := findInLogs(r, clusterIDLine, func(path string) bool {
 			return strings.HasPrefix(path, "dashboard_") && strings.HasSuffix(path, "Head.log")
@@ -100,7 +100,7 @@ func findInLogs(r *request.Request, line *regexp.Regexp, in func(path string) bo
 			if !in(path) {
 				continue
 			}
-			head, err := logfiles.ReadHead(r.Context(), r.Session.Logs, logfiles.File{Node: node, Path: path}, logfiles.HeadBytes)
+			head, err := moment.ReadHead(r.Context(), r.Session.Logs, moment.LogFile{Node: node, Path: path}, moment.HeadBytes)
 			if err != nil {
 				return nil, err
 			}

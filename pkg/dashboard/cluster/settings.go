@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
@@ -66,18 +65,4 @@ func AuthenticationMode(w http.ResponseWriter, _ *request.Request) error {
 // Healthy answers a health check: a stored session is always healthy.
 func Healthy(w http.ResponseWriter, _ *request.Request) error {
 	return reply.Bytes(w, http.StatusOK, "application/text; charset=utf-8", []byte("success"))
-}
-
-// Zone is the time zone of the session's dashboard, UTC if no snapshot has it.
-func Zone(r *request.Request) (*time.Location, error) {
-	value, _, err := request.Saved(r, "/timezone")
-	if err != nil {
-		return nil, err
-	}
-	o, _ := value.(*pyjson.Object)
-	t, err := time.Parse("-07:00", o.String("offset"))
-	if err != nil {
-		return time.UTC, nil
-	}
-	return t.Location(), nil
 }

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
@@ -24,12 +24,12 @@ func Status(w http.ResponseWriter, r *request.Request) error {
 	if asText {
 		url += "?format=1"
 	}
-	value, taken, err := request.Saved(r, url)
+	value, taken, err := r.Saved(r.Context(), url)
 	if err != nil {
 		return err
 	}
 	living := livingNodes(r)
-	if envelope, ok := value.(*pyjson.Object); ok && (request.Believes(r, taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
+	if envelope, ok := value.(*pyjson.Object); ok && (r.Believes(taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
 		return reply.JSON(w, http.StatusOK, envelope)
 	}
 	if asText {
@@ -47,7 +47,7 @@ type livingNode struct {
 func livingNodes(r *request.Request) (living []livingNode) {
 	for i := range r.Session.Nodes {
 		n := &r.Session.Nodes[i]
-		if state, existed := moment.Node(n, r.At); existed && state.State == moment.Alive {
+		if state, existed := moment.NodeAt(n, r.At); existed && state.State == moment.Alive {
 			living = append(living, livingNode{n.ID.String(), state.Resources})
 		}
 	}

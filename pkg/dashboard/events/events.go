@@ -3,17 +3,10 @@
 package events
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"errors"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
@@ -26,98 +19,17 @@ var Columns = []state.Column{
 }
 
 const (
-	maxEventFileBytes = 16 << 20  // read of one file, from its end
-	maxEventLine      = 2 << 20   // longer lines are left out, as Ray does
-	maxEventMemory    = 128 << 20 // of all events of a session, which are kept
-	maxJobEvents      = 10_000    // kept of one job, the last
-	globalEvents      = "global"  // the group of events without a job
+	maxJobEvents = 10_000   // kept of one job, the last
+	globalEvents = "global" // the group of events without a job
 )
-
-// cache keeps the events of the logs.
-type cache struct {
-	events shared.Value[[]*pyjson.Object]
-}
-
-// Read returns the session's cluster events in the order of nodes and files, each once, with keys as they were written.
-func Read(r *request.Request) ([]*pyjson.Object, error) {
-	var version strings.Builder
-	for _, log := range logfiles.Names(r).Events {
-		version.WriteString(r.Session.Logs.Version(log.Node, log.Path, 0) + ",")
-	}
-	all, err := request.Kept[cache](r).events.GetFor(r.Context(), version.String(), func(ctx context.Context) ([]*pyjson.Object, error) {
-		return readEvents(r.With(ctx), maxEventMemory)
-	})
-	if err != nil || r.At == 0 {
-		return all, err
-	}
-	var until []*pyjson.Object
-	for _, event := range all {
-		if event.Int("timestamp")*int64(time.Second) <= r.At {
-			until = append(until, event)
-		}
-	}
-	return until, nil
-}
-
-// readEvents reads the events of all files, as many as take so many bytes of memory.
-func readEvents(r *request.Request, most int64) ([]*pyjson.Object, error) {
-	all := eventReader{left: most, seen: map[string]bool{}}
-	for _, log := range logfiles.Names(r).Events {
-		f, err := r.Session.Logs.Open(r.Context(), log.Node, log.Path)
-		if err != nil {
-			return nil, err
-		}
-		data, err := f.ReadRange(r.Context(), max(0, f.Size()-maxEventFileBytes), f.Size())
-		if err != nil {
-			return nil, err
-		}
-		if !all.addLines(data) {
-			r.Log.WithField("session", r.Session.Ref.String()).Warn("cluster events that take too much memory are left out")
-			break
-		}
-	}
-	return all.events, nil
-}
-
-// eventReader collects events, each once.
-type eventReader struct {
-	events []*pyjson.Object
-	seen   map[string]bool
-	left   int64 // bytes of memory that further events may take
-}
-
-// addLines adds the events of a file; false means that no more are added. Lines that are not JSON are left out, as Ray does.
-func (e *eventReader) addLines(data []byte) bool {
-	for line := range bytes.Lines(data) {
-		if len(line) > maxEventLine || line[len(line)-1] != '\n' {
-			continue
-		}
-		value, taken, err := pyjson.ParseWithin(line, e.left)
-		if errors.Is(err, pyjson.ErrTooLarge) {
-			return false
-		}
-		event, _ := value.(*pyjson.Object)
-		id := event.String("event_id")
-		if id == "" || e.seen[id] {
-			continue
-		}
-		if text := event.String("message"); strings.Contains(text, `\`) {
-			event.Set("message", strings.NewReplacer(`\n`, "\n", `\r`, "\n").Replace(text))
-		}
-		e.left -= taken
-		e.seen[id] = true
-		e.events = append(e.events, event)
-	}
-	return true
-}
 
 // eventsByJob groups events as /events shows them: by job, keys in camelCase, the saved answer first and then what only logs have.
 func eventsByJob(r *request.Request) (*pyjson.Object, error) {
-	data, _, err := request.SavedData(r, "/events")
+	data, _, err := r.SavedData(r.Context(), "/events")
 	if err != nil {
 		return nil, err
 	}
-	fromLogs, err := Read(r)
+	fromLogs, err := r.ClusterEvents(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +74,7 @@ func All(w http.ResponseWriter, r *request.Request) error {
 		return reply.OK(w, "All events fetched.", "events", grouped)
 	}
 	job := r.Query().Get("job_id")
-	zone, err := cluster.Zone(r)
+	zone, err := r.Zone(r.Context())
 	if err != nil {
 		return err
 	}
@@ -185,11 +97,11 @@ func eventTime(event *pyjson.Object, zone *time.Location) string {
 // Ray's C++ processes write a time as a number and its Python ones as a string, and a live Ray fails to sort the two: a cluster that ran a job
 // has no such list. Here they are sorted by what they mean.
 func Rows(r *request.Request) (state.RowSet, error) {
-	events, err := Read(r)
+	events, err := r.ClusterEvents(r.Context())
 	if err != nil {
 		return state.RowSet{}, err
 	}
-	zone, err := cluster.Zone(r)
+	zone, err := r.Zone(r.Context())
 	if err != nil {
 		return state.RowSet{}, err
 	}

@@ -75,7 +75,7 @@ func PlatformRows(r *request.Request) ([]*pyjson.Object, error) {
 // savedPlatformEvents returns the events of the last saved answer that has any.
 func savedPlatformEvents(r *request.Request) (rows []*pyjson.Object, err error) {
 	for _, url := range r.Session.Snapshots.URLs("/api/v0/platform_events") {
-		data, _, err := request.SavedData(r, url)
+		data, _, err := r.SavedData(r.Context(), url)
 		if err != nil {
 			return nil, err
 		}

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
@@ -63,7 +62,7 @@ func withLogNodes(r *request.Request, rows []*pyjson.Object) []*pyjson.Object {
 	if !request.FromBrowser(r.Request) {
 		return rows
 	}
-	logs := logfiles.Names(r).Jobs
+	logs := r.LogNames().Jobs
 	shown := slices.Clone(rows)
 	for i, row := range rows {
 		node, stored := logs[row.String("submission_id")]
@@ -89,13 +88,13 @@ func Rows(r *request.Request) (state.RowSet, error) {
 
 // Activities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver was running at the end.
 func Activities(w http.ResponseWriter, r *request.Request) error {
-	value, taken, err := request.Saved(r, "/api/component_activities")
+	value, taken, err := r.Saved(r.Context(), "/api/component_activities")
 	if err != nil {
 		return err
 	}
 	active, last, changed := 0, int64(0), int64(0)
 	for i := range r.Session.Jobs {
-		state, existed := moment.Driver(&r.Session.Jobs[i], r.At)
+		state, existed := moment.DriverAt(&r.Session.Jobs[i], r.At)
 		changed = max(changed, state.Started, state.Ended)
 		switch {
 		case !existed:
@@ -106,7 +105,7 @@ func Activities(w http.ResponseWriter, r *request.Request) error {
 		}
 	}
 	// A driver that began and ended between two answers that the collector asked for is in none that it stored.
-	if o, ok := value.(*pyjson.Object); ok && request.Believes(r, taken) && taken >= changed {
+	if o, ok := value.(*pyjson.Object); ok && r.Believes(taken) && taken >= changed {
 		return reply.JSON(w, http.StatusOK, o)
 	}
 	driver := pyjson.Obj("is_active", "INACTIVE", "reason", nil, "timestamp", moment.Seconds(cmp.Or(r.At, r.Session.End)), "last_activity_at", nil)

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -104,7 +104,7 @@ func (b *builder) supervised(o *outcome, a *entities.Actor) {
 		return
 	}
 	o.started = a.Transitions[0].Time
-	state, existed := moment.Actor(a, b.r.At)
+	state, existed := moment.ActorAt(a, b.r.At)
 	if !existed {
 		return
 	}
@@ -120,7 +120,7 @@ func (b *builder) driven(o *outcome, j *entities.Job) int64 {
 	if j == nil {
 		return 0
 	}
-	state, _ := moment.Driver(j, b.r.At)
+	state, _ := moment.DriverAt(j, b.r.At)
 	o.status, o.entrypoint, o.node = running, j.Entrypoint, j.DriverNode
 	o.started = cmp.Or(o.started, state.Started)
 	return state.Ended

@@ -14,11 +14,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/dashboard/events"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -52,7 +50,7 @@ type evidence struct {
 
 // evidenceOf collects the evidence about submissions, by their IDs.
 func evidenceOf(r *request.Request) (map[string]*evidence, error) {
-	return request.Kept[cache](r).evidence.GetFor(r.Context(), request.Version(r.Session), func(ctx context.Context) (map[string]*evidence, error) {
+	return moment.Kept[cache](&r.Moment).evidence.GetFor(r.Context(), moment.Version(r.Session), func(ctx context.Context) (map[string]*evidence, error) {
 		found := map[string]*evidence{}
 		of := func(id string) *evidence {
 			if found[id] == nil {
@@ -70,12 +68,12 @@ func evidenceOf(r *request.Request) (map[string]*evidence, error) {
 				of(id).supervisor = a
 			}
 		}
-		for id := range logfiles.Names(r).Jobs {
+		for id := range r.LogNames().Jobs {
 			of(id)
 		}
 		whole := r.With(ctx)
 		whole.At = 0
-		events, err := events.Read(whole)
+		events, err := whole.ClusterEvents(ctx)
 		if err != nil {
 			return nil, err
 		}

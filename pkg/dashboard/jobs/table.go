@@ -7,11 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -64,8 +63,8 @@ func Read(r *request.Request) (Table, error) {
 	if err != nil {
 		return Table{}, err
 	}
-	b := builder{r: r, nodes: nodes, believed: request.Believes(r, taken), drivers: map[string]*entities.Job{}}
-	if b.zone, err = cluster.Zone(r); err != nil {
+	b := builder{r: r, nodes: nodes, believed: r.Believes(taken), drivers: map[string]*entities.Job{}}
+	if b.zone, err = r.Zone(r.Context()); err != nil {
 		return Table{}, err
 	}
 	if b.evidence, err = evidenceOf(r); err != nil {
@@ -74,7 +73,7 @@ func Read(r *request.Request) (Table, error) {
 	var plain []*entities.Job
 	for i := range r.Session.Jobs {
 		j := &r.Session.Jobs[i]
-		if _, existed := moment.Driver(j, r.At); !existed {
+		if _, existed := moment.DriverAt(j, r.At); !existed {
 			continue
 		}
 		if submission := j.Metadata[submissionKey]; submission != "" {
@@ -157,14 +156,14 @@ func (b *builder) plainDrivers(jobs []*entities.Job, snapshot []*pyjson.Object) 
 
 // savedJobs returns the rows of the last snapshot of jobs: /api/jobs/, or the State API's list, which has the same columns.
 func savedJobs(r *request.Request) ([]*pyjson.Object, int64, error) {
-	value, taken, err := request.Saved(r, "/api/jobs/")
+	value, taken, err := r.Saved(r.Context(), "/api/jobs/")
 	if err != nil {
 		return nil, 0, err
 	}
 	list, ok := value.([]any)
 	if !ok {
 		var result *pyjson.Object
-		if result, taken, err = request.SavedList(r, "/api/v0/jobs"); err != nil {
+		if result, taken, err = r.SavedList(r.Context(), "/api/v0/jobs"); err != nil {
 			return nil, 0, err
 		}
 		list = result.List("result")
@@ -190,7 +189,7 @@ type builder struct {
 
 // driver makes the row of a driver without a submission; snapshot is nil if there is none.
 func (b *builder) driver(j *entities.Job, snapshot *pyjson.Object) *pyjson.Object {
-	state, _ := moment.Driver(j, b.r.At)
+	state, _ := moment.DriverAt(j, b.r.At)
 	status := running
 	var ended any = 0
 	if state.Ended != 0 {

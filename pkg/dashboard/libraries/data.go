@@ -104,8 +104,8 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 // session, so that a dataset which ended long before the cluster has one too.
 func (d Data) figures(r *request.Request, columns map[string]bool) (map[figure]string, error) {
 	found := make(map[figure]string)
-	begin, end := r.Life()
-	running := r.Running != nil && r.Running(r.Context())
+	begin, end := r.Life(r.Context())
+	running := r.Runs(r.Context())
 	life := max(end.Sub(begin), windowStep)
 	step := max(windowStep, life/maxSteps)
 	for column := range columns {

@@ -15,7 +15,7 @@ import (
 // SavedServe returns the saved state of Serve, and when it was saved; nil if there is none.
 func SavedServe(r *request.Request) (*pyjson.Object, int64, error) {
 	// A later answer says when applications were deployed, but not in which state they were.
-	value, taken, err := request.SavedThen(r, "/api/serve/applications/")
+	value, taken, err := r.SavedThen(r.Context(), "/api/serve/applications/")
 	details, _ := value.(*pyjson.Object)
 	return details, taken, err
 }
@@ -31,11 +31,11 @@ func SavedTrainRuns(r *request.Request, url string) (*pyjson.Object, int64, erro
 }
 
 func savedRows(r *request.Request, url, list string, of func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
-	value, taken, err := request.SavedThen(r, url)
+	value, taken, err := r.SavedThen(r.Context(), url)
 	if o, ok := value.(*pyjson.Object); ok || err != nil || r.At == 0 {
 		return o, taken, err
 	}
-	value, taken, err = request.Saved(r, url)
+	value, taken, err = r.Saved(r.Context(), url)
 	o, ok := value.(*pyjson.Object)
 	if !ok || err != nil {
 		return nil, taken, err

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -31,13 +30,13 @@ func End(r *request.Request, node rayid.Node, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	cut, err := cutAt(r, f, logfiles.File{Node: node, Path: path})
+	cut, err := cutAt(r, f, moment.LogFile{Node: node, Path: path})
 	return cut.end, err
 }
 
 // cutAt finds out where a log ended at the requested moment. It uses, the most reliable first: the end of the process that wrote the log, the times
 // at which its chunks were stored, the times in its lines, and the places in it where the output of later tasks begins.
-func cutAt(r *request.Request, f *sessionlogs.File, log logfiles.File) (cutPoint, error) {
+func cutAt(r *request.Request, f *sessionlogs.File, log moment.LogFile) (cutPoint, error) {
 	whole := cutPoint{end: f.Size()}
 	stored := f.StoredBy(r.At)
 	if r.At == 0 || stored == whole.end {
@@ -65,16 +64,16 @@ func cutAt(r *request.Request, f *sessionlogs.File, log logfiles.File) (cutPoint
 }
 
 // writerAt says what is known about the process that wrote a log: whether it had ended at the requested moment, and whether it had begun.
-func writerAt(r *request.Request, log logfiles.File) (over, begun bool, err error) {
+func writerAt(r *request.Request, log moment.LogFile) (over, begun bool, err error) {
 	if n := r.Session.Node(log.Node); n != nil {
-		state, existed := moment.Node(n, r.At)
+		state, existed := moment.NodeAt(n, r.At)
 		if !existed || state.State == moment.Dead {
 			return existed, existed, nil
 		}
 	}
-	if name, ok := strings.CutPrefix(log.Path, logfiles.SubmissionPrefix); ok {
+	if name, ok := strings.CutPrefix(log.Path, moment.SubmissionPrefix); ok {
 		table, err := jobs.Read(r)
-		row := table.Find(strings.TrimSuffix(name, logfiles.Suffix))
+		row := table.Find(strings.TrimSuffix(name, moment.Suffix))
 		return row != nil && jobs.Terminal(row.String("status")), row != nil, err
 	}
 	m := workerLog.FindStringSubmatch(log.Path)
@@ -83,7 +82,7 @@ func writerAt(r *request.Request, log logfiles.File) (over, begun bool, err erro
 	}
 	if id, err := rayid.Parse[rayid.Worker](m[1]); err == nil {
 		if w := r.Session.Worker(id); w != nil && len(w.Transitions) > 0 {
-			state, existed := moment.Worker(w, r.At)
+			state, existed := moment.WorkerAt(w, r.At)
 			return existed && !state.Alive, existed, nil
 		}
 	}

@@ -46,7 +46,7 @@ func sendLog(w http.ResponseWriter, r *request.Request, o *options, asked part) 
 		}
 		start = max(start, tail)
 	}
-	following := o.mediaType == "stream" && asked.open && r.Running != nil && r.Running(ctx)
+	following := o.mediaType == "stream" && asked.open && r.Runs(ctx)
 	if start >= asked.end && !following {
 		// Ray before 2.58 fails to send nothing: its clients expect an error.
 		if old, err := cluster.OlderThan(r, 58); err != nil || old {

@@ -9,6 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -31,7 +32,7 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 		set.Add(o, blob.Object{Key: key, Size: int64(len(text))})
 	}
 	w := httptest.NewRecorder()
-	r := &request.Request{Request: httptest.NewRequest(http.MethodGet, "/", nil), Session: &session.Session{Logs: set}}
+	r := &request.Request{Request: httptest.NewRequest(http.MethodGet, "/", nil), Moment: moment.Moment{Session: &session.Session{Logs: set}}}
 	err := sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true}, part{node: rayid.Node{1}, path: "a.log", end: 8, open: true})
 	if err == nil || w.Body.Len() > 0 || w.Header().Get("Content-Disposition") != "" {
 		t.Errorf("error %v after %q, %v", err, w.Body, w.Header())

@@ -12,9 +12,9 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
@@ -39,7 +39,7 @@ func submissionLogFile(w http.ResponseWriter, r *request.Request) (f *sessionlog
 		return nil, cut, true, nil
 	}
 	submission := row.String("submission_id")
-	log := logfiles.File{Node: logfiles.Names(r).Jobs[submission], Path: logfiles.SubmissionPrefix + submission + logfiles.Suffix}
+	log := moment.LogFile{Node: r.LogNames().Jobs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix}
 	f, err = r.Session.Logs.Open(r.Context(), log.Node, log.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, cut, true, nil

@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/logline"
@@ -21,7 +20,7 @@ func Offset(r *request.Request, f *sessionlogs.File, at int64) (int64, error) {
 
 // Clock returns what completes the times in a session's logs: the zone of the cluster, and the time in which the session ran.
 func Clock(r *request.Request) (logline.Clock, error) {
-	zone, err := cluster.Zone(r)
+	zone, err := r.Zone(r.Context())
 	clock := logline.Clock{Zone: zone}
 	if start, ok := layout.NamedStart(r.Session.Ref.Name); ok { // in the head's zone, which is seldom another one than UTC
 		clock.From = start.UnixNano()

@@ -8,11 +8,10 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/actors"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
@@ -122,7 +121,7 @@ func namedLog(r *request.Request, node rayid.Node, name string) (part, error) {
 		}
 	}
 	if f, err := r.Session.Logs.Open(r.Context(), node, below); err == nil {
-		cut, err := cutAt(r, f, logfiles.File{Node: node, Path: below})
+		cut, err := cutAt(r, f, moment.LogFile{Node: node, Path: below})
 		return part{node: node, path: below, end: cut.end, unsure: cut.unsure, open: true}, err
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return part{}, err
@@ -154,13 +153,13 @@ func actorLog(r *request.Request, o *options) (part, error) {
 }
 
 // actorProcesses returns the processes an actor ran in, the last first, and whether the actor is known.
-func actorProcesses(r *request.Request, id string) (processes []moment.Process, known bool, err error) {
+func actorProcesses(r *request.Request, id string) (processes []moment.ActorProcess, known bool, err error) {
 	if parsed, err := rayid.Parse[rayid.Actor](id); err == nil {
 		if a := r.Session.Actor(parsed); a != nil {
-			state, _ := moment.Actor(a, r.At)
+			state, _ := moment.ActorAt(a, r.At)
 			known = true
 			if !state.Worker.Nil() {
-				processes = append(processes, moment.Process{Node: state.Node, Worker: state.Worker})
+				processes = append(processes, moment.ActorProcess{Node: state.Node, Worker: state.Worker})
 			}
 			for i := len(state.FormerProcesses) - 1; i >= 0; i-- {
 				processes = append(processes, state.FormerProcesses[i])
@@ -178,7 +177,7 @@ func actorProcesses(r *request.Request, id string) (processes []moment.Process, 
 	node, nodeErr := rayid.Parse[rayid.Node](address.String("nodeId"))
 	worker, workerErr := rayid.Parse[rayid.Worker](address.String("workerId"))
 	if nodeErr == nil && workerErr == nil && !worker.Nil() {
-		processes = append(processes, moment.Process{Node: node, Worker: worker})
+		processes = append(processes, moment.ActorProcess{Node: node, Worker: worker})
 	}
 	return processes, true, nil
 }
@@ -232,9 +231,9 @@ func taskLog(r *request.Request, o *options) (part, error) {
 
 // submissionLog finds the log of a submission's driver (_resolve_job_filename).
 func submissionLog(r *request.Request, o *options) (part, error) {
-	node, ok := logfiles.Names(r).Jobs[o.submissionID]
+	node, ok := r.LogNames().Jobs[o.submissionID]
 	if !ok {
 		return part{}, o.noLog("")
 	}
-	return namedLog(r, node, logfiles.SubmissionPrefix+o.submissionID+logfiles.Suffix)
+	return namedLog(r, node, moment.SubmissionPrefix+o.submissionID+moment.Suffix)
 }

@@ -9,10 +9,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -35,7 +34,7 @@ var factLines = []struct {
 	{"raylet.out", regexp.MustCompile(`ObjectManager server started, listening on port (\d+)`), func(f *facts) *int64 { return &f.objectManagerPort }},
 	{"dashboard_agent.log", regexp.MustCompile(`Dashboard agent grpc address: \S+:(\d+)`), func(f *facts) *int64 { return &f.agentPort }},
 	{"dashboard_agent.log", regexp.MustCompile(`Dashboard agent http address: \S+:(\d+)`), func(f *facts) *int64 { return &f.agentHTTPPort }},
-	{logfiles.RuntimeEnvAgent, regexp.MustCompile(`Starting runtime env agent at pid (\d+)`), func(f *facts) *int64 { return &f.runtimeEnvAgent }},
+	{moment.RuntimeEnvAgent, regexp.MustCompile(`Starting runtime env agent at pid (\d+)`), func(f *facts) *int64 { return &f.runtimeEnvAgent }},
 	{"runtime_env_agent.out", regexp.MustCompile(`Running on http://\S+:(\d+)`), func(f *facts) *int64 { return &f.runtimeEnvAgentPort }},
 }
 
@@ -50,11 +49,11 @@ func factsOf(r *request.Request) (map[rayid.Node]facts, error) {
 	for i, known := range factLines {
 		paths[i] = known.path
 	}
-	return request.Kept[cache](r).nodes.GetFor(r.Context(), logfiles.HeadVersions(r.Session, logfiles.HeadBytes, paths...), func(ctx context.Context) (map[rayid.Node]facts, error) {
+	return moment.Kept[cache](&r.Moment).nodes.GetFor(r.Context(), moment.HeadVersions(r.Session, moment.HeadBytes, paths...), func(ctx context.Context) (map[rayid.Node]facts, error) {
 		nodes := r.Session.Logs.Nodes()
 		read := make([]facts, len(nodes))
 		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(logfiles.Readers)
+		g.SetLimit(moment.Readers)
 		for i, node := range nodes {
 			g.Go(func() error {
 				return guard.Do("the logs of node "+node.String(), func() error { return read[i].read(ctx, r.Session.Logs, node) })
@@ -78,7 +77,7 @@ func (f *facts) read(ctx context.Context, logs *sessionlogs.Set, node rayid.Node
 		head, ok := heads[known.path]
 		if !ok {
 			var err error
-			if head, err = logfiles.ReadHead(ctx, logs, logfiles.File{Node: node, Path: known.path}, logfiles.HeadBytes); err != nil {
+			if head, err = moment.ReadHead(ctx, logs, moment.LogFile{Node: node, Path: known.path}, moment.HeadBytes); err != nil {
 				return err
 			}
 			heads[known.path] = head

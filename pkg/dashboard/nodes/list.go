@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -24,11 +24,11 @@ var Columns = []state.Column{
 
 // Rows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
 func Rows(r *request.Request) (state.RowSet, error) {
-	list, taken, err := request.SavedList(r, "/api/v0/nodes")
+	list, taken, err := r.SavedList(r.Context(), "/api/v0/nodes")
 	if err != nil {
 		return state.RowSet{}, err
 	}
-	snapshot := request.RowsByKey(list.List("result"), "node_id")
+	snapshot := moment.RowsByKey(list.List("result"), "node_id")
 	all, err := summary.Read(r)
 	if err != nil {
 		return state.RowSet{}, err
@@ -44,7 +44,7 @@ func Rows(r *request.Request) (state.RowSet, error) {
 		row := snapshot[id]
 		if row == nil {
 			row = newRow(raylet, summary.Find(r.Session, id))
-		} else if was := row.String("state"); was != raylet.String("state") && !(was == moment.Dead && request.Believes(r, taken)) {
+		} else if was := row.String("state"); was != raylet.String("state") && !(was == moment.Dead && r.Believes(taken)) {
 			row = row.Clone()
 			row.Set("state", raylet.Get("state"))
 			row.Set("state_message", raylet.Get("stateMessage"))
@@ -67,7 +67,7 @@ func newRow(raylet *pyjson.Object, n *entities.Node) *pyjson.Object {
 		return row
 	}
 	// Events have the names of resources and labels unchanged; /nodes has them in camelCase.
-	state, _ := moment.Node(n, 0)
+	state, _ := moment.NodeAt(n, 0)
 	row.Set("resources_total", summary.ResourceMap(state.Resources))
 	row.Set("labels", reply.StringMap(n.Labels))
 	row.Set("is_head_node", row.Bool("is_head_node") || summary.IsHead(state.Resources))

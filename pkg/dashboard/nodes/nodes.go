@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/actors"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -55,7 +55,7 @@ func nodeSummary(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return err
 	}
-	data, taken, err := request.SavedData(r, "/nodes?view=summary")
+	data, taken, err := r.SavedData(r.Context(), "/nodes?view=summary")
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func nodeSummary(w http.ResponseWriter, r *request.Request) error {
 		}
 	}
 	logical := data.Object("nodeLogicalResources")
-	if logical == nil || !request.Believes(r, taken) {
+	if logical == nil || !r.Believes(taken) {
 		logical = pyjson.Obj()
 	}
 	return reply.OK(w, "Node summary fetched.", "summary", rows, "nodeLogicalResources", logical)
@@ -133,21 +133,21 @@ func ranOn(r *request.Request, actor, node string) bool {
 	if a == nil {
 		return false
 	}
-	state, _ := moment.Actor(a, r.At)
-	return state.Node.String() == node || slices.ContainsFunc(state.FormerProcesses, func(p moment.Process) bool { return p.Node.String() == node })
+	state, _ := moment.ActorAt(a, r.At)
+	return state.Node.String() == node || slices.ContainsFunc(state.FormerProcesses, func(p moment.ActorProcess) bool { return p.Node.String() == node })
 }
 
 // nodeDetail is the node's own snapshot if there is one, else its summary with a row for each of its workers.
 func nodeDetail(r *request.Request, id string, row *pyjson.Object) (*pyjson.Object, error) {
-	data, taken, err := request.SavedData(r, "/nodes/"+id)
+	data, taken, err := r.SavedData(r.Context(), "/nodes/"+id)
 	if err != nil {
 		return nil, err
 	}
 	n := summary.Find(r.Session, id)
 	if detail := data.Object("detail"); detail.Object("raylet").String("nodeId") == id {
 		if n != nil {
-			state, _ := moment.Node(n, r.At)
-			detail = summary.Overlay(detail, &state, request.Believes(r, taken))
+			state, _ := moment.NodeAt(n, r.At)
+			detail = summary.Overlay(detail, &state, r.Believes(taken))
 		}
 		detail = summary.HardwareOf(detail.Clone(), row, r.At)
 		processes, err := nodeProcesses(r, id, detail.List("workers"))

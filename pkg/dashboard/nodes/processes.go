@@ -4,10 +4,10 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/actors"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -24,13 +24,13 @@ func workerProcess(r *request.Request, stats *pyjson.Object) *pyjson.Object {
 	started, cmdline := 0.0, []any{}
 	if id, err := rayid.Parse[rayid.Actor](stats.String("actorId")); err == nil {
 		if a := r.Session.Actor(id); a != nil {
-			state, _ := moment.Actor(a, r.At)
+			state, _ := moment.ActorAt(a, r.At)
 			started, cmdline = moment.Seconds(state.Started), actors.Cmdline(a.Class)
 		}
 	}
 	if id, err := rayid.Parse[rayid.Job](stats.String("jobId")); err == nil && stats.String("workerType") == moment.TypeDriver {
 		if j := r.Session.Job(id); j != nil {
-			state, _ := moment.Driver(j, r.At)
+			state, _ := moment.DriverAt(j, r.At)
 			started = moment.Seconds(state.Started)
 			for _, word := range strings.Fields(j.Entrypoint) {
 				cmdline = append(cmdline, word)

@@ -33,7 +33,7 @@ func Redacts(r *Request) (bool, error) {
 	if !FromBrowser(r.Request) {
 		return false, nil
 	}
-	data, _, err := SavedData(r, "/api/v0/runtime_env_redaction")
+	data, _, err := r.SavedData(r.Context(), "/api/v0/runtime_env_redaction")
 	if err != nil {
 		return false, err
 	}

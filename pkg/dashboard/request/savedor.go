@@ -15,7 +15,7 @@ func Constant(v any) func(*Request) (any, error) {
 // is the same for as long as a session runs.
 func SavedOr(url string, otherwise func(*Request) (any, error)) Handler {
 	return func(w http.ResponseWriter, r *Request) error {
-		value, _, err := Saved(r, url)
+		value, _, err := r.Saved(r.Context(), url)
 		if err == nil && value == nil {
 			value, err = otherwise(r)
 		}
@@ -29,7 +29,7 @@ func SavedOr(url string, otherwise func(*Request) (any, error)) Handler {
 // SavedThenOr is SavedOr for what changes while a session runs: it answers with nothing that was saved after the requested moment.
 func SavedThenOr(url string, otherwise func(*Request) (any, error)) Handler {
 	return func(w http.ResponseWriter, r *Request) error {
-		value, _, err := SavedThen(r, url)
+		value, _, err := r.SavedThen(r.Context(), url)
 		if err == nil && value == nil {
 			value, err = otherwise(r)
 		}

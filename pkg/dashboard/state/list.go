@@ -126,8 +126,8 @@ func Count(counts *pyjson.Object, key string) {
 // snapshotRows returns the rows of a saved list, and what the list said about itself; found is false if no list was saved, or
 // none before the requested moment.
 func snapshotRows(r *request.Request, path string, columns []Column) (set RowSet, found bool, err error) {
-	list, taken, err := request.SavedList(r, path)
-	if list == nil || err != nil || !request.Believes(r, taken) {
+	list, taken, err := r.SavedList(r.Context(), path)
+	if list == nil || err != nil || !r.Believes(taken) {
 		return RowSet{}, false, err
 	}
 	set = RowSet{total: int(list.Int("total")), PartialFailure: list.Get("partial_failure_warning"), Difference: Differences(columns, list)}

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -25,7 +25,7 @@ const removed = "REMOVED"
 
 // PlacementGroupRows returns the rows of the State API's placement groups (list_placement_groups in ray/dashboard/state_aggregator.py).
 func PlacementGroupRows(r *request.Request) (RowSet, error) {
-	list, taken, err := request.SavedList(r, "/api/v0/placement_groups")
+	list, taken, err := r.SavedList(r.Context(), "/api/v0/placement_groups")
 	if err != nil {
 		return RowSet{}, err
 	}
@@ -42,16 +42,16 @@ func PlacementGroupRows(r *request.Request) (RowSet, error) {
 			}
 			continue
 		}
-		state, existed := moment.PlacementGroup(g, r.At)
+		state, existed := moment.GroupAt(g, r.At)
 		if !existed {
 			continue
 		}
-		set.Rows = append(set.Rows, overlayGroup(row, newPlacementGroup(g, state), request.Believes(r, taken)))
+		set.Rows = append(set.Rows, overlayGroup(row, newPlacementGroup(g, state), r.Believes(taken)))
 	}
-	snapshot := request.RowsByKey(list.List("result"), "placement_group_id")
+	snapshot := moment.RowsByKey(list.List("result"), "placement_group_id")
 	for i := range r.Session.PlacementGroups {
 		g := &r.Session.PlacementGroups[i]
-		if state, existed := moment.PlacementGroup(g, r.At); existed && snapshot[g.ID.String()] == nil {
+		if state, existed := moment.GroupAt(g, r.At); existed && snapshot[g.ID.String()] == nil {
 			set.Rows = append(set.Rows, newPlacementGroup(g, state))
 		}
 	}
@@ -88,7 +88,7 @@ func overlayGroup(snapshot, told *pyjson.Object, believed bool) *pyjson.Object {
 	return merged
 }
 
-func newPlacementGroup(g *entities.PlacementGroup, state moment.Group) *pyjson.Object {
+func newPlacementGroup(g *entities.PlacementGroup, state moment.GroupState) *pyjson.Object {
 	return pyjson.Obj(
 		"placement_group_id", g.ID.String(), "name", g.Name, "creator_job_id", g.CreatorJob.String(), "state", state.State,
 		"bundles", bundleRows(g, state), "is_detached", g.Detached, "stats", groupStats(state),
@@ -97,7 +97,7 @@ func newPlacementGroup(g *entities.PlacementGroup, state moment.Group) *pyjson.O
 }
 
 // groupStats are the figures about how a group was placed (ray.rpc.PlacementGroupStats), as far as events tell them.
-func groupStats(state moment.Group) *pyjson.Object {
+func groupStats(state moment.GroupState) *pyjson.Object {
 	var scheduling, creation int64 // μs
 	if state.Placed != 0 {
 		creation = max(0, state.Placed-state.Created) / int64(time.Microsecond)
@@ -114,7 +114,7 @@ func groupStats(state moment.Group) *pyjson.Object {
 	)
 }
 
-func bundleRows(g *entities.PlacementGroup, state moment.Group) []any {
+func bundleRows(g *entities.PlacementGroup, state moment.GroupState) []any {
 	rows := make([]any, len(g.Bundles))
 	for i, b := range g.Bundles {
 		node := ""

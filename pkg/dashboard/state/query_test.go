@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -18,7 +19,7 @@ import (
 
 func ask(target string, maxLimit int) *request.Request {
 	return &request.Request{
-		Request: httptest.NewRequest(http.MethodGet, target, nil), Session: &session.Session{}, Env: request.NewEnv(logrus.New(), nil, maxLimit),
+		Request: httptest.NewRequest(http.MethodGet, target, nil), MaxLimit: maxLimit, Moment: moment.Moment{Session: &session.Session{}, Env: moment.NewEnv(logrus.New(), nil)},
 	}
 }
 

@@ -15,11 +15,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -87,8 +85,8 @@ type nodeEnvs struct {
 
 // loggedRuntimeEnvs returns the runtime environments that the agents had at the requested moment.
 func loggedRuntimeEnvs(r *request.Request) ([]*pyjson.Object, error) {
-	version := logfiles.HeadVersions(r.Session, maxEnvLogBytes, logfiles.RuntimeEnvAgent)
-	nodes, err := request.Kept[envCache](r).envs.GetFor(r.Context(), version, func(ctx context.Context) ([]nodeEnvs, error) {
+	version := moment.HeadVersions(r.Session, maxEnvLogBytes, moment.RuntimeEnvAgent)
+	nodes, err := moment.Kept[envCache](&r.Moment).envs.GetFor(r.Context(), version, func(ctx context.Context) ([]nodeEnvs, error) {
 		return readRuntimeEnvs(r.With(ctx))
 	})
 	if err != nil {
@@ -102,18 +100,18 @@ func loggedRuntimeEnvs(r *request.Request) ([]*pyjson.Object, error) {
 }
 
 func readRuntimeEnvs(r *request.Request) ([]nodeEnvs, error) {
-	zone, err := cluster.Zone(r)
+	zone, err := r.Zone(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	nodes := r.Session.Logs.Nodes()
 	read := make([]nodeEnvs, len(nodes))
 	g, ctx := errgroup.WithContext(r.Context())
-	g.SetLimit(logfiles.Readers)
+	g.SetLimit(moment.Readers)
 	for i, node := range nodes {
 		g.Go(func() error {
 			return guard.Do("the log of runtime environments of node "+node.String(), func() error {
-				text, err := logfiles.ReadHead(ctx, r.Session.Logs, logfiles.File{Node: node, Path: logfiles.RuntimeEnvAgent}, maxEnvLogBytes)
+				text, err := moment.ReadHead(ctx, r.Session.Logs, moment.LogFile{Node: node, Path: moment.RuntimeEnvAgent}, maxEnvLogBytes)
 				read[i] = nodeEnvs{node, parseEnvLog(text, zone)}
 				return err
 			})

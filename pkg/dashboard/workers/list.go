@@ -2,12 +2,11 @@
 package workers
 
 import (
-	"github.com/rayhistory/historyserver/pkg/dashboard/logfiles"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -25,7 +24,7 @@ var Columns = []state.Column{
 // Rows returns the rows of the State API's workers (list_workers in ray/dashboard/state_aggregator.py): the snapshot's, overlaid with
 // worker events, and those that only drivers' and actors' events and the names of log files tell of (Ray sends worker events from 2.58).
 func Rows(r *request.Request) (state.RowSet, error) {
-	list, taken, err := request.SavedList(r, "/api/v0/workers")
+	list, taken, err := r.SavedList(r.Context(), "/api/v0/workers")
 	if err != nil {
 		return state.RowSet{}, err
 	}
@@ -33,7 +32,7 @@ func Rows(r *request.Request) (state.RowSet, error) {
 	if err != nil {
 		return state.RowSet{}, err
 	}
-	t := table{r: r, nodes: nodes, believed: request.Believes(r, taken), seen: map[string]bool{}}
+	t := table{r: r, nodes: nodes, believed: r.Believes(taken), seen: map[string]bool{}}
 	for _, v := range list.List("result") {
 		if row, ok := v.(*pyjson.Object); ok {
 			t.addSnapshot(row)
@@ -45,7 +44,7 @@ func Rows(r *request.Request) (state.RowSet, error) {
 	for i := range r.Session.Jobs {
 		t.addDriver(&r.Session.Jobs[i])
 	}
-	t.addLogged(logfiles.Names(r).Workers, list)
+	t.addLogged(r.LogNames().Workers, list)
 	return state.RowSet{
 		Rows: t.rows, PartialFailure: "", Difference: state.Differences(Columns, list),
 		// get_all_worker_info in ray/util/state/state_manager.py
@@ -80,7 +79,7 @@ func (t *table) addSnapshot(row *pyjson.Object) {
 		}
 		return
 	}
-	state, existed := moment.Worker(w, t.r.At)
+	state, existed := moment.WorkerAt(w, t.r.At)
 	if !existed {
 		t.seen[id] = true
 		return
@@ -108,7 +107,7 @@ func (t *table) notYetEnded(row *pyjson.Object) *pyjson.Object {
 // addEvents takes a worker that the snapshot does not have.
 func (t *table) addEvents(w *entities.Worker) {
 	id := w.ID.String()
-	state, existed := moment.Worker(w, t.r.At)
+	state, existed := moment.WorkerAt(w, t.r.At)
 	if t.seen[id] || !existed {
 		t.seen[id] = true // its log does not tell that it was there before
 		return
@@ -121,7 +120,7 @@ func (t *table) addEvents(w *entities.Worker) {
 // addDriver takes a job's driver, whose worker ID is the job's followed by 0xff.
 func (t *table) addDriver(j *entities.Job) {
 	id := driverID(j.ID)
-	state, existed := moment.Driver(j, t.r.At)
+	state, existed := moment.DriverAt(j, t.r.At)
 	if t.seen[id] || !existed {
 		t.seen[id] = true
 		return
@@ -153,7 +152,7 @@ func driverID(j rayid.Job) string {
 // dead by those.
 //
 // A snapshot lists the workers Ray knew, in order of their IDs. Only where it was cut short are there others, beyond its last row.
-func (t *table) addLogged(logged []logfiles.Worker, list *pyjson.Object) {
+func (t *table) addLogged(logged []moment.LogWorker, list *pyjson.Object) {
 	saved := list.List("result")
 	if list != nil && int64(len(saved)) >= list.Int("num_filtered") {
 		return
@@ -179,7 +178,7 @@ func (t *table) addLogged(logged []logfiles.Worker, list *pyjson.Object) {
 func DeadActorWorkers(r *request.Request) map[string]bool {
 	gone := map[string]bool{}
 	for i := range r.Session.Actors {
-		state, _ := moment.Actor(&r.Session.Actors[i], r.At)
+		state, _ := moment.ActorAt(&r.Session.Actors[i], r.At)
 		for _, p := range state.FormerProcesses {
 			gone[p.Worker.String()] = true
 		}

@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/actors"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -33,7 +33,7 @@ func Living(r *request.Request) (map[string][]*pyjson.Object, error) {
 			"jobId", NoJob, "actorId", rayid.Actor{}.String(),
 		)
 		if a := byWorker[id]; a != nil {
-			state, _ := moment.Actor(a, r.At)
+			state, _ := moment.ActorAt(a, r.At)
 			stats.Set("jobId", a.Job.String())
 			stats.Set("actorId", a.ID.String())
 			stats.Set("port", reply.NumberString(int64(state.Port)))

@@ -5,9 +5,9 @@ package summary
 import (
 	"cmp"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -39,7 +39,7 @@ func (n Nodes) IP(id string) string {
 
 // Read returns all nodes (get_all_node_summary in ray/dashboard/modules/node/datacenter.py).
 func Read(r *request.Request) (Nodes, error) {
-	data, taken, err := request.SavedData(r, "/nodes?view=summary")
+	data, taken, err := r.SavedData(r.Context(), "/nodes?view=summary")
 	if err != nil {
 		return Nodes{}, err
 	}
@@ -53,11 +53,11 @@ func Read(r *request.Request) (Nodes, error) {
 		known := Find(r.Session, id)
 		switch {
 		case known != nil:
-			state, existed := moment.Node(known, r.At)
+			state, existed := moment.NodeAt(known, r.At)
 			if !existed {
 				continue
 			}
-			row = Overlay(row, &state, request.Believes(r, taken))
+			row = Overlay(row, &state, r.Believes(taken))
 		case r.At != 0 && row.Object("raylet").Int("startTimeMs") > moment.Milliseconds(r.At):
 			continue
 		}
@@ -66,7 +66,7 @@ func Read(r *request.Request) (Nodes, error) {
 	}
 	for i := range r.Session.Nodes {
 		n := &r.Session.Nodes[i]
-		state, existed := moment.Node(n, r.At)
+		state, existed := moment.NodeAt(n, r.At)
 		if id := n.ID.String(); existed && all.ByID[id] == nil {
 			all.Order = append(all.Order, id)
 			all.ByID[id] = newNode(r.Session, n, &state)

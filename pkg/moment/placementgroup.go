@@ -8,14 +8,14 @@ import (
 
 // Group is the state of a placement group at one moment, from events: its last transition, and when it was requested, when its placement was last
 // tried, and when it was first placed (Unix ns, 0: not yet, or not known).
-type Group struct {
+type GroupState struct {
 	entities.PlacementGroupTransition
 	Created, Started, Placed int64
 }
 
-// PlacementGroup returns a placement group's state at a moment (0: the end), and whether it was there at all; bundles stay placed until placed
+// GroupAt returns a placement group's state at a moment (0: the end), and whether it was there at all; bundles stay placed until placed
 // again.
-func PlacementGroup(g *entities.PlacementGroup, at int64) (s Group, existed bool) {
+func GroupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) {
 	s.State, s.Created = Pending, g.Created
 	for i, t := range g.Transitions {
 		if at != 0 && t.Time > at {

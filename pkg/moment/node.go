@@ -12,8 +12,8 @@ type NodeState struct {
 	Ended           int64              // Unix ns, 0: alive
 }
 
-// Node returns a node's state at a moment (0: the end) and whether it was there at all.
-func Node(n *entities.Node, at int64) (s NodeState, existed bool) {
+// NodeAt returns a node's state at a moment (0: the end) and whether it was there at all.
+func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 	s.State = Alive
 	if at != 0 && n.Start > at {
 		return s, false

@@ -1,4 +1,4 @@
-package logfiles
+package moment
 
 import (
 	"context"
@@ -23,8 +23,8 @@ func HeadVersions(s *session.Session, bytes int64, paths ...string) string {
 	return b.String()
 }
 
-// File is one log of one node.
-type File struct {
+// LogFile is one log of one node.
+type LogFile struct {
 	Node rayid.Node
 	Path string
 }
@@ -38,7 +38,7 @@ func ignoreMissing(err error) error {
 }
 
 // ReadHead reads the first bytes of a log; a log that does not exist is empty.
-func ReadHead(ctx context.Context, logs *sessionlogs.Set, log File, n int64) ([]byte, error) {
+func ReadHead(ctx context.Context, logs *sessionlogs.Set, log LogFile, n int64) ([]byte, error) {
 	f, err := logs.Open(ctx, log.Node, log.Path)
 	if err != nil {
 		return nil, ignoreMissing(err)
@@ -47,7 +47,7 @@ func ReadHead(ctx context.Context, logs *sessionlogs.Set, log File, n int64) ([]
 }
 
 // ReadTail reads the last lines of a log, at most maxBytes; a log that does not exist is empty.
-func ReadTail(ctx context.Context, logs *sessionlogs.Set, log File, lines int, maxBytes int64) (string, error) {
+func ReadTail(ctx context.Context, logs *sessionlogs.Set, log LogFile, lines int, maxBytes int64) (string, error) {
 	f, err := logs.Open(ctx, log.Node, log.Path)
 	if err != nil {
 		return "", ignoreMissing(err)

@@ -1,4 +1,4 @@
-package events
+package moment
 
 import (
 	"testing"

@@ -22,8 +22,8 @@ type WorkerState struct {
 	ExitType, ExitDetail             string
 }
 
-// Worker returns a worker's state at a moment and whether it was there at all.
-func Worker(w *entities.Worker, at int64) (s WorkerState, existed bool) {
+// WorkerAt returns a worker's state at a moment and whether it was there at all.
+func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	s = WorkerState{Alive: true, Launch: NoTime, Launched: NoTime}
 	for i, t := range w.Transitions {
 		if at != 0 && t.Time > at {

@@ -1,5 +1,4 @@
-// Package logfiles finds workers, submissions and events by the names of a session's logs, and reads the beginnings and ends of logs.
-package logfiles
+package moment
 
 import (
 	"context"
@@ -10,27 +9,25 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/dashboard/moment"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 // HeadBytes is the number of bytes at the beginning of a log that describe its process's start.
 const HeadBytes = 64 << 10
 
-// cache keeps the names.
-type cache struct{ names shared.Value[*Found] }
+// keptNames keeps the names.
+type keptNames struct{ names shared.Value[*LogNames] }
 
-// Found is the result of Names.
-type Found struct {
-	Workers     []Worker
+// LogNames is what the names of a session's logs show.
+type LogNames struct {
+	Workers     []LogWorker
 	Jobs        map[string]rayid.Node // submission → node that has its log
 	Supervisors map[string]rayid.Node // submission → node that has its supervisor's log
-	Events      []File                // files of cluster events
+	Events      []LogFile             // files of cluster events
 }
 
-// Worker is a worker or driver that left a log.
-type Worker struct {
+// LogWorker is a worker or driver that left a log.
+type LogWorker struct {
 	Node rayid.Node
 	ID   string
 	Kind string
@@ -43,12 +40,12 @@ const (
 	Suffix           = ".log"
 )
 
-// Names returns what the names of the session's logs show.
-func Names(r *request.Request) *Found {
-	s := r.Session
+// LogNames returns what the names of the session's logs show.
+func (m *Moment) LogNames() *LogNames {
+	s := m.Session
 	// Nothing is read: it cannot fail.
-	names, _ := request.Kept[cache](r).names.GetFor(context.Background(), strconv.FormatUint(s.Contents(), 16), func(context.Context) (*Found, error) {
-		n := &Found{Jobs: map[string]rayid.Node{}, Supervisors: map[string]rayid.Node{}}
+	names, _ := Kept[keptNames](m).names.GetFor(context.Background(), strconv.FormatUint(s.Contents(), 16), func(context.Context) (*LogNames, error) {
+		n := &LogNames{Jobs: map[string]rayid.Node{}, Supervisors: map[string]rayid.Node{}}
 		for _, node := range s.Logs.Nodes() {
 			for _, path := range s.Logs.Paths(node) {
 				n.add(node, path)
@@ -59,9 +56,9 @@ func Names(r *request.Request) *Found {
 	return names
 }
 
-func (n *Found) add(node rayid.Node, path string) {
+func (n *LogNames) add(node rayid.Node, path string) {
 	if isEventFile(path) {
-		n.Events = append(n.Events, File{node, path})
+		n.Events = append(n.Events, LogFile{node, path})
 		return
 	}
 	name, isLog := strings.CutSuffix(path, Suffix)
@@ -73,12 +70,12 @@ func (n *Found) add(node rayid.Node, path string) {
 	} else if id, ok := strings.CutPrefix(name, SupervisorPrefix); ok {
 		n.Supervisors[id] = node
 	} else if m := coreLog.FindStringSubmatch(path); m != nil {
-		kind := moment.TypeWorker
+		kind := TypeWorker
 		if m[1] == "driver" {
-			kind = moment.TypeDriver
+			kind = TypeDriver
 		}
 		if pid, err := strconv.ParseInt(m[3], 10, 64); err == nil {
-			n.Workers = append(n.Workers, Worker{Node: node, ID: m[2], Kind: kind, PID: pid})
+			n.Workers = append(n.Workers, LogWorker{Node: node, ID: m[2], Kind: kind, PID: pid})
 		}
 	}
 }

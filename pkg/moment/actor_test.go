@@ -25,16 +25,16 @@ func TestActorAt(t *testing.T) {
 		8: "RESTARTING placed=false pid=8 restarts=2 start=3 end=0 former=1",
 		0: "ALIVE placed=true pid=9 restarts=2 start=3 end=0 former=2",
 	} {
-		s, existed := Actor(a, at)
+		s, existed := ActorAt(a, at)
 		got := fmt.Sprintf("%s placed=%t pid=%d restarts=%d start=%d end=%d former=%d", s.State, s.Placed, s.PID, s.Restarts, s.Started, s.Ended, len(s.FormerProcesses))
 		if !existed || got != want {
 			t.Errorf("at %d: %t %s, want %s", at, existed, got, want)
 		}
 	}
-	if _, existed := Actor(&entities.Actor{Transitions: a.Transitions[2:]}, 2); existed {
+	if _, existed := ActorAt(&entities.Actor{Transitions: a.Transitions[2:]}, 2); existed {
 		t.Error("an actor was there before its first event")
 	}
-	if s, _ := Actor(a, 0); s.Reconstructed != 1 || s.Preempted != 1 {
+	if s, _ := ActorAt(a, 0); s.Reconstructed != 1 || s.Preempted != 1 {
 		t.Errorf("restarts by reason: %+v", s)
 	}
 }

@@ -1,4 +1,4 @@
-package request
+package moment
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// derived is what handlers computed from one session, by type: each package keeps its results in its own type.
+// derived is what was computed from one session, by type: each package keeps its results in its own type.
 type derived struct {
 	mu     sync.Mutex
 	byType map[reflect.Type]any
@@ -46,10 +46,10 @@ func (d *derivations) forget(key weak.Pointer[session.Origin]) {
 	delete(d.of, key)
 }
 
-// Kept returns the T of the request's session: one T for all requests, zero at first. Its fields are shared.Values, which are computed again
+// Kept returns the T of the session: one T for all its moments, zero at first. Its fields are shared.Values, which are computed again
 // when their source has changed: a running session is refreshed every few seconds.
-func Kept[T any](r *Request) *T {
-	d := r.derived.get(r.Session)
+func Kept[T any](m *Moment) *T {
+	d := m.derived.get(m.Session)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := reflect.TypeFor[T]()

@@ -19,18 +19,18 @@ type ActorState struct {
 	Restarts, Reconstructed, Preempted int
 	Changed, Started, Ended            int64 // Unix ns, 0: not yet
 	Death                              []byte
-	FormerProcesses                    []Process // oldest first, without the last process
+	FormerProcesses                    []ActorProcess // oldest first, without the last process
 }
 
-// Process is one process an actor ran in.
-type Process struct {
+// ActorProcess is one process an actor ran in.
+type ActorProcess struct {
 	Node   rayid.Node
 	Worker rayid.Worker
 }
 
-// Actor returns an actor's state at a moment (0: the end) and whether the actor existed. Restarts are counted, and times kept, as GcsActorManager
+// ActorAt returns an actor's state at a moment (0: the end) and whether the actor existed. Restarts are counted, and times kept, as GcsActorManager
 // does: the start is the first time the actor was alive; the process stays known after death, but not while the actor is restarting.
-func Actor(a *entities.Actor, at int64) (s ActorState, existed bool) {
+func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	s.State = Unready
 	for i, t := range a.Transitions {
 		if at != 0 && t.Time > at {
@@ -58,7 +58,7 @@ func Actor(a *entities.Actor, at int64) (s ActorState, existed bool) {
 func (s *ActorState) place(t entities.ActorTransition) {
 	if !t.Worker.Nil() {
 		if !s.Worker.Nil() && s.Worker != t.Worker {
-			s.FormerProcesses = append(s.FormerProcesses, Process{s.Node, s.Worker})
+			s.FormerProcesses = append(s.FormerProcesses, ActorProcess{s.Node, s.Worker})
 		}
 		s.Node, s.Worker, s.PID, s.Port = t.Node, t.Worker, t.PID, t.Port
 	}

@@ -14,8 +14,8 @@ type DriverState struct {
 	Started, Ended int64 // Unix ns, 0: not yet
 }
 
-// Driver returns a driver's state at a moment and whether it was there at all.
-func Driver(j *entities.Job, at int64) (s DriverState, existed bool) {
+// DriverAt returns a driver's state at a moment and whether it was there at all.
+func DriverAt(j *entities.Job, at int64) (s DriverState, existed bool) {
 	for i, t := range j.Transitions {
 		if at != 0 && t.Time > at {
 			return s, i > 0

@@ -1,0 +1,98 @@
+// Package moment is the model of a session at one moment: its nodes, jobs, actors, workers, placement groups and the runs of Ray's libraries,
+// as structs.
+//
+//	events (tables), saved answers of the dashboard, names and ends of logs ──► Moment ──► dashboard, findings, compare
+//
+// What is stored of a thing may be its events, a row of an answer that the live dashboard gave, or both. join says in one place which counts. What
+// a struct does not have of a saved row stays in its field Saved, for those who show it.
+package moment
+
+import (
+	"context"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// Moment is one session at one moment.
+type Moment struct {
+	*Env
+	Session *session.Session
+	// At is the moment, Unix nanoseconds; 0 means the session's end.
+	At int64
+	// Began and Ended are the session's begin and end in the list of sessions; zero: not known.
+	Began, Ended time.Time
+	// RayVersion is the session's in the list of sessions, "" if it is not known.
+	RayVersion string
+	// Running says whether the session still runs, so that more of it is being stored; nil means that it does not.
+	Running func(context.Context) bool
+}
+
+// Env is what all moments share.
+type Env struct {
+	Log logrus.FieldLogger
+	// Memory bounds the memory of what is built of a moment; nil means no bounds.
+	Memory *budget.Budget
+
+	derived *derivations
+}
+
+// NewEnv makes an Env with nothing derived yet.
+func NewEnv(log logrus.FieldLogger, memory *budget.Budget) *Env {
+	return &Env{Log: log, Memory: memory, derived: newDerivations()}
+}
+
+// Runs says whether the session still runs.
+func (m *Moment) Runs(ctx context.Context) bool { return m.Running != nil && m.Running(ctx) }
+
+// existed says whether a time, Unix nanoseconds, is not after the moment.
+func (m *Moment) existed(t int64) bool { return m.At == 0 || t <= m.At }
+
+// Life returns when the session began and when it ended, up to the moment. Its events may begin before and end after the times in the list of
+// sessions.
+func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
+	begin, end = m.Began, m.Ended
+	if first := time.Unix(0, m.Session.Start); m.Session.Start != 0 && (begin.IsZero() || first.Before(begin)) {
+		begin = first
+	}
+	if last := time.Unix(0, m.Session.End); m.Session.End != 0 && last.After(end) {
+		end = last
+	}
+	switch {
+	case m.At != 0:
+		end = time.Unix(0, m.At)
+	case end.IsZero() || m.Runs(ctx):
+		end = time.Now()
+	}
+	if begin.IsZero() || begin.After(end) {
+		begin = end.Add(-time.Hour)
+	}
+	return begin, end
+}
+
+// States that several kinds of things have.
+const (
+	Alive = "ALIVE"
+	Dead  = "DEAD"
+)
+
+// States of actors.
+const (
+	Restarting = "RESTARTING"
+	Unready    = "DEPENDENCIES_UNREADY"
+)
+
+// Pending is the state of jobs and placement groups at first.
+const Pending = "PENDING"
+
+// MillisPerSecond is the milliseconds in a second.
+const MillisPerSecond = int64(time.Second / time.Millisecond)
+
+// Milliseconds returns Unix nanoseconds in whole milliseconds.
+func Milliseconds(ns int64) int64 { return ns / int64(time.Millisecond) }
+
+// Seconds returns Unix nanoseconds in seconds.
+func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
