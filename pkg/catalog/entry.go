@@ -22,8 +22,8 @@ type Entry struct {
 	Bytes     int64 // of all stored objects
 	Objects   int
 	Nodes     int // 0 if not known
-	// Outcome is failed, succeeded, stopped, unfinished, or unknown: nothing of its jobs is stored. "" is not known yet. Cause is the first error in one line, if it was known when the session's details were
-	// read.
+	// Outcome is failed, succeeded, stopped, unfinished, or unknown: nothing of its jobs is stored, or the server could not find out, and Cause
+	// says why. "" is not known yet. Cause is the first error in one line. Both are as of when the session's details were read.
 	Outcome, Cause string
 	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
 	FailedJobs int
@@ -31,6 +31,14 @@ type Entry struct {
 	HasEarlier bool
 	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.
 	Described bool
+}
+
+// NotKnownYet is the value of a filter's outcome that selects the ended sessions whose outcome is not known yet.
+const NotKnownYet = "not-known-yet"
+
+// IsNotKnownYet says whether the session has ended, and nobody has found out how.
+func (e Entry) IsNotKnownYet() bool {
+	return e.Described && !e.Running && e.Objects > 0 && e.Outcome == ""
 }
 
 // Duration is how long the session ran, up to now if it still runs; 0 if not known.

@@ -21,7 +21,7 @@ type Filter struct {
 
 	State      string    // running, ended or ""
 	Kind       string    // RayCluster, RayJob, RayService or ""
-	Outcome    string    // failed, succeeded, stopped, unfinished, unknown or ""; a running session has none, whatever its jobs did
+	Outcome    string    // failed, succeeded, stopped, unfinished, unknown, NotKnownYet or ""; a running session has none, whatever its jobs did
 	RayVersion string    // "2.60" passes "2.60.0"
 	From, To   time.Time // it began at or after From and before To; zero: no limit
 	Longer     time.Duration
@@ -53,7 +53,8 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 	f.Namespace, f.Cluster, f.Owner = strings.TrimSpace(v.Get("namespace")), strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
 	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
 	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")
-	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished", unknownOutcome), "failed, succeeded, stopped, unfinished or unknown")
+	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet),
+		"failed, succeeded, stopped, unfinished, unknown or not-known-yet")
 	read("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
 	read("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
 	read("longer", duration(&f.Longer), "a duration such as 90m, 2h or 3d")

@@ -27,7 +27,7 @@ func TestFilter(t *testing.T) {
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]bool{
 		"": true, "q=raysubmit_A1": true, "q=OUT+memory+lab": true, "q=team%3Dsearch": true, "q=train.py": true, "q=rayjob+2.60": true, "q=failed": true, "q=bob": false,
-		"outcome=failed": true, "outcome=succeeded": false, "outcome=odd": true, "state=ended": true, "state=running": false, "kind=rayjob": true, "kind=RayService": false,
+		"outcome=failed": true, "outcome=succeeded": false, "outcome=not-known-yet": false, "outcome=odd": true, "state=ended": true, "state=running": false, "kind=rayjob": true, "kind=RayService": false,
 		"namespace=default": true, "namespace=other": false, "cluster=Lab": true, "cluster=lab": false, "owner=nightly": true, "owner=night": false,
 		"version=2.60": true, "version=2.6": false, "version=2.60.0": true, "from=2026-11-20": true, "from=2026-11-21": false, "to=2026-11-20": true, "to=2026-11-19": false,
 		"from=2026-11-20T09:59:00Z&to=2026-11-20T10:00:01Z": true, "to=2026-11-20T10:00:00Z": false, "from=yesterday": true,

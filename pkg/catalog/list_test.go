@@ -27,7 +27,8 @@ func (s *simpleSession) passes(f *Filter, now time.Time) bool {
 	case f.Namespace != "" && f.Namespace != s.Ref.Namespace, f.Cluster != "" && f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
 		f.State == "running" && !s.Running, f.State == "ended" && s.Running,
 		f.Kind != "" && s.OwnerKind != f.Kind,
-		f.Outcome != "" && s.Outcome != f.Outcome,
+		f.Outcome == NotKnownYet && !s.IsNotKnownYet(),
+		f.Outcome != "" && f.Outcome != NotKnownYet && s.Outcome != f.Outcome,
 		f.RayVersion != "" && s.RayVersion != f.RayVersion && !strings.HasPrefix(s.RayVersion, f.RayVersion+"."),
 		!f.From.IsZero() && s.Start.Before(f.From), !f.To.IsZero() && !s.Start.Before(f.To),
 		f.Larger > 0 && s.Bytes < f.Larger, f.Smaller > 0 && (!s.Described || s.Bytes > f.Smaller):
@@ -170,7 +171,7 @@ func randomQuery(r *rand.Rand) Query {
 		Now: now64, Sort: pick("", "cluster", "namespace", "kind", "state", "start", "duration", "version", "size"), Descending: r.IntN(2) == 0, From: r.IntN(60), Limit: 1 + r.IntN(40),
 		Filter: Filter{
 			Namespace: some("team-1"), Cluster: some("lab-1", "Prod-2"), Owner: some("nightly", "ETL"), State: some("running", "ended"),
-			Kind: some(RayJob, RayCluster), Outcome: some("failed", "stopped"), RayVersion: some("2.60", "2.55.1"),
+			Kind: some(RayJob, RayCluster), Outcome: some("failed", "stopped", NotKnownYet), RayVersion: some("2.60", "2.55.1"),
 		},
 	}
 	for range r.IntN(3) {

@@ -182,6 +182,7 @@ func (m *matcher) columns(r *row) bool {
 	case m.clusters != nil && !m.clusters[r.cluster],
 		f.Kind != "" && r.kind != m.kind,
 		f.Outcome != "" && r.outcome != m.outcome,
+		f.Outcome == NotKnownYet && (!r.described || r.objects == 0 || r.running(m.now, m.quiet)),
 		m.owners != nil && !m.owners[r.owner],
 		m.versions != nil && !m.versions[r.version],
 		m.from != 0 && r.start < m.from, m.to != 0 && r.start >= m.to,

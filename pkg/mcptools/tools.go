@@ -211,7 +211,8 @@ type session struct {
 	Ended      string  `json:"endTime,omitempty"`
 	Outcome    string  `json:"outcome,omitempty"`
 	Cause      string  `json:"cause,omitempty"`
-	FailedJobs int     `json:"failedJobs,omitempty"` // of a running session
+	NotYet     bool    `json:"notKnownYet,omitempty"` // it has ended, and nobody has found out how
+	FailedJobs int     `json:"failedJobs,omitempty"`  // of a running session
 	Seconds    float64 `json:"durationSeconds"`
 	Path       string  `json:"path"`
 }

@@ -28,9 +28,10 @@ type listed struct {
 	OwnerName  string    `json:"ownerName"`
 	RayVersion string    `json:"rayVersion,omitempty"`
 	Running    bool      `json:"running"`
-	Outcome    string    `json:"outcome,omitempty"`    // failed, succeeded, stopped, unfinished or unknown; where findings are kept with the index
-	Cause      string    `json:"cause,omitempty"`      // the first error, one line
-	FailedJobs int       `json:"failedJobs,omitempty"` // of a running session
+	Outcome    string    `json:"outcome,omitempty"`     // failed, succeeded, stopped, unfinished or unknown
+	Cause      string    `json:"cause,omitempty"`       // the first error, one line
+	NotYet     bool      `json:"notKnownYet,omitempty"` // it has ended, and nobody has found out how
+	FailedJobs int       `json:"failedJobs,omitempty"`  // of a running session
 	Start      time.Time `json:"start"`
 	End        time.Time `json:"end,omitzero"`
 	LastWrite  time.Time `json:"lastWrite"`
@@ -77,7 +78,10 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 				if e.Nodes > 0 {
 					nodes = e.Nodes
 				}
-				if e.FailedJobs > 0 {
+				switch {
+				case result[i].NotYet:
+					outcome = "not known yet"
+				case e.FailedJobs > 0:
 					outcome = fmt.Sprintf("failed jobs: %d", e.FailedJobs)
 				}
 				if d := e.Duration(now); d > 0 {
@@ -102,7 +106,7 @@ func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 		fs.String("owner", "", "name of the RayJob, RayService or RayCluster that the user created")
 		fs.String("state", "", "running or ended")
 		fs.String("kind", "", "RayCluster, RayJob or RayService")
-		fs.String("outcome", "", "failed, succeeded, stopped, unfinished, or unknown where nothing of the jobs is stored; only for sessions whose findings are kept")
+		fs.String("outcome", "", "failed, succeeded, stopped, unfinished, unknown where nothing of the jobs is stored, or not-known-yet")
 		fs.String("ray-version", "", "version of Ray, such as 2.60 or 2.60.0")
 		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z")
 		fs.String("to", "", "began before this time, or on or before this date")
@@ -141,9 +145,11 @@ func (o *operator) readOutcomes(ctx context.Context, entries []catalog.Entry) []
 			if result[i].Outcome, result[i].Cause = e.Outcome, e.Cause; e.Outcome != "" {
 				return nil
 			}
-			if head, ok := outcomes.Read(ctx, indexes.Findings, e); ok {
+			head, known := outcomes.Read(ctx, indexes.Findings, e)
+			if known {
 				result[i].Outcome, result[i].Cause = head.Outcome, head.Cause
 			}
+			result[i].NotYet = e.IsNotKnownYet() && !known
 			return nil
 		})
 	}

@@ -66,5 +66,11 @@ func TestListTellsFailedJobs(t *testing.T) {
 		if (found[0].FailedJobs == 1) != running || strings.Contains(out, "failedJobs") != running || strings.Contains(table, "failed jobs: 1") != running {
 			t.Errorf("ls %s: %s\n%s", args, out, table)
 		}
+		if found[0].NotYet == running || strings.Contains(table, "not known yet") == running {
+			t.Errorf("ls %s: %s\n%s", args, out, table)
+		}
+	}
+	if out := mustRun(t, "ls", "--local-dir="+dir, "--quiet=1ns", "--outcome=not-known-yet"); !strings.Contains(out, "lab") {
+		t.Errorf("a session of which nobody knows how it ended is not found: %s", out)
 	}
 }

@@ -33,10 +33,11 @@ type clusterJSON struct {
 	Bytes      int64   `json:"bytes"`
 	Objects    int     `json:"objects"`
 	Nodes      int     `json:"nodes,omitempty"`
-	// Outcome is how an ended session ended: failed, succeeded, stopped, unfinished or unknown; Cause is its first error, in one line. Known only where its
-	// findings are kept with its index.
+	// Outcome is how an ended session ended: failed, succeeded, stopped, unfinished or unknown; Cause is its first error, in one line.
 	Outcome string `json:"outcome,omitempty"`
 	Cause   string `json:"cause,omitempty"`
+	// NotKnownYet says that the session has ended, and nobody has found out how.
+	NotKnownYet bool `json:"notKnownYet,omitempty"`
 	// FailedJobs is how many jobs of a running session have failed.
 	FailedJobs int `json:"failedJobs,omitempty"`
 	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
@@ -107,9 +108,11 @@ func first(entries iter.Seq[catalog.Entry], most int) (all []catalog.Entry) {
 // cluster is the row of a session.
 func (h *Handlers) cluster(e catalog.Entry, now time.Time) clusterJSON {
 	row := clusterOf(e, now)
-	if head, known, _ := h.opts.Outcomes.Of(e); known {
+	head, known, _ := h.opts.Outcomes.Of(e)
+	if known {
 		row.Outcome, row.Cause = head.Outcome, head.Cause
 	}
+	row.NotKnownYet = e.IsNotKnownYet() && !known
 	row.LivePath = h.opts.Sessions.LivePath(e)
 	return row
 }

@@ -52,9 +52,10 @@ type Row struct {
 	LivePath string // of the running cluster's own dashboard; "" if it cannot be reached
 	Nearest  string // version of the frontend that is shown if none is chosen; "" if there is none
 	Load     *Load  // if it is being loaded
-	// Outcome is how the session ended, Cause its first error; "" if it is not known. Looking says that it soon may be.
-	Outcome, Cause string
-	Looking        bool
+	// Outcome is how the session ended, Cause its first error; "" if it is not known. NotKnownYet says that it has ended, and
+	// nobody has found out how; Looking that it is being read.
+	Outcome, Cause       string
+	NotKnownYet, Looking bool
 	// Comparable says that the cluster has a session before this one.
 	Comparable bool
 	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it, "note"; Note is that.
@@ -88,7 +89,7 @@ type Query struct {
 
 // Outcomes are those that the list can be narrowed to.
 func (Query) Outcomes() []string {
-	return []string{"failed", "succeeded", "stopped", "unfinished", "unknown"}
+	return []string{"failed", "succeeded", "stopped", "unfinished", "unknown", catalog.NotKnownYet}
 }
 
 // params are the query's filters that do something, by the names of their parameters.
