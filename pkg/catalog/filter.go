@@ -18,6 +18,8 @@ type Filter struct {
 	Words []string
 	// Namespace, Cluster and Owner are names; "" for all.
 	Namespace, Cluster, Owner string
+	// Submission is the complete ID of a submission that the session has; "" for all.
+	Submission string
 
 	State      string    // running, ended or ""
 	Kind       string    // RayCluster, RayJob, RayService or ""
@@ -124,6 +126,6 @@ func size(into *int64) func(string) bool {
 
 // Narrows says whether the filter excludes anything.
 func (f *Filter) Narrows() bool {
-	return len(f.Words) > 0 || f.Namespace+f.Cluster+f.Owner != "" || f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
+	return len(f.Words) > 0 || f.Namespace+f.Cluster+f.Owner+f.Submission != "" || f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
 		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0
 }

@@ -58,7 +58,7 @@ type wordMatch struct {
 func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
 	n := &l.names
 	columns := *f
-	columns.Words = nil
+	columns.Words, columns.Submission = nil, ""
 	m := &matcher{
 		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind), outcome: codeOf(outcomes, f.Outcome),
 		from: micros(f.From), to: micros(f.To),
@@ -81,6 +81,10 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	}
 	for _, word := range f.Words {
 		m.words = append(m.words, n.match(word))
+	}
+	if f.Submission != "" {
+		// In the text for searches it is a line, see packs.Facts. No name contains newlines.
+		m.words = append(m.words, wordMatch{Finder: words.NewFinder("\n" + strings.ToLower(f.Submission) + "\n")})
 	}
 	// Long words first: they select fewer rows, in which later words are searched.
 	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.Word) - len(a.Word) })

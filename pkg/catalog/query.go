@@ -126,6 +126,17 @@ func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 	}
 }
 
+// Newest returns the newest session that a filter selects, and the lines of its text for searches, in lower case. ok is false if there is none.
+func (l Listing) Newest(f Filter, now time.Time) (e Entry, lines []string, ok bool) {
+	for p := range places(l.match(&f, now)) {
+		if d := l.list.blocks[p.block].record(&l.list.names, int(p.row)).details; d != nil {
+			lines = strings.Split(d.text, "\n")
+		}
+		return l.list.entry(p, now.UnixMicro()), lines, true
+	}
+	return Entry{}, nil, false
+}
+
 // match returns the rows that a filter selects, by block.
 func (l Listing) match(f *Filter, now time.Time) []rowSet {
 	if l.list == nil {

@@ -86,6 +86,8 @@ type Route struct {
 	Method string
 	Path   string
 	Own    bool // a Ray dashboard does not have it
+	// Params are the parameters that a route of our own takes besides the moment.
+	Params []string
 	Serve  func(http.ResponseWriter, *Request)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
 	"github.com/rayhistory/historyserver/pkg/dashboard/tasks"
 	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
+	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // route is a request that is answered from the session, and its handler.
@@ -119,8 +120,10 @@ func (d *Dashboard) Routes() []Route {
 	for _, known := range d.routes() {
 		all = append(all, Route{Method: http.MethodGet, Path: known.path, Serve: d.answer(d.weighed(known.path, known.handle))})
 	}
-	const findings = "/api/history/findings"
-	all = append(all, Route{Method: http.MethodGet, Path: findings, Own: true, Serve: d.answer(d.weighed(findings, d.findings().Answer))})
+	const path = "/api/history/findings"
+	all = append(all, Route{
+		Method: http.MethodGet, Path: path, Own: true, Params: findings.Params, Serve: d.answer(d.weighed(path, d.findings().Answer)),
+	})
 	for _, known := range refusals {
 		all = append(all, Route{Method: known.method, Path: known.path, Serve: known.refuse})
 	}

@@ -40,11 +40,18 @@ type Reader struct {
 	Metrics libraries.Metrics
 }
 
+// Params are the names of the parameters of a request for findings: either of Ray's two IDs of a job narrows them to the job.
+var Params = []string{"job_id", "submission_id"}
+
 // Answer handles requests for the findings as JSON.
 func (f Reader) Answer(w http.ResponseWriter, r *request.Request) error {
 	report, err := f.Read(r)
 	if err != nil {
 		return err
+	}
+	query := r.URL.Query()
+	if report, err = report.OfJob(query.Get("job_id"), query.Get("submission_id")); err != nil {
+		return reply.NotFound(err.Error())
 	}
 	body, err := json.Marshal(envelope{Result: true, Data: report})
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 // another state than the one that is stored now.
 
 // KeptVersion changes when the same session would get another report.
-const KeptVersion = 16
+const KeptVersion = 17
 
 // Limits of kept findings.
 const (
@@ -250,8 +250,13 @@ func keptMemory(text []byte) int64 {
 // check returns an error unless a report is like a new one: within the limits, and with links to the session's own pages only.
 func (r *Report) check(ref layout.Session) error {
 	base := baseOf(ref)
-	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil || len(r.Findings) > maxFindings+len(helpOf) {
+	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil || len(r.Findings) > maxFindings+len(helpOf) || len(r.Jobs) > maxJobs {
 		return errors.New("not a report of this session")
+	}
+	for _, j := range r.Jobs {
+		if !slices.Contains(outcomes, j.Outcome) || j.Findings == nil || len(j.Findings) > maxOfJob {
+			return errors.New("a job is not whole")
+		}
 	}
 	for _, f := range r.Findings {
 		if f == nil || f.Because == nil || f.Entities == nil || f.Evidence == nil || len(f.Entities) > maxEntities || len(f.Evidence) > maxEvidence {

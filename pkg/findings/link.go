@@ -50,6 +50,7 @@ func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Repor
 		}
 		r.Findings = append(r.Findings, &f.Finding)
 	}
+	r.Jobs = b.jobsOf(ordered)
 	b.noteUnknown()
 	r.Missing, r.partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
 	if b.unread > 0 {

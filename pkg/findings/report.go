@@ -59,6 +59,7 @@ type Report struct {
 	Outcome    string     `json:"outcome"`
 	Summary    string     `json:"summary"` // one sentence
 	Findings   []*Finding `json:"findings"`
+	Jobs       []Job      `json:"jobs"` // the failed ones first
 	Unfinished Counts     `json:"unfinished"`
 	Missing    []string   `json:"missing"` // sentences about what is known to be lost
 

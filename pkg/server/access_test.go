@@ -119,6 +119,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		put(t, store, layout.MarkerKey(root, ref), "")
 		put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "classified.log"), "classified content\n")
 		put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
+		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"), `[{"submission_id":"raysubmit_classified","status":"FAILED"}]`)
 		putOutcome(t, o, store, ref, "classified cause")
 		withRunningClusters(t, o, true, api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
 		a, err := access.New(config, api, silent())

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -20,6 +21,14 @@ func (s *Server) findingsRoute() dashboard.Route {
 			return
 		}
 		report, err := s.opts.Findings(r)
+		query := r.URL.Query()
+		if err == nil {
+			report, err = report.OfJob(query.Get("job_id"), query.Get("submission_id"))
+		}
+		var none *findings.NoJobError
+		if errors.As(err, &none) {
+			err = &problem.Problem{Status: http.StatusNotFound, Title: "No such job", Detail: none.Detail, Advice: none.Advice}
+		}
 		if err != nil {
 			s.fail(w, r.Request, err)
 			return

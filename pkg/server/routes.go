@@ -3,6 +3,7 @@ package server
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/emicklei/go-restful/v3"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/server/assistant"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -136,7 +138,7 @@ func takes(names []string, h handler) handler {
 }
 
 // ofSession are the parameters of a route about one session, which is shown as it was at a moment.
-func ofSession(names ...string) []string { return append(names, "at") }
+func ofSession(names ...string) []string { return append(slices.Clip(names), "at") }
 
 // plain is a handler that needs no parameters of the path.
 func plain(h func(http.ResponseWriter, *http.Request) error) handler {
@@ -165,14 +167,14 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	for _, route := range s.opts.Routes {
 		h := s.answer(route)
 		if route.Own {
-			h = takes(ofSession(), h)
+			h = takes(ofSession(route.Params...), h)
 		}
 		s.add(ws, route.Method, route.Path, h)
 	}
 	s.get(ws, "/", s.dashboard)
 	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
 	s.get(ws, "/session_activity", takes(ofSession(), s.activity))
-	s.page(ws, "/findings", takes(ofSession(), s.answer(s.findingsRoute())))
+	s.page(ws, "/findings", takes(ofSession(findings.Params...), s.answer(s.findingsRoute())))
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
 	s.addCompare(ws)
@@ -203,6 +205,7 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	for _, path := range []string{"/namespaces", namespacePrefix, namespacePrefix + "/clusters", clusterPrefix, clusterPrefix + "/sessions"} {
 		s.get(ws, path, takes(nil, s.withoutSession))
 	}
+	s.addAddresses(ws)
 	s.page(ws, "/fleet", takes(fleet.Params, plain(s.lists.FleetPage)))
 	s.get(ws, "/api/history/fleet", takes(list.FleetDataParams, plain(s.lists.FleetData)))
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)

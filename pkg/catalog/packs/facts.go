@@ -192,7 +192,10 @@ func (f *Facts) search() string {
 		}
 	}
 	for i := range f.Jobs {
-		add(f.Jobs[i].Submission, f.Jobs[i].Name, f.Jobs[i].User, f.Jobs[i].ID, f.Jobs[i].Entrypoint)
+		add(f.Jobs[i].Submission)
+	}
+	for i := range f.Jobs {
+		add(f.Jobs[i].Name, f.Jobs[i].User, f.Jobs[i].ID, f.Jobs[i].Entrypoint)
 	}
 	add(f.Cause)
 	for i := range f.Findings {

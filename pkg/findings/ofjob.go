@@ -1,0 +1,204 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// Job says how one job of a session ended, and which findings say why.
+type Job struct {
+	JobID        string   `json:"job_id,omitempty"`        // of its driver; "" if none was started
+	SubmissionID string   `json:"submission_id,omitempty"` // "" if the driver was not submitted
+	Entrypoint   string   `json:"entrypoint,omitempty"`    // in one short line
+	Outcome      string   `json:"outcome"`
+	Summary      string   `json:"summary"`  // one sentence
+	Findings     []string `json:"findings"` // IDs, its cause first
+}
+
+// Name returns the name under which people know the job.
+func (j *Job) Name() string { return cmp.Or(j.SubmissionID, j.JobID) }
+
+// has reports whether an ID is one of Ray's two IDs of the job.
+func (j *Job) has(id string) bool {
+	return id != "" && (id == j.SubmissionID || strings.EqualFold(id, j.JobID))
+}
+
+// maxOfJob limits the findings that are listed for one job.
+const maxOfJob = 20
+
+// NoJobError means that a session has no job with an ID.
+type NoJobError struct{ Detail, Advice string }
+
+func (e *NoJobError) Error() string { return e.Detail + " " + e.Advice }
+
+func (r *Report) noJob(ids []string) *NoJobError {
+	when := "The session has no job"
+	if r.At != "" {
+		when = "The session had no job at this moment"
+	}
+	e := &NoJobError{Detail: fmt.Sprintf("%s with the ID %.80s.", when, strings.Join(ids, " and the ID ")), Advice: "It has none of which anything is stored."}
+	var names []string
+	for i := range r.Jobs[:min(len(r.Jobs), 3)] {
+		names = append(names, r.Jobs[i].Name())
+	}
+	if len(names) > 0 {
+		e.Advice = fmt.Sprintf("It has %s: %s.", plural(len(r.Jobs), "job"), strings.Join(names, ", "))
+	}
+	if len(names) < len(r.Jobs) {
+		e.Advice = strings.TrimSuffix(e.Advice, ".") + " and others."
+	}
+	e.Advice += " The address without job_id and submission_id lists all findings."
+	return e
+}
+
+// OfJob returns the report about one job: its outcome, and the findings about it and their causes. Each ID may be that of the driver or of the
+// submission, and empty ones don't count; several must be of the same job. Without IDs the whole report is returned. The error is a *NoJobError.
+func (r *Report) OfJob(ids ...string) (*Report, error) {
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+	if len(ids) == 0 {
+		return r, nil
+	}
+	at := slices.IndexFunc(r.Jobs, func(j Job) bool {
+		return !slices.ContainsFunc(ids, func(id string) bool { return !j.has(id) })
+	})
+	if at < 0 {
+		return nil, r.noJob(ids)
+	}
+	of := *r
+	of.Jobs = r.Jobs[at : at+1]
+	of.Outcome, of.Summary, of.Findings = of.Jobs[0].Outcome, of.Jobs[0].Summary, []*Finding{}
+	for _, id := range of.Jobs[0].Findings {
+		if f := r.Finding(id); f != nil {
+			of.Findings = append(of.Findings, f)
+		}
+	}
+	return &of, nil
+}
+
+// Finding returns the finding with an ID; nil if there is none.
+func (r *Report) Finding(id string) *Finding {
+	for _, f := range r.Findings {
+		if f.ID == id {
+			return f
+		}
+	}
+	return nil
+}
+
+// worstFirst are the outcomes of jobs in the order in which jobs are listed.
+var worstFirst = []string{Failed, Unfinished, Running, Unknown, Stopped, Succeeded}
+
+// jobsOf returns the jobs with their findings, the failed ones first. ordered are all findings, in the report's order and with their severities.
+func (b *builder) jobsOf(ordered []*finding) []Job {
+	ofJob, ofSubmission, ofNone := map[rayid.Job][]*finding{}, map[string][]*finding{}, []*finding{}
+	for _, f := range ordered {
+		for _, id := range f.jobs {
+			ofJob[id] = append(ofJob[id], f)
+		}
+		switch {
+		case f.SubmissionID != "" && len(f.jobs) == 0:
+			ofSubmission[f.SubmissionID] = append(ofSubmission[f.SubmissionID], f)
+		case f.SubmissionID == "" && len(f.jobs) == 0 && f.Severity == Error:
+			ofNone = append(ofNone, f)
+		}
+	}
+	all := make([]Job, 0, len(b.jobs))
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		var mine []*finding
+		if !j.id.Nil() {
+			mine = append(mine, ofJob[j.id]...)
+		}
+		if j.submission != "" {
+			mine = append(mine, ofSubmission[j.submission]...)
+		}
+		of := Job{JobID: rayid.Hex(j.id), SubmissionID: j.submission, Entrypoint: shortLine(j.entrypoint), Outcome: b.outcomeOf(j, mine)}
+		mine = causesFirst(mine)
+		if (of.Outcome == Failed || of.Outcome == Unfinished) && !explained(mine) {
+			// What is about no job may have been the reason, if it was before the job's end.
+			for _, f := range ofNone {
+				if !slices.Contains(mine, f) && (j.ended == 0 || f.first <= j.ended) {
+					mine = append(mine, f)
+				}
+			}
+		}
+		of.Findings = make([]string, 0, min(len(mine), maxOfJob))
+		for _, f := range mine[:min(len(mine), maxOfJob)] {
+			of.Findings = append(of.Findings, f.ID)
+		}
+		of.Summary = of.summary(mine)
+		all = append(all, of)
+	}
+	slices.SortStableFunc(all, func(a, c Job) int {
+		return cmp.Compare(slices.Index(worstFirst, a.Outcome), slices.Index(worstFirst, c.Outcome))
+	})
+	return all
+}
+
+// explained reports whether a job's findings have an error besides its own end.
+func explained(mine []*finding) bool {
+	return slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.ended })
+}
+
+// causesFirst returns a job's findings and their causes: first what explains the job's own end, then the others, each cause before its consequences.
+func causesFirst(mine []*finding) (all []*finding) {
+	placed := map[*finding]bool{}
+	var place func(f *finding)
+	place = func(f *finding) {
+		if placed[f] {
+			return
+		}
+		placed[f] = true
+		for _, c := range f.because {
+			place(c)
+		}
+		all = append(all, f)
+	}
+	for _, end := range []bool{true, false} {
+		for _, f := range mine {
+			if f.ended == end {
+				place(f)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, c *finding) int {
+		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, c.Severity))
+	})
+	return all
+}
+
+// outcomeOf returns the outcome of one job, with its findings. Ray does not record how drivers ended that were not submitted.
+func (b *builder) outcomeOf(j *job, mine []*finding) string {
+	failed := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error })
+	switch {
+	case j.status == "FAILED", j.submission == "" && j.ended != 0 && failed:
+		return Failed
+	case j.status == "STOPPED":
+		return Stopped
+	case j.status == "SUCCEEDED":
+		return Succeeded
+	case b.running, b.goesOn():
+		return Running
+	}
+	return Unfinished
+}
+
+// summary returns one sentence that says how the job ended.
+func (j *Job) summary(mine []*finding) string {
+	how := map[string]string{
+		Failed: "failed", Stopped: "was stopped", Running: "is running", Unfinished: "had not ended when the cluster did", Succeeded: "succeeded",
+	}[j.Outcome]
+	text := fmt.Sprintf("Job %s %s", j.Name(), how)
+	if len(mine) == 0 || mine[0].Severity != Error {
+		return text + "."
+	}
+	title := strings.TrimSuffix(mine[0].Title, ".") + "."
+	if mine[0].ended {
+		return title // it names the job
+	}
+	return text + ": " + title
+}

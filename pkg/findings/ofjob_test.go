@@ -1,0 +1,120 @@
+package findings_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
+)
+
+// TestOfJob: each job of a session has its own outcome and its own first finding, under both of Ray's IDs, from events and from what is kept.
+func TestOfJob(t *testing.T) {
+	for archive, want := range map[string]map[string][2]string{ // outcome, and a part of the first finding's title, by submission
+		"three_jobs": {"prices-join": {findings.Failed, "KeyError: 'unit_price'"}, "poller": {findings.Stopped, "was stopped"}, "sum-ok": {findings.Succeeded, ""}},
+		"even-2.60": {
+			"typo_resource": {findings.Failed, "1 gpu_a10"}, "group_busy": {findings.Failed, "placement group first held"}, "pool": {findings.Failed, "weights of group 5"},
+			"data_missing": {findings.Failed, "/data/2026-11-21/events"}, "killed_once": {findings.Succeeded, "fold died|step died"},
+		},
+		"jobs-2.60": {"missing": {findings.Failed, "no_such_train.py"}, "tokenizer": {findings.Failed, "no-vocab.json"}, "segv": {findings.Failed, "SIGSEGV"}},
+	} {
+		dir, ref := cluster(t, archive)
+		s := load(t, dir, ref, nil)
+		whole := report(t, s)
+		writeIndex(t, dir, ref, false)
+		kept := reportKept(t, dir, s, false)
+		for submission, want := range want {
+			one, err := whole.OfJob(submission)
+			if err != nil {
+				t.Fatalf("%s of %s: %v", submission, archive, err)
+			}
+			first := ""
+			if len(one.Findings) > 0 {
+				first = one.Findings[0].Title
+			}
+			if one.Outcome != want[0] || !slices.ContainsFunc(strings.Split(want[1], "|"), func(part string) bool { return strings.Contains(first, part) }) {
+				t.Errorf("%s of %s: %s, %q; want %s, %q", submission, archive, one.Outcome, first, want[0], want[1])
+			}
+			if want[0] == findings.Failed && !strings.Contains(one.Summary, strings.TrimSuffix(first, ".")) {
+				t.Errorf("%s of %s: the summary is %q", submission, archive, one.Summary)
+			}
+			for _, f := range one.Findings {
+				if f.SubmissionID != "" && f.SubmissionID != submission {
+					t.Errorf("%s of %s: it has a finding of %s: %s", submission, archive, f.SubmissionID, f.Title)
+				}
+				for _, cause := range f.Because {
+					if one.Finding(cause) == nil {
+						t.Errorf("%s of %s: it lacks the cause %s", submission, archive, whole.Finding(cause).Title)
+					}
+				}
+			}
+			others := []string{submission}
+			if id := one.Jobs[0].JobID; id != "" {
+				others = append(others, id)
+			}
+			for _, from := range []*findings.Report{whole, kept} {
+				for _, id := range others {
+					again, err := from.OfJob("", id, submission)
+					if err != nil || !sameJSON(t, again, one) {
+						t.Errorf("%s of %s by %s: %v, another report", submission, archive, id, err)
+					}
+				}
+			}
+		}
+		var none *findings.NoJobError
+		if _, err := whole.OfJob(whole.Jobs[0].Name(), whole.Jobs[1].Name()); !errors.As(err, &none) || !strings.Contains(none.Advice, whole.Jobs[0].Name()) {
+			t.Errorf("two jobs: %v", err)
+		}
+		if all, err := whole.OfJob("", ""); err != nil || all != whole {
+			t.Errorf("no job: %v", err)
+		}
+	}
+}
+
+// TestAnswerOfJob: the parameters narrow the answer, and a job that the session does not have is not found.
+func TestAnswerOfJob(t *testing.T) {
+	dir, ref := cluster(t, "three_jobs")
+	s := load(t, dir, ref, nil)
+	for query, want := range map[string]string{
+		"submission_id=prices-join": "", "job_id=05000000": "", "job_id=prices-join": "", "submission_id=prices-join&job_id=05000000": "",
+		"submission_id=prices": "no job with the ID prices. It has 3 jobs: prices-join, poller, sum-ok.", "job_id=ff000000": "no job with the ID ff000000",
+		"submission_id=prices-join&job_id=04000000": "04000000 and the ID prices-join", "job_id=" + strings.Repeat("x", 500): "no job",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+query, nil)
+		w := httptest.NewRecorder()
+		err := findings.Reader{}.Answer(w, &request.Request{Request: r, Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s}})
+		var refused *reply.Error
+		if want != "" {
+			if !errors.As(err, &refused) || refused.Status != http.StatusNotFound || !strings.Contains(refused.Text, want) || len(refused.Text) > 600 {
+				t.Errorf("%.60s: %v", query, err)
+			}
+			continue
+		}
+		var got struct{ Data findings.Report }
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Data.Jobs) != 1 || got.Data.Jobs[0].SubmissionID != "prices-join" || len(got.Data.Findings) != 2 {
+			values, _ := url.ParseQuery(query)
+			t.Errorf("%v: %v %s", values, err, w.Body)
+		}
+	}
+}
+
+func sameJSON(t *testing.T, a, b any) bool {
+	t.Helper()
+	one, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(one) == string(other)
+}
