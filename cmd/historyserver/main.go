@@ -51,6 +51,7 @@ func command() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	cmd.AddCommand(webhookCommand(), mcpCommand())
 	cmd.AddCommand(commands.All(cmd.Flags())...)
+	cmd.AddCommand(commands.Login(cmd.Flags())...)
 	settings.Help(append(cmd.Commands(), cmd)...)
 	return cmd
 }

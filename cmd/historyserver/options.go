@@ -9,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -125,7 +126,7 @@ const minMetricsMemory = 16 << 20
 
 // complete takes settings that the command line does not set from the environment and the settings file, and checks all of them.
 func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLogger, error) {
-	if err := settings.Load(fs, environ); err != nil {
+	if err := settings.Load(fs, environ, commands.ServerFlags()); err != nil {
 		return nil, err
 	}
 	o.answerMemory = cmp.Or(o.answerMemory, o.cacheMemory/2)

@@ -25,6 +25,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/lifetime"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -106,6 +107,9 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)
+		},
+		Stored: func(ctx context.Context, ref layout.Session) (inventory.Summary, error) {
+			return inventory.Summarize(ctx, store, o.storage.Root, ref, o.storage.BucketKey)
 		},
 		Storage: o.storage.Describe(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})

@@ -25,8 +25,8 @@ const (
 	logoutPath = "/logout"
 )
 
-// public are the paths that need no caller: Kubernetes and Prometheus ask for them.
-var public = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true}
+// public are the paths that need no caller: Kubernetes, Prometheus and programs whose users have not signed in ask for them.
+var public = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true, AboutPath: true}
 
 // Handler passes requests of known callers on to next, with the identity in the request's context. It answers /login and /logout itself,
 // and where people sign in with an OpenID provider /oidc/start and /oidc/callback. Requests must have passed browser.Rules.

@@ -19,6 +19,7 @@ import (
 type OIDCConfig struct {
 	Issuer           string
 	ClientID         string
+	ProgramClientID  string // the client that `historyserver login` signs in with; empty: ClientID
 	ClientSecret     string
 	ClientSecretFile string
 	RedirectURL      string // where browsers reach this server's /oidc/callback
@@ -38,6 +39,7 @@ type OIDCConfig struct {
 func (c *OIDCConfig) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Issuer, "oidc-issuer-url", "", "URL of the OpenID provider, as its tokens name it (--auth=oidc)")
 	fs.StringVar(&c.ClientID, "oidc-client-id", "", "client ID of this server at the provider")
+	fs.StringVar(&c.ProgramClientID, "oidc-program-client-id", "", "client ID at the provider with which historyserver login signs users in on their machines: a public client, without a secret; empty: --oidc-client-id")
 	fs.StringVar(&c.ClientSecret, "oidc-client-secret", "", "the client's secret, if it has one; prefer the environment variable or --oidc-client-secret-file")
 	fs.StringVar(&c.ClientSecretFile, "oidc-client-secret-file", "", "file with the client's secret; changes are picked up without a restart")
 	fs.StringVar(&c.RedirectURL, "oidc-redirect-url", "", "URL of this server's /oidc/callback for browsers, as registered at the provider, such as https://history.example.com/oidc/callback")

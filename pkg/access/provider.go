@@ -128,7 +128,7 @@ var errNoProvider = errors.New("the OpenID provider has not answered yet: nobody
 
 // bearer says whose ID token a program sent.
 func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
-	verified, err := p.verify(ctx, token, append([]string{p.config.ClientID}, p.config.Audiences...))
+	verified, err := p.verify(ctx, token, p.config.audiences())
 	if err != nil {
 		return Identity{}, err
 	}

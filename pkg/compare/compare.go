@@ -193,19 +193,52 @@ func jobsOf(r *request.Request) ([]Job, error) {
 	return all, nil
 }
 
-// find returns the job with an ID, otherwise the latest run of the job with a name or entrypoint; nil if there is none. jobs are in order.
+// find is FindJob, without an error.
 func find(jobs []Job, name string) *Job {
+	job, _ := FindJob(jobs, name)
+	return job
+}
+
+// FindJob returns the job with an ID, its own or its submission's, otherwise the latest run of the job with a name or entrypoint. jobs are in order. The
+// name may be that of a RayJob, to which KubeRay adds a few letters. The error says which jobs there are.
+func FindJob(jobs []Job, name string) (*Job, error) {
 	var found *Job
 	for i := range jobs {
 		j := &jobs[i]
 		if name == j.ID || name == j.SubmissionID {
-			return j
+			return j, nil
 		}
-		if name == j.Entrypoint || name == j.common() && name != "" {
+		if name == j.Entrypoint || name == j.common() && name != "" || name == j.rayJob() && name != "" {
 			found = j
 		}
 	}
-	return found
+	if found != nil {
+		return found, nil
+	}
+	const most = 10
+	var known []string
+	for i := range jobs {
+		known = append(known, jobs[i].Name())
+	}
+	text := strings.Join(known[:min(most, len(known))], ", ")
+	switch {
+	case len(known) == 0:
+		text = "nothing is stored of any"
+	case len(known) > most:
+		text += fmt.Sprintf(" and %d more", len(known)-most)
+	}
+	return nil, fmt.Errorf("no job %.200q in this session; there are: %.2000s", name, text)
+}
+
+// ofRayJob matches the end that KubeRay adds to a RayJob's name for its submission (rand.String(5) of apimachinery).
+var ofRayJob = regexp.MustCompile(`^(.+)-[a-z0-9]{5}$`)
+
+// rayJob is the name of the RayJob that made the submission, if one did.
+func (j *Job) rayJob() string {
+	if parts := ofRayJob.FindStringSubmatch(j.SubmissionID); parts != nil {
+		return parts[1]
+	}
+	return ""
 }
 
 // latestRun returns the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in order.

@@ -2,6 +2,8 @@ package logsearch
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -100,4 +102,33 @@ func newMatch(f *found) *Match {
 		m.Length, m.Skipped = f.length, f.skipped
 	}
 	return m
+}
+
+// ParseRecord reads a record that was sent as JSON; nil for one of a type that this version does not know.
+func ParseRecord(data []byte) (Record, error) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, fmt.Errorf("read a record of a search: %w", err)
+	}
+	var r Record
+	switch head.Type {
+	case "begin":
+		r = new(Begin)
+	case "match":
+		r = new(Match)
+	case "file":
+		r = new(File)
+	case "progress":
+		r = new(Progress)
+	case "end":
+		r = new(End)
+	default:
+		return nil, nil
+	}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("read a record of a search: %w", err)
+	}
+	return r, nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rayhistory/historyserver/pkg/client"
 )
 
 func addressOf(t *testing.T, server *httptest.Server) *url.URL {
@@ -23,7 +25,7 @@ func addressOf(t *testing.T, server *httptest.Server) *url.URL {
 func connect(t *testing.T, base *url.URL) *mcp.ClientSession {
 	t.Helper()
 	near, far := mcp.NewInMemoryTransports()
-	if _, err := New("1", base, http.DefaultTransport).Connect(t.Context(), far, nil); err != nil {
+	if _, err := New("1", client.New(base, http.DefaultTransport)).Connect(t.Context(), far, nil); err != nil {
 		t.Fatal(err)
 	}
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), near, nil)
@@ -122,7 +124,7 @@ func TestSessionsAreNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "want namespace/cluster/session") || len(text) > 1000 {
+		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "want a session, cluster, namespace/cluster") || len(text) > 1000 {
 			t.Errorf("%.20s: %d bytes, %.100s", of, len(text), text)
 		}
 	}

@@ -62,7 +62,10 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 	}
 	asked := 0
 	for _, tool := range tools.Tools {
-		if tool.Name == "list_sessions" {
+		if tool.Name == "list_sessions" || tool.Name == "fleet" {
+			if text, failed := call(t, ann, tool.Name, map[string]any{"outcome": "failed"}); failed || strings.Contains(text, "classified") {
+				t.Errorf("%s as ann: %s", tool.Name, text)
+			}
 			continue
 		}
 		arguments := map[string]any{"session": "secret/classified/" + name}
@@ -92,7 +95,7 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 		t.Errorf("bob's logs: %t %s", failed, text)
 	}
 	// No tool leaves its session.
-	for _, session := range []string{"default/lab", "default/lab/latest/api", "../../secret/classified/" + name, "default/lab/..", ""} {
+	for _, session := range []string{"classified", "secret/classified", "default/lab/latest/api", "../../secret/classified/" + name, "default/lab/..", ""} {
 		if text, failed := call(t, ann, "why", map[string]any{"session": session}); !failed || strings.Contains(text, "content") {
 			t.Errorf("session %q: %t %s", session, failed, text)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/fleet"
@@ -172,6 +173,9 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 		s.add(ws, route.Method, route.Path, h)
 	}
 	s.get(ws, "/", s.dashboard)
+	if s.opts.Stored != nil {
+		s.get(ws, "/api/history/stored", takes(ofSession(), s.chosen(s.stored)))
+	}
 	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
 	s.get(ws, "/session_activity", takes(ofSession(), s.activity))
 	s.page(ws, "/findings", takes(ofSession(findings.Params...), s.answer(s.findingsRoute())))
@@ -223,6 +227,7 @@ func (s *Server) addOwn(ws *restful.WebService) {
 			return nil
 		})
 	}
+	s.get(ws, access.AboutPath, takes(nil, plain(s.about)))
 	s.get(ws, "/healthz", s.healthy)
 	s.get(ws, "/livez", s.healthy)
 	s.get(ws, "/readyz", s.ready)

@@ -25,6 +25,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/notes"
@@ -65,6 +66,8 @@ type Options struct {
 	// ListLogs knows the logs of sessions that are not loaded, Dashboard what else is known of them; both nil: logs are not searched.
 	ListLogs  func(context.Context, layout.Session) (*session.Session, error)
 	Dashboard *dashboard.Dashboard
+	// Stored says what is stored for a session, and where; nil: there is no such answer.
+	Stored func(context.Context, layout.Session) (inventory.Summary, error)
 	// DashboardDir holds builds of the Ray Dashboard's frontend, one in each folder v{Ray version}.
 	DashboardDir string
 	// Storage says in a few words where sessions are stored, for error pages.

@@ -40,15 +40,22 @@ type runFunc func(ctx context.Context, args []string) error
 
 // common are the flags that all commands have.
 type common struct {
-	storage backend.Config
-	logging logging.Options
-	output  string
-	quiet   time.Duration
+	server      Server
+	serverFlags *pflag.FlagSet // of commands that can ask a server
+	storeFlags  *pflag.FlagSet // those that say nothing to a server
+	storage     backend.Config
+	logging     logging.Options
+	output      string
+	quiet       time.Duration
 }
 
 func (c *common) addFlags(fs *pflag.FlagSet) {
-	c.storage.AddFlags(fs)
+	c.storeFlags = pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.storeFlags.SortFlags = false
+	c.storage.AddFlags(c.storeFlags)
+	settings.DurationVar(c.storeFlags, &c.quiet, "quiet", lifetime.Idle, "a session without an end marker counts as ended when nothing of it was stored for this long")
+	fs.AddFlagSet(c.storeFlags)
+	c.serverFlags = c.server.flags()
 	fs.StringVarP(&c.output, "output", "o", "table", "output format: table or json")
-	settings.DurationVar(fs, &c.quiet, "quiet", lifetime.Idle, "a session without an end marker counts as ended when nothing of it was stored for this long")
 	c.logging.AddFlags(fs)
 }

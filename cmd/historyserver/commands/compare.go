@@ -6,89 +6,42 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/compare"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/index"
-	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 func compareCommand(o *operator) (*cobra.Command, runFunc) {
-	var q compare.Question
+	var c comparison
 	cmd := &cobra.Command{
-		Use:   "compare {SESSION | namespace/cluster} [SESSION]",
+		Use:   "compare SESSION [SESSION]",
 		Short: "Compare two sessions, or two runs of a job",
 		Long: "Compare two sessions, or two runs of a job: times of functions, retries, failures, nodes and resource hours.\n" +
-			"The default for the second session is the previous one of the same cluster; for a job, its previous run.\n" +
-			"namespace/cluster is the cluster's latest session.",
+			"The default for the second session is the previous one of the same cluster; for a job, its previous run.",
 		Args: cobra.RangeArgs(1, 2),
 	}
+	o.askable = true
 	fs := cmd.Flags()
-	fs.StringVar(&q.Job, "job", "", "job to compare: its ID, its submission's ID, or an entrypoint or name for its latest run")
-	fs.StringVar(&q.WithJob, "with-job", "", "job to compare with; empty: the previous run of the same job")
-	fs.IntVar(&q.Top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
+	fs.StringVar(&c.job, "job", "", "job to compare: its ID, its submission's ID, or an entrypoint or name for its latest run")
+	fs.StringVar(&c.withJob, "with-job", "", "job to compare with; empty: the previous run of the same job")
+	fs.IntVar(&c.top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
 	return cmd, func(ctx context.Context, args []string) error {
-		if q.Top < 1 || q.Top > compare.MaxTop {
-			return fmt.Errorf("--top=%d: want 1 to %d", q.Top, compare.MaxTop)
+		if c.top < 1 || c.top > compare.MaxTop {
+			return fmt.Errorf("--top=%d: want 1 to %d", c.top, compare.MaxTop)
 		}
-		entries, err := o.described(ctx, nil)
-		if err != nil {
-			return err
-		}
-		if q.Session, err = oneOf(entries, args[0]); err != nil {
-			return err
-		}
+		c.session = args[0]
 		if len(args) == 2 {
-			with, err := oneOf(entries, args[1])
-			if err != nil {
-				return err
-			}
-			q.With = &with
-		} else {
-			q.Earlier = catalog.Earlier(slices.Values(entries), q.Session)
+			c.with = args[1]
 		}
-		report, err := o.compare(ctx, q)
+		report, err := o.history.compare(ctx, c)
 		if err != nil {
 			return err
 		}
 		return o.print(report, func(w io.Writer) { writeComparison(w, report) })
 	}
-}
-
-// oneOf is the only session that a name selects; of a cluster the latest.
-func oneOf(entries []catalog.Entry, name string) (catalog.Entry, error) {
-	if strings.Count(name, "/") == 1 {
-		name += "/" + catalog.Latest
-	}
-	found, err := catalog.Select(entries, []string{name})
-	return only(found, err, name)
-}
-
-// compare compares stored sessions.
-func (o *operator) compare(ctx context.Context, q compare.Question) (*compare.Report, error) {
-	indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
-	answers := dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: indexes.Findings})
-	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*dashboard.Request, func(), error) {
-		s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: indexes})
-		if err != nil {
-			return nil, nil, err
-		}
-		asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		return &dashboard.Request{
-			Request: asked, Moment: moment.Moment{Session: s, Began: e.Start, Ended: e.End, Running: func(context.Context) bool { return e.Running }},
-		}, func() {}, nil
-	}, q)
 }
 
 // writeComparison writes a comparison for a terminal.

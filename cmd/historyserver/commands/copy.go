@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/maintenance/transfer"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
@@ -72,7 +73,7 @@ func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (blob.St
 	if len(c.to) == 0 {
 		return nil, "", errors.New("the target is missing: give it as --to local-dir=./copy or --to storage-backend=s3 --to s3-bucket=history")
 	}
-	if c.layout != "" && c.layout != layoutNames[layout.V16] && c.layout != layoutNames[layout.V17] {
+	if c.layout != "" && c.layout != inventory.LayoutNames[layout.V16] && c.layout != inventory.LayoutNames[layout.V17] {
 		return nil, "", fmt.Errorf("--layout=%q: want 1.6 or 1.7", c.layout)
 	}
 	config := backend.Config{Unchecked: true}
@@ -107,7 +108,7 @@ func (c *copyOptions) set(fs *pflag.FlagSet) error {
 func (c *copyOptions) ref(e catalog.Entry) layout.Session {
 	ref := e.Ref
 	switch {
-	case c.layout == "" || c.layout == layoutNames[ref.Version]:
+	case c.layout == "" || c.layout == inventory.LayoutNames[ref.Version]:
 		return ref
 	case ref.Version == layout.V17:
 		return layout.Session{Namespace: ref.Namespace, Cluster: ref.Cluster, Name: ref.Name}

@@ -7,13 +7,13 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 )
 
@@ -27,7 +27,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed. --output=csv writes one of the tables.",
 		Args: cobra.NoArgs,
 	}
-	o.outputs = []string{"table", "json", "csv"}
+	o.outputs, o.askable = []string{"table", "json", "csv"}, true
 	fs := cmd.Flags()
 	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node; empty: gpu if nodes had any, otherwise cpu")
 	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")
@@ -35,10 +35,11 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	filter := addFilter(fs)
 	return cmd, func(ctx context.Context, _ []string) error {
 		q := fleet.Query{By: by, Top: rows, Now: time.Now()}
-		var err error
-		if q.Filter, err = filter(); err != nil {
+		f, err := filter()
+		if err != nil {
 			return err
 		}
+		q.Filter = f.Filter
 		if by != "" && !slices.Contains(fleet.Resources, by) {
 			return fmt.Errorf("--by=%q: want %s", by, strings.Join(fleet.Resources, ", "))
 		}
@@ -48,16 +49,12 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		if (o.output == "csv") != slices.Contains(fleet.Tables, table) {
 			return fmt.Errorf("--table=%q: want, with --output=csv only, one of %s", table, strings.Join(fleet.Tables, ", "))
 		}
+		f.form.Set("by", by)
+		f.form.Set("top", strconv.Itoa(rows))
 		if q, err = q.Bounded(); err != nil {
 			return fmt.Errorf("--%w", err)
 		}
-		o.packed = true
-		l, err := o.catalog().Packed(ctx, q.From, q.To)
-		if err != nil {
-			return err
-		}
-		all := &fleet.Fleet{Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}}
-		report, err := all.Compute(ctx, q, l)
+		report, err := o.history.fleet(ctx, q, f.form)
 		if err != nil {
 			return err
 		}

@@ -6,18 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/logsearch"
-	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
@@ -31,10 +27,11 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	var q logsearch.Query
 	var flags grepFlags
 	cmd := &cobra.Command{
-		Use:   "grep PATTERN {SESSION | namespace/cluster}",
+		Use:   "grep PATTERN SESSION",
 		Short: "Search the logs of a session, or of all sessions of a cluster",
 		Args:  cobra.ExactArgs(2),
 	}
+	o.askable = true
 	fs := cmd.Flags()
 	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
 	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "treat upper and lower case as the same")
@@ -53,11 +50,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 		if err := flags.complete(&q); err != nil {
 			return err
 		}
-		entries, err := o.clusterOrNamed(ctx, args[1])
-		if err != nil {
-			return err
-		}
-		return o.grep(ctx, &q, entries)
+		return o.grep(ctx, &q, args[1])
 	}
 }
 
@@ -76,29 +69,16 @@ func (f *grepFlags) complete(q *logsearch.Query) (err error) {
 	return q.Prepare()
 }
 
-// clusterOrNamed returns the sessions of a cluster, named as namespace/cluster, or a named session.
-func (o *operator) clusterOrNamed(ctx context.Context, name string) ([]catalog.Entry, error) {
-	if strings.Count(name, "/") != 1 {
-		return o.entries(ctx, []string{name})
-	}
-	all, err := o.entries(ctx, nil)
-	of := slices.DeleteFunc(slices.Clone(all), func(e catalog.Entry) bool { return e.Ref.Namespace+"/"+e.Ref.Cluster != name })
-	if err == nil && len(of) == 0 {
-		err = fmt.Errorf("%w: %s; `historyserver ls` lists the stored sessions", catalog.ErrNoSession, name)
-	}
-	return of, err
-}
-
 // grep prints the lines of sessions that match, with --output=json the records of a search, a line each.
-func (o *operator) grep(ctx context.Context, q *logsearch.Query, entries []catalog.Entry) error {
+func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) error {
 	out := bufio.NewWriter(o.out)
-	p := &matchPrinter{w: out, sessions: len(entries) > 1}
+	p := &matchPrinter{w: out}
 	emit := p.print
 	if o.output == "json" {
 		encode := json.NewEncoder(out)
 		emit = func(r logsearch.Record) error { return encode.Encode(r) }
 	}
-	err := logsearch.Run(ctx, q, o.logSources(ctx, q, entries), func(r logsearch.Record) error {
+	err := o.history.search(ctx, name, q, func(r logsearch.Record) error {
 		if err := emit(r); err != nil {
 			return err
 		}
@@ -112,31 +92,6 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, entries []catal
 		return fmt.Errorf("search logs: %w", err)
 	}
 	return nil
-}
-
-// logSources lists the logs of sessions when their turn comes.
-func (o *operator) logSources(ctx context.Context, q *logsearch.Query, entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
-	facts := dashboard.New(dashboard.Options{Log: o.log})
-	return func(yield func(logsearch.Source, error) bool) {
-		for _, e := range entries {
-			source := logsearch.Source{Session: e.Ref.Name}
-			listed, err := session.List(ctx, o.store, o.storage.Root, e.Ref)
-			if err == nil {
-				source.Logs = listed.Logs
-				source.Clock, err = facts.Clock(ctx, listed)
-			}
-			if err == nil && q.Submission != "" && q.Job == "" {
-				source.Job, err = facts.DriverOf(ctx, listed, q.Submission)
-			}
-			if err != nil {
-				yield(logsearch.Source{}, err)
-				return
-			}
-			if !yield(source, nil) {
-				return
-			}
-		}
-	}
 }
 
 // matchPrinter prints matches as grep does.

@@ -10,12 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/index"
-	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
@@ -44,6 +41,7 @@ func newListed(e catalog.Entry) listed {
 	return listed{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName,
 		RayVersion: e.RayVersion, Running: e.Running, Start: e.Start, End: e.End, LastWrite: e.LastWrite, Nodes: e.Nodes, Objects: e.Objects, Bytes: e.Bytes, FailedJobs: e.FailedJobs,
+		Outcome: e.Outcome, Cause: e.Cause, NotYet: e.IsNotKnownYet(),
 	}
 }
 
@@ -60,26 +58,29 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 		Short: "List stored sessions, by default all, with their sizes and times",
 	}
 	filter := addFilter(cmd.Flags())
+	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {
 		f, err := filter()
 		if err != nil {
 			return err
 		}
-		now := time.Now()
-		entries, err := o.matching(ctx, args, f, now)
+		entries, err := o.history.sessions(ctx, args, f)
 		if err != nil {
 			return err
 		}
-		result := o.readOutcomes(ctx, entries)
+		now, result := time.Now(), make([]listed, len(entries))
+		for i, e := range entries {
+			result[i] = newListed(e)
+		}
 		return o.print(result, func(w io.Writer) {
 			row(w, "NAMESPACE", "CLUSTER", "SESSION", "STATE", "START (UTC)", "DURATION", "NODES", "RAY", "OBJECTS", "SIZE", "OUTCOME", "CAUSE")
-			for i, e := range entries {
-				nodes, duration, outcome := any("-"), "-", cmp.Or(result[i].Outcome, "-")
+			for _, e := range entries {
+				nodes, duration, outcome := any("-"), "-", cmp.Or(e.Outcome, "-")
 				if e.Nodes > 0 {
 					nodes = e.Nodes
 				}
 				switch {
-				case result[i].NotYet:
+				case e.IsNotKnownYet():
 					outcome = "not known yet"
 				case e.FailedJobs > 0:
 					outcome = fmt.Sprintf("failed jobs: %d", e.FailedJobs)
@@ -89,14 +90,14 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 				}
 				row(w, e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, state(e.Running), human.Time(e.Start),
 					duration, nodes, cmp.Or(e.RayVersion, "-"), e.Objects, human.Bytes(e.Bytes),
-					outcome, cmp.Or(result[i].Cause, "-"))
+					outcome, cmp.Or(e.Cause, "-"))
 			}
 		})
 	}
 }
 
 // addFilter adds flags that narrow the list: those of the list's page.
-func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
+func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 	names := map[string]string{"search": "q", "ray-version": "version"} // others are called like their parameter
 	flags := []string{"search", "namespace", "cluster", "owner", "state", "kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
@@ -115,44 +116,20 @@ func addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 		fs.String("larger", "", "has at least this size, such as 10MiB")
 		fs.String("smaller", "", "has at most this size")
 	})
-	return func() (catalog.Filter, error) {
-		v := make(url.Values)
+	return func() (f filter, err error) {
+		f.form = url.Values{}
 		for _, name := range flags {
 			value, err := fs.GetString(name)
 			if err != nil {
-				return catalog.Filter{}, err
+				return f, err
 			}
-			v.Set(cmp.Or(names[name], name), value)
+			if value != "" {
+				f.form.Set(cmp.Or(names[name], name), value)
+			}
 		}
-		f, err := catalog.ParseFilter(v)
-		if err != nil {
+		if f.Filter, err = catalog.ParseFilter(f.form); err != nil {
 			return f, fmt.Errorf("--%w", err)
 		}
 		return f, nil
 	}
-}
-
-// readOutcomes makes the list of sessions, with the outcomes that are kept with their indexes.
-func (o *operator) readOutcomes(ctx context.Context, entries []catalog.Entry) []listed {
-	const reads = 8 // at a time
-	indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
-	result := make([]listed, len(entries))
-	var g errgroup.Group
-	g.SetLimit(reads)
-	for i, e := range entries {
-		g.Go(func() error {
-			result[i] = newListed(e)
-			if result[i].Outcome, result[i].Cause = e.Outcome, e.Cause; e.Outcome != "" {
-				return nil
-			}
-			head, known := outcomes.Read(ctx, indexes.Findings, e)
-			if known {
-				result[i].Outcome, result[i].Cause = head.Outcome, head.Cause
-			}
-			result[i].NotYet = e.IsNotKnownYet() && !known
-			return nil
-		})
-	}
-	_ = g.Wait()
-	return result
 }

@@ -37,17 +37,22 @@ type operator struct {
 	filtered bool
 	// packed says that packs are read instead of ended sessions' objects.
 	packed bool
+	// askable says that the command can ask a server instead of the store.
+	askable bool
 	// outputs are the values that --output takes; nil: table and json.
 	outputs []string
 
-	store  blob.Store
-	log    logrus.FieldLogger
-	out    io.Writer
-	errOut io.Writer
+	history history // of commands that are askable
+	store   blob.Store
+	log     logrus.FieldLogger
+	out     io.Writer
+	errOut  io.Writer
 }
 
 // sessionNames explains the argument SESSION in --help.
-const sessionNames = "SESSION is the name of a session, namespace/cluster/session, or namespace/cluster/latest."
+const sessionNames = "SESSION is a session's name, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. Without SESSION it is the cluster's latest session; for ls,\n" +
+	"grep and notes that are shown all of them. NAMESPACE is needed only where several have a cluster of this name. Instead of the cluster's name it may be that of\n" +
+	"the RayJob or RayService that made it."
 
 // complete makes a command read its settings and open the store before it runs.
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
@@ -57,29 +62,59 @@ func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFu
 	if strings.Contains(cmd.Use, "SESSION") {
 		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames
 	}
+	if o.askable {
+		cmd.Flags().AddFlagSet(o.serverFlags)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := settings.Load(cmd.Flags(), os.Environ(), server); err != nil {
+		asks, err := o.asksServer(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		if err := settings.Load(cmd.Flags(), os.Environ(), server, o.serverFlags); err != nil {
 			return err
 		}
 		if !slices.Contains(o.outputs, o.output) {
 			return fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or "))
+		}
+		if o.log, err = o.logging.New(cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+		o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+		if asks && o.server.address != "" {
+			c, err := o.server.patient(o.errOut)
+			if err != nil {
+				return err
+			}
+			o.history = ofServer{c}
+			return run(cmd.Context(), args)
 		}
 		if cmd.Annotations[writesStore] == "" {
 			if err := checkFolder(o.storage); err != nil {
 				return err
 			}
 		}
-		var err error
-		if o.log, err = o.logging.New(cmd.ErrOrStderr()); err != nil {
-			return err
-		}
 		o.storage.Unchecked = true
 		if o.store, err = backend.Open(cmd.Context(), o.storage, o.log); err != nil {
 			return err
 		}
-		o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+		o.history = ofStore{o}
 		return run(cmd.Context(), args)
 	}
+}
+
+// asksServer says whether a command asks the server, if one is named, instead of the store. A store that the command line names comes before a server
+// that only the environment names.
+func (o *operator) asksServer(fs *pflag.FlagSet) (asks bool, err error) {
+	ofStore := ""
+	fs.Visit(func(f *pflag.Flag) {
+		if o.storeFlags.Lookup(f.Name) != nil {
+			ofStore = f.Name
+		}
+	})
+	if ofStore != "" && fs.Changed("server") {
+		return false, fmt.Errorf("--server contradicts --%s, which is about a store that the command itself reads", ofStore)
+	}
+	return o.askable && ofStore == "", nil
 }
 
 // writesStore is the annotation of commands that may create the folder of the local driver.
@@ -135,7 +170,7 @@ func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry
 	if err := c.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	return catalog.Select(slices.Collect(c.Known().All()), names)
+	return catalog.Select(slices.Collect(c.Known().All()), names, false)
 }
 
 // described is like entries, and lists the objects of each session that is returned, for its sizes, times and state.
@@ -148,7 +183,7 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 	if err := c.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	found, err := catalog.Select(slices.Collect(c.Known().All()), names)
+	found, err := catalog.Select(slices.Collect(c.Known().All()), names, false)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +201,7 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 	if len(names) == 0 {
 		return slices.Collect(l.Matching(f, now)), nil
 	}
-	found, err := catalog.Select(slices.Collect(l.All()), names)
+	found, err := catalog.Select(slices.Collect(l.All()), names, true)
 	if err != nil {
 		return nil, err
 	}
@@ -185,27 +220,30 @@ func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]
 	return o.entries(ctx, names)
 }
 
-// one returns the only session that a name selects.
+// one returns the session that a name selects; of a cluster the latest.
 func (o *operator) one(ctx context.Context, name string) (catalog.Entry, error) {
-	found, err := o.entries(ctx, []string{name})
-	return only(found, err, name)
+	known, err := o.entries(ctx, nil)
+	if err != nil {
+		return catalog.Entry{}, err
+	}
+	return one(catalog.In(known), name)
 }
 
 // describedOne is like one, and lists the session's objects for its sizes, times and state.
 func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry, error) {
-	found, err := o.described(ctx, []string{name})
-	return only(found, err, name)
-}
-
-// only is the one session that a name has selected.
-func only(found []catalog.Entry, err error, name string) (catalog.Entry, error) {
-	if err == nil && len(found) > 1 {
-		err = fmt.Errorf("%d clusters have a session %s: name it as namespace/cluster/session", len(found), name)
-	}
-	if err != nil {
+	c := o.catalog()
+	if err := c.Refresh(ctx); err != nil {
 		return catalog.Entry{}, err
 	}
-	return found[0], nil
+	e, err := one(catalog.In(slices.Collect(c.Known().All())), name)
+	if err != nil {
+		return e, err
+	}
+	described, err := c.Describe(ctx, []catalog.Entry{e})
+	if err != nil {
+		return e, err
+	}
+	return described[0], nil
 }
 
 func (o *operator) list(ctx context.Context, ref layout.Session) (*inventory.Session, error) {

@@ -83,7 +83,7 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 
 // policy is what --rules or --older-than says, with the pins and, where rules name them, the outcomes of sessions.
 func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Entry) (*retention.Policy, error) {
-	book, err := o.notes(ctx)
+	book, err := o.book(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,9 @@ func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Ent
 		return nil, fmt.Errorf("--rules: %w", err)
 	}
 	known := make(map[layout.Session]string)
-	for i, l := range o.readOutcomes(ctx, entries) {
-		known[entries[i].Ref] = l.Outcome
+	ofStore{o}.readOutcomes(ctx, entries)
+	for _, e := range entries {
+		known[e.Ref] = e.Outcome
 	}
 	policy.Outcome = func(e catalog.Entry) string { return known[e.Ref] }
 	return policy, nil

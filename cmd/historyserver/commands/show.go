@@ -10,22 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
 // shown is the answer of `show --output=json`.
 type shown struct {
 	listed
-	Layout string `json:"layout"`
-	// Prefix is the common prefix of all keys except the marker's.
-	Prefix  string                     `json:"prefix"`
-	Marker  string                     `json:"marker"`
-	Usage   map[string]inventory.Usage `json:"usage"`
-	Foreign []string                   `json:"foreign,omitempty"`
+	inventory.Summary
 }
-
-var layoutNames = map[layout.Version]string{layout.V16: "1.6", layout.V17: "1.7"}
 
 func showCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
@@ -33,22 +25,13 @@ func showCommand(o *operator) (*cobra.Command, runFunc) {
 		Short: "Show what is stored for one session, and where",
 		Args:  cobra.ExactArgs(1),
 	}
+	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {
-		e, err := o.describedOne(ctx, args[0])
+		e, summary, err := o.history.stored(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		s, err := o.list(ctx, e.Ref)
-		if err != nil {
-			return err
-		}
-		result := shown{
-			listed: newListed(e), Layout: layoutNames[e.Ref.Version], Prefix: o.storage.BucketKey(layout.Prefix(o.storage.Root, e.Ref)),
-			Marker: o.storage.BucketKey(layout.MarkerKey(o.storage.Root, e.Ref)), Usage: s.Usage(),
-		}
-		for _, f := range s.Foreign {
-			result.Foreign = append(result.Foreign, o.storage.BucketKey(f.Key))
-		}
+		result := shown{listed: newListed(e), Summary: summary}
 		return o.print(result, result.table)
 	}
 }
@@ -58,9 +41,15 @@ func (s *shown) table(w io.Writer) {
 	row(w, "cluster", s.Namespace+"/"+s.Cluster)
 	row(w, "owner", s.OwnerKind+" "+s.OwnerName)
 	row(w, "state", state(s.Running))
-	row(w, "start", human.Time(s.Start))
-	row(w, "end", human.Time(s.End))
-	row(w, "last write", human.Time(s.LastWrite))
+	if s.Outcome != "" {
+		row(w, "outcome", s.Outcome)
+	}
+	if s.Cause != "" {
+		row(w, "cause", s.Cause)
+	}
+	row(w, "start (UTC)", human.Time(s.Start))
+	row(w, "end (UTC)", human.Time(s.End))
+	row(w, "last write (UTC)", human.Time(s.LastWrite))
 	row(w, "Ray", cmp.Or(s.RayVersion, "-"))
 	row(w, "layout", s.Layout)
 	row(w, "marker", s.Marker)

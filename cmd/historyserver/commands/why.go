@@ -4,48 +4,25 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
-	"github.com/rayhistory/historyserver/pkg/index"
-	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
-		Use:   "why {SESSION | namespace/cluster}",
+		Use:   "why SESSION",
 		Short: "Say why a session failed: what went wrong, its causes and the evidence",
-		Long:  "Say why a session failed: what went wrong, causes first, with the stored texts that show it.\nnamespace/cluster is the cluster's latest session.",
+		Long:  "Say why a session failed: what went wrong, causes first, with the stored texts that show it.",
 		Args:  cobra.ExactArgs(1),
 	}
+	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {
-		name := args[0]
-		if strings.Count(name, "/") == 1 {
-			name += "/latest"
-		}
-		e, err := o.describedOne(ctx, name)
-		if err != nil {
-			return err
-		}
-		indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
-		s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: indexes})
-		if err != nil {
-			return err
-		}
-		asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-		if err != nil {
-			return err
-		}
-		report, err := dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: indexes.Findings}).Findings(&dashboard.Request{
-			Request: asked, Moment: moment.Moment{Session: s, Running: func(context.Context) bool { return e.Running }},
-		})
+		report, err := o.history.findings(ctx, args[0], "")
 		if err != nil {
 			return err
 		}

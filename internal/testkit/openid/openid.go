@@ -26,6 +26,9 @@ const (
 	ClientSecret = "client's secret"
 )
 
+// ProgramID is a client without a secret, which may also sign people in on other devices and renew their sign-ins.
+const ProgramID = "history-programs"
+
 const keyID = "key"
 
 // Provider is a running provider.
@@ -38,7 +41,10 @@ type Provider struct {
 	away bool
 	// began are the sign-ins under way, by code.
 	began map[string]url.Values
-	asked map[string]int // requests, by path
+	// pending is how often a device still hears that nobody has entered its code.
+	pending int
+	refresh string         // the one that is good
+	asked   map[string]int // requests, by path
 }
 
 // Start starts a provider, which ends with the test.
@@ -60,8 +66,14 @@ func Start(t *testing.T) *Provider {
 			http.Error(w, "away", http.StatusServiceUnavailable)
 		case r.URL.Path == "/auth":
 			p.authorize(w, r)
+		case r.URL.Path == "/token" && r.FormValue("client_id") == ProgramID:
+			p.programToken(w, r)
 		case r.URL.Path == "/token":
 			p.token(w, r)
+		case r.URL.Path == "/device":
+			p.device(w, r)
+		case r.URL.Path == "/.well-known/openid-configuration":
+			p.describe(w)
 		default:
 			inner.ServeHTTP(w, r)
 		}
@@ -107,7 +119,7 @@ func (p *Provider) Token(claims map[string]any) string {
 // authorize sends the browser back with a code.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
-	if asked.Get("client_id") != ClientID || asked.Get("response_type") != "code" || asked.Get("code_challenge_method") != "S256" {
+	if id := asked.Get("client_id"); id != ClientID && id != ProgramID || asked.Get("response_type") != "code" || asked.Get("code_challenge_method") != "S256" {
 		http.Error(w, "no such sign-in: "+asked.Encode(), http.StatusBadRequest)
 		return
 	}

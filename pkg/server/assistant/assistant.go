@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/mcptools"
 	"github.com/rayhistory/historyserver/pkg/server/writer"
 )
@@ -22,7 +23,7 @@ import (
 // the request's context knows.
 func Handler(version string, router func(http.ResponseWriter, *http.Request), log logrus.FieldLogger) http.Handler {
 	handler := mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
-		return mcptools.New(version, rootOf(asked), asker{router, asked.Context(), log})
+		return mcptools.New(version, client.New(rootOf(asked), asker{router, asked.Context(), log}))
 	}, &mcp.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true,
 		DisableLocalhostProtection: true, // the server's own rules about hosts and origins were applied before

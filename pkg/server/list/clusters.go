@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/notes"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
 )
@@ -28,7 +29,9 @@ type clusterJSON struct {
 	OwnerKind  string  `json:"ownerKind"`
 	OwnerName  string  `json:"ownerName"`
 	RayVersion string  `json:"rayVersion,omitempty"`
+	StartTime  string  `json:"startTime"` // as CreateTime, with fractions of a second, as the other times have them
 	EndTime    string  `json:"endTime,omitempty"`
+	LastWrite  string  `json:"lastWriteTime,omitempty"` // when the last object of the session was stored
 	Seconds    float64 `json:"durationSeconds"`
 	Bytes      int64   `json:"bytes"`
 	Objects    int     `json:"objects"`
@@ -40,6 +43,8 @@ type clusterJSON struct {
 	NotKnownYet bool `json:"notKnownYet,omitempty"`
 	// FailedJobs is how many jobs of a running session have failed.
 	FailedJobs int `json:"failedJobs,omitempty"`
+	// Note is the pin and the note on the session, if there is one.
+	Note *notes.Note `json:"note,omitempty"`
 	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
 	LivePath string `json:"livePath,omitempty"`
 	// Path is where the session's dashboard is, relative to the server's root.
@@ -114,6 +119,9 @@ func (h *Handlers) cluster(e catalog.Entry, now time.Time) clusterJSON {
 	}
 	row.NotKnownYet = e.IsNotKnownYet() && !known
 	row.LivePath = h.opts.Sessions.LivePath(e)
+	if n := h.opts.Notes.Of(e.Ref); !n.Empty() {
+		row.Note = &n
+	}
 	return row
 }
 
@@ -121,14 +129,20 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 	row := clusterJSON{
 		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
 		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
+		StartTime: timeOf(e.Start), EndTime: timeOf(e.End), LastWrite: timeOf(e.LastWrite),
 		Session: e.Ref.Name, State: "ended", OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
 		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes, FailedJobs: e.FailedJobs, Path: web.SessionPath(e.Ref),
 	}
 	if e.Running {
 		row.SessionName, row.State = catalog.Live, "running"
 	}
-	if !e.End.IsZero() {
-		row.EndTime = e.End.UTC().Format(time.RFC3339)
-	}
 	return row
+}
+
+// timeOf writes a time; "" if it is not known.
+func timeOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -43,7 +42,7 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 		source.End = func(ctx context.Context, node rayid.Node, file string) (int64, error) {
 			return h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, node, file)
 		}
-		source.Link = lineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref), of.At/int64(time.Millisecond)))
+		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref), of.At/int64(time.Millisecond)))
 	}
 	return h.search(w, r, q, func(context.Context) iter.Seq2[logsearch.Source, error] {
 		return func(yield func(logsearch.Source, error) bool) { yield(source, nil) }
@@ -84,7 +83,7 @@ func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry, q *lo
 // logsOf are the logs of a session, to be searched whole.
 func (h *Handlers) logsOf(ctx context.Context, e catalog.Entry, of *session.Session) (logsearch.Source, error) {
 	clock, err := h.opts.Dashboard.Clock(ctx, of)
-	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Clock: clock, Link: lineLink(web.SessionPath(e.Ref))}, err
+	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Clock: clock, Link: web.LineLink(web.SessionPath(e.Ref))}, err
 }
 
 // withDriver adds the driver of a selected submission, whose ID is in the names of its workers' logs.
@@ -95,13 +94,6 @@ func (h *Handlers) withDriver(ctx context.Context, of *session.Session, selected
 	job, err := h.opts.Dashboard.DriverOf(ctx, of, selected.Submission)
 	selected.Job = job
 	return err
-}
-
-// lineLink returns addresses of lines in the log viewer, relative to the server's root. path is the session's.
-func lineLink(path string) func(rayid.Node, string, int64) string {
-	return func(node rayid.Node, file string, line int64) string {
-		return fmt.Sprintf("%slog?node_id=%s&file=%s&line=%d#L%d", path, node, url.QueryEscape(file), line, line)
-	}
 }
 
 // search runs a search and sends its records as they come, a line of JSON each.

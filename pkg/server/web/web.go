@@ -11,11 +11,13 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 //go:embed templates
@@ -36,6 +38,13 @@ func Assets() fs.FS {
 // SessionPath is the path prefix of a session, relative to the server's root. Its parts have passed layout's check: none needs escaping.
 func SessionPath(of layout.Session) string {
 	return "namespaces/" + of.Namespace + "/clusters/" + of.Cluster + "/sessions/" + of.Name + "/"
+}
+
+// LineLink returns addresses of lines in the log viewer, relative to the server's root. path is the session's.
+func LineLink(path string) func(rayid.Node, string, int64) string {
+	return func(node rayid.Node, file string, line int64) string {
+		return fmt.Sprintf("%slog?node_id=%s&file=%s&line=%d#L%d", path, node, url.QueryEscape(file), line, line)
+	}
 }
 
 // Page is one of the pages with its data.

@@ -1,0 +1,44 @@
+package commands
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/fleet"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+)
+
+// history is what commands ask about sessions: the store, or a server over HTTP. Names are those of catalog.ParseName.
+type history interface {
+	// sessions returns the sessions that have one of the names, or all, if the filter passes them, newest first, with how they ended where that is known.
+	sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error)
+	// stored says what is stored for a session.
+	stored(ctx context.Context, name string) (catalog.Entry, inventory.Summary, error)
+	// findings says why a session ended as it did, or a job of it.
+	findings(ctx context.Context, name, job string) (*findings.Report, error)
+	compare(ctx context.Context, q comparison) (*compare.Report, error)
+	fleet(ctx context.Context, q fleet.Query, form url.Values) (*fleet.Report, error)
+	// search searches the logs of a session, or of all sessions of a cluster.
+	search(ctx context.Context, name string, q *logsearch.Query, emit func(logsearch.Record) error) error
+	// notes returns the notes on the sessions that have one of the names, or on all, without empty ones.
+	notes(ctx context.Context, names []string) ([]noted, error)
+	// annotate changes the notes on sessions, and returns them, without empty ones.
+	annotate(ctx context.Context, names []string, change noteChange) ([]noted, error)
+}
+
+// comparison says what to compare.
+type comparison struct {
+	session, with string // names; with may be "": the session before
+	job, withJob  string
+	top           int
+}
+
+// filter is what the flags of addFilter say, also as the parameters of /clusters.
+type filter struct {
+	catalog.Filter
+	form url.Values
+}

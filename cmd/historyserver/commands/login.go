@@ -1,0 +1,199 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/pkg/browser"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/rayhistory/historyserver/pkg/access"
+	"github.com/rayhistory/historyserver/pkg/client"
+	"github.com/rayhistory/historyserver/pkg/client/signin"
+	"github.com/rayhistory/historyserver/pkg/settings"
+)
+
+// login signs a user in at a server.
+type login struct {
+	server   Server
+	device   bool
+	port     int
+	clientID string
+	open     func(address string) error // a browser; nil: there is none
+
+	in          io.Reader
+	out, errOut io.Writer
+}
+
+// Login returns the commands that sign in and out. known are the flags of other commands, whose variables may be set.
+func Login(known *pflag.FlagSet) []*cobra.Command {
+	return []*cobra.Command{loginCommand(&login{open: opener()}, known), logoutCommand(known)}
+}
+
+func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "login --server URL",
+		Short: "Sign in at a history server, for the commands that ask it",
+		Long: "Sign in at a history server. If it uses an OpenID provider, a browser opens, or with --device you enter a code in a browser on any device.\n" +
+			"Otherwise the command reads your token from --token-file or the terminal. What it gets is kept for this user of this machine, and sent to this\n" +
+			"server only.\n" +
+			"For example: historyserver login --server https://history.example.com\n" +
+			"             kubectl create token ann | historyserver login --server https://history.example.com",
+		Args: cobra.NoArgs,
+	}
+	fs := cmd.Flags()
+	l.server.AddFlags(fs, "", "address of the history server")
+	fs.BoolVar(&l.device, "device", false, "sign in with a code in a browser on any device: for machines without one")
+	fs.IntVar(&l.port, "callback-port", 0, "port of this machine to which the browser comes back, for providers that allow only registered ones; 0: any free one")
+	fs.StringVar(&l.clientID, "client-id", "", "client ID at the OpenID provider; empty: the one that the server names")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
+			return err
+		}
+		l.in, l.out, l.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+		return l.run(cmd.Context())
+	}
+	return cmd
+}
+
+func (l *login) run(ctx context.Context) error {
+	base, err := l.server.Base()
+	if err != nil {
+		return err
+	}
+	keep, err := signin.OpenKeep()
+	if err != nil {
+		return err
+	}
+	var about struct {
+		SignIn access.SignIn `json:"sign_in"`
+	}
+	network := transport()
+	if err := client.New(base, network).Data(ctx, strings.TrimPrefix(access.AboutPath, "/"), nil, &about); err != nil {
+		return err
+	}
+	kept := &signin.Kept{Server: signin.NameOf(base)}
+	switch mode := about.SignIn.Mode; {
+	case mode == access.Off:
+		fmt.Fprintf(l.out, "%s needs no sign-in.\n", kept.Server)
+		return nil
+	case mode == access.OIDC && l.server.token == "" && l.server.tokenFile == "":
+		kept, err = l.provider(about.SignIn, kept.Server, network).SignIn(ctx)
+	default:
+		kept.Token, err = l.token()
+	}
+	if err != nil {
+		return err
+	}
+	given := client.New(base, &signin.Transport{Server: base, Token: kept.Token, Next: network})
+	if _, err := given.Sessions(ctx, url.Values{"limit": {"1"}}); err != nil {
+		return fmt.Errorf("the server does not accept what the sign-in gave: %w", err)
+	}
+	if err := keep.Write(kept); err != nil {
+		return err
+	}
+	as := ""
+	if kept.User != "" {
+		as = " as " + printable(kept.User)
+	}
+	fmt.Fprintf(l.out, "Signed in at %s%s. Set RAYHISTORY_SERVER=%s to have commands ask it without --server.\n", kept.Server, as, kept.Server)
+	return nil
+}
+
+// provider is the OpenID provider that the server names.
+func (l *login) provider(s access.SignIn, server string, network http.RoundTripper) signin.OIDC {
+	o := signin.OIDC{
+		Server: server, Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Device: l.device, Port: l.port, Open: l.open,
+		HTTP: &http.Client{Transport: network}, Tell: l.errOut,
+	}
+	if l.clientID != "" {
+		o.ClientID = l.clientID
+	}
+	return o
+}
+
+// maxToken bounds what is read as a token, in bytes.
+const maxToken = 64 << 10
+
+// token reads the user's token. A terminal does not show it.
+func (l *login) token() (token string, err error) {
+	var read []byte
+	terminal, isFile := l.in.(*os.File)
+	switch {
+	case l.server.token != "" && l.server.tokenFile != "":
+		return "", errTwoTokens
+	case l.server.token != "":
+		return l.server.token, nil
+	case l.server.tokenFile != "":
+		read, err = os.ReadFile(l.server.tokenFile)
+	case isFile && term.IsTerminal(int(terminal.Fd())):
+		fmt.Fprint(l.errOut, "Your token: ")
+		read, err = term.ReadPassword(int(terminal.Fd()))
+		fmt.Fprintln(l.errOut)
+	default:
+		read, err = io.ReadAll(io.LimitReader(bufio.NewReader(l.in), maxToken))
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	if token = strings.TrimSpace(string(read)); token == "" {
+		return "", errors.New("the server wants a token: give it with --token-file, or on standard input")
+	}
+	return token, nil
+}
+
+// opener opens a browser of this machine; nil where there is none to see.
+func opener() func(string) error {
+	remote := os.Getenv("SSH_CONNECTION") != ""
+	screen := runtime.GOOS != "linux" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	if remote || !screen {
+		return nil
+	}
+	browser.Stdout, browser.Stderr = io.Discard, io.Discard
+	return browser.OpenURL
+}
+
+func logoutCommand(known *pflag.FlagSet) *cobra.Command {
+	var server Server
+	cmd := &cobra.Command{
+		Use:   "logout --server URL",
+		Short: "Forget the sign-in at a history server",
+		Args:  cobra.NoArgs,
+	}
+	server.AddFlags(cmd.Flags(), "", "address of the history server")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := settings.Load(cmd.Flags(), os.Environ(), known); err != nil {
+			return err
+		}
+		base, err := server.Base()
+		if err != nil {
+			return err
+		}
+		keep, err := signin.OpenKeep()
+		if err != nil {
+			return err
+		}
+		name := signin.NameOf(base)
+		there, err := keep.Remove(name)
+		if err != nil {
+			return fmt.Errorf("forget the sign-in: %w", err)
+		}
+		text := "You were not signed in at %s.\n"
+		if there {
+			text = "Signed out of %s on this machine. The token stays valid until it expires.\n"
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), text, name)
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,215 @@
+package commands
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/openid"
+	"github.com/rayhistory/historyserver/pkg/access"
+	"github.com/rayhistory/historyserver/pkg/client/signin"
+	"github.com/rayhistory/historyserver/pkg/server/writer"
+)
+
+// guardedList is a server whose list of sessions is for those who have signed in, and names them.
+func guardedList(t *testing.T, config access.Config) *httptest.Server {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	guard, err := access.New(config, nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard.Start()
+	t.Cleanup(guard.Close)
+	server := httptest.NewServer(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == access.AboutPath {
+			writer.Data(w, map[string]any{"sign_in": guard.SignIn()})
+			return
+		}
+		who, _ := access.IdentityOf(r.Context())
+		writer.JSON(w, http.StatusOK, []map[string]any{{"name": "of-" + who.User, "namespace": "default", "session": "session_1", "createTime": "2026-11-20T23:19:45Z"}})
+	})))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// withProvider is such a server whose users sign in with an OpenID provider.
+func withProvider(t *testing.T) (*httptest.Server, *openid.Provider) {
+	t.Helper()
+	provider := openid.Start(t)
+	provider.SignIn(map[string]any{"email": "ann@example.com"})
+	rules := filepath.Join(t.TempDir(), "namespaces.yaml")
+	if err := os.WriteFile(rules, []byte("- {user: ann@example.com, namespaces: [default]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := guardedList(t, access.Config{Auth: access.OIDC, OIDC: access.OIDCConfig{
+		Issuer: provider.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret, ProgramClientID: openid.ProgramID,
+		RedirectURL: "http://history.example.com/oidc/callback", Scopes: []string{"openid", "email"}, UsernameClaim: "email", NamespacesFile: rules,
+		CookieKey: strings.Repeat("k", 32), SessionFor: time.Hour,
+	}})
+	return server, provider
+}
+
+// signIn runs login with a browser.
+func signIn(t *testing.T, open func(string) error, input string, args ...string) (string, error) {
+	t.Helper()
+	return runOne(t, loginCommand(&login{open: open}, pflag.NewFlagSet("", pflag.ContinueOnError)), input, args...)
+}
+
+func runOne(t *testing.T, cmd *cobra.Command, input string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(input))
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// visit is a browser in which the user is already known to the provider.
+func visit(address string) error {
+	answer, err := http.Get(address)
+	if err == nil {
+		err = answer.Body.Close()
+	}
+	return err
+}
+
+// TestLogin: with a browser, or with a code for another device, a user signs in once; commands send the ID token, get the next one when it has expired,
+// and say how to go on when that ends.
+func TestLogin(t *testing.T) {
+	for how, args := range map[string][]string{"browser": nil, "device": {"--device"}} {
+		t.Run(how, func(t *testing.T) {
+			server, provider := withProvider(t)
+			provider.Pending(0)
+			at := "--server=" + server.URL
+			if _, err := runCommand(t, "ls", at); err == nil || !strings.Contains(err.Error(), "401 Unauthorized") || !strings.Contains(err.Error(), "historyserver login --server "+server.URL) {
+				t.Errorf("before the sign-in: %v", err)
+			}
+			out, err := signIn(t, visit, "", append(args, at)...)
+			if err != nil || !strings.Contains(out, "Signed in at "+server.URL+" as ann@example.com") || how == "device" && !strings.Contains(out, "WDJB-MJHT") {
+				t.Fatalf("login: %s, %v", out, err)
+			}
+			if out := mustRun(t, "ls", at); !strings.Contains(out, "of-ann@example.com") {
+				t.Errorf("ls: %s", out)
+			}
+			kept := keptFile(t)
+			expire(t, server.URL)
+			asked := provider.Asked("/token")
+			for range 2 {
+				if out := mustRun(t, "ls", at); !strings.Contains(out, "of-ann@example.com") {
+					t.Errorf("after the token has expired: %s", out)
+				}
+			}
+			if n := provider.Asked("/token") - asked; n != 1 {
+				t.Errorf("the token was renewed %d times", n)
+			}
+			expire(t, server.URL)
+			provider.Forget()
+			if _, err := runCommand(t, "ls", at); err == nil || !strings.Contains(err.Error(), "sign in again with `historyserver login") {
+				t.Errorf("after the provider has ended the sign-in: %v", err)
+			}
+			if out, err := runOne(t, logoutCommand(pflag.NewFlagSet("", pflag.ContinueOnError)), "", at); err != nil || !strings.Contains(out, "Signed out of "+server.URL) {
+				t.Errorf("logout: %s, %v", out, err)
+			}
+			if _, err := os.Stat(kept); !os.IsNotExist(err) {
+				t.Errorf("the sign-in is still kept: %v", err)
+			}
+		})
+	}
+}
+
+// keptFile is the only file of a sign-in, which nobody else may read.
+func keptFile(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "rayhistory", "signins", "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	info, err := os.Stat(files[0])
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	return files[0]
+}
+
+// expire makes what is kept of a server expire.
+func expire(t *testing.T, server string) {
+	t.Helper()
+	keep, err := signin.OpenKeep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := keep.Read(server)
+	if err != nil || kept == nil {
+		t.Fatal(kept, err)
+	}
+	kept.Expires = time.Now().Add(time.Second)
+	if err := keep.Write(kept); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLoginWithToken: where the server wants tokens, login reads one, checks it and keeps it for that server alone.
+func TestLoginWithToken(t *testing.T) {
+	server := guardedList(t, access.Config{Auth: access.Token, Token: "good"})
+	at := "--server=" + server.URL
+	for input, want := range map[string]string{"": "wants a token", "bad\n": "wrong token"} {
+		if out, err := signIn(t, nil, input, at); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("login with %q: %s, %v", input, out, err)
+		}
+	}
+	if out, err := signIn(t, nil, "good\n", at); err != nil || !strings.Contains(out, "RAYHISTORY_SERVER="+server.URL) {
+		t.Errorf("login: %s, %v", out, err)
+	}
+	if out := mustRun(t, "ls", at+"/"); !strings.Contains(out, "of-token") {
+		t.Errorf("ls: %s", out)
+	}
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("another server gets the token")
+		}
+		writer.JSON(w, http.StatusOK, []string{})
+	}))
+	defer other.Close()
+	mustRun(t, "ls", "--server="+other.URL)
+}
+
+// TestLoginIsRefused: what is no history server, what needs no sign-in, and a provider that does not know the client are told apart.
+func TestLoginIsRefused(t *testing.T) {
+	open := guardedList(t, access.Config{Auth: access.Off})
+	if out, err := signIn(t, visit, "", "--server="+open.URL); err != nil || !strings.Contains(out, "needs no sign-in") {
+		t.Errorf("%s, %v", out, err)
+	}
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html>welcome")
+	}))
+	defer page.Close()
+	if out, err := signIn(t, visit, "", "--server="+page.URL); err == nil || !strings.Contains(err.Error(), "is it a history server?") {
+		t.Errorf("%s, %v", out, err)
+	}
+	server, _ := withProvider(t)
+	if out, err := signIn(t, visit, "", "--server="+server.URL, "--device", "--client-id=stranger"); err == nil || !strings.Contains(err.Error(), "stranger must be a public client") {
+		t.Errorf("%s, %v", out, err)
+	}
+	for _, issuer := range []string{"http://login.example.com", "ftp://x", "", "https//x"} {
+		if _, err := (signin.OIDC{Issuer: issuer}).SignIn(t.Context()); err == nil || !strings.Contains(err.Error(), "want an https address") {
+			t.Errorf("issuer %q: %v", issuer, err)
+		}
+	}
+}

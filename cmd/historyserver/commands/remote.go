@@ -1,0 +1,189 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/client"
+	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/fleet"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/notes"
+)
+
+// ofServer is the history that a server shows to its user.
+type ofServer struct{ *client.Client }
+
+func (s ofServer) sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error) {
+	if len(names) == 0 {
+		return s.entries(ctx, f.form)
+	}
+	found, err := catalog.SelectBy(s.Lookup(ctx), names, true)
+	if err != nil || !f.Narrows() {
+		return found, err
+	}
+	passing, err := s.entries(ctx, f.form)
+	if err != nil {
+		return nil, err
+	}
+	passes := map[layout.Session]bool{}
+	for _, e := range passing {
+		passes[e.Ref] = true
+	}
+	return slices.DeleteFunc(found, func(e catalog.Entry) bool { return !passes[e.Ref] }), nil
+}
+
+// entries lists the sessions that the parameters select. Those that run and are not stored have no name.
+func (s ofServer) entries(ctx context.Context, form url.Values) ([]catalog.Entry, error) {
+	found, err := s.Sessions(ctx, form)
+	entries := make([]catalog.Entry, len(found))
+	for i, f := range found {
+		entries[i] = f.Entry
+	}
+	return entries, err
+}
+
+func (s ofServer) stored(ctx context.Context, name string) (e catalog.Entry, summary inventory.Summary, err error) {
+	if e, err = one(s.Lookup(ctx), name); err == nil {
+		err = s.Data(ctx, client.SessionPath(e.Ref, "api/history/stored"), nil, &summary)
+	}
+	return e, summary, err
+}
+
+func (s ofServer) findings(ctx context.Context, name, job string) (*findings.Report, error) {
+	ref, err := s.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var report findings.Report
+	return &report, s.Data(ctx, client.SessionPath(ref, "api/history/findings"), nil, &report)
+}
+
+func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, error) {
+	ref, err := s.Find(ctx, c.session)
+	if err != nil {
+		return nil, err
+	}
+	form := url.Values{"top": {strconv.Itoa(c.top)}, "job": {c.job}, "with_job": {c.withJob}}
+	if c.with != "" {
+		with, err := s.Find(ctx, c.with)
+		if err != nil {
+			return nil, err
+		}
+		form.Set("with", with.String())
+	}
+	var report compare.Report
+	return &report, s.Data(ctx, client.SessionPath(ref, "api/history/compare"), form, &report)
+}
+
+func (s ofServer) fleet(ctx context.Context, _ fleet.Query, form url.Values) (*fleet.Report, error) {
+	var report fleet.Report
+	return &report, s.Data(ctx, "api/history/fleet", form, &report)
+}
+
+func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query, emit func(logsearch.Record) error) error {
+	n, err := catalog.ParseName(name)
+	if err != nil {
+		return err
+	}
+	found, err := n.All(s.Lookup(ctx))
+	if err != nil {
+		return err
+	}
+	path := client.SessionPath(found[0].Ref, "api/history/search")
+	if n.Session == "" {
+		path = "namespaces/" + url.PathEscape(found[0].Ref.Namespace) + "/clusters/" + url.PathEscape(found[0].Ref.Cluster) + "/api/history/search"
+	} else if len(found) > 1 {
+		_, err := n.One(catalog.In(found)) // says which there are
+		return err
+	}
+	answer, err := s.Get(ctx, path, searchForm(q))
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	decoder := json.NewDecoder(bufio.NewReader(answer.Body))
+	for {
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			return fmt.Errorf("the search ended early (%w); its server's log says why", err)
+		}
+		record, err := logsearch.ParseRecord(raw)
+		if err != nil {
+			return err
+		}
+		if record == nil { // of a newer server
+			continue
+		}
+		if err := emit(record); err != nil {
+			return err
+		}
+		if _, last := record.(*logsearch.End); last {
+			return nil
+		}
+	}
+}
+
+// searchForm are the parameters of a search.
+func searchForm(q *logsearch.Query) url.Values {
+	moment := func(ns int64) string {
+		if ns == 0 {
+			return ""
+		}
+		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+	}
+	return url.Values{
+		"q": {q.Pattern}, "regexp": {strconv.FormatBool(q.Regexp)}, "ignore_case": {strconv.FormatBool(q.IgnoreCase)},
+		"node_id": {q.Node}, "file": {q.Files}, "job_id": {q.Job}, "submission_id": {q.Submission}, "level": {q.Level.String()},
+		"from": {moment(q.From)}, "to": {moment(q.To)}, "before": {strconv.Itoa(q.Before)}, "after": {strconv.Itoa(q.After)},
+		"limit": {strconv.Itoa(q.Lines)}, "timeout": {strconv.Itoa(int(max(1, q.Timeout/time.Second)))},
+	}
+}
+
+func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
+	all, err := s.Sessions(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	entries, of := make([]catalog.Entry, len(all)), map[layout.Session]notes.Note{}
+	for i, session := range all {
+		entries[i], of[session.Ref] = session.Entry, session.Note
+	}
+	if entries, err = catalog.Select(entries, names, true); err != nil {
+		return nil, err
+	}
+	var found []noted
+	for _, e := range entries {
+		if n := of[e.Ref]; !n.Empty() {
+			found = append(found, noted{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, n})
+		}
+	}
+	return found, nil
+}
+
+func (s ofServer) annotate(ctx context.Context, names []string, change noteChange) (all []noted, err error) {
+	entries, err := catalog.SelectBy(s.Lookup(ctx), names, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		var n notes.Note
+		if err := s.Post(ctx, client.SessionPath(e.Ref, "api/history/note"), change, &n); err != nil {
+			return nil, err
+		}
+		if !n.Empty() {
+			all = append(all, noted{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, n})
+		}
+	}
+	return all, nil
+}

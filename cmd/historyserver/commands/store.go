@@ -1,0 +1,250 @@
+package commands
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"os/user"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/fleet"
+	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/notes"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
+	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// ofStore is the history in the store.
+type ofStore struct{ *operator }
+
+func (o ofStore) indexes() *index.Opener {
+	return &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
+}
+
+func (o ofStore) answers() *dashboard.Dashboard {
+	return dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: o.indexes().Findings})
+}
+
+func (o ofStore) sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error) {
+	entries, err := o.matching(ctx, names, f.Filter, time.Now())
+	o.readOutcomes(ctx, entries)
+	return entries, err
+}
+
+// readOutcomes reads how sessions ended, where that is kept with their indexes.
+func (o ofStore) readOutcomes(ctx context.Context, entries []catalog.Entry) {
+	const reads = 8 // at a time
+	indexes := o.indexes()
+	var g errgroup.Group
+	g.SetLimit(reads)
+	for i := range entries {
+		g.Go(func() error {
+			e := &entries[i]
+			if e.Outcome != "" {
+				return nil
+			}
+			if head, ok := outcomes.Read(ctx, indexes.Findings, *e); ok {
+				e.Outcome, e.Cause = head.Outcome, head.Cause
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
+
+func (o ofStore) stored(ctx context.Context, name string) (e catalog.Entry, s inventory.Summary, err error) {
+	if e, err = o.describedOne(ctx, name); err == nil {
+		described := []catalog.Entry{e}
+		o.readOutcomes(ctx, described)
+		e = described[0]
+		s, err = inventory.Summarize(ctx, o.store, o.storage.Root, e.Ref, o.storage.BucketKey)
+	}
+	return e, s, err
+}
+
+// open loads a session for one request about it.
+func (o ofStore) open(ctx context.Context, e catalog.Entry) (*dashboard.Request, error) {
+	s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: o.indexes()})
+	if err != nil {
+		return nil, err
+	}
+	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &dashboard.Request{
+		Request: asked, Moment: moment.Moment{Session: s, Began: e.Start, Ended: e.End, Running: func(context.Context) bool { return e.Running }},
+	}, nil
+}
+
+func (o ofStore) findings(ctx context.Context, name, job string) (*findings.Report, error) {
+	e, err := o.describedOne(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return o.answers().Findings(r)
+}
+
+func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, error) {
+	q := compare.Question{Job: c.job, WithJob: c.withJob, Top: c.top}
+	entries, err := o.described(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if q.Session, err = one(catalog.In(entries), c.session); err != nil {
+		return nil, err
+	}
+	if c.with != "" {
+		with, err := one(catalog.In(entries), c.with)
+		if err != nil {
+			return nil, err
+		}
+		q.With = &with
+	} else {
+		q.Earlier = catalog.Earlier(slices.Values(entries), q.Session)
+	}
+	return o.answers().Compare(ctx, func(ctx context.Context, e catalog.Entry) (*dashboard.Request, func(), error) {
+		r, err := o.open(ctx, e)
+		return r, func() {}, err
+	}, q)
+}
+
+func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values) (*fleet.Report, error) {
+	o.packed = true
+	l, err := o.catalog().Packed(ctx, q.From, q.To)
+	if err != nil {
+		return nil, err
+	}
+	all := &fleet.Fleet{Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}}
+	return all.Compute(ctx, q, l)
+}
+
+func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, emit func(logsearch.Record) error) error {
+	n, err := catalog.ParseName(name)
+	if err != nil {
+		return err
+	}
+	known, err := o.entries(ctx, nil)
+	if err != nil {
+		return err
+	}
+	entries, err := n.All(catalog.In(known))
+	if err != nil {
+		return err
+	}
+	return logsearch.Run(ctx, q, o.logSources(ctx, q, entries), emit)
+}
+
+// logSources lists the logs of sessions when their turn comes.
+func (o ofStore) logSources(ctx context.Context, q *logsearch.Query, entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
+	facts := dashboard.New(dashboard.Options{Log: o.log})
+	return func(yield func(logsearch.Source, error) bool) {
+		for _, e := range entries {
+			source := logsearch.Source{Session: e.Ref.Name, Link: web.LineLink(web.SessionPath(e.Ref))}
+			listed, err := session.List(ctx, o.store, o.storage.Root, e.Ref)
+			if err == nil {
+				source.Logs = listed.Logs
+				source.Clock, err = facts.Clock(ctx, listed)
+			}
+			if err == nil && q.Submission != "" && q.Job == "" {
+				source.Job, err = facts.DriverOf(ctx, listed, q.Submission)
+			}
+			if err != nil {
+				yield(logsearch.Source{}, err)
+				return
+			}
+			if !yield(source, nil) {
+				return
+			}
+		}
+	}
+}
+
+// maxNotes is how many notes commands read, which tell of all sessions: more than the server's pages.
+const maxNotes = 100_000
+
+// book reads all notes.
+func (o *operator) book(ctx context.Context) (*notes.Book, error) {
+	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Most: maxNotes, Log: o.log})
+	return book, book.Refresh(ctx)
+}
+
+func (o ofStore) notes(ctx context.Context, names []string) ([]noted, error) {
+	known, err := o.entries(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := catalog.Select(known, names, true)
+	if err != nil {
+		return nil, err
+	}
+	return o.noted(ctx, entries)
+}
+
+func (o ofStore) noted(ctx context.Context, entries []catalog.Entry) (all []noted, err error) {
+	book, err := o.book(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if n := book.Of(e.Ref); !n.Empty() {
+			all = append(all, noted{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, n})
+		}
+	}
+	return all, nil
+}
+
+func (o ofStore) annotate(ctx context.Context, names []string, change noteChange) ([]noted, error) {
+	known, err := o.entries(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := catalog.Select(known, names, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if _, err := notes.Change(ctx, o.store, o.storage.Root, e.Ref, func(n *notes.Note) error {
+			n.At, n.By = time.Now().UTC(), ""
+			if me, err := user.Current(); err == nil {
+				n.By = me.Username
+			}
+			if change.Pinned != nil {
+				n.Pinned = *change.Pinned
+			}
+			if change.Text != nil {
+				n.Text = *change.Text
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return o.noted(ctx, entries)
+}
+
+// one is the session of a name; of a cluster the latest.
+func one(lookup catalog.Lookup, name string) (catalog.Entry, error) {
+	n, err := catalog.ParseName(name)
+	if err != nil {
+		return catalog.Entry{}, err
+	}
+	return n.One(lookup)
+}

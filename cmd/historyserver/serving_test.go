@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+)
+
+// recordedJobs is a store with two recorded clusters, cases/jobs255 and cases/jobs260.
+func recordedJobs(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
+		if err := recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// serving starts the server over a store, until the test ends, and returns its address.
+func serving(t *testing.T, dir string, flags ...string) (address string) {
+	t.Helper()
+	o, err := parse(t, append([]string{"--local-dir=" + dir, "--dashboard-dir=" + t.TempDir()}, flags...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- o.serve(ctx, listener, log, prometheus.NewRegistry()) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + listener.Addr().String()
+}

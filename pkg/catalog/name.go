@@ -1,0 +1,185 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Name is how people name sessions: SESSION, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. Instead of a cluster's it may hold the name
+// of the RayJob or RayService that made clusters.
+type Name struct {
+	Namespace, Cluster, Session string // "": any
+
+	text string
+}
+
+// nameForms says what ParseName takes.
+const nameForms = "a session, cluster, namespace/cluster, cluster/session or namespace/cluster/session; the session may be latest"
+
+// ParseName reads a name.
+func ParseName(text string) (Name, error) {
+	parts := strings.Split(text, "/")
+	for _, part := range parts {
+		if part == "" || part == "." || part == ".." {
+			return Name{}, fmt.Errorf("%.200q names no session: want %s", text, nameForms)
+		}
+	}
+	isSession := func(part string) bool { return strings.HasPrefix(part, "session_") || part == Latest }
+	n := Name{text: text}
+	switch {
+	case len(parts) == 1 && isSession(text) && text != Latest:
+		n.Session = text
+	case len(parts) == 1:
+		n.Cluster = text
+	case len(parts) == 2 && isSession(parts[1]):
+		n.Cluster, n.Session = parts[0], parts[1]
+	case len(parts) == 2:
+		n.Namespace, n.Cluster = parts[0], parts[1]
+	case len(parts) == 3:
+		n.Namespace, n.Cluster, n.Session = parts[0], parts[1], parts[2]
+	default:
+		return Name{}, fmt.Errorf("%.200q names no session: want %s", text, nameForms)
+	}
+	return n, nil
+}
+
+// String is the name as it was given.
+func (n Name) String() string { return n.text }
+
+// Lookup lists the sessions that a filter passes, newest first. Of the filter only Words, Namespace, Cluster and Owner are set.
+type Lookup func(Filter) ([]Entry, error)
+
+// In looks sessions up among some entries.
+func In(entries []Entry) Lookup {
+	return func(f Filter) ([]Entry, error) {
+		var found []Entry
+		for _, e := range entries {
+			if (f.Namespace == "" || f.Namespace == e.Ref.Namespace) && (f.Cluster == "" || f.Cluster == e.Ref.Cluster) &&
+				(f.Owner == "" || f.Owner == e.OwnerName) && !slices.ContainsFunc(f.Words, func(w string) bool { return !strings.Contains(e.Ref.Name, w) }) {
+				found = append(found, e)
+			}
+		}
+		return found, nil
+	}
+}
+
+// All returns the sessions that have the name, newest first: of a cluster all of them. It is an error if there are none, ErrNoSession, and if a name
+// without a namespace is that of several clusters.
+func (n Name) All(lookup Lookup) ([]Entry, error) {
+	if n.Cluster == "" {
+		found, err := lookup(Filter{Words: []string{n.Session}})
+		return n.found(slices.DeleteFunc(found, func(e Entry) bool { return e.Ref.Name != n.Session }), err, nil)
+	}
+	// Of all namespaces, so that an error can say where the cluster is.
+	everywhere, err := lookup(Filter{Cluster: n.Cluster})
+	if err != nil {
+		return nil, err
+	}
+	found, place := n.in(everywhere), func(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }
+	if len(found) == 0 {
+		owned, err := lookup(Filter{Owner: n.Cluster})
+		if err != nil {
+			return nil, err
+		}
+		everywhere, place = append(everywhere, owned...), func(e Entry) string { return e.Ref.Namespace + "/" + e.OwnerName }
+		found = n.in(owned)
+	}
+	if places := distinct(found, place); len(places) > 1 {
+		return nil, fmt.Errorf("%s is in %d namespaces; name one of: %s", n.Cluster, len(places), listed(places))
+	}
+	switch n.Session {
+	case "":
+	case Latest, Live:
+		found = found[:min(1, len(found))]
+	default:
+		found = slices.DeleteFunc(found, func(e Entry) bool { return e.Ref.Name != n.Session })
+	}
+	return n.found(found, nil, everywhere)
+}
+
+// One returns the session that has the name: of a cluster the latest.
+func (n Name) One(lookup Lookup) (Entry, error) {
+	found, err := n.All(lookup)
+	if err != nil {
+		return Entry{}, err
+	}
+	if n.Cluster == "" {
+		if places := distinct(found, func(e Entry) string { return e.Ref.String() }); len(places) > 1 {
+			return Entry{}, fmt.Errorf("%d clusters have a session of this name; name one of: %s", len(places), listed(places))
+		}
+	}
+	return found[0], nil
+}
+
+// in are the entries of the namespace.
+func (n Name) in(entries []Entry) []Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return n.Namespace != "" && n.Namespace != e.Ref.Namespace })
+}
+
+// found returns what has the name, or an error that says what is like it.
+func (n Name) found(found []Entry, err error, alike []Entry) ([]Entry, error) {
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	next := "`historyserver ls` lists the stored sessions"
+	if places := distinct(alike, func(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }); len(places) > 0 {
+		next = "stored are sessions of " + listed(places) + "; `historyserver ls` lists them"
+	}
+	return nil, fmt.Errorf("%w: %s; %s", ErrNoSession, n, next)
+}
+
+// distinct are the texts of entries, in their order, each once.
+func distinct(entries []Entry, text func(Entry) string) (all []string) {
+	seen := map[string]bool{}
+	for _, e := range entries {
+		if t := text(e); !seen[t] {
+			seen[t] = true
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// listed writes the first of some names.
+func listed(all []string) string {
+	const most = 10
+	text := strings.Join(all[:min(most, len(all))], ", ")
+	if len(all) > most {
+		text += fmt.Sprintf(" and %d more", len(all)-most)
+	}
+	return text
+}
+
+// Select returns the entries that have one of the names, newest first; all of them if there are no names. A name of a cluster must say which of its
+// sessions is meant, unless clusters are allowed: then it names all of them.
+func Select(entries []Entry, names []string, clusters bool) ([]Entry, error) {
+	if len(names) == 0 {
+		return entries, nil
+	}
+	return SelectBy(In(entries), names, clusters)
+}
+
+// SelectBy is Select of what a lookup finds; there must be names.
+func SelectBy(lookup Lookup, names []string, clusters bool) ([]Entry, error) {
+	var all []Entry
+	for _, text := range names {
+		n, err := ParseName(text)
+		if err != nil {
+			return nil, err
+		}
+		if n.Session == "" && !clusters {
+			return nil, fmt.Errorf("%s names a cluster: name one of its sessions, such as %s/%s", text, text, Latest)
+		}
+		found, err := n.All(lookup)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, func(a, b Entry) int {
+		return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(a.Ref.String(), b.Ref.String()))
+	})
+	return slices.CompactFunc(all, func(a, b Entry) bool { return a.Ref == b.Ref }), nil
+}

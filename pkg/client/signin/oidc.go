@@ -1,0 +1,164 @@
+package signin
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+const (
+	// providerTimeout bounds a request to the OpenID provider.
+	providerTimeout = 30 * time.Second
+	// signInTime is how long a user has to sign in with the browser.
+	signInTime = 10 * time.Minute
+)
+
+// OIDC signs a user in with an OpenID provider.
+type OIDC struct {
+	Server, Issuer, ClientID string
+	Scopes                   []string
+	// Device asks for a code that the user types into a browser anywhere; else a browser on this machine is opened.
+	Device bool
+	// Port is where the browser comes back to, on this machine; 0: any free one.
+	Port int
+	// Open opens a browser; nil: there is none.
+	Open func(address string) error
+	HTTP *http.Client
+	Tell io.Writer
+}
+
+// SignIn signs the user in.
+func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
+	if err := checkIssuer(o.Issuer); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(oidc.ClientContext(ctx, o.HTTP), signInTime, errors.New("nobody signed in within 10 minutes: try again"))
+	defer cancel()
+	provider, err := oidc.NewProvider(ctx, o.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("ask the OpenID provider %s: %w", o.Issuer, err)
+	}
+	config := public(provider, o.ClientID)
+	config.Scopes = o.scopes(provider)
+	kept := &Kept{Server: o.Server, Issuer: o.Issuer, ClientID: o.ClientID}
+	var token *oauth2.Token
+	nonce := ""
+	if o.Device || o.Open == nil {
+		token, err = o.byDevice(ctx, config)
+	} else {
+		nonce = rand.Text()
+		token, err = o.byBrowser(ctx, config, nonce)
+	}
+	var refused *oauth2.RetrieveError
+	switch {
+	case errors.As(err, &refused):
+		return nil, fmt.Errorf("the OpenID provider refused the sign-in (%s): %s must be a public client there, which may sign in like this", providerSays(refused), o.ClientID)
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	}
+	return kept, kept.take(ctx, provider, token, nonce)
+}
+
+// public is a client without a secret. It names itself in the body: trying whether the provider wants a header instead would use a code up.
+func public(provider *oidc.Provider, id string) *oauth2.Config {
+	config := &oauth2.Config{ClientID: id, Endpoint: provider.Endpoint()}
+	config.Endpoint.AuthStyle = oauth2.AuthStyleInParams
+	return config
+}
+
+// checkIssuer refuses a provider that is reached without TLS, unless it is on this machine: who signs in types a password there.
+func checkIssuer(issuer string) error {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		return fmt.Errorf("the server names the OpenID provider %.200q: want an https address", issuer)
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// scopes are those of the server, and the one for which many providers send refresh tokens.
+func (o OIDC) scopes(provider *oidc.Provider) []string {
+	var claims struct {
+		Scopes []string `json:"scopes_supported"`
+	}
+	_ = provider.Claims(&claims) // of a provider that does not tell, none is known
+	scopes := slices.Clone(o.Scopes)
+	if slices.Contains(claims.Scopes, oidc.ScopeOfflineAccess) && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
+		scopes = append(scopes, oidc.ScopeOfflineAccess)
+	}
+	return scopes
+}
+
+// byDevice is RFC 8628.
+func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Token, error) {
+	if config.Endpoint.DeviceAuthURL == "" {
+		return nil, errors.New("the OpenID provider gives no codes for other devices: sign in on a machine with a browser, without --device; or set --token-file")
+	}
+	device, err := config.DeviceAuth(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(o.Tell, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI), plain(device.UserCode))
+	return config.DeviceAccessToken(ctx, device)
+}
+
+// byBrowser is RFC 8252: the browser comes back to this machine, with a code that is good together with the verifier of PKCE only.
+func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string) (*oauth2.Token, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
+	if err != nil {
+		return nil, fmt.Errorf("wait for the browser: %w; choose another --callback-port", err)
+	}
+	config.RedirectURL = "http://" + listener.Addr().String() + "/callback"
+	state, verifier := rand.Text(), oauth2.GenerateVerifier()
+	came := make(chan url.Values, 1)
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/callback" || r.URL.Query().Get("state") != state {
+			http.Error(w, "No sign-in that was begun here belongs to this address.", http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = io.WriteString(w, "Go back to the terminal; you can close this page.\n")
+		select {
+		case came <- r.URL.Query():
+		default: // it came before
+		}
+	})}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // the page is sent; nothing else matters
+	address := config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier))
+	fmt.Fprintf(o.Tell, "Sign in with the browser that opens, or open this address in one on this machine:\n%s\n", plain(address))
+	_ = o.Open(address) // the address is also told
+	var answer url.Values
+	select {
+	case answer = <-came:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if answer.Get("error") != "" {
+		return nil, fmt.Errorf("the OpenID provider refused the sign-in: %.100q %.500q", answer.Get("error"), answer.Get("error_description"))
+	}
+	return config.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(verifier))
+}
+
+// plain leaves out what could act on a terminal: it comes from the provider.
+func plain(text string) string {
+	q := strconv.QuoteToASCII(fmt.Sprintf("%.2000s", text))
+	return q[1 : len(q)-1]
+}

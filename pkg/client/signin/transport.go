@@ -1,0 +1,156 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// Transport sends requests to a server with the user's token: one that is given, that of a file, or that of a sign-in that is kept.
+type Transport struct {
+	Server *url.URL
+	// Token and TokenFile come first; the file is read for each request.
+	Token, TokenFile string
+	Keep             Keep
+	Next             http.RoundTripper
+
+	mu sync.Mutex
+}
+
+// early is how long before its end a token is replaced: clocks differ, and requests take time.
+const early = time.Minute
+
+// RoundTrip sends a request. The token goes to the server only.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != t.Server.Scheme || r.URL.Host != t.Server.Host {
+		return nil, errors.New("the request leads to another server, which does not get the token")
+	}
+	token, err := t.token(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return t.Next.RoundTrip(r)
+}
+
+func (t *Transport) token(ctx context.Context) (string, error) {
+	switch {
+	case t.Token != "":
+		return t.Token, nil
+	case t.TokenFile != "":
+		token, err := os.ReadFile(t.TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("--token-file: %w", err)
+		}
+		return strings.TrimSpace(string(token)), nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	server := NameOf(t.Server)
+	kept, err := t.Keep.Read(server)
+	if kept == nil || err != nil || kept.fresh() {
+		return kept.token(), err
+	}
+	err = t.Keep.locked(server, func() error {
+		if kept, err = t.Keep.Read(server); err != nil || kept.fresh() {
+			return err // another process has just done it
+		}
+		if err := kept.refresh(oidc.ClientContext(ctx, &http.Client{Transport: t.Next, Timeout: providerTimeout})); err != nil {
+			return err
+		}
+		return t.Keep.Write(kept)
+	})
+	return kept.token(), err
+}
+
+// NameOf is how a server is called in the keep: its address without user, password and the slash at the end.
+func NameOf(server *url.URL) string {
+	of := *server
+	of.User = nil
+	return strings.TrimSuffix(of.String(), "/")
+}
+
+func (k *Kept) token() string {
+	if k == nil {
+		return ""
+	}
+	return k.Token
+}
+
+func (k *Kept) fresh() bool {
+	return k == nil || k.Expires.IsZero() || time.Now().Add(early).Before(k.Expires)
+}
+
+// refresh gets the next ID token.
+func (k *Kept) refresh(ctx context.Context) error {
+	again := "`historyserver login --server " + k.Server + "`"
+	if k.Refresh == "" {
+		return fmt.Errorf("your sign-in at %s has expired: sign in again with %s", k.Server, again)
+	}
+	provider, err := oidc.NewProvider(ctx, k.Issuer)
+	if err != nil {
+		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", k.Server, err)
+	}
+	token, err := public(provider, k.ClientID).TokenSource(ctx, &oauth2.Token{RefreshToken: k.Refresh}).Token()
+	var refused *oauth2.RetrieveError
+	switch {
+	case errors.As(err, &refused) && refused.Response.StatusCode < http.StatusInternalServerError:
+		return fmt.Errorf("your sign-in at %s has ended (%s): sign in again with %s", k.Server, providerSays(refused), again)
+	case err != nil:
+		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", k.Server, err)
+	}
+	if err := k.take(ctx, provider, token, ""); err != nil {
+		return fmt.Errorf("your sign-in at %s cannot be renewed: %w: sign in again with %s", k.Server, err, again)
+	}
+	return nil
+}
+
+// take takes the ID token out of an answer of the provider's.
+func (k *Kept) take(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, nonce string) error {
+	raw, _ := token.Extra("id_token").(string)
+	if raw == "" {
+		return errors.New("the OpenID provider sent no ID token")
+	}
+	verified, err := provider.Verifier(&oidc.Config{ClientID: k.ClientID}).Verify(ctx, raw)
+	switch {
+	case err != nil:
+		return err
+	case nonce != "" && verified.Nonce != nonce:
+		return errors.New("the ID token does not have the nonce of the sign-in")
+	}
+	var claims struct {
+		Email string `json:"email"`
+		Name  string `json:"preferred_username"`
+	}
+	if verified.Claims(&claims) == nil {
+		k.User = claims.Email
+		if k.User == "" {
+			k.User = claims.Name
+		}
+	}
+	k.Token, k.Expires = raw, verified.Expiry
+	if token.RefreshToken != "" {
+		k.Refresh = token.RefreshToken
+	}
+	return nil
+}
+
+// providerSays is the provider's own error, shortened.
+func providerSays(e *oauth2.RetrieveError) string {
+	if e.ErrorCode == "" {
+		return e.Response.Status
+	}
+	return fmt.Sprintf("%.100s %.300s", e.ErrorCode, e.ErrorDescription)
+}
