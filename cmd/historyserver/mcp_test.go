@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 )
 
 // TestAssistant: a real client of the protocol asks a server of recorded clusters by each tool that the server has, and gets what it asks for.
