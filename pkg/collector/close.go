@@ -163,6 +163,13 @@ func (c *Collector) closeRest(context.Context) error {
 // storeRest stores everything that is left.
 func (c *Collector) storeRest(ctx context.Context) error {
 	c.tailer.Drain()
+	// A scan of very many logs takes seconds: what is known to grow is stored before.
+	if err := c.tailer.LookAtFollowed(ctx); err != nil {
+		return err
+	}
+	if err := c.shipper.Flush(ctx); err != nil {
+		return fmt.Errorf("store the remaining data: %w", err)
+	}
 	// A log that is rotated while it is stored is found by another scan. Ray rotates so rarely that three scans are enough. Where very many logs
 	// have something to store, each scan gives the places of those that are stored to others.
 	for scans := 0; scans < 3 || c.tailer.Left() > 0; scans++ {

@@ -25,7 +25,7 @@ func (c *Collector) newTailer() *logs.Tailer {
 		EmptyKey: func(session string, node rayid.Node) string {
 			return layout.EmptyLogsKey(o.Root, c.sessions.ref(session), node)
 		},
-		Node: c.finder.Node, DeleteShipped: o.DeleteShipped, Running: node.Running, Log: o.Log, Registerer: o.Registerer,
+		PushInterval: o.PushInterval, Node: c.finder.Node, DeleteShipped: o.DeleteShipped, Running: node.Running, Log: o.Log, Registerer: o.Registerer,
 	})
 }
 

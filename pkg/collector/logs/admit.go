@@ -21,6 +21,8 @@ const restAfter = 10 * time.Minute
 type candidates struct {
 	room  int
 	files []seenFile
+	// chosen are the files to look at: those that are followed, and those candidates that found a place.
+	chosen []seenFile
 
 	left      int   // logs that found no place
 	leftBytes int64 // their bytes
@@ -56,7 +58,7 @@ func (c *candidates) cut() {
 func (t *tree) sort(now time.Time, files []seenFile, c *candidates) {
 	for _, s := range files {
 		if t.files[s.id] != nil {
-			t.walked.files = append(t.walked.files, s)
+			c.chosen = append(c.chosen, s)
 			continue
 		}
 		key := keyOfPath(s.dir, s.path)
@@ -125,9 +127,8 @@ func (t *tree) admit(c *candidates) {
 			seen.dir = dir
 			t.follow(key, f, at, seen)
 		}
-		t.walked.files = append(t.walked.files, s)
+		c.chosen = append(c.chosen, s)
 	}
-	t.left, t.leftBytes, t.leftOldest = c.left, c.leftBytes, c.oldest
 }
 
 // nodeOf is the node whose logs a logs folder has.

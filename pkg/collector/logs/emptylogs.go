@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -45,26 +46,33 @@ func newEmptyLogs(key, path string) *emptyLogs { return &emptyLogs{key: key, pat
 
 // load reads what an earlier collector left, and calls known with each path of a log in it. A file without its first line is written again.
 func (e *emptyLogs) load(known func(logPath string)) error {
-	data, err := os.ReadFile(e.path)
+	f, err := os.Open(e.path)
 	if err != nil {
 		return fmt.Errorf("read the list of empty logs: %w", err)
 	}
-	if len(data) < emptyHeader {
+	defer f.Close()
+	lines := bufio.NewReader(f)
+	header := make([]byte, emptyHeader)
+	if _, err := io.ReadFull(lines, header); err != nil {
 		return nil
 	}
-	base, err := strconv.ParseInt(string(data[:emptyHeader-1]), 10, 64)
+	base, err := strconv.ParseInt(string(header[:emptyHeader-1]), 10, 64)
 	if err != nil || base < -1 {
 		return nil
 	}
-	lines := data[emptyHeader:]
-	lines = lines[:bytes.LastIndexByte(lines, '\n')+1] // a crash may have left a part of a line
-	if e.base, e.size = base, int64(len(lines)); e.size > 0 {
+	e.base = base
+	for {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, bufio.ErrBufferFull): // a crash may have left a part of a line
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the list of empty logs: %w", err)
+		}
+		known(string(line[:len(line)-1]))
+		e.size += int64(len(line))
 		e.oldest = time.Now()
 	}
-	for line := range bytes.Lines(lines) {
-		known(string(line[:len(line)-1]))
-	}
-	return nil
 }
 
 // add adds a path to the list; false if there is no room until write succeeds.

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"context"
 	"os"
 	"testing"
 )
@@ -19,4 +20,13 @@ func SetMaxFollowed(t *testing.T, n int) {
 	before := maxFollowed
 	maxFollowed = n
 	t.Cleanup(func() { maxFollowed = before })
+}
+
+// LookAt looks at files, by their paths below Ray's temporary folder.
+func (t *Tailer) LookAt(paths ...string) {
+	var c changes
+	for _, p := range paths {
+		c.add(p)
+	}
+	t.lookAt(context.Background(), c)
 }

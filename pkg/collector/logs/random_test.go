@@ -81,6 +81,8 @@ func TestRandomSchedules(t *testing.T) {
 					}
 				case 3:
 					scan()
+				case 4:
+					r.look(random, paths)
 				}
 				if random.IntN(5) > 0 {
 					return storetest.None
@@ -93,8 +95,10 @@ func TestRandomSchedules(t *testing.T) {
 				switch random.IntN(14) {
 				default:
 					write(p)
-				case 0, 1:
+				case 0:
 					scan()
+				case 1:
+					r.look(random, paths)
 				case 2, 3:
 					scan()
 					_, _, _ = r.shipper.ShipOnce(t.Context())

@@ -9,13 +9,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// reconcile turns the result of a walk into events of known files, and adds new files.
-func (t *tree) reconcile(now time.Time, w *walkResult) {
-	if !w.partial {
+// reconcile turns what a walk saw into events of known files, and adds new files. partial says that the walk may have missed some.
+func (t *tree) reconcile(now time.Time, partial bool, files []seenFile) {
+	if !partial {
 		t.scans++
 	}
-	seen := t.choose(now, w.files)
-	if !w.partial {
+	seen := t.choose(now, files)
+	if !partial {
 		t.finishMissing(seen)
 	}
 	unknown, replaced := t.compare(now, seen)
@@ -43,6 +43,8 @@ func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 			} else if t.isOverwritten(now, s) {
 				continue
 			}
+		} else if f != nil && s.size < f.size {
+			t.seeAgain(&s) // it was looked at after the walk saw it, or truncated
 		}
 		before, twice := seen[s.id]
 		if twice && (f == nil || (f.name == before.path && f.dir == before.dir)) {
@@ -86,27 +88,35 @@ func (t *tree) compare(now time.Time, seen map[fileID]seenFile) (unknown, replac
 			unknown = append(unknown, s)
 			continue
 		}
-		before := f.prefix
-		same, err := f.isSame(t, s)
-		if before.n < copyPrefix && f.prefix != before {
-			t.dirty = true
-		}
-		switch {
-		case isElsewhere(err):
-			t.wake() // it was renamed after the walk
-		case err != nil:
-			f.update(now, s)
-			t.unreadable(f, now, err)
-		case same:
-			if f.name != s.path || f.dir != s.dir {
-				t.dirty = true
-			}
-			f.found(now, s)
-		default:
+		if !t.see(now, f, s) {
 			replaced = append(replaced, s)
 		}
 	}
 	return unknown, replaced
+}
+
+// see is the event of a known file that was seen; false if its inode has another file now.
+func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
+	before := f.prefix
+	same, err := f.isSame(t, s)
+	if before.n < copyPrefix && f.prefix != before {
+		t.dirty = true
+	}
+	switch {
+	case isElsewhere(err):
+		t.wake() // it was renamed after it was seen
+	case err != nil:
+		f.update(now, s)
+		t.unreadable(f, now, err)
+	case same:
+		if f.name != s.path || f.dir != s.dir {
+			t.dirty = true
+		}
+		f.found(now, s)
+	default:
+		return false
+	}
+	return true
 }
 
 // replace finishes the files whose inodes have other bytes now, those that may have been copied before only when two scans found no copy.
@@ -175,7 +185,7 @@ func (t *tree) rotated(seen map[fileID]seenFile) map[streamID]bool {
 
 // enter adds a new file as the next generation of a stream.
 func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
-	f := &file{id: s.id, grown: now, lastScan: t.scans}
+	f := &file{id: s.id, grown: now, lastScan: t.scanNumber()}
 	f.update(now, s)
 	if changed := time.Unix(0, s.changed); changed.Before(now) && s.size > 0 {
 		f.oldest = changed // its bytes were there before this scan

@@ -55,13 +55,14 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 	dirs := append(moved, t.dir)
 	var all walkResult
 	anyInUse := false
-	all.walk(root, dirs, func(files []seenFile) {
+	_ = all.walk(root, dirs, visitor{files: func(files []seenFile) error {
 		anyInUse = anyInUse || slices.ContainsFunc(files, func(s seenFile) bool { return written(root, s) })
-	})
+		return nil
+	}})
 	if anyInUse {
 		return 0
 	}
-	all.walk(root, dirs, func(files []seenFile) {
+	_ = all.walk(root, dirs, visitor{files: func(files []seenFile) error {
 		t.lock.Lock()
 		defer t.lock.Unlock()
 		for _, s := range files {
@@ -76,7 +77,8 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 				count++
 			}
 		}
-	})
+		return nil
+	}})
 	return count
 }
 

@@ -138,7 +138,7 @@ func (t *tree) follow(key restingKey, f restingFile, at string, s seenFile) {
 	}
 	followed := &file{
 		state: restored, stream: stream, id: fileID{t.resting.dev, f.ino}, dir: s.dir, name: at,
-		prefix: prefix{n: int64(f.n), sum: f.sum}, lastScan: t.scans,
+		prefix: prefix{n: int64(f.n), sum: f.sum}, lastScan: t.scanNumber(),
 	}
 	stream.files, stream.current = []*file{followed}, followed
 	t.files[followed.id] = followed

@@ -56,7 +56,7 @@ func TestTurns(t *testing.T) {
 						created[p] = true
 					}
 				case 2:
-					r.scan()
+					r.look(random, slices.Collect(maps.Keys(written)))
 					_, _, _ = r.shipper.ShipOnce(t.Context())
 				case 3:
 					r.restart()

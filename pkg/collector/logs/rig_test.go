@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,6 +133,25 @@ func (r *rig) scan() {
 	if _, err := r.tailer.Scan(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// look looks at some of the logs, or at all that are followed.
+func (r *rig) look(random *rand.Rand, names []string) {
+	if random.IntN(4) == 0 {
+		if err := r.tailer.LookAtFollowed(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+		return
+	}
+	var paths []string
+	for _, name := range names {
+		for _, ext := range []string{"", ".1", ".2", "-1"} {
+			if random.IntN(2) == 0 {
+				paths = append(paths, session+"/logs/"+name+ext)
+			}
+		}
+	}
+	r.tailer.LookAt(paths...)
 }
 
 // shipAll scans and ships until nothing is left.

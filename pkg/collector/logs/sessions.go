@@ -1,8 +1,6 @@
 package logs
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,18 +24,11 @@ type Session struct {
 // Sessions lists the sessions in Ray's temporary folder by name, and so by time, and says which of them session_latest names, or else is the
 // newest. Folders that the last scan found to hold nothing of Ray are none.
 func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
-	root, err := os.OpenRoot(t.opts.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("open Ray's temporary folder (--ray-tmp-dir): %w", err)
+	root, names, err := t.open()
+	if root == nil {
+		return nil, "", err
 	}
 	defer root.Close()
-	names, err := sessionDirs(root)
-	if err != nil {
-		return nil, "", fmt.Errorf("read Ray's temporary folder (--ray-tmp-dir): %w", err)
-	}
 	t.mu.Lock()
 	names = slices.DeleteFunc(names, func(name string) bool { return t.notRay[name] })
 	t.mu.Unlock()

@@ -157,7 +157,7 @@ func (s *stream) startAgain(stored int64) error {
 // seek is resume where the store has all bytes of the files before the current one.
 func (s *stream) seek(stored int64) (changed bool, err error) {
 	for s.pos = stored; s.current.state != finished && s.consumed(s.current) > s.current.end(); changed = true {
-		if err := s.tree.refresh(s.current); err != nil {
+		if err := s.tree.resize(s.current); err != nil {
 			return changed, err
 		}
 		over := s.consumed(s.current) - s.current.end()

@@ -23,7 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
-// Options of a tailer. All except DeleteShipped and Running must be set, Running only with DeleteShipped.
+// Options of a tailer. All except PushInterval, DeleteShipped and Running must be set, Running only with DeleteShipped.
 type Options struct {
 	// Dir is Ray's temporary folder, which holds session_… folders. It need not exist yet.
 	Dir string
@@ -35,6 +35,8 @@ type Options struct {
 	EmptyKey func(session string, node rayid.Node) string
 	// Node finds the node whose logs a session's folder holds. The session's logs wait while it returns an error.
 	Node func(ctx context.Context, session string) (rayid.Node, error)
+	// PushInterval is how soon growth is to be stored; 0: as late as it is seen.
+	PushInterval time.Duration
 	// DeleteShipped removes the logs of ended sessions when all of them are stored.
 	DeleteShipped bool
 	// Running says whether Ray runs a session on this node. It is asked before logs are removed.
@@ -161,14 +163,15 @@ func (t *Tailer) Left() (count int) {
 	return count
 }
 
-// followed is how many logs are followed, without those that cannot rest.
-func (t *Tailer) followed() (count int) {
+// room is how many more logs may be followed, beside those that cannot rest.
+func (t *Tailer) room() int {
+	room := maxFollowed
 	for _, tree := range t.all() {
 		tree.lock.Lock()
-		count += len(tree.files) - tree.pinned
+		room -= len(tree.files) - tree.pinned
 		tree.lock.Unlock()
 	}
-	return count
+	return max(room, 0)
 }
 
 // Moved says whether a log is no longer where the last scan saw it, so that the rest of it waits for the next scan.
@@ -197,22 +200,30 @@ func (t *Tailer) Unread() error {
 func logsOf(session string) string { return path.Join(session, "logs") }
 
 // Scan scans all sessions once. It returns the folders to watch, below Dir. Errors of single files are logged, not returned.
-func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
+func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) { return t.scan(ctx, nil) }
+
+// scan is Scan that watches folders before it reads them, and looks meanwhile at what notices name; w may be nil.
+func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error) {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()
 	start := time.Now()
 	defer func() { t.metrics.scan.Observe(time.Since(start).Seconds()) }()
-	root, err := os.OpenRoot(t.opts.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // Ray has not started yet
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open Ray's temporary folder (--ray-tmp-dir): %w", err)
+	root, sessions, err := t.open()
+	if root == nil {
+		return nil, err
 	}
 	defer root.Close()
-	sessions, err := sessionDirs(root)
-	if err != nil {
-		return nil, fmt.Errorf("read Ray's temporary folder (--ray-tmp-dir): %w", err)
+	sc := scanning{root: root, draining: t.isDraining(), room: t.room, between: ctx.Err}
+	if w != nil {
+		sc.opened = func(dir string) { w.watch(dir) }
+		sc.between = func() error {
+			if time.Since(w.looked) >= minGap {
+				w.drain()
+				w.noted.followed = w.noted.followed || w.limited
+				w.look(ctx, func(c changes) { t.look(ctx, root, c) })
+			}
+			return ctx.Err()
+		}
 	}
 	dirs = append(dirs, ".")
 	present, notRay := make(map[string]bool, len(sessions)), make(map[string]bool)
@@ -230,7 +241,11 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 			waiting.add(session, err, missing == nil)
 			continue
 		}
-		dirs = append(dirs, tree.scan(root, time.Now(), t.isDraining(), maxFollowed-t.followed())...)
+		logDirs, err := tree.scan(sc, time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("not all logs were looked at: %w", err)
+		}
+		dirs = append(dirs, logDirs...)
 	}
 	if newest := len(sessions) - 1; newest >= 0 && notRay[sessions[newest]] {
 		dirs = append(dirs, sessions[newest]) // Ray may be about to fill it
@@ -240,11 +255,24 @@ func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) {
 	if t.opts.DeleteShipped {
 		t.sweep(root, sessions)
 	}
-	select {
-	case t.notify <- struct{}{}:
-	default:
-	}
+	signal(t.notify)
 	return dirs, nil
+}
+
+// open opens Ray's temporary folder, and lists the sessions in it. root is nil after an error, and if there is no folder yet.
+func (t *Tailer) open() (root *os.Root, sessions []string, err error) {
+	root, err = os.OpenRoot(t.opts.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil // Ray has not started yet
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("open Ray's temporary folder (--ray-tmp-dir): %w", err)
+	}
+	if sessions, err = sessionDirs(root); err != nil {
+		_ = root.Close()
+		return nil, nil, fmt.Errorf("read Ray's temporary folder (--ray-tmp-dir): %w", err)
+	}
+	return root, sessions, nil
 }
 
 func (t *Tailer) isDraining() bool {
@@ -274,7 +302,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		state:    filepath.Join(t.opts.StateDir, session+".json"),
 		keyOf:    func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		emptyKey: func(node rayid.Node) string { return t.opts.EmptyKey(session, node) },
-		wake:     t.scanSoon, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
+		wake:     t.scanSoon, pushInterval: t.opts.PushInterval, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]time.Time), removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
 	}
 	if err := made.loadAll(); err != nil {
@@ -287,9 +315,11 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 }
 
 // scanSoon asks the monitor for a scan.
-func (t *Tailer) scanSoon() {
+func (t *Tailer) scanSoon() { signal(t.again) }
+
+func signal(c chan<- struct{}) {
 	select {
-	case t.again <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

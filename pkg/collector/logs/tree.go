@@ -25,7 +25,11 @@ type tree struct {
 	log      logrus.FieldLogger
 	metrics  *metrics
 
+	// pushInterval is how soon growth is to be stored; 0: not known.
+	pushInterval time.Duration
+
 	walked walkResult          // of the last scan
+	chosen []seenFile          // memory for those of the next scan that are looked at
 	seen   map[fileID]seenFile // of the last scan
 
 	lock    sync.Mutex
@@ -45,9 +49,11 @@ type tree struct {
 	restingDirty          bool // the file of resting logs is out of date
 	// pinned is how many logs cannot rest although they are stored, because they were rotated. They do not count against maxFollowed.
 	pinned int
-	scans  int  // number of scans that saw every folder
-	dirty  bool // the state file is out of date
-	ended  bool // Ray has ended the session here
+	scans  int // number of scans that saw every folder
+	// walking says that a scan is under way, which counts when it has seen every folder.
+	walking bool
+	dirty   bool // the state file is out of date
+	ended   bool // Ray has ended the session here
 	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
 	draining bool
 	reported map[string]bool // paths of which an error was logged, at most maxReported
@@ -66,29 +72,50 @@ type streamID struct {
 // retryTime is the time between two tries to read an unreadable file.
 const retryTime = time.Minute
 
-// scan looks at every file and updates the streams. It follows at most room more files than now, and returns the folders of logs.
-func (t *tree) scan(root *os.Root, now time.Time, draining bool, room int) (dirs []string) {
+// scanning is what the scans of all sessions share.
+type scanning struct {
+	root     *os.Root
+	draining bool
+	// room is how many more files may be followed.
+	room func() int
+	// opened, unless nil, gets each folder before it is read. between is called between two batches of files, and ends a scan early by an error.
+	opened  func(dir string)
+	between func() error
+}
+
+// scan looks at every file and updates the streams. It returns the folders of logs.
+func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	w := &t.walked
-	moved, nodes := movedLogs(root, t.session)
+	moved, nodes := movedLogs(sc.root, t.session)
 	t.lock.Lock()
-	t.nodes = nodes
+	t.nodes, t.walking = nodes, true
 	t.lock.Unlock()
-	found := &candidates{room: max(room, 0)}
-	w.walk(root, append(moved, t.dir), func(files []seenFile) {
+	clear(t.chosen[:cap(t.chosen)]) // their names
+	found := &candidates{room: sc.room(), chosen: t.chosen[:0]}
+	err = w.walk(sc.root, append(moved, t.dir), visitor{opened: sc.opened, files: func(files []seenFile) error {
 		t.lock.Lock()
-		defer t.lock.Unlock()
 		t.sort(now, files, found)
-	})
+		t.lock.Unlock()
+		return sc.between()
+	}})
+	found.room = min(found.room, sc.room()) // what was looked at meanwhile may have taken places
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	t.root, t.draining = root, draining || t.ended
+	t.walking = false
+	if err != nil {
+		return nil, err
+	}
+	t.root, t.draining = sc.root, sc.draining || t.ended
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
 	}
+	room := found.room
 	t.seeRemoved(now, found)
 	t.admit(found)
-	t.reconcile(now, w)
+	t.left, t.leftBytes, t.leftOldest = found.left, found.leftBytes, found.oldest
+	t.chosen = found.chosen
+	t.reconcile(now, w.partial, found.chosen)
 	t.passToNode()
 	if !w.partial {
 		t.forgetResting()
@@ -100,7 +127,15 @@ func (t *tree) scan(root *os.Root, now time.Time, draining bool, room int) (dirs
 		t.restIdle(now, restAfter)
 	}
 	t.saveAll(now)
-	return w.dirs
+	return w.dirs, nil
+}
+
+// scanNumber is the number of the scan that is under way, or else of the last one.
+func (t *tree) scanNumber() int {
+	if t.walking {
+		return t.scans + 1
+	}
+	return t.scans
 }
 
 // saveAll writes what has changed.
@@ -160,8 +195,8 @@ func (t *tree) report(about string, err error) {
 	}
 }
 
-// refresh asks the file system for a file's size.
-func (t *tree) refresh(f *file) error {
+// resize asks the file system for a file's size.
+func (t *tree) resize(f *file) error {
 	opened, info, err := t.open(f)
 	if isElsewhere(err) {
 		f.on(fileMoved)

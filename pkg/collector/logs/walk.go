@@ -27,14 +27,21 @@ func (s seenFile) full() string { return s.dir + "/" + s.path }
 
 // walkResult is the result of one walk. The next walk reuses it: with thousands of files, its memory is most of the cost of a walk.
 type walkResult struct {
-	files []seenFile
-	dirs  []string // all folders, below Ray's temporary folder
+	dirs []string // all folders, below Ray's temporary folder
 	// partial says that something could not be read, so a file that is missing here may still exist.
 	partial bool
 	errs    []error
 
 	batch []seenFile
-	visit func([]seenFile)
+	visit visitor
+}
+
+// visitor gets what a walk finds.
+type visitor struct {
+	// opened, unless nil, gets each folder before it is read.
+	opened func(dir string)
+	// files gets the files of a folder, batchSize at most; a walk ends early when it returns an error.
+	files func([]seenFile) error
 }
 
 // batchSize is how many files of a folder are handed on at a time: a folder may have half a million.
@@ -45,14 +52,16 @@ const batchSize = 512
 const maxDepth = 32
 
 // walk lists the regular files below logs folders, which are below root. Symbolic links are neither followed nor listed: their target
-// is found under its own name if it is below a logs folder. visit gets the files, and puts those into w.files that are to be looked at.
-func (w *walkResult) walk(root *os.Root, dirs []string, visit func([]seenFile)) {
-	clear(w.files[:cap(w.files)]) // their names
-	*w = walkResult{files: w.files[:0], dirs: w.dirs[:0], batch: w.batch[:0], visit: visit}
+// is found under its own name if it is below a logs folder. The error is that of visit.
+func (w *walkResult) walk(root *os.Root, dirs []string, visit visitor) error {
+	*w = walkResult{dirs: w.dirs[:0], batch: w.batch[:0], visit: visit}
 	for _, dir := range dirs {
 		opened, err := regular.OpenFolder(root, dir)
-		w.folder(opened, err, dir, "", maxDepth)
+		if err := w.folder(opened, err, dir, "", maxDepth); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func (w *walkResult) fail(err error) {
@@ -61,23 +70,26 @@ func (w *walkResult) fail(err error) {
 }
 
 // folder lists a folder that was opened, or could not be, and those in it down to depth.
-func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth int) {
+func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth int) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return
+		return nil
 	case errors.Is(err, regular.ErrLink):
 		w.errs = append(w.errs, fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
-		return
+		return nil
 	case err != nil:
 		w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
-		return
+		return nil
 	}
 	defer opened.Close()
 	if depth == 0 {
 		w.errs = append(w.errs, fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
-		return
+		return nil
 	}
 	w.dirs = append(w.dirs, path.Join(dir, below))
+	if w.visit.opened != nil {
+		w.visit.opened(path.Join(dir, below))
+	}
 	var within []string
 	for {
 		names, err := opened.Readdirnames(batchSize)
@@ -87,7 +99,9 @@ func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth
 				within = append(within, name)
 			}
 		}
-		w.visit(w.batch)
+		if err := w.visit.files(w.batch); err != nil {
+			return err
+		}
 		if errors.Is(err, io.EOF) || (err == nil && len(names) == 0) {
 			break
 		}
@@ -98,8 +112,11 @@ func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth
 	}
 	for _, name := range within {
 		subfolder, err := regular.OpenSubfolder(opened, name)
-		w.folder(subfolder, err, dir, path.Join(below, name), depth-1)
+		if err := w.folder(subfolder, err, dir, path.Join(below, name), depth-1); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // file adds a file of a folder to the batch if it is a log; isFolder says that it is a folder with logs instead.

@@ -3,27 +3,28 @@ package logs
 import (
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
 
-// Times between scans. A scan costs some microseconds per file. Waiting a multiple of the last scan's duration bounds the share of a core
-// that scans take, however many files there are; the maxima keep one slow scan from delaying the next for long.
+// Times between scans, and between looks at single files. Both cost some microseconds per file. Waiting a multiple of the last one's duration
+// bounds the share of a core that they take, however many files there are; the maxima keep a slow one from delaying the next for long.
 const (
 	// rescan is the usual time between two scans that no notice asked for: the kernel's notices can get lost.
 	rescan     = 10 * time.Second
 	maxRescan  = 30 * time.Second // while all folders are watched
 	idleFactor = 500              // at most 0.2 % of a core
-	// minGap is the shortest time between two scans.
+	// minGap is the shortest time between two scans, or two looks.
 	minGap      = time.Second
 	maxGap      = 10 * time.Second
 	wokenFactor = 200 // at most 0.5 % of a core
-	// noticeGap is how long drain waits for one more notice. maxNotices bounds how many notices it drops, since some logs are written all
+	// noticeGap is how long drain waits for one more notice. maxNotices bounds how many notices it takes, since some logs are written all
 	// the time.
 	noticeGap  = 5 * time.Millisecond
-	maxNotices = 4096
+	maxNotices = 32 << 10
 )
 
 // Start follows the logs in the background until Close.
@@ -45,41 +46,76 @@ func (t *Tailer) Close() {
 }
 
 func (t *Tailer) run(ctx context.Context, w *watcher) {
+	_ = t.LookAtFollowed(ctx) // what an earlier collector left is stored while the first scan goes on, which tells the error
 	for ctx.Err() == nil {
 		start := time.Now()
-		dirs, err := t.Scan(ctx)
-		if err != nil {
+		dirs, err := t.scan(ctx, w)
+		if err != nil && ctx.Err() == nil {
 			t.warnings.failed.Warn(time.Now(), "could not look for logs; the next scan tries again", err)
 		}
 		took := time.Since(start)
-		w.watch(dirs)
-		// Notices are left in the kernel's queue during the gap: there the kernel merges those of one file.
-		if !wait(ctx, min(max(minGap, wokenFactor*took), maxGap), nil, nil) {
-			return
-		}
-		w.drain()
-		longest := maxRescan
-		if w.limited {
-			longest = rescan
-		}
-		if !wait(ctx, min(max(rescan, idleFactor*took), longest)-minGap, w.events, t.again) {
-			return
-		}
+		w.watchOnly(dirs)
+		w.untilScan(ctx, took)
 	}
 }
 
-// wait waits for d, a notice or a request; it returns false once ctx ends.
-func wait(ctx context.Context, d time.Duration, notices <-chan fsnotify.Event, requests <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-	case <-notices:
-	case <-requests:
+// untilScan looks at what notices name until the next scan, after one that took so long, or until ctx ends.
+func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
+	longest := maxRescan
+	if w.limited {
+		longest = rescan
 	}
+	ended := time.Now()
+	soonest, due := ended.Add(min(max(minGap, wokenFactor*took), maxGap)), ended.Add(min(max(rescan, idleFactor*took), longest))
+	gap := minGap
+	w.looked = ended
+	for ctx.Err() == nil && time.Now().Before(due) {
+		timer := time.NewTimer(time.Until(due))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-w.t.again:
+			if soonest.Before(due) {
+				due = soonest
+			}
+		case e := <-w.events:
+			w.note(e)
+			if w.sleep(ctx, time.Until(w.looked.Add(gap))) {
+				gap = w.look(ctx, func(c changes) { w.t.lookAt(ctx, c) })
+			}
+		case <-w.errors:
+			w.lost()
+		}
+		timer.Stop()
+	}
+}
+
+// sleep waits for d and notes the notices; it returns false once ctx ends. Notices are left in the kernel's queue for a while: there the kernel
+// merges those of one file. They are not left there for long, because then some get lost.
+func (w *watcher) sleep(ctx context.Context, d time.Duration) bool {
+	for ; d > 0; d -= minGap {
+		timer := time.NewTimer(min(d, minGap))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+		w.drain()
+	}
+	w.drain()
 	return true
+}
+
+// look looks at what was noted, and returns how long to wait before the next look.
+func (w *watcher) look(ctx context.Context, look func(changes)) (gap time.Duration) {
+	start := time.Now()
+	if c := w.noted; c.any() {
+		w.noted = changes{}
+		look(c)
+	}
+	w.looked = time.Now()
+	return min(max(minGap, wokenFactor*w.looked.Sub(start)), maxGap, max(minGap, w.t.opts.PushInterval/2))
 }
 
 // watcher asks the kernel for notices of changes in folders. Changes in folders that cannot be watched are found by scans, a little later.
@@ -87,6 +123,9 @@ type watcher struct {
 	t       *Tailer
 	watched map[string]bool
 	limited bool // some folder is not watched, and a warning was logged
+
+	noted  changes   // by notices, and not looked at
+	looked time.Time // when the last look, or scan, ended
 
 	// Of a fsnotify.Watcher; nil if the kernel gives none.
 	events      chan fsnotify.Event
@@ -113,24 +152,32 @@ func (w *watcher) end() {
 	w.t.metrics.watches.Set(0)
 }
 
-// watch watches these folders, below Ray's temporary folder, and no others.
-func (w *watcher) watch(dirs []string) {
+// watch watches a folder, below Ray's temporary folder, and says whether it was not watched before.
+func (w *watcher) watch(dir string) (added bool) {
+	if w.add == nil || w.watched[dir] {
+		return false
+	}
+	switch err := w.add(w.t.below(dir)); {
+	case err == nil:
+		w.watched[dir] = true
+		return true
+	case errors.Is(err, syscall.ENOENT):
+	default:
+		w.limit(err)
+	}
+	return false
+}
+
+// watchOnly watches these folders, and no others.
+func (w *watcher) watchOnly(dirs []string) {
 	if w.add == nil {
 		return
 	}
 	wanted := make(map[string]bool, len(dirs))
 	for _, dir := range dirs {
 		wanted[dir] = true
-		if w.watched[dir] {
-			continue
-		}
-		switch err := w.add(w.t.below(dir)); {
-		case err == nil:
-			w.watched[dir] = true
+		if w.watch(dir) {
 			w.t.scanSoon() // for changes between the scan and now
-		case errors.Is(err, syscall.ENOENT):
-		default:
-			w.limit(err)
 		}
 	}
 	for dir := range w.watched {
@@ -158,24 +205,39 @@ func (w *watcher) limit(err error) {
 	w.t.opts.Log.WithError(err).Warnf("not all log folders can be watched%s. Folders are scanned every %s instead; nothing is lost", hint, rescan)
 }
 
-// drain drops the notices that arrived so far and asks for one scan, which sees the same changes. It also serves an overflow of the
-// kernel's queue. fsnotify gives notices one by one, so drain waits a little for each: otherwise a thousand new files would take a thousand
-// scans.
+// drain notes the notices that arrived so far. fsnotify gives them one by one, so drain waits a little for each: otherwise a thousand new files
+// would take a thousand looks.
 func (w *watcher) drain() {
 	timer := time.NewTimer(noticeGap)
 	defer timer.Stop()
 	for range maxNotices {
 		select {
-		case _, ok := <-w.events:
+		case e, ok := <-w.events:
 			if !ok {
 				return
 			}
-			w.t.scanSoon()
+			w.note(e)
 		case <-w.errors:
-			w.t.scanSoon()
+			w.lost()
 		case <-timer.C:
 			return
 		}
 		timer.Reset(noticeGap)
 	}
+}
+
+// note notes the file that a notice names.
+func (w *watcher) note(e fsnotify.Event) {
+	switch name, ok := strings.CutPrefix(e.Name, w.t.below("")+"/"); {
+	case !ok:
+		w.t.scanSoon()
+	case !w.noted.add(name):
+		w.lost()
+	}
+}
+
+// lost serves an overflow of the kernel's queue, or of what was noted.
+func (w *watcher) lost() {
+	w.noted.followed = true
+	w.t.scanSoon()
 }

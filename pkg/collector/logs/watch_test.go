@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,7 +123,7 @@ func TestNotices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.watch(dirs)
+		w.watchOnly(dirs)
 		if watched[tailer.below("session_2026-11-20_00-00-00_000000_1/logs")] != 0 || testutil.ToFloat64(tailer.metrics.watches) != 1 {
 			t.Error("a folder that is gone is still watched")
 		}
@@ -158,7 +159,7 @@ func TestStartAndClose(t *testing.T) {
 	}
 }
 
-// TestDrain: many notices, handed over one by one, take one scan.
+// TestDrain: many notices, handed over one by one, take one look.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tailer, _ := newTailer(t)
@@ -167,13 +168,13 @@ func TestDrain(t *testing.T) {
 		go func() {
 			for ; sent < 3000; sent++ {
 				time.Sleep(time.Microsecond)
-				w.events <- fsnotify.Event{Name: "worker.out", Op: fsnotify.Create}
+				w.events <- fsnotify.Event{Name: tailer.below(fmt.Sprint("worker.out", sent%10)), Op: fsnotify.Create}
 			}
 		}()
 		w.drain()
 		synctest.Wait()
-		if sent != 3000 || len(tailer.again) != 1 {
-			t.Errorf("%d of 3000 notices drained, %d scans wanted", sent, len(tailer.again))
+		if sent != 3000 || len(w.noted.paths) != 10 || len(tailer.again) != 0 {
+			t.Errorf("%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths), len(tailer.again))
 		}
 	})
 }

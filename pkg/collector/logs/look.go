@@ -1,0 +1,211 @@
+package logs
+
+import (
+	"context"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// A scan looks at all files, and half a million take seconds. Between two scans, and while one goes on, single files are looked at: those that
+// the kernel's notices name. So logs that grow, new logs and resting ones that are written to are stored without waiting for a scan. What
+// cannot be told without the rest of the folder (rotation, truncation, copies) is left to a scan, which is asked for.
+
+// changes are the files to look at.
+type changes struct {
+	paths map[string]struct{} // below Ray's temporary folder
+	// followed adds all files that are followed: notices were lost, or there are none.
+	followed bool
+}
+
+// maxChanges bounds the paths in changes.
+const maxChanges = 16 << 10
+
+// add adds a path; false if there are too many.
+func (c *changes) add(path string) bool {
+	if len(c.paths) >= maxChanges {
+		return false
+	}
+	if c.paths == nil {
+		c.paths = make(map[string]struct{})
+	}
+	c.paths[path] = struct{}{}
+	return true
+}
+
+func (c *changes) any() bool { return c.followed || len(c.paths) > 0 }
+
+// LookAtFollowed looks at the logs that are followed, and at no others. An earlier collector's are followed, too.
+func (t *Tailer) LookAtFollowed(ctx context.Context) error {
+	t.scanning.Lock()
+	defer t.scanning.Unlock()
+	root, sessions, err := t.open()
+	if root == nil {
+		return err
+	}
+	defer root.Close()
+	for _, session := range sessions {
+		_, _ = t.tree(ctx, session) // a scan tells the error
+	}
+	t.look(ctx, root, changes{followed: true})
+	return nil
+}
+
+// lookAt looks at what notices named.
+func (t *Tailer) lookAt(ctx context.Context, c changes) {
+	t.scanning.Lock()
+	defer t.scanning.Unlock()
+	root, err := os.OpenRoot(t.opts.Dir)
+	if err != nil {
+		t.scanSoon() // it tells the error
+		return
+	}
+	defer root.Close()
+	t.look(ctx, root, c)
+}
+
+// look looks at files; scanning is held.
+func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
+	wanted := make(map[*tree][]seenFile)
+	for p := range c.paths {
+		session, rest, _ := strings.Cut(p, "/")
+		t.mu.Lock()
+		tree := t.trees[session]
+		t.mu.Unlock()
+		below, isLog := strings.CutPrefix(rest, "logs/")
+		switch {
+		case isLog && tree != nil:
+			wanted[tree] = append(wanted[tree], seenFile{dir: tree.dir, path: below})
+		case tree == nil, rest == "", rest == "logs":
+			t.scanSoon()
+		}
+	}
+	if c.followed {
+		for _, tree := range t.all() {
+			wanted[tree] = append(wanted[tree], tree.followed()...)
+		}
+	}
+	for tree, files := range wanted {
+		_, _ = t.tree(ctx, tree.session) // the node may be another by now
+		tree.look(root, time.Now(), t.room(), files)
+	}
+	if len(wanted) > 0 {
+		signal(t.notify)
+	}
+}
+
+// followed are the files that are followed, where they were last seen.
+func (t *tree) followed() []seenFile {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	files := make([]seenFile, 0, len(t.files))
+	for _, f := range t.files {
+		if t.removed[f.id] == nil {
+			files = append(files, seenFile{dir: f.dir, path: f.name})
+		}
+	}
+	return files
+}
+
+// look looks at files by dir and path. It follows at most room more.
+func (t *tree) look(root *os.Root, now time.Time, room int, files []seenFile) {
+	var w walkResult
+	missing := w.stat(root, files)
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.root = root
+	defer func() { t.root = nil }()
+	for _, s := range missing {
+		if t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil {
+			t.wake()
+		}
+	}
+	found := &candidates{room: room}
+	for _, s := range w.batch {
+		f := t.files[s.id]
+		switch {
+		case isDump(s.path): // a scan knows whether it is the last one
+		case f != nil && f.dir == s.dir && f.name == s.path:
+			t.lookAgain(now, f, s)
+		case f == nil && t.isAlone(s):
+			t.sort(now, []seenFile{s}, found)
+		default:
+			t.wake()
+		}
+	}
+	t.admit(found)
+	for _, s := range found.chosen {
+		if f := t.files[s.id]; f != nil {
+			t.lookAgain(now, f, s)
+		} else {
+			t.enter(now, s, t.streamOf(t.nodeOf(s.dir), s.path))
+		}
+	}
+	if found.left > 0 {
+		t.wake()
+	}
+	t.saveAll(now)
+}
+
+// lookAgain looks at a file that is followed.
+func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
+	f.lastScan = t.scanNumber()
+	if !t.see(now, f, s) {
+		t.wake()
+	}
+}
+
+// isAlone says whether a file that is not followed has nothing to do with another: it is new, or it rested under this name.
+func (t *tree) isAlone(s seenFile) bool {
+	if _, _, rotated := rotation(s.path); rotated || t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil || t.mayBeCopy(s) {
+		return false
+	}
+	if f, rests := t.resting.files[keyOfPath(s.dir, s.path)]; rests {
+		return f.n == 0 || t.resting.is(f, s)
+	}
+	_, _, _, _, moved := t.resting.find(t, s)
+	return !moved && layout.CheckLogPath(keyPath(s.path)) == nil
+}
+
+// stat looks at files by dir and path, and adds those that are logs to the batch. Missing are those that do not exist, or are folders now.
+func (w *walkResult) stat(root *os.Root, files []seenFile) (missing []seenFile) {
+	slices.SortFunc(files, func(a, b seenFile) int { return strings.Compare(a.full(), b.full()) })
+	files = slices.Compact(files)
+	var folder *os.File
+	name := ""
+	for _, s := range files {
+		within, base := path.Split(s.full())
+		if within != name {
+			if folder != nil {
+				_ = folder.Close()
+			}
+			name = within
+			folder, _ = regular.OpenFolder(root, path.Clean(within)) // nil: what was in it is missing
+		}
+		before := len(w.batch)
+		if folder != nil {
+			below := strings.TrimSuffix(strings.TrimSuffix(s.path, base), "/")
+			w.file(folder, s.dir, below, base)
+		}
+		if len(w.batch) == before {
+			missing = append(missing, s)
+		}
+	}
+	if folder != nil {
+		_ = folder.Close()
+	}
+	return missing
+}
+
+// seeAgain brings what a walk saw of a file up to date.
+func (t *tree) seeAgain(s *seenFile) {
+	var w walkResult
+	if w.stat(t.root, []seenFile{*s}); len(w.batch) == 1 && w.batch[0].id == s.id {
+		*s = w.batch[0]
+	}
+}
