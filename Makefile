@@ -90,7 +90,7 @@ unraced: ## those tests that do less under the race detector; `make race` and th
 
 .PHONY: faults
 faults: ## kill collectors 200 times over failing stores, then run one under load for SOAK seconds; prints the figures
-	FAULTTEST_LOGS=100000 $(GO) test -v -count=1 -timeout 10m -run TestManyLogs ./pkg/collector/logs
+	FAULTTEST_LOGS=100000 $(GO) test -v -count=1 -timeout 10m -run TestMany ./pkg/collector/logs
 	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 10 ./pkg/collector/faulttest | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-backends

@@ -96,6 +96,31 @@ func TestEndWithoutBackend(t *testing.T) {
 	}
 }
 
+// TestGrowthIsStoredBeforeTheLastScan: at the end, what is known to grow is stored before all files are looked at, which may take long. What
+// that scan finds is stored, too.
+func TestGrowthIsStoredBeforeTheLastScan(t *testing.T) {
+	o, store := options(t, t.TempDir())
+	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
+	path := func(name string) string { return filepath.Join(o.RayTmpDir, session().Name, "logs", name) }
+	appendTo(t, path("grows.out"), "hello\n")
+	c := start(t, o)
+	if _, err := c.tailer.Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store.Fault = func(key string) storetest.Fault {
+		if strings.Contains(key, "/grows.out") {
+			appendTo(t, path("late.out"), "late\n")
+		}
+		return storetest.None
+	}
+	stop(t, c)
+	for _, name := range []string{"grows.out", "late.out"} {
+		if !slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, "/"+name) }) {
+			t.Errorf("%s is not stored: %q", name, store.Keys())
+		}
+	}
+}
+
 // deaf is a store whose puts never end, whatever their context says.
 type deaf struct {
 	*storetest.Store

@@ -3,8 +3,8 @@
 // # Streams and generations
 //
 // The stream of a path is everything that was ever written to this path. Rotation puts it into several files, its generations, which form
-// one stream in their order. Only a scan of the folders decides what exists. The kernel's notices of changes (fsnotify) only make the next
-// scan come earlier, because notices can get lost. Files are open only while they are read.
+// one stream in their order. Only a scan of the folders decides what was rotated or removed. The kernel's notices of changes (fsnotify) name
+// files that are looked at before (look.go), or make the next scan come earlier; they can get lost. Files are open only while they are read.
 //
 // # Identity
 //

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path"
@@ -120,6 +121,9 @@ func (t *tree) look(root *os.Root, now time.Time, room int, files []seenFile) {
 	defer t.lock.Unlock()
 	t.root = root
 	defer func() { t.root = nil }()
+	if len(w.dirs) > 0 {
+		t.wake() // perhaps a new one
+	}
 	for _, s := range missing {
 		if t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil {
 			t.wake()
@@ -140,10 +144,11 @@ func (t *tree) look(root *os.Root, now time.Time, room int, files []seenFile) {
 	}
 	t.admit(found)
 	for _, s := range found.chosen {
-		if f := t.files[s.id]; f != nil {
-			t.lookAgain(now, f, s)
-		} else {
+		switch f := t.files[s.id]; {
+		case f == nil:
 			t.enter(now, s, t.streamOf(t.nodeOf(s.dir), s.path))
+		case f.dir == s.dir && f.name == s.path: // otherwise it has two names
+			t.lookAgain(now, f, s)
 		}
 	}
 	if found.left > 0 {
@@ -172,9 +177,9 @@ func (t *tree) isAlone(s seenFile) bool {
 	return !moved && layout.CheckLogPath(keyPath(s.path)) == nil
 }
 
-// stat looks at files by dir and path, and adds those that are logs to the batch. Missing are those that do not exist, or are folders now.
+// stat looks at files by dir and path, and adds those that are logs to the batch, and those that are folders to dirs. All others are missing.
 func (w *walkResult) stat(root *os.Root, files []seenFile) (missing []seenFile) {
-	slices.SortFunc(files, func(a, b seenFile) int { return strings.Compare(a.full(), b.full()) })
+	slices.SortFunc(files, func(a, b seenFile) int { return cmp.Or(strings.Compare(a.dir, b.dir), strings.Compare(a.path, b.path)) })
 	files = slices.Compact(files)
 	var folder *os.File
 	name := ""
@@ -190,7 +195,9 @@ func (w *walkResult) stat(root *os.Root, files []seenFile) (missing []seenFile) 
 		before := len(w.batch)
 		if folder != nil {
 			below := strings.TrimSuffix(strings.TrimSuffix(s.path, base), "/")
-			w.file(folder, s.dir, below, base)
+			if w.file(folder, s.dir, below, base) {
+				w.dirs = append(w.dirs, s.full())
+			}
 		}
 		if len(w.batch) == before {
 			missing = append(missing, s)

@@ -56,6 +56,71 @@ func TestManyLogs(t *testing.T) {
 	})
 }
 
+// TestManyGrowingLogs: beside many empty logs, what grows is stored without a scan of all files, also after the collector was killed, and
+// nothing of it is lost or stored twice. FAULTTEST_LOGS sets the number of empty logs.
+func TestManyGrowingLogs(t *testing.T) {
+	empty := 2_000
+	if n, err := strconv.Atoi(os.Getenv("FAULTTEST_LOGS")); err == nil {
+		empty = n
+	}
+	growing := min(empty/50, 1000)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		emptyName := func(i int) string { return fmt.Sprintf("worker-%056x-01000000-%d.err", i, i) }
+		for i := range empty {
+			if err := os.WriteFile(r.path(emptyName(i)), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		written := make(map[string]string)
+		write := func(name, text string) {
+			r.write(name, text)
+			written[name] += text
+		}
+		grow := func() {
+			for i := range growing {
+				name := fmt.Sprintf("grow-%d.log", i)
+				write(name, fmt.Sprintf("line of %d bytes is followed by more\n", len(written[name])))
+			}
+		}
+		ship := func(paths ...string) { // a collector ships what it has looked at
+			t.Helper()
+			if len(paths) > 0 {
+				r.tailer.LookAt(paths...)
+			} else if err := r.tailer.LookAtFollowed(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.shipper.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range written {
+				r.want(name, want)
+			}
+		}
+		grow()
+		r.scan()
+		for life := range 3 {
+			grow()
+			ship()
+			grow()
+			r.restart() // it was killed, and the next one has not scanned yet
+			grow()
+			ship()
+			late := fmt.Sprintf("job-driver-%d.log", life)
+			write(late, "a new log\n")
+			write(emptyName(life), "the first line\n")
+			ship(session+"/logs/"+late, session+"/logs/"+emptyName(life))
+			r.scan()
+		}
+		puts, lists := r.store.Requests()
+		t.Logf("%d growing logs: %d puts, %d listings", growing, puts, lists)
+		r.settle()
+		if again, _ := r.store.Requests(); again > puts+3+empty/50_000 {
+			t.Errorf("%d puts though nothing grew", again-puts)
+		}
+	})
+}
+
 // liveHeap is how many bytes are in use.
 func liveHeap() int64 {
 	runtime.GC()
