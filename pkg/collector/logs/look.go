@@ -13,9 +13,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// A scan looks at all files, and half a million take seconds. Between two scans, and while one goes on, single files are looked at: those that
-// the kernel's notices name. So logs that grow, new logs and resting ones that are written to are stored without waiting for a scan. What
-// cannot be told without the rest of the folder (rotation, truncation, copies) is left to a scan, which is asked for.
+// A scan looks at all files, and half a million take seconds. Between two scans, and while one goes on, single files
+// are looked at: those that the kernel's notices name. So logs that grow, new logs and resting ones that are written
+// to are stored without waiting for a scan. What cannot be told without the rest of the folder (rotation, truncation,
+// copies) is left to a scan, which is asked for.
 
 // changes are the files to look at.
 type changes struct {
@@ -165,9 +166,11 @@ func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
 	}
 }
 
-// isAlone says whether a file that is not followed has nothing to do with another: it is new, or it rested under this name.
+// isAlone says whether a file that is not followed has nothing to do with another: it is new, or it rested under this
+// name.
 func (t *tree) isAlone(s seenFile) bool {
-	if _, _, rotated := rotation(s.path); rotated || t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil || t.mayBeCopy(s) {
+	_, _, rotated := rotation(s.path)
+	if rotated || t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil || t.mayBeCopy(s) {
 		return false
 	}
 	if f, rests := t.resting.files[keyOfPath(s.dir, s.path)]; rests {
@@ -177,9 +180,12 @@ func (t *tree) isAlone(s seenFile) bool {
 	return !moved && layout.CheckLogPath(keyPath(s.path)) == nil
 }
 
-// stat looks at files by dir and path, and adds those that are logs to the batch, and those that are folders to dirs. All others are missing.
+// stat looks at files by dir and path, and adds those that are logs to the batch, and those that are folders to dirs.
+// All others are missing.
 func (w *walkResult) stat(root *os.Root, files []seenFile) (missing []seenFile) {
-	slices.SortFunc(files, func(a, b seenFile) int { return cmp.Or(strings.Compare(a.dir, b.dir), strings.Compare(a.path, b.path)) })
+	slices.SortFunc(files, func(a, b seenFile) int {
+		return cmp.Or(strings.Compare(a.dir, b.dir), strings.Compare(a.path, b.path))
+	})
 	files = slices.Compact(files)
 	var folder *os.File
 	name := ""

@@ -63,7 +63,8 @@ func stored(t *testing.T, tailer *Tailer) {
 	}
 }
 
-// TestLookDuringScan: what notices name is ready to be stored before the scan that is under way ends, and the scan does not undo it.
+// TestLookDuringScan: what notices name is ready to be stored before the scan that is under way ends, and the scan
+// does not undo it.
 func TestLookDuringScan(t *testing.T) {
 	for _, watched := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -164,7 +165,8 @@ func TestLookBetweenScans(t *testing.T) {
 	})
 }
 
-// TestKnownLogsAreDue: what a log has more than an earlier collector knew may have waited for long, so it is due at once.
+// TestKnownLogsAreDue: what a log has more than an earlier collector knew may have waited for long, so it is due at
+// once.
 func TestKnownLogsAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tailer, _ := newTailer(t)
