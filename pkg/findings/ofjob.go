@@ -92,7 +92,7 @@ func (r *Report) Finding(id string) *Finding {
 // worstFirst are the outcomes of jobs in the order in which jobs are listed.
 var worstFirst = []string{Failed, Unfinished, Running, Unknown, Stopped, Succeeded}
 
-// jobsOf returns the jobs with their findings, the failed ones first. ordered are all findings, in the report's order and with their severities.
+// jobsOf returns the jobs with their findings: the failed ones first, and of these the one that the first finding is about. ordered are all findings, in the report's order and with their severities.
 func (b *builder) jobsOf(ordered []*finding) []Job {
 	ofJob, ofSubmission, ofNone := map[rayid.Job][]*finding{}, map[string][]*finding{}, []*finding{}
 	for _, f := range ordered {
@@ -133,8 +133,18 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		of.Summary = of.summary(mine)
 		all = append(all, of)
 	}
+	place := map[string]int{} // of a finding in the report
+	for i, f := range ordered {
+		place[f.ID] = i
+	}
+	first := func(j Job) int {
+		if len(j.Findings) == 0 {
+			return len(ordered)
+		}
+		return place[j.Findings[0]]
+	}
 	slices.SortStableFunc(all, func(a, c Job) int {
-		return cmp.Compare(slices.Index(worstFirst, a.Outcome), slices.Index(worstFirst, c.Outcome))
+		return cmp.Or(cmp.Compare(slices.Index(worstFirst, a.Outcome), slices.Index(worstFirst, c.Outcome)), cmp.Compare(first(a), first(c)))
 	})
 	return all
 }

@@ -3,7 +3,11 @@ package server
 import (
 	"errors"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -20,10 +24,15 @@ func (s *Server) findingsRoute() dashboard.Route {
 			s.fail(w, r.Request, problem.NoRoute(r.Request, http.StatusNotFound))
 			return
 		}
-		report, err := s.opts.Findings(r)
 		query := r.URL.Query()
+		if err := checkFindings(query); err != nil {
+			s.fail(w, r.Request, problem.BadRequest(err))
+			return
+		}
+		whole, err := s.opts.Findings(r)
+		report := whole
 		if err == nil {
-			report, err = report.OfJob(query.Get("job_id"), query.Get("submission_id"))
+			report, err = whole.OfJob(query.Get("job_id"), query.Get("submission_id"))
 		}
 		var none *findings.NoJobError
 		if errors.As(err, &none) {
@@ -34,11 +43,31 @@ func (s *Server) findingsRoute() dashboard.Route {
 			return
 		}
 		ref := r.Session.Ref
-		page := web.Findings{Base: browser.Root(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Notes: s.opts.Notes != nil, Report: report}
+		page := web.Findings{
+			Base: browser.Root(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Notes: s.opts.Notes != nil, Given: query, Whole: whole, Report: report,
+		}
+		if query.Get("format") != "" {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_ = page.WriteMarkdown(w, query.Get("finding"))
+			return
+		}
 		e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name})
 		page.Comparable = err == nil && e.HasEarlier && s.opts.Dashboard != nil
 		web.Write(w, http.StatusOK, page)
 	}}
+}
+
+// findingsPageParams are the parameters of the page: besides the job, the severity of the findings that it shows, and the form and the finding of a
+// text for tickets.
+var findingsPageParams = slices.Concat(findings.Params, []string{"severity", "format", "finding"})
+
+func checkFindings(query url.Values) error {
+	for name, values := range map[string][]string{"severity": {"", findings.Error, findings.Warning, findings.Info}, "format": {"", "markdown"}} {
+		if !slices.Contains(values, query.Get(name)) {
+			return &param.Error{Name: name, Value: query.Get(name), Want: strings.Join(values[1:], " or ")}
+		}
+	}
+	return nil
 }
 
 // FindingsOf gives the findings of the session that a request is about.

@@ -67,3 +67,116 @@ func TestFindingsPage(t *testing.T) {
 		}
 	}
 }
+
+// trace is a traceback with a frame of Ray's, two of the user's and one of a package.
+const trace = `Traceback (most recent call last):
+  File "/usr/lib/python3.11/site-packages/ray/_private/worker.py", line 2967, in get
+    values, debugger_breakpoint = worker.get_objects(
+                                  ^^^^^^^^^^^^^^^^^^^
+
+  File "/usr/lib/python3.11/site-packages/ray/_private/worker.py", line 1015, in get_objects
+    raise value.as_instanceof_cause()
+  File "/home/me/app/train.py", line 7, in step
+    load(shard)
+  File "/home/me/app/data.py", line 9, in load
+    frame = pandas.read_csv(path)
+  File "/home/me/venv/lib/python3.11/site-packages/pandas/io.py", line 1, in read_csv
+    raise ValueError(path)
+ValueError: shard <b>17</b> is cut`
+
+// startFindings is a server whose sessions have the findings of two jobs.
+func startFindings(t *testing.T) *fixture {
+	t.Helper()
+	finding := func(id, severity, title, job string, evidence ...string) *findings.Finding {
+		f := &findings.Finding{ID: id, Kind: findings.TaskFailed, Severity: severity, Title: title, Count: 1, SubmissionID: job, First: "2026-11-20T23:21:00Z", Advice: "Do it."}
+		for _, text := range evidence {
+			f.Evidence = append(f.Evidence, findings.Evidence{Source: "log", File: "job.log", Text: text})
+		}
+		return f
+	}
+	return start(t, func(o *Options, _ *gatedStore) {
+		o.Findings = func(*dashboard.Request) (*findings.Report, error) {
+			return &findings.Report{
+				Session: name, Outcome: findings.Failed, Summary: "2 of 3 jobs failed: load failed.",
+				Findings: []*findings.Finding{
+					finding("aa", findings.Error, "load failed", "job-a", trace, "x\u202egpj.exe\x1b[31m "+strings.Repeat("y", 4<<20)+" the end"),
+					finding("bb", findings.Error, "Job a failed", "job-a", trace, "and more:\n"+trace+"\n```\n# no heading"),
+					finding("cc", findings.Warning, "retried", "job-b"), finding("dd", findings.Error, "a node died", ""),
+				},
+				Jobs: []findings.Job{
+					{SubmissionID: "job-a", JobID: "01000000", Outcome: findings.Failed, Summary: "Job job-a failed: load failed.", Findings: []string{"aa", "bb"}},
+					{SubmissionID: "job-b", Outcome: findings.Failed, Summary: "Job job-b failed.", Findings: []string{"dd", "cc", "aa"}},
+					{SubmissionID: "job-c", Outcome: findings.Succeeded, Findings: []string{}},
+				},
+			}, nil
+		}
+	})
+}
+
+// TestFindingsByJob: the page lists the findings of each job, and an address narrows them to a job and to a severity.
+func TestFindingsByJob(t *testing.T) {
+	f := startFindings(t)
+	for query, want := range map[string]struct{ has, not []string }{
+		"":                                      {[]string{">job-a</a>", ">job-b</a>", `href="#aa"`, "2 of 3 jobs failed.", "1 job had no findings", `<option value="job-c"`}, []string{"failed: load"}},
+		"?job_id=01000000":                      {[]string{"Why job-a failed", "load failed", "Job a failed", `href="./#/jobs/01000000"`, `value="job-a" selected`}, []string{"a node died", "retried"}},
+		"?submission_id=job-b":                  {[]string{"Why job-b failed", "a node died", "retried", "load failed"}, []string{"Job a failed"}},
+		"?submission_id=job-b&severity=warning": {[]string{"retried"}, []string{`id="aa"`, `id="dd"`}},
+		"?job_id=job-c":                         {[]string{"Findings of job job-c", "Nothing failed"}, nil},
+		"?severity=info":                        {[]string{"No finding is of this severity"}, nil},
+	} {
+		got := f.ask(t, http.MethodGet, lab+name+"/findings"+query, asBrowser)
+		for _, text := range want.has {
+			if got.status != http.StatusOK || !strings.Contains(got.body, text) {
+				t.Errorf("%q: %d lacks %q: %.3000s", query, got.status, text, main(got.body))
+			}
+		}
+		for _, text := range want.not {
+			if strings.Contains(got.body, text) {
+				t.Errorf("%q has %q", query, text)
+			}
+		}
+		if n := strings.Count(got.body, `id="aa"`); n > 1 {
+			t.Errorf("%q shows one finding %d times", query, n)
+		}
+	}
+	for query, want := range map[string]int{"?job_id=none": 404, "?submission_id=job": 404, "?severity=loud": 400, "?format=pdf": 400, "?job=job-a": 400} {
+		if got := f.ask(t, http.MethodGet, lab+name+"/findings"+query, asBrowser); got.status != want {
+			t.Errorf("%q: %d, want %d", query, got.status, want)
+		}
+	}
+}
+
+// TestFindingsEvidence: of a traceback the user's frames and the exception are shown and the others folded, no text is shown twice, and hostile
+// texts stay texts of a bounded size on the screen.
+func TestFindingsEvidence(t *testing.T) {
+	f := startFindings(t)
+	got := f.ask(t, http.MethodGet, lab+name+"/findings?job_id=job-a", asBrowser)
+	for _, want := range []string{
+		"<details><summary>2 frames of Ray and libraries</summary>", "<details><summary>1 frame of Ray and libraries</summary>",
+		"<pre class=\"mine\">  File &#34;/home/me/app/train.py&#34;, line 7, in step\n    load(shard)\n  File &#34;/home/me/app/data.py&#34;, line 9, in load\n    frame = pandas.read_csv(path)\n</pre>",
+		"<pre>ValueError: shard &lt;b&gt;17&lt;/b&gt; is cut</pre>", "the same text as above", "lines as above", "and more:", "bytes of this line</summary>", " the end</pre>",
+	} {
+		if !strings.Contains(got.body, want) {
+			t.Errorf("no %q in %.6000s", want, got.body[strings.Index(got.body, `<main`):])
+		}
+	}
+	for text, most := range map[string]int{"in get_objects": 1, "in read_csv": 1, "<b>17": 0, "\u202e": 0, "\x1b": 0} {
+		if n := strings.Count(got.body, text); n > most {
+			t.Errorf("%q is there %d times", text, n)
+		}
+	}
+}
+
+// TestFindingsMarkdown: the text for a ticket has everything, or one finding, and nothing in it is Markdown but what the server writes.
+func TestFindingsMarkdown(t *testing.T) {
+	f := startFindings(t)
+	got := f.ask(t, http.MethodGet, lab+name+"/findings?job_id=job-a&format=markdown", asBrowser)
+	if !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") || !strings.Contains(got.body, "## error: `load failed`") || !strings.Contains(got.body, "\n```text\n"+trace+"\n```\n") ||
+		!strings.Contains(got.body, "\n````text\nand more:") || strings.Contains(got.body, "a node died") || strings.Contains(got.body, "\u202e") {
+		t.Errorf("%d %v %.3000s", got.status, got.header, got.body)
+	}
+	one := f.ask(t, http.MethodGet, lab+name+"/findings?format=markdown&finding=dd", asBrowser)
+	if !strings.Contains(one.body, "a node died") || strings.Contains(one.body, "load failed\n") || strings.Contains(one.body, "## error: `load") {
+		t.Errorf("one: %s", one.body)
+	}
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/server/assistant"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
@@ -178,7 +177,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	}
 	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
 	s.get(ws, "/session_activity", takes(ofSession(), s.activity))
-	s.page(ws, "/findings", takes(ofSession(findings.Params...), s.answer(s.findingsRoute())))
+	s.page(ws, "/findings", takes(ofSession(findingsPageParams...), s.answer(s.findingsRoute())))
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
 	s.addCompare(ws)

@@ -3,29 +3,222 @@ package web
 import (
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Findings is the page that says why a session ended as it did.
+// Findings is the page that says why a session, or one job of it, ended as it did.
 type Findings struct {
 	Base               string // relative address of the server's root
 	Cluster, Namespace string
-	Notes              bool // there is a page with the note on the session
-	Comparable         bool // the cluster has a session before this one
-	*findings.Report
+	Notes              bool             // there is a page with the note on the session
+	Comparable         bool             // the cluster has a session before this one
+	Given              url.Values       // the query of the page
+	Whole              *findings.Report // of the session
+	*findings.Report                    // what is shown: of the session, or of one job
+	groups             []FindingsGroup
 }
 
-var findingsTemplate = page("findings.html")
+// Limits of the page. A job that is not shown can be chosen by its address.
+const maxJobsShown, maxJobsOffered = 100, 300
+
+// FindingsGroup is the findings of one job, or those of no job.
+type FindingsGroup struct {
+	*findings.Job // nil: of no job
+	Cards         []Card
+}
+
+// Card is one finding on the page.
+type Card struct {
+	*findings.Finding
+	Open     bool
+	Above    bool // its card is in a group above
+	Evidence []Shown
+}
+
+// Shown is one text of the evidence on the page.
+type Shown struct {
+	findings.Evidence
+	Parts []Part
+	Last  string // its last line
+	Open  bool
+	Above bool // the page shows the same text above
+}
+
+var (
+	findingsTemplate = page("findings.html")
+	findingsScript   = versioned("findings.js")
+)
+
+// Script is the name of the page's script.
+func (p Findings) Script() string { return findingsScript }
 
 // Render writes the page.
-func (p Findings) Render(w io.Writer) error { return render(w, findingsTemplate, p) }
+func (p Findings) Render(w io.Writer) error {
+	p.groups = p.grouped()
+	return render(w, findingsTemplate, p)
+}
+
+// Groups are the findings by job.
+func (p Findings) Groups() []FindingsGroup { return p.groups }
+
+// Job is the job that the page is about; nil if it is about the session.
+func (p Findings) Job() *findings.Job {
+	if p.Report == p.Whole || len(p.Report.Jobs) != 1 {
+		return nil
+	}
+	return &p.Report.Jobs[0]
+}
+
+// grouped arranges the findings. Each has one card, in the first group that it belongs to.
+func (p Findings) grouped() (groups []FindingsGroup) {
+	placed := map[string]bool{}
+	var seen shown
+	add := func(job *findings.Job, all []*findings.Finding) {
+		g := FindingsGroup{Job: job}
+		for _, f := range all {
+			if severity := p.Given.Get("severity"); severity != "" && f.Severity != severity {
+				continue
+			}
+			c := Card{Finding: f, Above: placed[f.ID]}
+			if !c.Above {
+				c.Open = len(placed) == 0 && (f.Severity == findings.Error || p.Job() != nil)
+				c.Evidence = shownOf(f, &seen)
+			}
+			placed[f.ID] = true
+			g.Cards = append(g.Cards, c)
+		}
+		if len(g.Cards) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	for i := range p.Report.Jobs {
+		if i == maxJobsShown {
+			break
+		}
+		job := &p.Report.Jobs[i]
+		var mine []*findings.Finding
+		for _, id := range job.Findings {
+			if f := p.Finding(id); f != nil {
+				mine = append(mine, f)
+			}
+		}
+		add(job, mine)
+	}
+	var others []*findings.Finding
+	for _, f := range p.Report.Findings {
+		if !placed[f.ID] {
+			others = append(others, f)
+		}
+	}
+	add(nil, others)
+	return groups
+}
+
+// shownOf prepares the evidence of a finding. The first text is open.
+func shownOf(f *findings.Finding, seen *shown) (all []Shown) {
+	for _, e := range f.Evidence {
+		e.Text = output.Printable(e.Text)
+		s := Shown{Evidence: e, Above: seen.before(e.Text), Open: len(all) == 0 || e.Source == "metric"}
+		if !s.Above {
+			s.Parts = seen.partsOf(e.Text)
+		}
+		text := strings.TrimSpace(e.Text)
+		s.Last = output.Clip(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]), 200)
+		all = append(all, s)
+	}
+	return all
+}
+
+// Heading says what the page is about.
+func (p Findings) Heading() string {
+	text := "Findings of " + p.Cluster
+	if j := p.Job(); j != nil {
+		if text = "Findings of job " + j.Name(); j.Outcome == findings.Failed {
+			text = "Why " + j.Name() + " failed"
+		}
+	}
+	if at := p.Moment(); at != "" {
+		text += " at " + at
+	}
+	return output.Printable(text)
+}
+
+// Lead says what the list below does not say of the outcome.
+func (p Findings) Lead() string {
+	if len(p.Report.Findings) == 0 || p.Report.Findings[0].Severity != findings.Error {
+		return p.Summary
+	}
+	title := strings.TrimSuffix(p.Report.Findings[0].Title, ".")
+	before, _, ok := strings.Cut(p.Summary, title)
+	switch before = strings.TrimSuffix(before, ": "); {
+	case !ok:
+		return p.Summary
+	case p.Job() != nil, before == "It failed", before == "":
+		return ""
+	}
+	return before + "."
+}
 
 // Address is a link of the report as seen from the page.
 func (p Findings) Address(link string) string { return p.Base + strings.TrimPrefix(link, "/") }
+
+// Self is the address of the page with another value of some parameters: names and values in turn.
+func (p Findings) Self(changes ...string) string {
+	query := url.Values{}
+	for name, values := range p.Given {
+		query[name] = values
+	}
+	for i := 0; i+1 < len(changes); i += 2 {
+		if query.Set(changes[i], changes[i+1]); changes[i+1] == "" {
+			query.Del(changes[i])
+		}
+	}
+	return strings.TrimSuffix("findings?"+query.Encode(), "?")
+}
+
+// OfJob is the address of the findings of one job.
+func (p Findings) OfJob(j *findings.Job) string {
+	return p.Self("job_id", j.Name(), "submission_id", "", "severity", "")
+}
+
+// Dashboard is the address of the job, or the session, in the dashboard.
+func (p Findings) Dashboard() string {
+	if j := p.Job(); j != nil {
+		return "./" + jobPage(j)
+	}
+	return "./"
+}
+
+func jobPage(j *findings.Job) string {
+	if j.JobID != "" {
+		return "#/jobs/" + url.PathEscape(j.JobID)
+	}
+	return "#/jobs/" + url.PathEscape(j.SubmissionID)
+}
+
+// About is what a finding is about.
+type About struct{ TypeText, Name, Address string }
+
+// About returns what a finding is about, with links. The dashboard shows placement groups on the pages of their jobs.
+func (p Findings) About(f *findings.Finding) (all []About) {
+	for _, e := range f.Entities {
+		a := About{TypeText: strings.ReplaceAll(e.Type, "_", " "), Name: e.Name}
+		switch {
+		case e.Link != "":
+			a.Address = p.Address(e.Link)
+		case e.Type == "placement_group" && f.JobID != "":
+			a.Address = "./" + jobPage(&findings.Job{JobID: f.JobID})
+		}
+		all = append(all, a)
+	}
+	return all
+}
 
 // Moment is the time that the report is about, "" for the session's end.
 func (p Findings) Moment() string {
@@ -41,18 +234,70 @@ func (p Findings) End() string {
 	return p.Base + SessionPath(layout.Session{Namespace: p.Namespace, Cluster: p.Cluster, Name: p.Session}) + "findings"
 }
 
-// TitleOf is the title of the finding with an ID.
-func (p Findings) TitleOf(id string) string {
-	for _, f := range p.Report.Findings {
-		if f.ID == id {
-			return f.Title
-		}
+// Cause is the title of the finding with an ID. here says whether the page shows it.
+func (p Findings) Cause(id string) (c struct {
+	Title string
+	Here  bool
+}) {
+	c.Title = id
+	if f := p.Finding(id); f != nil {
+		severity := p.Given.Get("severity")
+		c.Title, c.Here = f.Title, severity == "" || severity == f.Severity
 	}
-	return id
+	return c
 }
 
-// Left says what had not ended, such as "1 job, 12 tasks"; "" for nothing.
+// Count is how many findings of a severity there are.
+func (p Findings) Count(severity string) (n int) {
+	for _, f := range p.Report.Findings {
+		if f.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
+// Severities are the severities that the page can be narrowed to.
+func (Findings) Severities() []string {
+	return []string{findings.Error, findings.Warning, findings.Info}
+}
+
+// Chosen says whether a job is the one that the page is about.
+func (p Findings) Chosen(j findings.Job) bool {
+	of := p.Job()
+	return of != nil && of.Name() == j.Name() && of.JobID == j.JobID
+}
+
+// Offered are the jobs that can be chosen.
+func (p Findings) Offered() []findings.Job {
+	offered := p.Whole.Jobs[:min(len(p.Whole.Jobs), maxJobsOffered)]
+	if of := p.Job(); of != nil {
+		for i := range offered {
+			if p.Chosen(offered[i]) {
+				return offered
+			}
+		}
+		return append([]findings.Job{*of}, offered...)
+	}
+	return offered
+}
+
+// Quiet says how many jobs have no finding.
+func (p Findings) Quiet() (n int) {
+	if p.Given.Get("severity") != "" || p.Job() != nil {
+		return 0
+	}
+	for i := range p.Report.Jobs {
+		n += boolToInt(len(p.Report.Jobs[i].Findings) == 0)
+	}
+	return n
+}
+
+// Left says what had not ended, such as "1 job, 12 tasks"; "" for nothing. It is known of the whole session.
 func (p Findings) Left() string {
+	if p.Job() != nil {
+		return ""
+	}
 	var parts []string
 	for _, c := range []struct {
 		n    int
@@ -63,4 +308,66 @@ func (p Findings) Left() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// KindText is a finding's kind in words.
+func (c Card) KindText() string {
+	switch c.Kind {
+	case findings.Starved:
+		return "waiting for resources"
+	case findings.Unended:
+		return "not ended"
+	case findings.RuntimeEnv:
+		return "runtime environment"
+	}
+	return strings.ReplaceAll(c.Kind, "_", " ")
+}
+
+// When says when it happened: "2026-11-22 18:31:21 UTC", or from when to when.
+func (c Card) When() string {
+	first, err := time.Parse(time.RFC3339Nano, c.First)
+	if err != nil {
+		return ""
+	}
+	text := first.UTC().Format("2006-01-02 15:04:05")
+	if last, err := time.Parse(time.RFC3339Nano, c.Finding.Last); err == nil && last.Sub(first) >= time.Second {
+		form := "2006-01-02 15:04:05"
+		if last.UTC().Format(time.DateOnly) == first.UTC().Format(time.DateOnly) {
+			form = time.TimeOnly
+		}
+		text += " to " + last.UTC().Format(form)
+	}
+	return text + " UTC"
+}
+
+// From says in words where a text is from.
+func (s Shown) From() string {
+	text := map[string]string{"log": "Log", "event": "Ray’s event", "snapshot": "What the dashboard said", "metric": "Metrics"}[s.Source]
+	if text == "" {
+		text = s.Source
+	}
+	if s.File != "" {
+		text = s.File
+		if s.Line > 0 {
+			text += fmt.Sprintf(", line %d", s.Line)
+		}
+		if s.NodeID != "" {
+			text += fmt.Sprintf(", node %.12s", s.NodeID)
+		}
+	}
+	if at, err := time.Parse(time.RFC3339Nano, s.Time); err == nil {
+		text += ", " + at.UTC().Format("2006-01-02 15:04:05") + " UTC"
+	}
+	return text
+}
+
+// Opens says what the text's link opens.
+func (s Shown) Opens() string {
+	switch {
+	case s.File != "":
+		return "Open the log"
+	case s.Source == "metric":
+		return "Open the panel"
+	}
+	return "Open in the dashboard"
 }

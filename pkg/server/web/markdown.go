@@ -1,0 +1,76 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+)
+
+// WriteMarkdown writes the shown findings for a ticket, or the one with an ID. All stored texts are in code spans and blocks, where they mean nothing.
+func (p Findings) WriteMarkdown(w io.Writer, only string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n", span(p.Heading()))
+	fmt.Fprintf(&b, "**%s** %s\n\nSession %s\n", p.Outcome, span(p.Summary), span(p.Namespace+"/"+p.Cluster+"/"+p.Session))
+	for _, f := range p.Report.Findings {
+		if only != "" && f.ID != only || p.Given.Get("severity") != "" && f.Severity != p.Given.Get("severity") {
+			continue
+		}
+		c := Card{Finding: f}
+		fmt.Fprintf(&b, "\n## %s: %s\n\n%s", f.Severity, span(f.Title), c.KindText())
+		if f.Count > 1 {
+			fmt.Fprintf(&b, ", %d times", f.Count)
+		}
+		if when := c.When(); when != "" {
+			b.WriteString(", " + when)
+		}
+		if job := cmp.Or(f.SubmissionID, f.JobID); job != "" {
+			b.WriteString(", job " + span(job))
+		}
+		b.WriteString("\n")
+		for _, id := range f.Because {
+			fmt.Fprintf(&b, "\nBecause: %s\n", span(p.Cause(id).Title))
+		}
+		fmt.Fprintf(&b, "\n%s <%s>\n", f.Advice, f.Docs)
+		for _, e := range f.Evidence {
+			text := strings.TrimSpace(output.Printable(e.Text))
+			fence := fence(text, 3)
+			fmt.Fprintf(&b, "\n%s\n\n%stext\n%s\n%s\n", span(Shown{Evidence: e}.From()), fence, text, fence)
+		}
+	}
+	if len(p.Missing) > 0 && only == "" {
+		b.WriteString("\n## Known to be missing\n\n")
+		for _, m := range p.Missing {
+			fmt.Fprintf(&b, "- %s\n", span(m))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// span writes a text in one line, as code.
+func span(text string) string {
+	text = strings.Join(strings.Fields(output.Printable(text)), " ")
+	if text == "" {
+		return ""
+	}
+	mark, space := fence(text, 1), ""
+	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+		space = " "
+	}
+	return mark + space + text + space + mark
+}
+
+// fence returns more backticks than any run in a text has, at least so many.
+func fence(text string, least int) string {
+	run := 0
+	for _, r := range text {
+		if run++; r != '`' {
+			run = 0
+		}
+		least = max(least, run+1)
+	}
+	return strings.Repeat("`", least)
+}

@@ -1,0 +1,195 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+)
+
+// Part is some lines of a text. A part that is not what people look for first is folded.
+type Part struct {
+	Text   string
+	Folded string // what a folded part holds, such as "5 frames of Ray and libraries"; "" if it is shown
+	Mine   bool   // frames of the user's own code
+	Note   string // instead of Text: what is left out
+}
+
+// frameOf returns the file of the first line of a frame of a traceback of Python, and what loggers put before each line.
+func frameOf(line string) (before, file string, ok bool) {
+	before, rest, ok := strings.Cut(line, `File "`)
+	if !ok || len(before) > 200 {
+		return "", "", false
+	}
+	file, rest, _ = strings.Cut(rest, `"`)
+	return before, file, strings.HasPrefix(rest, ", line ")
+}
+
+// foreign matches the files of frames that are not the user's: those of Ray, of installed packages and of Python itself.
+var foreign = lazyregexp.New(`[/\\](?:site|dist)-packages[/\\]|[/\\](?:lib|Lib)[/\\]python\d|^<frozen |^python/ray/|\.pyx$`)
+
+// classes of lines.
+const (
+	plainLine = iota
+	mineLine
+	foreignLine
+	repeatedLine
+)
+
+// What is shown of lines that are no frames: the first and the last ones. A long line is cut in the same way, in bytes.
+const (
+	firstShown, lastShown         = 6, 14
+	longLine, firstBytes, endings = 800, 400, 200
+)
+
+// partsOf splits a text into parts. Lines that were shown before on the same page are left out.
+func (s *shown) partsOf(text string) (parts []Part) {
+	lines := strings.SplitAfter(text, "\n")
+	for len(lines) > 1 && strings.TrimSpace(lines[len(lines)-1]) == "" {
+		lines = lines[:len(lines)-1]
+	}
+	class, frames := classesOf(lines)
+	s.repeated(lines, class)
+	for from := 0; from < len(lines); {
+		to := from + 1
+		for to < len(lines) && class[to] == class[from] {
+			to++
+		}
+		block := lines[from:to]
+		switch class[from] {
+		case repeatedLine:
+			parts = append(parts, Part{Note: fmt.Sprintf("%d lines as above", len(block))})
+		case foreignLine:
+			n := 0
+			for _, first := range frames[from:to] {
+				n += boolToInt(first)
+			}
+			parts = append(parts, Part{Text: strings.Join(block, ""), Folded: fmt.Sprintf("%d %s of Ray and libraries", n, plural(n, "frame"))})
+		case mineLine:
+			parts = append(parts, Part{Text: strings.Join(block, ""), Mine: true})
+		default:
+			// Marks whose line was left out mark nothing.
+			parts = appendPlain(parts, slices.DeleteFunc(block, func(line string) bool { return strings.ContainsAny(line, "^~") && onlyMarks(line) }))
+		}
+		from = to
+	}
+	return parts
+}
+
+// classesOf returns the class of each line, and whether it is the first line of a frame.
+func classesOf(lines []string) (class []int, first []bool) {
+	class, first = make([]int, len(lines)), make([]bool, len(lines))
+	for i := 0; i < len(lines); i++ {
+		before, file, ok := frameOf(lines[i])
+		if !ok {
+			continue
+		}
+		class[i], first[i] = mineLine, true
+		if foreign().MatchString(file) {
+			class[i] = foreignLine
+		}
+		// Its source and marks below it are indented further; Ray puts empty lines between frames.
+		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], before+"  ") || strings.HasPrefix(lines[i+1], before+"[Previous line") || onlyMarks(lines[i+1])) {
+			i++
+			class[i] = class[i-1]
+		}
+	}
+	return class, first
+}
+
+// onlyMarks reports whether a line is empty, or only marks a place in the line above.
+func onlyMarks(line string) bool { return strings.Trim(line, " \t\n^~") == "" }
+
+// appendPlain adds lines that are no frames. The middle of many lines is folded, and that of a long line.
+func appendPlain(parts []Part, lines []string) []Part {
+	show := func(lines []string) {
+		for _, line := range lines {
+			if len(line) <= longLine {
+				parts = appendText(parts, line)
+				continue
+			}
+			from, to := runeStart(line, firstBytes), runeStart(line, len(line)-endings)
+			parts = appendText(parts, line[:from])
+			parts = append(parts, Part{Text: line[from:to], Folded: formatCount(to-from) + " bytes of this line"})
+			parts = appendText(parts, line[to:])
+		}
+	}
+	if cut := len(lines) - firstShown - lastShown; cut > 2 {
+		show(lines[:firstShown])
+		parts = append(parts, Part{Text: strings.Join(lines[firstShown:firstShown+cut], ""), Folded: fmt.Sprintf("%d lines", cut)})
+		lines = lines[firstShown+cut:]
+	}
+	show(lines)
+	return parts
+}
+
+// appendText adds a text that is shown, to the last part if that is such a text too.
+func appendText(parts []Part, text string) []Part {
+	if n := len(parts); n > 0 && parts[n-1] == (Part{Text: parts[n-1].Text}) {
+		parts[n-1].Text += text
+		return parts
+	}
+	return append(parts, Part{Text: text})
+}
+
+// runeStart returns the first place at or behind a place where a character begins.
+func runeStart(text string, at int) int {
+	for at < len(text) && !utf8.RuneStart(text[at]) {
+		at++
+	}
+	return at
+}
+
+// shown remembers the lines that a page shows, so that it shows none of them twice.
+type shown struct {
+	texts   map[string]bool
+	windows map[[windowLines]string]bool // lines that follow each other
+}
+
+// windowLines is how many lines in a row must have been shown before, for them to be left out.
+const windowLines = 4
+
+// repeated marks the lines that were shown before, and remembers the others.
+func (s *shown) repeated(lines []string, class []int) {
+	if s.windows == nil {
+		s.windows = map[[windowLines]string]bool{}
+	}
+	var mine [][windowLines]string
+	for i := 0; i+windowLines <= len(lines); i++ {
+		var window [windowLines]string
+		for j := range window {
+			window[j] = strings.TrimSpace(lines[i+j])
+		}
+		if s.windows[window] {
+			for j := range window {
+				class[i+j] = repeatedLine
+			}
+		}
+		mine = append(mine, window)
+	}
+	for _, window := range mine {
+		s.windows[window] = true
+	}
+}
+
+// before reports whether a text was shown before, and remembers it.
+func (s *shown) before(text string) bool {
+	key := strings.Join(strings.Fields(text), " ")
+	if s.texts[key] {
+		return true
+	}
+	if s.texts == nil {
+		s.texts = map[string]bool{}
+	}
+	s.texts[key] = true
+	return false
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
