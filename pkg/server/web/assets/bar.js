@@ -25,7 +25,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.matchTheme();
     addEventListener("popstate", () => { this.at = this.atOfAddress(); this.show(); });
     if (this.at !== null || sessionStorage.rayHistoryReplay) this.open(true);
-    if (!this.live) this.countFindings();
+    if (!this.live) this.explain();
     this.listWarnings();
     this.listLostNodes();
     this.watchTables();
@@ -99,15 +99,43 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     }).observe({ type: "resource", buffered: true });
   }
 
-  // countFindings links to the page that says why the session ended as it did, with the number of what it says.
-  async countFindings() {
-    const found = (await this.ask("api/history/findings"))?.data;
-    if (!found) return;
-    const count = severity => found.findings.filter(f => f.severity === severity).length;
+  // explain links to the page that says why the session, or the job whose page is shown, ended as it did.
+  async explain() {
+    this.found = (await this.ask("api/history/findings"))?.data;
+    if (!this.found) return;
+    this.showFindings();
+    // The dashboard goes from page to page by itself, without an event.
+    for (const name of ["pushState", "replaceState"]) {
+      const change = history[name];
+      history[name] = (...given) => { change.apply(history, given); this.showFindings(); };
+    }
+    for (const event of ["hashchange", "popstate"]) addEventListener(event, () => this.showFindings());
+  }
+
+  // shownJob is the job whose page the dashboard shows; undefined if it shows another page.
+  shownJob() {
+    const [, id] = location.hash.match(/^#\/jobs\/([^/?]+)/) || [];
+    return id && this.found.jobs?.find(job => [job.job_id, job.submission_id].includes(decoded(id)));
+  }
+
+  showFindings() {
+    const job = this.shownJob(), name = job && (job.submission_id || job.job_id);
+    const about = job ? new Set(job.findings) : null;
+    const count = severity => this.found.findings.filter(f => f.severity === severity && (!about || about.has(f.id))).length;
     const errors = count("error"), warnings = count("warning");
-    this.findings.textContent = errors ? `Findings: ${errors} ${errors === 1 ? "error" : "errors"}` : warnings ? `Findings: ${warnings} ${warnings === 1 ? "warning" : "warnings"}` : "Findings";
-    this.findings.title = found.summary;
-    this.findings.classList.toggle("errors", errors > 0);
+    const { outcome, summary } = job || this.found;
+    const counted = errors ? `: ${errors} ${errors === 1 ? "error" : "errors"}` : warnings ? `: ${warnings} ${warnings === 1 ? "warning" : "warnings"}` : "";
+    const ended = { failed: " failed", unfinished: " did not end" }[outcome];
+    const label = ended ? ["Why ", name || "it", ended] : job ? ["Findings of ", name, counted] : ["Findings" + counted];
+    this.findings.replaceChildren(...label.map((text, i) => {
+      const part = document.createElement("span");
+      part.textContent = text;
+      if (i === 1) part.className = "name";
+      return part;
+    }));
+    this.findings.title = summary;
+    this.findings.href = new URL("findings" + (job ? "?job_id=" + encodeURIComponent(name) : ""), this.session).href;
+    this.findings.classList.toggle("errors", outcome === "failed" || errors > 0);
     this.findings.hidden = false;
   }
 
@@ -158,6 +186,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
   // replay opens or closes the slider. It can be moved with keys at once.
   replay() {
     const open = !this.hasAttribute("data-open");
+    this.warnings.open = this.lostNodes.open = false; // they would cover the slider
     this.open(open);
     if (open) this.slider.focus();
   }
@@ -344,6 +373,11 @@ function roundStep(ms) {
   const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
   const round = [100, 200, 500, ...[1, 2, 5, 10, 15, 30].map(n => n * second), ...[1, 2, 5, 10, 15, 30].map(n => n * minute), ...[1, 2, 3, 6, 12].map(n => n * hour), day, 2 * day, 7 * day, 14 * day];
   return round.find(step => step >= ms) || Math.ceil(ms / (28 * day)) * 28 * day;
+}
+
+// decoded is a part of an address as it was meant; one that nobody encoded stays as it is.
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch (error) { return part; }
 }
 
 function span(ms) {
