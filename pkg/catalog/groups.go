@@ -12,7 +12,11 @@ type Group struct {
 	Last                      time.Time // when the newest session began
 	Duration                  time.Duration
 	Bytes                     int64
+	Newest                    []Entry // of its sessions, at most maxNewest, newest first
 }
+
+// maxNewest is how many sessions a group names.
+const maxNewest = 10
 
 // sum is a group without its names; these come from its newest row.
 type sum struct {
@@ -58,18 +62,47 @@ func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	for i := range all.len {
 		first.add(i)
 	}
-	for _, i := range first.sorted()[min(p.From, all.len):] {
+	shown := first.sorted()[min(p.From, all.len):]
+	p.Groups = make([]Group, 0, len(shown))
+	for _, i := range shown {
 		p.Groups = append(p.Groups, l.group(q, all.at(i)))
 	}
+	l.addNewest(q, found, shown, p.Groups)
 	return p
+}
+
+// numberOf returns a function that returns the number of a row's group; next is the number for a new group.
+func (l *list) numberOf(q *Query) func(r *row, next int) int {
+	if q.Group == "owner" {
+		return l.byOwner()
+	}
+	return l.byCluster()
+}
+
+// addNewest adds the newest sessions of some groups, which have these numbers. It ends when it has them all.
+func (l *list) addNewest(q *Query, found []rowSet, numbers []int, groups []Group) {
+	at, wanted := make(map[int]*Group, len(groups)), 0
+	for i := range groups {
+		at[numbers[i]] = &groups[i]
+		wanted += min(groups[i].Sessions, maxNewest)
+	}
+	of, next := l.numberOf(q), 0
+	for place := range places(found) {
+		if wanted == 0 {
+			return
+		}
+		i := of(l.row(place), next)
+		next = max(next, i+1)
+		if g := at[i]; g != nil && len(g.Newest) < maxNewest {
+			g.Newest = append(g.Newest, l.entry(place, q.Now.UnixMicro()))
+			wanted--
+		}
+	}
 }
 
 // sums adds up the found rows, in the order of the groups' newest sessions.
 func (l *list) sums(q *Query, found []rowSet) (all sums) {
-	of := l.byCluster()
-	if q.Group == "owner" {
-		of = l.byOwner()
-	}
+	of := l.numberOf(q)
 	now := q.Now.UnixMicro()
 	for at := range places(found) {
 		r := l.row(at)
@@ -87,8 +120,7 @@ func (l *list) sums(q *Query, found []rowSet) (all sums) {
 	return all
 }
 
-// byCluster returns a function that returns the number of a row's group; next is the number for a new group. Sessions of a cluster in both layouts
-// have the same group.
+// byCluster is numberOf for clusters. Sessions of a cluster in both layouts have the same group.
 func (l *list) byCluster() func(r *row, next int) int {
 	behind := make([]int32, len(l.names.clusters)) // 0: none
 	return func(r *row, next int) int {
@@ -100,7 +132,7 @@ func (l *list) byCluster() func(r *row, next int) int {
 	}
 }
 
-// byOwner is byCluster for owners, which have one name, namespace and kind.
+// byOwner is numberOf for owners, which have one name, namespace and kind.
 func (l *list) byOwner() func(r *row, next int) int {
 	places := make(map[uint64]int)
 	return func(r *row, next int) int {

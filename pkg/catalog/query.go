@@ -126,8 +126,20 @@ func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 	}
 }
 
-// Newest returns the newest session that a filter selects, and the lines of its text for searches, in lower case. ok is false if there is none.
-func (l Listing) Newest(f Filter, now time.Time) (e Entry, lines []string, ok bool) {
+// Newest returns the first few sessions that a filter selects, newest first.
+func (l Listing) Newest(f Filter, now time.Time, most int) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		n := 0
+		for e := range l.Matching(f, now) {
+			if n++; n > most || !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// NewestWithText returns the newest session that a filter selects, and the lines of its text for searches, in lower case. ok is false if there is none.
+func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []string, ok bool) {
 	for p := range places(l.match(&f, now)) {
 		if d := l.list.blocks[p.block].record(&l.list.names, int(p.row)).details; d != nil {
 			lines = strings.Split(d.text, "\n")

@@ -82,7 +82,7 @@ func (s *Server) newest(r *request, f catalog.Filter) (e *catalog.Entry, known [
 	if err := of.Unknown(); err != nil {
 		return nil, nil, err
 	}
-	found, known, ok := of.Newest(f, time.Now())
+	found, known, ok := of.NewestWithText(f, time.Now())
 	if !ok {
 		return nil, nil, nil
 	}

@@ -76,6 +76,9 @@ func TestListShowsOutcomes(t *testing.T) {
 					t.Errorf("the page lacks %s", want)
 				}
 			}
+			if !strings.Contains(page, `findings" title="train failed: &lt;b&gt;oh no&lt;/b&gt;">train failed: &lt;b&gt;oh no&lt;/b&gt;</a></td></tr>`) || strings.Count(page, `<tr class="because" hidden>`) != 1 {
+				t.Errorf("the line with the cause: %s", page)
+			}
 			if strings.Contains(page, ">ended<") || strings.Count(page, `class="why"`) != 1 {
 				t.Error("the page tells more outcomes than are kept")
 			}
@@ -134,5 +137,36 @@ func TestListShowsFailedJobs(t *testing.T) {
 		if text := fmt.Sprintf(`"failedJobs":%d,`, want+2); strings.Count(told, "failedJobs") != 1 || !strings.Contains(told, text) {
 			t.Errorf("%s: an assistant is told %s", who, told)
 		}
+	}
+}
+
+// TestLastRuns: the list of one cluster, and each group, shows its last runs as squares that say how each ended, when and why; other lists show none.
+func TestLastRuns(t *testing.T) {
+	const runs = 45
+	f := start(t, func(o *Options, store *gatedStore) {
+		for i := range runs {
+			put(t, store, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "many", Name: fmt.Sprintf("session_2026-11-18_00-%02d-00_000000_1", i)}), "")
+		}
+		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, "train failed: <b>oh no</b>\u202e")
+	})
+	f.waitDescribed(t)
+	f.Config.Handler.(*Server).opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Known().All()))
+	for query, want := range map[string]int{"?namespace=default&cluster=lab": 2, "?namespace=default&cluster=many": 40, "?owner=nightly": 1, "": 0, "?q=lab": 0, "?group=cluster": 12, "?group=owner": 12} {
+		page := f.ask(t, http.MethodGet, "/homepage"+query, asBrowser).body
+		if got := strings.Count(page, `<a class="run `); got != want {
+			t.Errorf("%q: %d squares, want %d: %s", query, got, want, main(page))
+		}
+		if !strings.Contains(query, "many") && want > 0 {
+			failed := `<a class="run failed" href="./namespaces/default/clusters/lab/sessions/` + name + `/findings" title="failed after 5m`
+			if !strings.Contains(page, failed) || !strings.Contains(page, "began 2026-11-20 23:19 UTC: train failed: &lt;b&gt;oh no&lt;/b&gt;\"") {
+				t.Errorf("%q: the failed run is not told: %s", query, page[strings.Index(page, `class="runs`):])
+			}
+		}
+	}
+	// The newest is the last.
+	page := f.ask(t, http.MethodGet, "/homepage?namespace=default&cluster=many", asBrowser).body
+	page = page[strings.Index(page, `class="runs"`):]
+	if first, last := strings.Index(page, "00-05-00"), strings.Index(page, "00-44-00"); first < 0 || last < first || strings.Contains(page[:strings.Index(page, "</ol>")], "00-04-00") {
+		t.Errorf("the order of runs: %d, %d", first, last)
 	}
 }

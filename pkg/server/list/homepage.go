@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
@@ -60,7 +61,13 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	loads := h.opts.Loaded.Loads()
 	h.readOutcomes(r.Context(), part.Entries)
 	for _, g := range part.Groups {
-		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g)})
+		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g), Runs: h.runs(g.Newest, now)})
+	}
+	if page.Query.Of() != "" && q.Group == "" {
+		of := q.Filter
+		newest := slices.Collect(l.Newest(catalog.Filter{Namespace: of.Namespace, Cluster: of.Cluster, Owner: of.Owner, Kind: of.Kind}, now, maxRuns))
+		h.readOutcomes(r.Context(), newest)
+		page.Runs = h.runs(newest, now)
 	}
 	for _, e := range part.Entries {
 		row := h.row(e, now, loads)
@@ -69,6 +76,22 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	}
 	web.Write(w, status, page)
 	return nil
+}
+
+// maxRuns is how many runs of a cluster or owner its page shows.
+const maxRuns = 40
+
+// runs are sessions as squares: the newest last.
+func (h *Handlers) runs(newest []catalog.Entry, now time.Time) []web.Run {
+	runs := make([]web.Run, 0, len(newest))
+	for _, e := range slices.Backward(newest) {
+		run := web.Run{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref)}
+		if head, known, _ := h.opts.Outcomes.Of(e); known {
+			run.Outcome, run.Cause = head.Outcome, head.Cause
+		}
+		runs = append(runs, run)
+	}
+	return runs
 }
 
 func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {

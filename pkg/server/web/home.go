@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
 // Home is the list of clusters and sessions.
@@ -22,6 +24,7 @@ type Home struct {
 	Rows    []Row
 
 	Groups []Group // instead of rows, if the query has Group
+	Runs   []Run   // the newest of the cluster or owner of which all sessions are
 
 	catalog.Totals             // of all of the list
 	Found                  int // sessions or groups that the query found
@@ -42,6 +45,51 @@ func (h Home) Render(w io.Writer) error { return render(w, homeTemplate, h) }
 type Group struct {
 	catalog.Group
 	Link string // to the list of its sessions
+	Runs []Run  // the newest of them
+}
+
+// Run is one session as a square.
+type Run struct {
+	catalog.Entry
+	Duration time.Duration
+	Path     string // of its dashboard, relative to the server's root
+}
+
+// runsOf is what the template of runs needs.
+func runsOf(base string, runs []Run, label string) any {
+	return struct {
+		Base, Label string
+		Runs        []Run
+	}{base, label, runs}
+}
+
+// State is how the run ended, running, or not-known-yet.
+func (r Run) State() string {
+	switch {
+	case r.Running:
+		return "running"
+	case r.Outcome == "":
+		return catalog.NotKnownYet
+	}
+	return r.Outcome
+}
+
+// Sign is what the square shows besides its colour.
+func (r Run) Sign() string {
+	return map[string]string{"failed": "✕", "succeeded": "✓", "stopped": "■", "unfinished": "!", "running": "▸"}[r.State()]
+}
+
+// Text says how the run ended: "failed after 12m, 2026-11-20 23:19: the cause".
+func (r Run) Text() string {
+	text := strings.ReplaceAll(r.State(), "-", " ")
+	if r.Duration > 0 {
+		text += " after " + human.Duration(r.Duration)
+	}
+	text += ", began " + r.Start.UTC().Format("2006-01-02 15:04") + " UTC"
+	if r.Cause != "" {
+		text += ": " + output.Printable(r.Cause)
+	}
+	return text
 }
 
 // Row is one session of the list.
@@ -212,6 +260,9 @@ func (q Query) Columns() []Column {
 	}
 	return columns
 }
+
+// Width is the number of columns of the list of sessions, with the one of buttons.
+func (q Query) Width() int { return len(q.Columns()) + 1 }
 
 // Pager says which part of the list is shown; rows count from 1.
 type Pager struct {

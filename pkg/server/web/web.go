@@ -73,7 +73,7 @@ func Write(w http.ResponseWriter, status int, p Page) {
 func page(name string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
 		funcs := template.FuncMap{
-			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent, "plural": plural,
+			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent, "plural": plural, "runsOf": runsOf,
 			"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 			"datetime": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		}

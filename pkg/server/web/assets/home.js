@@ -9,6 +9,12 @@
     });
   }
 
+  // rowOf is the session's row that something is in; the line with its cause is the next one.
+  function rowOf(at) {
+    var row = at.closest('tr');
+    return row.classList.contains('because') ? row.previousElementSibling : row;
+  }
+
   var search = document.querySelector('.filters [name=q]');
   document.addEventListener('keydown', function (event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) { return; }
@@ -22,8 +28,8 @@
     var step = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
     // From the search the list is one step down; from elsewhere on the page the arrows scroll.
     if (!step || (typing ? at !== search || event.key !== 'ArrowDown' : !at.closest('.list tbody'))) { return; }
-    var rows = Array.prototype.slice.call(document.querySelectorAll('.list tbody tr'));
-    var to = typing ? 0 : Math.max(-1, Math.min(rows.length - 1, rows.indexOf(at.closest('tr')) + step));
+    var rows = Array.prototype.filter.call(document.querySelectorAll('.list tbody tr'), function (row) { return row.querySelector('a.name'); });
+    var to = typing ? 0 : Math.max(-1, Math.min(rows.length - 1, rows.indexOf(rowOf(at)) + step));
     if (step === -Infinity) { to = 0; }
     var next = to < 0 ? search : rows[to] && rows[to].querySelector('a.name');
     if (!next) { return; }
@@ -47,9 +53,12 @@
     if (!document.querySelector('.chip.loading, .chip.looking, [data-reload]')) { return; }
     fetch(location.href, { cache: 'no-store', headers: { Accept: 'text/html' } }).then(function (answer) { return answer.text(); }).then(function (text) {
       var fresh = new DOMParser().parseFromString(text, 'text/html');
-      var now = document.querySelectorAll('td.state'), next = fresh.querySelectorAll('td.state');
+      var now = document.querySelectorAll('td.state, tr.because'), next = fresh.querySelectorAll('td.state, tr.because');
       if (document.querySelector('[data-reload]') || now.length !== next.length) { location.reload(); return; }
-      now.forEach(function (cell, i) { cell.replaceChildren.apply(cell, next[i].childNodes); });
+      now.forEach(function (cell, i) {
+        cell.hidden = next[i].hidden;
+        cell.replaceChildren.apply(cell, next[i].childNodes);
+      });
       setTimeout(follow, 1000);
     }, function () { setTimeout(follow, 5000); });
   }
