@@ -35,6 +35,7 @@ type serveOptions struct {
 	loadTimeout     time.Duration
 	indexMode       string
 	index           indexing.Places
+	explainRequests int
 	compact         bool
 	retention       time.Duration
 	retentionRules  string
@@ -62,6 +63,8 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Indexes", func(fs *pflag.FlagSet) {
 		fs.StringVar(&o.indexMode, "index", "auto", "auto: use indexes, and write one in the background after a session was loaded; off: do neither")
 		o.index.AddFlags(fs)
+		fs.IntVar(&o.explainRequests, "explain-requests", 6000,
+			"maximum number of requests per minute for finding out in the background how and why each session ended, newest first; 0: do this only for sessions that somebody opens. Of several servers one does this at a time")
 	})
 	settings.Group(fs, "Retention and compaction", o.addUpkeepFlags)
 	settings.Group(fs, "Webhooks", func(fs *pflag.FlagSet) {
@@ -141,6 +144,8 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 		return nil, fmt.Errorf("--session-cache-max-loads=%d: want at least 1", o.cacheLoads)
 	case o.indexMode != "auto" && o.indexMode != "off":
 		return nil, fmt.Errorf("--index=%q: want auto or off", o.indexMode)
+	case o.explainRequests < 0 || o.explainRequests > 0 && o.explainRequests < 60:
+		return nil, fmt.Errorf("--explain-requests=%d: want at least 60, or 0 for none", o.explainRequests)
 	case o.catalogInterval < time.Second:
 		return nil, fmt.Errorf("--catalog-interval=%s: want at least 1s", o.catalogInterval)
 	case o.listRequests < 100:

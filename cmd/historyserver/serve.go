@@ -22,6 +22,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/explain"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/lifetime"
@@ -36,6 +38,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/sessionload"
 )
 
@@ -133,6 +136,9 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().All() }, Log: log,
 		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: lifetime.Idle,
 	}).Close()
+	explainer := o.newExplainer(store, sessions, loader, cache, loading, log, registry)
+	explainer.Start()
+	defer explainer.Close()
 	sender.Start()
 	defer sender.Close()
 	return o.run(ctx, listener, handler, log)
@@ -187,6 +193,22 @@ func (o *serveOptions) loading(
 		options.Opener, options.Writer = o.index.Open()
 	}
 	return options
+}
+
+// newExplainer makes what finds out how ended sessions ended. Without indexes it does nothing.
+func (o *serveOptions) newExplainer(
+	store blob.Store, sessions *catalog.Catalog, loader *sessionload.Loader, cache *sessioncache.Cache[*session.Session],
+	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
+) *explain.Explainer {
+	options := explain.Options{
+		Store: store, Root: o.storage.Root, Learned: sessions.Again, Log: log, Registerer: registry,
+		Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().Unexplained(findings.KeptVersion, time.Now()) },
+		Explain:  func(ctx context.Context, ref layout.Session) error { return loader.Explain(ctx, cache, ref) },
+	}
+	if loading.Opener != nil {
+		options.Kept, options.Keep, options.Requests = loading.Opener.Findings, loading.Writer.PutFindings, o.explainRequests
+	}
+	return explain.New(options)
 }
 
 // run serves until ctx ends. Answers may take as long as a client reads a log, so there is no limit on writing.

@@ -23,6 +23,7 @@ type row struct {
 	textEnd                        uint32 // in the block's text
 	nameLen, causeLen              uint16
 	failedJobs                     uint16
+	explained                      uint16
 	kind, outcome                  uint8 // places in kinds and outcomes
 	described                      bool
 }
@@ -134,6 +135,7 @@ func (b *block) add(n *names, r *record) {
 		cluster: n.cluster(r.ref), owner: n.text(cut(e.OwnerName, maxOwner)), version: n.text(cut(d.rayVersion, maxOwner)),
 		textEnd: uint32(len(b.text)), nameLen: uint16(len(name)), causeLen: uint16(len(cause)),
 		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.outcome), described: r.details != nil, failedJobs: uint16(min(d.failedJobs, math.MaxUint16)),
+		explained: uint16(min(d.explained, math.MaxUint16)),
 	})
 	b.added()
 }
@@ -167,7 +169,7 @@ func (b *block) record(n *names, i int) record {
 		readAt: moment64(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: moment64(r.lastWrite), start: moment64(r.start), end: moment64(r.end),
 		bytes: r.bytes, objects: int(r.objects), nodes: int(r.nodes), ownerKind: kinds[r.kind], ownerName: n.texts[r.owner], rayVersion: n.texts[r.version],
 		outcome: outcomes[r.outcome], cause: string(b.text[from : from+int(r.causeLen)]), text: string(b.text[text : r.textEnd-1]),
-		failedJobs: int(r.failedJobs),
+		failedJobs: int(r.failedJobs), explained: int(r.explained),
 	}
 	return found
 }

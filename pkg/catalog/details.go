@@ -25,6 +25,7 @@ type details struct {
 	objects, nodes                   int
 	ownerKind, ownerName, rayVersion string
 	outcome, cause                   string
+	explained                        int    // the version of the rules by which these were found out
 	text                             string // the text for searches, in lower case
 	failedJobs                       int    // while the session runs
 }
@@ -90,7 +91,7 @@ func (c *Catalog) isQuiet(s session) bool {
 func (c *Catalog) Again(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, _ := c.table.get(ref); s.details != nil && c.isQuiet(s) && c.opts.Facts {
+	if s, _ := c.table.get(ref); s.details != nil && c.opts.Facts {
 		c.again[ref] = true
 		c.schedule.request(ref)
 	}

@@ -21,6 +21,7 @@ import (
 // Ending is how a session ended. It comes from the session's kept findings.
 type Ending struct {
 	Outcome, Cause string
+	Version        int // of the rules by which that was found out
 	Findings       []packs.Finding
 	Used           *packs.Used // the nodes' resources that were used; nil: not known
 }
@@ -126,7 +127,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	}
 	if c.opts.Ending != nil && d.objects > 0 {
 		if ending, ok := c.opts.Ending(ctx, e); ok {
-			f.Outcome, f.Cause, f.Findings = ending.Outcome, ending.Cause, ending.Findings
+			f.Outcome, f.Cause, f.Findings, f.Version = ending.Outcome, ending.Cause, ending.Findings, ending.Version
 			if f.Hours != nil {
 				f.Hours.Used = ending.Used
 			}
@@ -148,7 +149,7 @@ func (d *details) take(f *packs.Facts) {
 	}
 	d.bytes, d.objects, d.nodes = f.Bytes, f.Objects, f.Nodes
 	d.ownerKind, d.ownerName, d.rayVersion = f.OwnerKind, f.OwnerName, f.RayVersion
-	d.outcome, d.cause, d.text = f.Outcome, f.Cause, f.Text
+	d.outcome, d.cause, d.text, d.explained = f.Outcome, f.Cause, f.Text, f.Version
 }
 
 // readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a time.

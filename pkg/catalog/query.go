@@ -149,6 +149,26 @@ func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []strin
 	return Entry{}, nil, false
 }
 
+// Unexplained returns, newest first, the ended sessions of which it is not known how they ended, then those of which this was found out by rules
+// of an earlier version.
+func (l Listing) Unexplained(version int, now time.Time) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		if l.list == nil {
+			return
+		}
+		at := now.UnixMicro()
+		for _, known := range []bool{false, true} {
+			for p := range l.list.all() {
+				r := l.list.row(p)
+				due := !known && r.outcome == 0 || known && r.outcome != 0 && int(r.explained) < version
+				if due && r.described && r.objects > 0 && !r.running(at, l.list.quiet) && !yield(l.list.entry(p, at)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // match returns the rows that a filter selects, by block.
 func (l Listing) match(f *Filter, now time.Time) []rowSet {
 	if l.list == nil {

@@ -107,7 +107,7 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 		return nil, err
 	}
 	report = bytes.TrimSuffix(report, []byte("\n"))
-	if h.Of != moment.Version(from) || h.Bytes != int64(len(report)) || baseOf(from.Ref) != baseOf(to.Ref) {
+	if h.Version != KeptVersion || h.Of != moment.Version(from) || h.Bytes != int64(len(report)) || baseOf(from.Ref) != baseOf(to.Ref) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
 	h.Session, h.Of, h.Stored = to.Ref.String(), moment.Version(to), to.LastStored()
@@ -136,7 +136,17 @@ func shortLine(text string) string {
 	return string(runes)
 }
 
-// ReadHead reads the Head of kept findings. It checks the version, the session and the outcome.
+// EncodeGivenUp returns what is kept of a session whose findings cannot be kept: why that is so, as its cause. Whoever opens the session has its
+// findings computed. lastWrite is when its newest object was stored.
+func EncodeGivenUp(ref layout.Session, lastWrite time.Time, why string) ([]byte, error) {
+	h := Head{
+		Version: KeptVersion, Session: ref.String(), Stored: lastWrite, Outcome: Unknown,
+		Cause: shortLine("The server could not find out: " + why),
+	}
+	return h.before([]byte(`{"findings":[]}`))
+}
+
+// ReadHead reads the Head of kept findings, of this version or an earlier one. It checks the session and the outcome.
 func ReadHead(kept io.Reader, ref layout.Session) (Head, error) {
 	return readHead(bufio.NewReaderSize(kept, HeadBytes), ref)
 }
@@ -149,7 +159,7 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	if err != nil || json.Unmarshal(line, &h) != nil {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
-	if h.Version != KeptVersion || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
+	if h.Version < 1 || h.Version > KeptVersion || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
 	h.Cause = shortLine(h.Cause)
@@ -172,7 +182,7 @@ func IsKept(kept io.Reader, s *session.Session) (bool, error) {
 	if errors.Is(err, errNotKept) {
 		return false, nil
 	}
-	return err == nil && h.Of == moment.Version(s) && h.Holds(s.LastStored()), err
+	return err == nil && h.Version == KeptVersion && h.Of == moment.Version(s) && h.Holds(s.LastStored()), err
 }
 
 // readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
@@ -209,7 +219,7 @@ func decode(ctx context.Context, kept io.Reader, ref layout.Session, of string, 
 	if err != nil {
 		return nil, err
 	}
-	if h.Of != of {
+	if h.Version != KeptVersion || h.Of != of {
 		return nil, errNotKept
 	}
 	most := int64(maxMemory)

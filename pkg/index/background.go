@@ -81,7 +81,7 @@ func (b *Background) Close() {
 func (b *Background) Offer(s *session.Session, ended bool) {
 	settle := mayMarkSettled(s)
 	// An index that could not be used would be tried again by each server that starts.
-	write := !s.Indexed() && (s.Tasks.Len() >= minRows || s.HasIndex()) && !b.hasFailed(s) && (ended || b.hasGrown(s))
+	write := b.lacksIndex(s) && (ended || b.hasGrown(s))
 	keep := ended && !b.hasKept(s)
 	if !settle && !write && !keep {
 		return
@@ -99,9 +99,28 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 			b.write(ctx, s, ended)
 		}
 		if keep {
-			b.keep(ctx, s)
+			_ = b.keep(ctx, s) // findings that are not kept are computed when they are requested
 		}
 	})
+}
+
+// Finish writes the index of an ended session, if it lacks one, and keeps its findings, when it is its namespace's turn. The error is that of the
+// findings.
+func (b *Background) Finish(ctx context.Context, s *session.Session) error {
+	ctx, done, err := b.slots.Take(ctx, s.Ref.Namespace, 0)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if b.lacksIndex(s) {
+		b.write(ctx, s, true)
+	}
+	return b.keep(ctx, s)
+}
+
+// lacksIndex says that an index of the session, as it was read, can be written and saves time.
+func (b *Background) lacksIndex(s *session.Session) bool {
+	return !s.Indexed() && (s.Tasks.Len() >= minRows || s.HasIndex()) && !b.hasFailed(s)
 }
 
 // job is what is to be done for a session.
@@ -167,14 +186,15 @@ func (b *Background) hasKept(s *session.Session) bool {
 	return b.kept[s.Ref] == stateOf(s)
 }
 
-// keep is best effort: findings that are not kept are computed when they are requested.
-func (b *Background) keep(ctx context.Context, s *session.Session) {
-	if err := b.writer.KeepFindings(ctx, b.opener, s, false); err != nil && ctx.Err() == nil {
+func (b *Background) keep(ctx context.Context, s *session.Session) error {
+	err := b.writer.KeepFindings(ctx, b.opener, s, false)
+	if err != nil && ctx.Err() == nil {
 		b.log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.kept.set(s.Ref, stateOf(s))
+	return err
 }
 
 func (b *Background) hasFailed(s *session.Session) bool {

@@ -37,6 +37,17 @@ func (w *Writer) KeepFindings(ctx context.Context, o *Opener, s *session.Session
 	return guard.Do(s.Ref.String(), func() error { return w.keepFindings(ctx, o, s, force) })
 }
 
+// PutFindings stores what is kept of a session's findings.
+func (w *Writer) PutFindings(ctx context.Context, ref layout.Session, kept []byte) error {
+	if err := w.put(ctx, layout.FindingsKey(w.Root, ref), bytes.NewReader(kept)); err != nil {
+		return err
+	}
+	if w.denied.Load() {
+		return w.Cache.trim(ctx, w.Root)
+	}
+	return nil
+}
+
 func (w *Writer) keepFindings(ctx context.Context, o *Opener, s *session.Session, force bool) error {
 	var kept io.Reader
 	if !force {
@@ -62,11 +73,5 @@ func (w *Writer) keepFindings(ctx context.Context, o *Opener, s *session.Session
 	if err := s.Tasks.Err(); err != nil {
 		return err
 	}
-	if err := w.put(ctx, layout.FindingsKey(w.Root, s.Ref), bytes.NewReader(body)); err != nil {
-		return err
-	}
-	if w.denied.Load() {
-		return w.Cache.trim(ctx, w.Root)
-	}
-	return nil
+	return w.PutFindings(ctx, s.Ref, body)
 }

@@ -18,6 +18,9 @@ const (
 // PacksPrefix is what the keys of all packs start with.
 func PacksPrefix(root string) string { return root + "/index/packs/" }
 
+// ExplainingKey is the lease of the server that finds out how ended sessions ended. It lies beside the packs because servers may also delete there.
+func ExplainingKey(root string) string { return PacksPrefix(root) + "explaining" }
+
 // PackDayPrefix is what the keys of a day's packs start with. The folder has the form that readers of Parquet know as Hive partitions.
 func PackDayPrefix(root string, day time.Time) string {
 	return PacksPrefix(root) + "day=" + day.UTC().Format(dayFormat) + "/"

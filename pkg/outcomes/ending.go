@@ -40,7 +40,7 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 				return err
 			}
 			if head.Holds(e.LastWrite) {
-				ending.Outcome, ending.Cause, ending.Used = head.Outcome, head.Cause, (*packs.Used)(head.Used)
+				ending.Outcome, ending.Cause, ending.Used, ending.Version = head.Outcome, head.Cause, (*packs.Used)(head.Used), head.Version
 			}
 			return readFindings(in, &ending)
 		})

@@ -52,6 +52,13 @@ func (c *Cache[S]) measured(e *entry[S], bytes int64) {
 func (c *Cache[S]) mayHold(e *entry[S], held int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.account(e, held)
+	c.evict()
+	return c.bytes+c.loading <= c.bound() || held <= (c.bound()-c.bytes)/max(1, c.holders)
+}
+
+// account records how many bytes a load holds; c.mu must be held.
+func (c *Cache[S]) account(e *entry[S], held int64) {
 	switch {
 	case e.held == 0 && held > 0:
 		c.holders++
@@ -60,8 +67,6 @@ func (c *Cache[S]) mayHold(e *entry[S], held int64) bool {
 	}
 	c.loading += held - e.held
 	e.held = held
-	c.evict()
-	return c.bytes+c.loading <= c.bound() || held <= (c.bound()-c.bytes)/max(1, c.holders)
 }
 
 // bound is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop takes memory until the

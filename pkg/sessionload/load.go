@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/sessioncache"
 )
 
 // Options of a Loader.
@@ -68,22 +69,43 @@ func (l *Loader) Close() {
 	l.verifications.Wait()
 }
 
-// load loads a session. mayHold and grew are as in session.Options.
+// load loads a session for requests, and has it indexed. mayHold and grew are as in session.Options.
 func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool, grew func()) (*session.Session, error) {
+	began := time.Now()
+	s, err := l.read(ctx, ref, p, mayHold, grew)
+	if err != nil {
+		return nil, err
+	}
+	l.offer(s, began)
+	if l.background != nil {
+		l.verifications.Go(func() { l.verify(s) })
+	}
+	return s, nil
+}
+
+// Explain stores the index and the findings of an ended session, where they are missing. It takes the session from the cache or loads it once,
+// beside the loads for which people wait.
+func (l *Loader) Explain(ctx context.Context, cache *sessioncache.Cache[*session.Session], ref layout.Session) error {
+	s, release, err := cache.Aside(ctx, ref, func(ctx context.Context, mayHold func(int64) bool) (*session.Session, error) {
+		return l.read(ctx, ref, &progress.Counter{}, mayHold, nil)
+	})
+	if err != nil {
+		return err
+	}
+	defer release()
+	return l.background.Finish(ctx, s)
+}
+
+func (l *Loader) read(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool, grew func()) (*session.Session, error) {
 	options := session.Options{Progress: p, MayHold: mayHold, Memory: l.opts.Memory, Grew: grew, Log: l.opts.Log}
 	if l.opts.Opener != nil {
 		options.Index = l.opts.Opener
 	}
-	began := time.Now()
 	s, err := session.Load(ctx, l.opts.Store, l.opts.Root, ref, options)
 	if err != nil {
 		return nil, err
 	}
 	l.loads.WithLabelValues(source(s)).Inc()
-	l.offer(s, began)
-	if l.background != nil {
-		l.verifications.Go(func() { l.verify(s) })
-	}
 	return s, nil
 }
 

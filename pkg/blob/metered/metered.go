@@ -75,6 +75,9 @@ func reasonOf(err error) string {
 
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if err := pace(ctx); err != nil {
+		return nil, err
+	}
 	done := s.start("get")
 	body, err := s.store.Get(ctx, key, offset, length)
 	if err != nil {
@@ -111,6 +114,9 @@ func (r *reader) Close() error {
 
 // Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (o blob.Object, err error) {
+	if err := pace(ctx); err != nil {
+		return o, err
+	}
 	done := s.start("stat")
 	defer func() { done(err) }()
 	return s.store.Stat(ctx, key)
@@ -120,11 +126,17 @@ func (s *Store) Stat(ctx context.Context, key string) (o blob.Object, err error)
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		done := s.start("list")
-		var failed error
+		failed, n := pace(ctx), 0
 		defer func() { done(failed) }()
+		if failed != nil {
+			yield(blob.Object{}, failed)
+			return
+		}
 		for o, err := range s.store.List(ctx, prefix, opts) {
-			failed = err
-			if !yield(o, err) {
+			if n++; err == nil && n%pageObjects == 1 && n > 1 { // of the next page
+				err = pace(ctx)
+			}
+			if failed = err; !yield(o, err) || err != nil {
 				return
 			}
 		}
@@ -133,16 +145,19 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 
 // Create implements blob.Creator.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.write("create", body, func() error { return s.store.Create(ctx, key, body) })
+	return s.write(ctx, "create", body, func() error { return s.store.Create(ctx, key, body) })
 }
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	return s.write("put", body, func() error { return s.store.Put(ctx, key, body) })
+	return s.write(ctx, "put", body, func() error { return s.store.Put(ctx, key, body) })
 }
 
 // write counts the body's bytes once it is stored, however often they were sent.
-func (s *Store) write(operation string, body io.Seeker, write func() error) error {
+func (s *Store) write(ctx context.Context, operation string, body io.Seeker, write func() error) error {
+	if err := pace(ctx); err != nil {
+		return err
+	}
 	done := s.start(operation)
 	err := write()
 	done(err)
@@ -156,6 +171,9 @@ func (s *Store) write(operation string, body io.Seeker, write func() error) erro
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
+	if err := pace(ctx); err != nil {
+		return err
+	}
 	done := s.start("delete")
 	defer func() { done(err) }()
 	return s.store.Delete(ctx, key)

@@ -39,6 +39,8 @@ type Facts struct {
 
 	// Outcome is failed, succeeded, stopped, unfinished or unknown; Cause is the first error in one line. Both are known if findings are kept.
 	Outcome, Cause string
+	// Version is that of the rules by which these and Findings were found out; 0: not known.
+	Version int
 	// Findings are the kept findings, the first cause first; empty but not nil if there are none.
 	Findings []Finding
 	// Jobs are the drivers and submissions in Ray's last answer; empty but not nil if there were none.
@@ -114,7 +116,7 @@ func Merge(a, b Facts) Facts {
 	}
 	text := false
 	if a.Outcome == "" && b.Outcome != "" {
-		a.Outcome, a.Cause, a.Findings, text = b.Outcome, b.Cause, b.Findings, true
+		a.Outcome, a.Cause, a.Findings, a.Version, text = b.Outcome, b.Cause, b.Findings, b.Version, true
 	}
 	if a.Jobs == nil && b.Jobs != nil {
 		a.Jobs, text = b.Jobs, true
@@ -146,6 +148,7 @@ func (f Facts) Bounded() Facts {
 	f.Seen, f.Start, f.End, f.LastWrite = millis(f.Seen), millis(f.Start), millis(f.End), millis(f.LastWrite)
 	f.OwnerKind, f.OwnerName, f.RayVersion = short(f.OwnerKind), short(f.OwnerName), short(f.RayVersion)
 	f.Outcome, f.Cause = short(f.Outcome), short(f.Cause)
+	f.Version = amount(f.Version)
 	f.Bytes, f.Objects, f.Nodes = amount(f.Bytes), amount(f.Objects), amount(f.Nodes)
 	if h := f.Hours; h != nil {
 		switch u := h.Used; {

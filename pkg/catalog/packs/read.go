@@ -61,7 +61,7 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 	var columns []int
 	for _, name := range append(texts[:len(texts):len(texts)], numberColumns...) {
 		i := file.ColumnIndex(name)
-		if i < 0 {
+		if i < 0 && name != versionColumn {
 			return fmt.Errorf("%w: there is no column %s", tablefile.ErrMalformed, name)
 		}
 		columns = append(columns, i)
@@ -81,6 +81,9 @@ func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visi
 	}
 	var plain int64
 	for _, column := range columns {
+		if column < 0 {
+			continue
+		}
 		if plain += g.Chunks[column].Plain; plain > maxGroupBytes || plain < 0 {
 			return errTooLarge
 		}
@@ -88,6 +91,10 @@ func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visi
 	text := make([]textColumn, texts)
 	numbers := make([][]int64, len(columns)-texts)
 	for i, column := range columns {
+		if column < 0 {
+			numbers[i-texts] = make([]int64, g.Rows)
+			continue
+		}
 		c := &g.Chunks[column]
 		var err error
 		if i < texts {
@@ -157,8 +164,8 @@ func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 		*into = timeOf(numbers[i][row])
 	}
 	f.Bytes = numbers[4][row]
-	f.Objects, f.Nodes = int(numbers[5][row]), int(numbers[6][row])
-	for _, n := range []int64{f.Bytes, int64(f.Objects), int64(f.Nodes)} {
+	f.Objects, f.Nodes, f.Version = int(numbers[5][row]), int(numbers[6][row]), int(numbers[7][row])
+	for _, n := range []int64{f.Bytes, int64(f.Objects), int64(f.Nodes), int64(f.Version)} {
 		if n < 0 || n > maxNumber {
 			return fmt.Errorf("%w: a size of %d", tablefile.ErrMalformed, n)
 		}

@@ -39,6 +39,7 @@ type row struct {
 	Nodes      int64  `parquet:"nodes,zstd"`
 	Outcome    string `parquet:"outcome,zstd"`
 	Cause      string `parquet:"cause,zstd"`
+	Version    int64  `parquet:"findings_version,zstd"`
 	Findings   string `parquet:"findings,zstd"`
 	Jobs       string `parquet:"jobs,zstd"`
 	Hours      string `parquet:"hours,zstd"`
@@ -53,8 +54,11 @@ var (
 		"layout", "owner_kind", "owner_name", "ray_version", "outcome", "cause", "search", // for every row
 		"findings", "jobs", "hours", "labels", // details
 	}
-	numberColumns = []string{"start_time", "end_time", "last_write", "seen", "bytes", "objects", "nodes"}
+	numberColumns = []string{"start_time", "end_time", "last_write", "seen", "bytes", "objects", "nodes", versionColumn}
 )
+
+// versionColumn is not in packs of earlier versions.
+const versionColumn = "findings_version"
 
 const briefTexts = 7 // of textColumns
 
@@ -95,7 +99,7 @@ func rowOf(f *Facts) (r row, err error) {
 	r = row{
 		Namespace: f.Ref.Namespace, Cluster: f.Ref.Cluster, Session: f.Ref.Name, OwnerKind: f.OwnerKind, OwnerName: f.OwnerName, RayVersion: f.RayVersion,
 		StartTime: unixMilli(f.Start), EndTime: unixMilli(f.End), LastWrite: unixMilli(f.LastWrite), Seen: unixMilli(f.Seen),
-		Bytes: f.Bytes, Objects: int64(f.Objects), Nodes: int64(f.Nodes), Outcome: f.Outcome, Cause: f.Cause, Search: f.Text,
+		Bytes: f.Bytes, Objects: int64(f.Objects), Nodes: int64(f.Nodes), Outcome: f.Outcome, Cause: f.Cause, Version: int64(f.Version), Search: f.Text,
 		Layout: layout.MarkerKey(markerRoot, f.Ref),
 	}
 	for _, part := range []struct {

@@ -1,4 +1,4 @@
-// Package lease makes sure that only one program at a time changes the stored objects of a session.
+// Package lease makes sure that only one program at a time changes the stored objects of a session, or does another work.
 package lease
 
 import (
@@ -22,21 +22,21 @@ var ErrBusy = errors.New("another command is working on the session")
 // ErrLost says that another command took the lease.
 var ErrLost = errors.New("another command took over the session: this one did not renew its lease in time")
 
-const (
-	// Timeout is how long a holder counts as alive after its last renewal.
-	Timeout = 10 * time.Minute
-	// renewEvery leaves time to stop before another holder begins.
-	renewEvery = 2 * time.Minute
-)
+// Timeout is how long the holder of a session's lease counts as alive after its last renewal.
+const Timeout = 10 * time.Minute
+
+// renewals is how often a lease is renewed within its timeout, which leaves time to stop before another holder begins.
+const renewals = 5
 
 // lease is an object that only one command can create. Safety does not rest on it alone: an object that changed since it was listed is
 // never overwritten.
 type lease struct {
-	store blob.Store
-	key   string
-	token string
-	stop  context.CancelCauseFunc
-	done  chan struct{}
+	store   blob.Store
+	key     string
+	timeout time.Duration // of the holder, as Timeout
+	token   string
+	stop    context.CancelCauseFunc
+	done    chan struct{}
 	// renewed is when the last successful renewal began.
 	renewed time.Time
 }
@@ -48,7 +48,12 @@ func Key(root string, ref layout.Session) string {
 
 // Do calls do while it holds the session's lease. The context of do ends when the lease is lost. Another holder is ErrBusy.
 func Do(ctx context.Context, store blob.Store, root string, ref layout.Session, do func(context.Context) error) error {
-	held, l, err := acquire(ctx, store, Key(root, ref))
+	return Hold(ctx, store, Key(root, ref), Timeout, do)
+}
+
+// Hold is Do for any work that one program at a time does: the lease has a key of its own, and its holder is followed by another after timeout.
+func Hold(ctx context.Context, store blob.Store, key string, timeout time.Duration, do func(context.Context) error) error {
+	held, l, err := acquire(ctx, store, key, timeout)
 	if err != nil {
 		return err
 	}
@@ -66,8 +71,8 @@ func Held(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 }
 
 // acquire takes the lease; the context it returns ends when the lease is lost.
-func acquire(ctx context.Context, store blob.Store, key string) (context.Context, *lease, error) {
-	l := &lease{store: store, key: key, token: rand.Text(), done: make(chan struct{}), renewed: time.Now()}
+func acquire(ctx context.Context, store blob.Store, key string, timeout time.Duration) (context.Context, *lease, error) {
+	l := &lease{store: store, key: key, timeout: timeout, token: rand.Text(), done: make(chan struct{}), renewed: time.Now()}
 	err := l.take(ctx, key)
 	if errors.Is(err, ErrBusy) {
 		return nil, nil, err
@@ -114,7 +119,7 @@ func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) err
 	if err != nil {
 		return err
 	}
-	if age := now.Sub(held.ModTime); age < Timeout {
+	if age := now.Sub(held.ModTime); age < l.timeout {
 		return fmt.Errorf("%w (its lease is %s, %s old): try again later", ErrBusy, key, age.Round(time.Second))
 	}
 	return nil
@@ -123,9 +128,9 @@ func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) err
 // keep renews the lease. A holder whose renewal hangs, or that was stopped itself, gives up before the lease expires, without asking the store.
 func (l *lease) keep(ctx context.Context) {
 	defer close(l.done)
-	for backoff.Sleep(ctx, renewEvery) == nil {
+	for backoff.Sleep(ctx, l.timeout/renewals) == nil {
 		began := time.Now()
-		inTime, cancel := context.WithDeadlineCause(ctx, l.renewed.Add(Timeout-renewEvery), ErrLost)
+		inTime, cancel := context.WithDeadlineCause(ctx, l.renewed.Add(l.timeout-l.timeout/renewals), ErrLost)
 		if err := l.renew(inTime); err != nil {
 			l.stop(err)
 		}

@@ -56,14 +56,14 @@ func TestOneTakesOver(t *testing.T) {
 		stats := 0
 		first := hooked{store, func() {
 			if stats++; stats == after+1 {
-				if _, l, err := acquire(t.Context(), store, Key("log", ref)); err == nil {
+				if _, l, err := acquire(t.Context(), store, Key("log", ref), Timeout); err == nil {
 					other = l
 				} else if !errors.Is(err, ErrBusy) {
 					t.Error(err)
 				}
 			}
 		}}
-		_, l, err := acquire(t.Context(), first, Key("log", ref))
+		_, l, err := acquire(t.Context(), first, Key("log", ref), Timeout)
 		if (err == nil) == (other != nil) || err != nil && !errors.Is(err, ErrBusy) {
 			t.Fatalf("another after %d looks: it has the lease: %v; the first one: %v", after, other != nil, err)
 		}

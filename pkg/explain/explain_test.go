@@ -1,0 +1,274 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// world is one store with sessions that have ended, of which several servers are to find out how.
+type world struct {
+	t     *testing.T
+	store *memstore.Store
+	takes time.Duration // one session
+	fails func(layout.Session) error
+
+	mu        sync.Mutex
+	entries   []catalog.Entry // newest first
+	explained []string        // clusters, in order
+	now, most int             // at a time
+	tried     map[string]int  // by cluster
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, store: memstore.New(), takes: time.Second, tried: make(map[string]int), fails: func(layout.Session) error { return nil }}
+}
+
+// end adds a session that ends now.
+func (w *world) end(namespace, cluster string) catalog.Entry {
+	now := time.Now()
+	e := catalog.Entry{
+		Ref:       layout.Session{Namespace: namespace, Cluster: cluster, Name: now.UTC().Format("session_2006-01-02_15-04-05_000000_7")},
+		Described: true, Objects: 3, Start: now.Add(-time.Hour), End: now, LastWrite: now,
+	}
+	if err := w.store.Put(w.t.Context(), layout.MarkerKey("log", e.Ref), strings.NewReader("")); err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.entries = append([]catalog.Entry{e}, w.entries...)
+	return e
+}
+
+func (w *world) kept(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
+	return w.store.Get(ctx, layout.FindingsKey("log", ref), 0, n)
+}
+
+func (w *world) keep(ctx context.Context, ref layout.Session, body []byte) error {
+	return w.store.Put(ctx, layout.FindingsKey("log", ref), strings.NewReader(string(body)))
+}
+
+// server makes a server's explainer, with a list of its own.
+func (w *world) server() *Explainer {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	known := make(map[layout.Session]bool)
+	return New(Options{
+		Store: w.store, Root: "log", Kept: w.kept, Keep: w.keep, Requests: 6000, Log: log, Registerer: prometheus.NewRegistry(),
+		Sessions: func() iter.Seq[catalog.Entry] {
+			return func(yield func(catalog.Entry) bool) {
+				w.mu.Lock()
+				all := w.entries
+				w.mu.Unlock()
+				for _, e := range all {
+					if !known[e.Ref] && !yield(e) {
+						return
+					}
+				}
+			}
+		},
+		Explain: w.explain,
+		Learned: func(ref layout.Session) { known[ref] = true },
+	})
+}
+
+func (w *world) explain(ctx context.Context, ref layout.Session) error {
+	w.mu.Lock()
+	w.tried[ref.Cluster]++
+	w.now++
+	w.most = max(w.most, w.now)
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.now--
+	}()
+	select {
+	case <-time.After(w.takes):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := w.fails(ref); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.explained = append(w.explained, ref.Cluster)
+	w.mu.Unlock()
+	head := fmt.Sprintf(`{"version":%d,"session":%q,"of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"oh no","bytes":2}`, findings.KeptVersion, ref)
+	return w.keep(ctx, ref, []byte(head+"\n{}\n"))
+}
+
+func (w *world) outcome(e catalog.Entry) (findings.Head, bool) {
+	kept, err := w.kept(w.t.Context(), e.Ref, findings.HeadBytes)
+	if err != nil {
+		return findings.Head{}, false
+	}
+	head, err := findings.ReadHead(kept, e.Ref)
+	return head, err == nil
+}
+
+// TestThreeServers: sessions are explained once, by one server at a time, within two minutes of their end, the newest first, in turns of the
+// namespaces. Another server follows one that stops, and one that dies when its lease has ended.
+func TestThreeServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 20 {
+			w.end("flood", fmt.Sprintf("flood-%02d", i))
+			time.Sleep(time.Second)
+		}
+		w.end("team", "a")
+		time.Sleep(time.Second)
+		w.end("team", "b")
+		servers := []*Explainer{w.server(), w.server(), w.server()}
+		for _, x := range servers {
+			x.Start()
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := strings.Join(w.explained, " "); len(w.explained) != 22 || w.most != 1 ||
+			strings.Index(got, " a") > strings.Index(got, "flood-14") || strings.Index(got, "flood-19") > strings.Index(got, "flood-18") ||
+			strings.Index(got, "b") > strings.Index(got, " a") {
+			t.Errorf("explained %q, %d at a time", got, w.most)
+		}
+		for cluster, n := range w.tried {
+			if n != 1 {
+				t.Errorf("%s was loaded %d times", cluster, n)
+			}
+		}
+		for _, x := range servers[:2] {
+			late := w.end("team", fmt.Sprintf("late-%p", x))
+			time.Sleep(2 * time.Minute)
+			if head, ok := w.outcome(late); !ok || head.Outcome != findings.Failed {
+				t.Errorf("after two minutes %s is not explained: %+v", late.Ref, head)
+			}
+			x.Close()
+		}
+		// A server that died left its lease behind.
+		if err := w.store.Put(t.Context(), layout.ExplainingKey("log"), strings.NewReader("a dead holder")); err != nil {
+			t.Fatal(err)
+		}
+		late := w.end("team", "last")
+		time.Sleep(settle + leaseTime + time.Minute)
+		if head, ok := w.outcome(late); !ok || head.Outcome != findings.Failed {
+			t.Errorf("nobody follows a server that died: %+v", head)
+		}
+		servers[2].Close()
+	})
+}
+
+// TestGivesUp: a session that cannot be explained is tried a few times, with growing pauses, and then its outcome says why. It does not keep the
+// others waiting.
+func TestGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fails = func(ref layout.Session) error {
+			if strings.HasPrefix(ref.Cluster, "odd") {
+				return errors.New("its events are damaged")
+			}
+			return nil
+		}
+		good, odd := w.end("team", "good"), w.end("team", "odd")
+		x := w.server()
+		x.Start()
+		defer x.Close()
+		time.Sleep(2 * time.Minute)
+		if _, ok := w.outcome(good); !ok {
+			t.Error("the other session is not explained")
+		}
+		if _, ok := w.outcome(odd); ok {
+			t.Error("the session was given up at once")
+		}
+		time.Sleep(3 * time.Hour)
+		head, ok := w.outcome(odd)
+		if !ok || head.Outcome != findings.Unknown || head.Cause != "The server could not find out: its events are damaged" || w.tried["odd"] != maxTries {
+			t.Errorf("after %d tries: %v, %+v", w.tried["odd"], ok, head)
+		}
+		gone := w.end("team", "odd-and-removed")
+		if err := w.store.Delete(t.Context(), layout.MarkerKey("log", gone.Ref)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Hour)
+		if _, ok := w.outcome(gone); ok {
+			t.Error("something is kept of a session that was removed")
+		}
+	})
+}
+
+// TestDeaths: a session over which servers end is given up after a few of them, and explained last.
+func TestDeaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.takes = time.Hour
+		poison := w.end("team", "poison")
+		for range maxDeaths {
+			time.Sleep(time.Hour)
+			x := w.server()
+			x.Start()
+			time.Sleep(5 * time.Minute) // it works on the session
+			note, err := w.store.Get(t.Context(), layout.ExplainingKey("log")+".now", 0, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(note)
+			if !strings.Contains(string(body), "poison") {
+				t.Fatalf("noted is %s", body)
+			}
+			x.Close()
+			// As if it had been killed, it left its note and its lease.
+			for key, text := range map[string]string{layout.ExplainingKey("log") + ".now": string(body), layout.ExplainingKey("log"): "dead"} {
+				if err := w.store.Put(t.Context(), key, strings.NewReader(text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.takes = time.Second
+		x := w.server()
+		x.Start()
+		defer x.Close()
+		tries := w.tried["poison"]
+		good := w.end("team", "good")
+		time.Sleep(3 * time.Minute)
+		if _, ok := w.outcome(good); !ok {
+			t.Error("the other session is not explained")
+		}
+		time.Sleep(3 * time.Hour)
+		if head, ok := w.outcome(poison); !ok || head.Outcome != findings.Unknown || !strings.Contains(head.Cause, "servers ended") || w.tried["poison"] != tries {
+			t.Errorf("%v, %+v after %d tries", ok, head, w.tried["poison"]-tries)
+		}
+	})
+}
+
+// TestNothingIsSentWhenNothingIsDue: a server whose sessions are explained sends no requests, and neither does one that explains none.
+func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.end("team", "a")
+		off := w.server()
+		off.opts.Requests = 0
+		off.Start()
+		defer off.Close()
+		time.Sleep(time.Hour)
+		if len(w.explained) > 0 {
+			t.Error("a session is explained although that is off")
+		}
+		if _, err := w.store.Stat(t.Context(), layout.ExplainingKey("log")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a lease is left: %v", err)
+		}
+	})
+}

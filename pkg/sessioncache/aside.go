@@ -1,0 +1,47 @@
+package sessioncache
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// asideShare is the part of MaxBytes that a session of background work may hold although others leave no room for it.
+const asideShare = 16
+
+// Aside returns a session for background work: one that is in memory or being loaded is the same as for all others, and another one is made by load
+// and not kept. load takes no slot of the loads for which people wait, and no session in memory is dropped for it. Its memory counts against MaxBytes.
+func (c *Cache[S]) Aside(
+	ctx context.Context, ref layout.Session, load func(ctx context.Context, mayHold func(bytes int64) bool) (S, error),
+) (session S, release func(), err error) {
+	c.mu.Lock()
+	known := c.entries[ref] != nil
+	c.mu.Unlock()
+	if known {
+		return c.Get(ctx, ref)
+	}
+	e := &entry[S]{ref: ref}
+	session, err = c.loadAside(ctx, e, load)
+	if err != nil {
+		c.hold(e, 0)
+		return session, nil, err
+	}
+	c.hold(e, session.MemoryBytes())
+	return session, sync.OnceFunc(func() { c.hold(e, 0) }), nil
+}
+
+func (c *Cache[S]) loadAside(
+	ctx context.Context, e *entry[S], load func(ctx context.Context, mayHold func(bytes int64) bool) (S, error),
+) (session S, err error) {
+	defer c.recovered(e, &err)
+	return load(ctx, func(held int64) bool { return c.hold(e, held) })
+}
+
+// hold records how many bytes a session aside holds, and says whether it may hold so many.
+func (c *Cache[S]) hold(e *entry[S], held int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.account(e, held)
+	return c.bytes+c.loading <= c.bound() || held <= c.opts.MaxBytes/asideShare
+}
