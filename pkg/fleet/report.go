@@ -38,7 +38,7 @@ type Counts struct {
 	Unfinished int `json:"unfinished"`
 	Running    int `json:"running"`
 	Unknown    int `json:"unknown"`       // ended; nothing of their jobs is stored
-	NotYet     int `json:"not_known_yet"` // ended; nobody has computed how
+	NotYet     int `json:"not_known_yet"` // ended; nobody has found out how
 }
 
 // Total is the sum over all sessions.
