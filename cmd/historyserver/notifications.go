@@ -12,11 +12,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/sessionload"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
+
+// explainShare is after how many times the pause between a session's end and its events a session is read for them although nobody has explained it.
+const explainShare = 5
 
 // newSender makes the sender of webhooks. Sessions that have ended, or of which a job failed, are loaded into the cache like for a
 // request, one at a time.
@@ -24,10 +29,20 @@ func (o *serveOptions) newSender(
 	store blob.Store, sessions *catalog.Catalog, cache *sessioncache.Cache[*session.Session], answers *dashboard.Dashboard,
 	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
 ) (*webhooks.Sender, error) {
+	explains := loading.Opener != nil && o.explainRequests > 0
+	explainTime := explainShare * o.webhooksTiming.Settle
+	if o.webhooksTiming.Settle == 0 {
+		explainTime = explainShare * time.Minute
+	}
 	options := webhooks.Options{
 		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().Oldest() }, Timing: o.webhooksTiming,
 		Log: log, Registerer: registry,
 		Look: func(ctx context.Context, e catalog.Entry) (known webhooks.Known, err error) {
+			if explains && !e.Running && time.Since(e.End) < explainTime {
+				if head, ok := outcomes.Read(ctx, loading.Opener.Findings, e); !ok || head.Version != findings.KeptVersion {
+					return known, webhooks.ErrNotYet // then its index and its findings are there, and it is not read twice
+				}
+			}
 			s, release, err := cache.Get(ctx, e.Ref)
 			if err != nil {
 				return known, err

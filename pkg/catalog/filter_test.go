@@ -48,3 +48,31 @@ func TestFilter(t *testing.T) {
 		}
 	}
 }
+
+// TestUnexplained: first come the ended sessions of which it is not known how they ended, then those that were explained by older rules, the newest
+// first.
+func TestUnexplained(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	tab := newTable()
+	put := func(cluster string, ago time.Duration, outcome string, version, objects int, end time.Time) {
+		start := now.Add(-ago)
+		tab.put(v16(cluster, start.Format("session_2006-01-02_15-04-05_000000_1")), session{marked: start, details: &details{
+			readAt: now, lastWrite: now, start: start, end: end, objects: objects, outcome: outcome, explained: version,
+		}})
+	}
+	put("old-rules", time.Hour, "failed", 6, 3, now)
+	put("packed-before-versions", 2*time.Hour, "succeeded", 0, 3, now)
+	put("today", 3*time.Hour, "failed", 7, 3, now)
+	put("unknown", 4*time.Hour, "", 0, 3, now)
+	put("older", 5*time.Hour, "", 0, 3, now)
+	put("running", 6*time.Hour, "", 0, 3, time.Time{})
+	put("only-a-marker", 7*time.Hour, "", 0, 0, now)
+	tab.put(v16("not-described", "session_2026-11-20_01-00-00_000000_1"), session{marked: now})
+	var got []string
+	for e := range (Listing{list: tab.list(time.Minute)}).Unexplained(7, now) {
+		got = append(got, e.Ref.Cluster)
+	}
+	if strings.Join(got, " ") != "unknown older old-rules packed-before-versions" {
+		t.Errorf("%v", got)
+	}
+}

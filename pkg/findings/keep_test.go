@@ -117,6 +117,8 @@ func TestKept(t *testing.T) {
 		"cut in its head":        whole[:line/2],
 		"cut":                    believed[:len(believed)/2],
 		"another version":        inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), `{"version":0,`),
+		"an earlier version":     inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion-1)),
+		"a later version":        inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion+1)),
 		"another session":        inHead(`"session":"`+ref.String(), `"session":"x`+ref.String()),
 		"another state":          inHead(`"of":"`, `"of":"0`),
 		"another outcome":        inHead(`"outcome":"failed"`, `"outcome":"running"`),
@@ -132,6 +134,20 @@ func TestKept(t *testing.T) {
 		"too much memory":        kept([]byte(`{"findings":[` + strings.Repeat("{},", 1<<20) + `]}`)),
 		"a head without an end":  []byte(strings.Repeat(`{`, 1<<20)),
 	}
+	for what, version := range map[string]int{"an earlier version": findings.KeptVersion - 1, "a later version": 0, "another version": 0} {
+		if h, err := findings.ReadHead(bytes.NewReader(refused[what]), ref); (err == nil) != (version > 0) || h.Version != version {
+			t.Errorf("the head of %s: %+v, %v", what, h, err)
+		}
+	}
+	givenUp, err := findings.EncodeGivenUp(ref, time.Now(), "its\nevents are damaged")
+	if h, headErr := findings.ReadHead(bytes.NewReader(givenUp), ref); err != nil || headErr != nil || h.Outcome != findings.Unknown ||
+		h.Cause != "The server could not find out: its events are damaged" {
+		t.Errorf("%+v, %v, %v", h, err, headErr)
+	}
+	if is, err := findings.IsKept(bytes.NewReader(givenUp), load(t, dir, ref, nil)); is || err != nil {
+		t.Errorf("what is given up counts as kept: %v", err)
+	}
+	refused["given up"] = givenUp
 	try := func(what string, body []byte, want bool) {
 		t.Helper()
 		if err := os.WriteFile(keptFile(dir, ref), body, 0o600); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -33,7 +34,7 @@ type Options struct {
 	Root   string
 	// Sessions returns the known sessions, the oldest first.
 	Sessions func() iter.Seq[catalog.Entry]
-	// Look finds out what to send about a session. It is called for one session at a time.
+	// Look finds out what to send about a session, or returns ErrNotYet. It is called for one session at a time.
 	Look func(context.Context, catalog.Entry) (Known, error)
 	// Failed returns the jobs of a running session that have failed so far, and an identifier of the answer that listed them. With this identifier
 	// as after it returns none unless there is a newer answer. It is called for sessions with failed jobs. If it is nil, failed jobs are sent when
@@ -79,6 +80,9 @@ const (
 	// maxLooks is how often reading a session is tried before its end is sent with the outcome unknown.
 	maxLooks = 3
 )
+
+// ErrNotYet is the error of a Look that wants to be called again soon, because another server is finding out how the session ended.
+var ErrNotYet = errors.New("how the session ended is not known yet")
 
 // unit is what one replica handles: an ended session, or a failed job of a running one, by its event's ID.
 type unit struct {

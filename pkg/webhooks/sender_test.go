@@ -416,3 +416,27 @@ func TestGivenUpWhilePaused(t *testing.T) {
 		}
 	}
 }
+
+// TestNotYet: a session whose findings another server makes is looked at again, however often, and told as it is found out.
+func TestNotYet(t *testing.T) {
+	in, store := newInbox(t), open(t, t.TempDir())
+	in.fail = func() bool { return false }
+	begin(t, store)
+	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
+	looks := 0
+	s.opts.Look = func(ctx context.Context, e catalog.Entry) (Known, error) {
+		if looks++; looks <= 2*maxLooks {
+			return Known{}, ErrNotYet
+		}
+		return look(ctx, e)
+	}
+	s.Start()
+	defer s.Close()
+	until(t, "that the session is told", func() bool { return s.knows(1) })
+	in.check(t, perSession)
+	for _, e := range in.events {
+		if e.Outcome != findings.Failed {
+			t.Errorf("%+v", e)
+		}
+	}
+}

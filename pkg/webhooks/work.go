@@ -175,6 +175,9 @@ func (w *work) look(ctx context.Context) bool {
 		return true
 	case ctx.Err() != nil && errors.Is(cause, context.Canceled):
 		return false // the server stops
+	case errors.Is(err, ErrNotYet):
+		w.wait()
+		return false
 	case cause != nil && !errors.Is(cause, context.Canceled) && w.looked < w.s.opts.Timing.Lease: // others wait, or the claim has ended
 		w.wait()
 		return false

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -35,7 +37,7 @@ func sample(n int) Facts {
 // detailed is a sample with everything known.
 func detailed(n int) Facts {
 	f := sample(n)
-	f.Outcome, f.Cause = "failed", "Task train failed: ValueError: Bad <shape>"
+	f.Outcome, f.Cause, f.Version = "failed", "Task train failed: ValueError: Bad <shape>", 16
 	f.Findings = []Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed Task train failed", Title: f.Cause, Count: 3}}
 	f.Jobs = []Job{{ID: "01000000", Submission: "raysubmit_ABC", Status: "FAILED", Entrypoint: "python Train.py", Message: "exit 1", User: "ana", Start: 1, End: 2}}
 	f.Hours = &Hours{Node: 3, CPU: 24, GPU: 1.5, Memory: 96, Used: &Used{CPU: 2}}
@@ -315,3 +317,42 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestEarlierColumns: packs of versions that did not say by which rules an outcome was found out are read, and say that it is not known.
+func TestEarlierColumns(t *testing.T) {
+	var columns []reflect.StructField
+	of := reflect.TypeFor[row]()
+	for i := range of.NumField() {
+		if f := of.Field(i); f.Name != "Version" {
+			columns = append(columns, f)
+		}
+	}
+	earlier := reflect.New(reflect.StructOf(columns))
+	r, err := rowOf(ptr(detailed(1).Bounded()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range columns {
+		earlier.Elem().FieldByName(f.Name).Set(reflect.ValueOf(r).FieldByName(f.Name))
+	}
+	var buf bytes.Buffer
+	out := parquet.NewWriter(&buf, parquet.SchemaOf(earlier.Interface()), parquet.KeyValueMetadata(versionKey, formatVersion))
+	if err := errors.Join(out.Write(earlier.Interface()), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, details := range []bool{false, true} {
+		n := 0
+		err := decode(buf.Bytes(), details, func(f *Facts) error {
+			n++
+			if f.Outcome != "failed" || f.Version != 0 || f.Nodes != 3 {
+				t.Errorf("%+v", f)
+			}
+			return nil
+		})
+		if err != nil || n != 1 {
+			t.Errorf("%d rows, %v", n, err)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
