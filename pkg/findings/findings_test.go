@@ -3,6 +3,7 @@ package findings_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -96,65 +97,98 @@ func text(f *findings.Finding) string {
 	return strings.Join(all, "\n")
 }
 
-// TestRecordedFailures: the first finding of each recorded failure says what it was, from events, from an index, and without snapshots.
-func TestRecordedFailures(t *testing.T) {
-	var truth map[string]struct {
-		Outcome string              // of the session; alternatives are separated by |
-		Find    []string            // what the first finding says, with its evidence and its causes
-		Title   string              // what the first finding's title says
-		Not     string              // what the first finding's title does not say
-		None    string              // a severity that no finding has
-		Jobs    map[string][]string // what the first finding of each submission says
+// truth is what is true of a recorded failure, as regular expressions.
+type truth struct {
+	Outcome string              // of the session; alternatives are separated by |
+	Find    []string            // what the first finding says, with its evidence and its causes
+	Title   string              // what the first finding's title says
+	Names   []string            // what its title says, too: names that people gave
+	Not     string              // what the first finding's title does not say
+	None    string              // a severity that no finding has
+	Jobs    map[string][]string // what the findings of each submission say
+	First   map[string]string   // what the title of each submission's first finding says
+	Miss    []string            // what is known not to be found yet: a field's name, or first and a submission
+}
+
+// wrong returns what a report says otherwise than it is true: by field, as in truth.Miss.
+func (want truth) wrong(r *findings.Report) map[string]string {
+	wrong := map[string]string{}
+	says := func(pattern, s string) bool { return regexp.MustCompile(pattern).MatchString(s) }
+	if !slices.Contains(strings.Split(want.Outcome, "|"), r.Outcome) {
+		wrong["outcome"] = fmt.Sprintf("%q, want %s: %s", r.Outcome, want.Outcome, r.Summary)
 	}
+	for _, f := range r.Findings {
+		if f.Severity == want.None {
+			wrong["none"] = fmt.Sprintf("a finding of severity %s: %s", f.Severity, f.Title)
+		}
+	}
+	for submission, patterns := range want.Jobs {
+		for _, pattern := range patterns {
+			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.SubmissionID == submission && says(pattern, text(f)) }) {
+				wrong["jobs"] = fmt.Sprintf("no finding about %s has %q", submission, pattern)
+			}
+		}
+	}
+	for submission, pattern := range want.First {
+		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.SubmissionID == submission })
+		if i < 0 {
+			wrong["first "+submission] = "no finding"
+		} else if !says(pattern, r.Findings[i].Title) {
+			wrong["first "+submission] = fmt.Sprintf("lacks %q: %s", pattern, r.Findings[i].Title)
+		}
+	}
+	if len(want.Find) == 0 {
+		return wrong
+	}
+	if len(r.Findings) == 0 {
+		wrong["title"] = "no findings"
+		return wrong
+	}
+	first := r.Findings[0]
+	for _, pattern := range want.Find {
+		if !says(pattern, text(first)) {
+			wrong["find"] = fmt.Sprintf("the first finding lacks %q: %s", pattern, text(first))
+		}
+	}
+	for _, pattern := range want.Names {
+		if !says(pattern, first.Title) {
+			wrong["names"] = fmt.Sprintf("the first finding's title lacks %q: %s", pattern, first.Title)
+		}
+	}
+	if !says(want.Title, first.Title) {
+		wrong["title"] = fmt.Sprintf("the first finding's title lacks %q: %s", want.Title, first.Title)
+	}
+	if want.Not != "" && says(want.Not, first.Title) {
+		wrong["not"] = fmt.Sprintf("the first finding's title has %q: %s", want.Not, first.Title)
+	}
+	if first.Severity != findings.Error {
+		wrong["severity"] = "the first finding is a " + first.Severity
+	}
+	return wrong
+}
+
+// TestRecordedFailures: the first finding of each recorded failure says what it was, from events, from an index, and without snapshots.
+// test/raylab/failures.py records more of them. What is known to be missed is listed, and has to be taken off the list when it is found.
+func TestRecordedFailures(t *testing.T) {
+	var truths map[string]truth
 	data, err := os.ReadFile("testdata/truth.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, &truth); err != nil {
+	if err := json.Unmarshal(data, &truths); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range truth {
+	right, all := 0, 0
+	for name, want := range truths {
 		t.Run(name, func(t *testing.T) {
+			missed := map[string]bool{}
 			check := func(from string, s *session.Session) {
 				t.Helper()
 				r := report(t, s)
-				if !slices.Contains(strings.Split(want.Outcome, "|"), r.Outcome) {
-					t.Errorf("%s: the outcome is %q, want %s: %s", from, r.Outcome, want.Outcome, r.Summary)
-				}
-				for _, f := range r.Findings {
-					if f.Severity == want.None {
-						t.Errorf("%s: a finding of severity %s: %s", from, f.Severity, f.Title)
+				for field, what := range want.wrong(r) {
+					if missed[field] = true; !slices.Contains(want.Miss, field) {
+						t.Errorf("%s: %s: %s", from, field, what)
 					}
-				}
-				for submission, patterns := range want.Jobs {
-					for _, pattern := range patterns {
-						if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
-							return f.SubmissionID == submission && regexp.MustCompile(pattern).MatchString(text(f))
-						}) {
-							t.Errorf("%s: no finding about %s has %q", from, submission, pattern)
-						}
-					}
-				}
-				if len(want.Find) == 0 {
-					return
-				}
-				if len(r.Findings) == 0 {
-					t.Fatalf("%s: no findings", from)
-				}
-				first := r.Findings[0]
-				for _, pattern := range want.Find {
-					if !regexp.MustCompile(pattern).MatchString(text(first)) {
-						t.Errorf("%s: the first finding lacks %q: %s", from, pattern, text(first))
-					}
-				}
-				if !regexp.MustCompile(want.Title).MatchString(first.Title) {
-					t.Errorf("%s: the first finding's title lacks %q: %s", from, want.Title, first.Title)
-				}
-				if want.Not != "" && regexp.MustCompile(want.Not).MatchString(first.Title) {
-					t.Errorf("%s: the first finding's title has %q: %s", from, want.Not, first.Title)
-				}
-				if first.Severity != findings.Error {
-					t.Errorf("%s: the first finding is of severity %s", from, first.Severity)
 				}
 				checkOrder(t, r)
 			}
@@ -169,8 +203,22 @@ func TestRecordedFailures(t *testing.T) {
 				t.Fatal(err)
 			}
 			check("no snapshots", load(t, dir, ref, nil))
+			for _, field := range want.Miss {
+				if !missed[field] {
+					t.Errorf("%s is right now: take it off the known misses in testdata/truth.json", field)
+				}
+			}
+			if all += max(1, len(want.First)); len(want.First) == 0 && !missed["title"] && !missed["outcome"] {
+				right++
+			}
+			for submission := range want.First {
+				if !missed["first "+submission] {
+					right++
+				}
+			}
 		})
 	}
+	t.Logf("%d of %d are right", right, all)
 }
 
 // TestWorkloads: recorded clusters of several versions were made to fail in known ways. For each failure there is a finding of its kind.

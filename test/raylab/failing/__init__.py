@@ -1,0 +1,1 @@
+"""Drivers that fail, and the scenarios in which they do: see ../failures.py."""

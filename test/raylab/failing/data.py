@@ -1,0 +1,84 @@
+"""Pipelines of Ray Data."""
+
+import os
+import sys
+import time
+
+import ray
+import ray.data
+
+ray.data.DataContext.get_current().enable_progress_bars = False
+
+
+def key():
+    def score_batch(batch):
+        return {"score": batch["embedding"] * 2}
+
+    ray.data.range(100, override_num_blocks=2).map_batches(score_batch).materialize()
+
+
+def not_parquet():
+    os.makedirs("/tmp/app/events", exist_ok=True)
+    with open("/tmp/app/events/part-0007.parquet", "wb") as f:
+        f.write(b"<html>503 Service Unavailable</html>" * 20)
+    ray.data.read_parquet("/tmp/app/events/part-0007.parquet").count()
+
+
+class Embedder:
+    def __call__(self, batch):
+        os._exit(17)
+
+
+def pool_exits():
+    ray.data.range(20, override_num_blocks=1).map_batches(Embedder, concurrency=1).materialize()
+
+
+def collate():
+    """The driver's own function fails on what it reads."""
+
+    def to_tensor(batch):
+        return batch["id"][99_999]
+
+    for batch in ray.data.range(100).iter_batches(batch_size=50, _collate_fn=to_tensor):
+        print(batch)
+
+
+def no_column():
+    ray.data.range(100).sort("customer_id").take(3)
+
+
+def no_gpu():
+    class Captioner:
+        def __call__(self, batch):
+            return batch
+
+    print("captioning", flush=True)
+    ray.data.range(100).map_batches(Captioner, concurrency=1, num_gpus=1).materialize()
+
+
+def memory():
+    def explode_rows(row):
+        held = []
+        while row["id"] == 0:
+            held.append(b"x" * 80_000_000)
+            time.sleep(0.15)
+        return row
+
+    ray.data.range(2, override_num_blocks=1).map(explode_rows).materialize()
+
+
+def filter_fails():
+    """Rows that only one of the blocks has."""
+
+    def is_recent(row):
+        return row["id"] < 90 or row["date"] > "2026"
+
+    def enrich(row):
+        row["country"] = "de"
+        return row
+
+    print(ray.data.range(100, override_num_blocks=4).map(enrich).filter(is_recent).count())
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

@@ -1,0 +1,330 @@
+"""All scenarios, by kind, each with the truth that a person who knows what was done would want to be told first."""
+
+import signal
+import time
+
+from .scenario import APP, PY, SCENARIOS, by_hand, command, fine, hung, jobs, program, scenario, shell, together  # noqa: F401
+
+FAILED_OR_NOT = "failed|unfinished"
+
+# --- What the entrypoint printed ------------------------------------------------------------------------------------
+scenario("entry_argparse", "2.57.1", "argparse refuses an argument, exit 2", program("entry.py arguments"),
+    title="invalid float value: 'fast'")
+scenario("entry_click", "2.60.0", "click does not know an option, exit 2", program("entry.py option"),
+    title="(?i)no such option.*--modle")
+scenario("entry_latin1", "2.58.1", "the reason is printed in Latin-1, exit 3", program("entry.py latin1"),
+    title="kunden-m.{1,3}rz\\.csv")
+scenario("entry_utf16", "2.60.0", "the reason is printed in UTF-16, exit 1", program("entry.py utf16"),
+    title="licence server LIC-04 refused")
+scenario("entry_bars", "2.59.0", "the reason stands on the line of a progress bar", program("entry.py bars"),
+    title="shard-00042\\.tar: checksum mismatch")
+scenario("entry_127", "2.56.1", "a command that is not there, exit 127", command("trainctl --config prod.yaml"),
+    title="trainctl.*not found")
+scenario("entry_module", "2.57.1", "python -m of a module that is not there", command(f"{PY} -m lm_eval.run"),
+    title="No module named '?lm_eval")
+scenario("entry_unset", "2.60.0", "set -u and a variable that is not set", shell("set -u; aws s3 cp $BUCKET_URI/w ."),
+    title="BUCKET_URI: unbound variable")
+scenario("entry_curl", "2.58.1", "set -e and curl that cannot connect, exit 7",
+    shell("set -e; curl -sS http://127.0.0.1:9/weights.bin -o w; python train.py"),
+    title="curl.*127\\.0\\.0\\.1 port 9")
+scenario("entry_tar", "2.59.0", "tar of a missing archive; its last line says nothing",
+         shell("set -e; tar xzf /data/model-v3.tar.gz; python serve.py"), title="model-v3\\.tar\\.gz")
+scenario("entry_denied", "2.56.1", "a script that may not be run, exit 126",
+         shell("echo exit > /tmp/app/train.sh; /tmp/app/train.sh"), title="/tmp/app/train\\.sh.*[Pp]ermission denied")
+scenario("entry_syntax", "2.58.1", "a SyntaxError",
+    shell("printf \"import ray\\nprint((1,\\n\" > /tmp/app/job.py; python /tmp/app/job.py"),
+    title="SyntaxError: '\\(' was never closed")
+scenario("entry_yaml", "2.57.1", "an exception whose text has several lines", program("entry.py config"),
+         title="ScannerError.*mapping values are not allowed", find=["conf\\.yaml"])
+scenario("entry_make", "2.60.0", "make without the target", shell("cd /tmp/app && make train-large"),
+    title="No rule to make target .train-large")
+scenario("entry_pipe", "2.59.0", "pipefail: the first of three commands fails, the others print more",
+    shell("set -eo pipefail; grep -c ERROR /data/in/app-17.log | sort | sed s/^/lines:/; echo done"),
+    title="/data/in/app-17\\.log")
+scenario("entry_noclient", "2.59.0", "Ray Client's address, where nothing listens", program("entry.py port"),
+         title="(?i)(10099|ray client).*|ConnectionError", find=["10099"])
+scenario("entry_nocluster", "2.56.1", "ray.init of a cluster that is not there",
+    program("entry.py gone_cluster", seconds=200), title="10\\.77\\.0\\.250|(?i)failed to connect to GCS|(?i)cluster",
+    find=["10\\.77\\.0\\.250"])
+
+# --- What the cluster's end came upon -------------------------------------------------------------------------------
+scenario("end_database", "2.57.1", "the driver asks for a database in vain until the end",
+    hung("entry.py waits_for_database", "attempt 5"), outcome="unfinished", title="feature-cache:6390")
+scenario("end_chain", "2.57.1", "three tasks wait for each other, the lowest hangs",
+    hung("chains.py hung_chain", "connecting to hub"), outcome="unfinished", title="download_weights")
+scenario("end_barrier", "2.58.1", "three of four tasks are at a barrier", hung("chains.py barrier", "simulating"),
+         outcome="unfinished", title="Barrier\\.arrive|epoch-barrier")
+scenario("end_port", "2.59.0", "a task asks a server that does not answer",
+    hung("chains.py silent_port", "asking postgres"), outcome="unfinished", title="load_orders")
+scenario("end_queue", "2.59.0", "a consumer waits for a queue that nobody fills",
+    hung("chains.py empty_queue", "consuming"), outcome="unfinished", title="consume_batches|Queue")
+scenario("end_group", "2.57.1", "a placement group waits for another one of its job",
+    hung("chains.py group_busy", "waiting for eval", after=5), outcome="unfinished", title="eval-gang.*train-gang")
+scenario("end_loading", "2.60.0", "an engine's constructor loads a model for minutes",
+    hung("serving.py long_loading", "asking the engine", after=6), outcome="unfinished",
+    title="LLMEngine|llm-engine-0", find=["(?i)constructor"])
+scenario("end_serve", "2.60.0", "a deployment asks for a resource that no node has",
+    hung("serving.py custom_resource", "deploying", after=14), outcome="unfinished", title="h200",
+    names=["Llm", "chat-h200"])
+scenario("end_train_uneven", "2.60.0", "one Train worker reports once more than the other",
+    hung("train.py uneven", "rank 0 reported step 1", after=8), outcome="unfinished",
+    title="(?i)gan-two-rank|RayTrainWorker|train", names=["gan-two-rank"])
+scenario("end_train_gpu", "2.56.1", "a Train run asks for GPUs that no node has",
+    hung("train.py no_gpu", "fitting", after=14), outcome="unfinished", title="GPU", names=["resnet-ddp"])
+scenario("end_data_gpu", "2.60.0", "an actor pool asks for GPUs that no node has",
+    hung("data.py no_gpu", "captioning", after=10), outcome="unfinished", title="GPU", names=["Captioner"])
+
+
+def hangs_on_index(c):
+    """A package index that accepts and never answers."""
+    c.by_hand(PY, "-c", "import socket,time; s=socket.create_server(('127.0.0.1', 3141)); print('up', flush=True); time.sleep(3600)")
+    c.wait_printed("up")
+    pip = {"packages": ["acme-features==1.2"], "pip_install_options": ["--index-url", "http://127.0.0.1:3141/simple", "--timeout", "300"]}
+    c.submit(f"{PY} {APP}/chains.py hand_waits", "nightly-7", runtime_env={"pip": pip})
+    time.sleep(25)
+
+
+scenario("end_runtime_env", "2.60.0", "pip has been at work on the job's environment for 25 s", hangs_on_index,
+         outcome="unfinished", title="(?i)(runtime.?env|environment)", find=["(?i)pip|acme-features|nightly-7"])
+
+
+def raylet_of_worker(c):
+    hung("chains.py on_worker", "folding")(c)
+    c.kill(c.pods[1], "/raylet/raylet")
+    c.wait_job("nightly-7", 60)
+
+
+scenario("end_raylet", "2.59.0", "the worker node's raylet is killed under a task", raylet_of_worker, nodes=2,
+         title="Node 10\\.77\\.0\\.\\d2 died", find=["fold_proteins"])
+
+
+def frozen_raylet(c):
+    hung("chains.py on_worker", "folding")(c)
+    c.kill(c.pods[1], "/raylet/raylet", signal.SIGSTOP)
+    c.wait_job("nightly-7", 90)
+
+
+scenario("end_frozen", "2.57.1", "the worker node's raylet stands still: its health checks fail", frozen_raylet,
+    nodes=2, title="Node 10\\.77\\.0\\.\\d2 died", find=["(?i)health check"])
+
+
+def gcs_killed(c):
+    hung("chains.py long_task", "training")(c)
+    c.kill(c.head, "gcs_server")
+    time.sleep(15)
+
+
+scenario("end_gcs", "2.58.1", "the GCS is killed under a job", gcs_killed, outcome=FAILED_OR_NOT, title="(?i)gcs|head",
+    env={ "RAY_gcs_rpc_server_reconnect_timeout_s": "8"})
+
+
+def head_lost(c):
+    hung("chains.py long_task", "training")(c)
+    c.head.kill()
+    time.sleep(12)
+
+
+scenario("end_head_pod", "2.60.0", "the head's pod is gone at once, the worker's lives on", head_lost, nodes=2,
+    outcome=FAILED_OR_NOT, title="(?i)\\bhead\\b")
+
+
+def all_lost(c):
+    hung("chains.py long_task", "training", after=8)(c)
+    for pod in c.pods:
+        pod.kill()
+
+
+scenario("end_all_pods", "2.60.0", "all pods are gone at once, collectors too", all_lost,
+    outcome="unfinished|running|failed",
+    title="train_epoch|nightly-7|(?i)collector|stream|nothing (more )?(was )?stored|stopped", find=["train_epoch"])
+
+
+def owner_node_lost(c):
+    c.submit(f"{PY} {APP}/chains.py remote_owner", "nightly-7")
+    c.wait_printed("loaded", "nightly-7")
+    c.pods[1].kill()
+    c.wait_job("nightly-7", 90)
+
+
+scenario("end_owner_node", "2.58.1", "the node of an object's owner is lost, a task then needs the object",
+    owner_node_lost, nodes=2, title="Node 10\\.77\\.0\\.\\d2 died", find=["(?i)block-loader|Loader|embed|OwnerDied"])
+
+# --- Who really failed ----------------------------------------------------------------------------------------------
+scenario("who_reraised", "2.57.1", "the driver raises its own exception instead of the task's",
+    program("chains.py reraised"), title="tokenize.*KeyError.*body_4", not_="PipelineError")
+scenario("who_summary", "2.60.0", "sys.exit with a count of failed tasks", program("chains.py summary"),
+    title="bad magic number", names=["load_shard"])
+scenario("who_swallowed", "2.59.0", "the driver skips a failed task, then falls over its result",
+    program("chains.py swallowed"), title="fetch_prices.*PermissionError.*market-data")
+scenario("who_chain", "2.58.1", "three tasks, each wraps the error below", program("chains.py wrapped_chain"),
+    title="decode.*UnicodeDecodeError")
+scenario("who_lookup", "2.60.0", "get_actor of an actor whose constructor failed", program("chains.py lookup_of_dead"),
+         title="ParameterServer.*step-9000\\.bin", names=["param-server"])
+scenario("who_cancelled", "2.59.0", "the driver cancels its own task and gets it", program("chains.py cancels_late"),
+         title="solve_routing.*cancel|cancel.*solve_routing")
+scenario("who_group", "2.56.1", "words of its own after a placement group was not ready",
+    program("chains.py own_words_after_group"), title="tpu_v5", names=["tpu-slice"])
+scenario("who_deadline", "2.58.1", "words of its own after a deadline", program("chains.py deadline"),
+    title="rebuild_index")
+scenario("who_killed", "2.60.0", "another job kills the actor", lambda c: (
+    hung("chains.py killed_by_another", "using the store", job="ranking")(c),
+    command(f"{PY} {APP}/chains.py kills_another", job="cleanup")(c), c.wait_job("ranking")),
+         title="FeatureStore.*ray\\.kill|feature-store.*ray\\.kill", jobs={"cleanup": []})
+scenario("who_name", "2.56.1", "an actor's name is taken", program("chains.py name_taken"),
+    title="(?i)scheduler.*(already|taken|exist)")
+scenario("who_free", "2.59.0", "free(): invalid pointer in a task", program("chains.py free_twice"),
+    title="merge_tiles.*(SIGABRT|invalid pointer)", find=["(?i)free\\(\\): invalid pointer|munmap_chunk|invalid"])
+scenario("who_assert", "2.60.0", "an assertion of C fails in a named actor", program("chains.py failed_assertion"),
+         title="VectorIndex.*(SIGABRT|vec\\.dim)", find=["vec\\.dim\\(\\) == dim_"])
+scenario("who_sigkill", "2.56.1", "a task's process is killed", program("chains.py worker_killed"),
+    title="render_scene")
+scenario("who_import", "2.59.0", "a module that only the head has, in an actor's argument",
+    program("chains.py import_on_worker"), nodes=2, title="No module named '?geo_tools", names=["Projector"])
+
+# --- Train, Tune, Data, Serve ---------------------------------------------------------------------------------------
+scenario("train_import", "2.57.1", "a module is missing in Train's workers", program("train.py missing_module"),
+    title="flash_attn_cuda", names=["llm-sft"])
+scenario("train_killed", "2.59.0", "rank 1 is killed", program("train.py killed"), title="RayTrainWorker|asr-finetune",
+    find=["SIGKILL|(?i)killed|died|unexpected"], names=["asr-finetune"])
+scenario("train_segv", "2.58.1", "rank 0 ends with SIGSEGV", program("train.py segfault"), title="SIGSEGV",
+    names=["diffusion-xl"])
+scenario("train_gives_up", "2.58.1", "two failures, one retried", program("train.py gives_up"),
+    title="size mismatch for head\\.weight", names=["vit-resume"])
+scenario("train_dataset", "2.60.0", "a Train run's dataset fails", program("train.py dataset"),
+    title="clip-0031\\.flac: sample rate 0", names=["decode_audio|whisper-small"])
+scenario("train_option", "2.56.1", "a misspelt option", program("train.py wrong_option"),
+    title="unexpected keyword argument 'num_worker'")
+scenario("tune_one_fails", "2.60.0", "one trial fails, the driver exits with a count", program("tune.py one_fails"),
+         title="depth 64 needs more", names=["fit_forest"])
+scenario("tune_exits", "2.57.1", "a trial's process exits, the driver has its own words", program("tune.py exits"),
+         title="(?i)fit_xgb.*(exit code 9|died|exit)", not_="no usable trial")
+scenario("tune_metric", "2.59.0", "the trials do not report the metric", program("tune.py wrong_metric"),
+    title="val_loss")
+scenario("tune_setup", "2.58.1", "a class's setup fails", program("tune.py setup_fails"), title="phonemes-de\\.txt",
+    names=["SpeechTrainable"], not_="No best trial")
+scenario("data_key", "2.56.1", "a map function's KeyError", program("data.py key"), title="KeyError.*embedding",
+    names=["score_batch"])
+scenario("data_parquet", "2.58.1", "a file that is not Parquet", program("data.py not_parquet"), title="(?i)parquet",
+    find=["part-0007\\.parquet|(?i)magic bytes"])
+scenario("data_pool_exit", "2.57.1", "the actors of a pool exit", program("data.py pool_exits"), title="Embedder",
+    find=["exit code 17|(?i)died|exit"])
+scenario("data_collate", "2.59.0", "the driver's collate function fails", program("data.py collate"),
+    title="IndexError.*99999 is out of bounds")
+scenario("data_column", "2.60.0", "sort by a column that is not there", program("data.py no_column"),
+    title="customer_id")
+scenario("data_filter", "2.60.0", "a filter's KeyError after a map that works", program("data.py filter_fails"),
+    title="KeyError.*date", names=["is_recent"])
+scenario("serve_chain", "2.59.0", "a deployment behind the ingress raises", program("serving.py chain"),
+         title="TypeError: '<' not supported", names=["Ranker", "storefront"])
+scenario("serve_health", "2.60.0", "health checks fail, the driver exits with a sentence",
+    program("serving.py unhealthy"), title="(?i)(Recommender|recs).*(health)|milvus", find=["milvus-2:19530"],
+    names=["Recommender"])
+scenario("serve_pressure", "2.57.1", "too many requests queue", program("serving.py backpressure"),
+    title="BackPressure", names=["Summarizer"])
+scenario("serve_import", "2.58.1", "serve run of a module that is not there",
+    command(f"{PY} -m ray.serve.scripts run shop.app:graph"), title="No module named '?shop")
+
+# --- Actors that serve models ---------------------------------------------------------------------------------------
+scenario("llm_queue", "2.60.0", "an async actor's queue is full", program("serving.py queue_full"),
+    title="Router\\.submit.*QueueFull")
+scenario("llm_engine", "2.59.0", "the loop behind an engine failed before its requests",
+    program("serving.py engine_dies"), title="KV cache: no free blocks")
+scenario("llm_crashes", "2.58.1", "an actor crashes until its restarts are used up",
+    program("serving.py crashes_again"), title="Generator.*SIGSEGV", names=["generator"])
+scenario("llm_pending", "2.57.1", "more calls wait than may", program("serving.py pending_calls"),
+    title="PendingCallsLimitExceeded")
+scenario("llm_blocked", "2.58.1", "one call blocks an async actor's loop, another one's caller times out",
+    program("serving.py blocked_loop"), title="load_adapter", find=["stats|(?i)timeout"])
+
+# --- Memory ---------------------------------------------------------------------------------------------------------
+LITTLE = {"memory": 2_600_000_000, "env": {"RAY_memory_usage_threshold": "0.85"}}
+scenario("memory_task", "2.59.0", "a task is killed for its memory", program("memory.py task"),
+    title="join_tables.*(?i)memory", names=["\\dG(i?B)?|\\d GB"], **LITTLE)
+scenario("memory_retried", "2.57.1", "a task is killed for its memory, again when retried",
+    program("memory.py retried", seconds=220), title="build_graph.*(?i)memory", **LITTLE)
+scenario("memory_actor", "2.58.1", "a named actor is killed for its memory", program("memory.py actor"),
+    title="ReplayBuffer.*(?i)memory", names=["replay-3"], **LITTLE)
+scenario("memory_replica", "2.60.0", "a Serve replica is killed for its memory", program("serving.py memory"),
+    title="(?i)Embeddings.*memory", names=["search"], **LITTLE)
+scenario("memory_train", "2.60.0", "a Train worker is killed for its memory", program("train.py memory"),
+    title="(?i)memory", names=["bert-large-oom"], find=["RayTrainWorker|bert-large-oom"], **LITTLE)
+scenario("memory_data", "2.60.0", "a Data task is killed for its memory", hung("data.py memory", "", after=60),
+    outcome=FAILED_OR_NOT, title="(?i)explode_rows.*memory|memory.*explode_rows", **LITTLE)
+scenario("memory_nodes", "2.60.0", "tasks on two nodes are killed for their memory", program("memory.py both_nodes"),
+    nodes=2, title="shuffle_partition.*(?i)memory", find=["10\\.77\\.0\\.\\d[12]"], **LITTLE)
+
+# --- Started by hand, Ray Client, environments, several jobs --------------------------------------------------------
+scenario("hand_actor", "2.57.1", "a driver started by hand: AttributeError in an actor",
+    by_hand("chains.py", "hand_driver"), title="Ledger\\.balance.*AttributeError")
+
+
+def hand_killed(c):
+    driver = c.by_hand(PY, "chains.py", "hand_waits")
+    c.wait_printed("crunching")
+    time.sleep(3)
+    c.kill(c.head, "hand_waits")
+    driver.wait(20)
+
+
+scenario("hand_killed", "2.56.1", "a driver started by hand is killed", hand_killed,
+    outcome="failed|unfinished|unknown|ended", title="(?i)driver.*(killed|died|unexpected|lost|disconnect|ended)")
+scenario("client_task", "2.60.0", "Ray Client: a task divides by zero", by_hand("chains.py", "client"),
+    title="mean_basket.*ZeroDivisionError")
+scenario("client_actor", "2.58.1", "Ray Client: an actor's constructor lacks a library",
+    by_hand("chains.py", "client_actor"), title="Tagger.*libcudart\\.so\\.12")
+NO_INDEX = {"packages": ["acme-features==1.2"], "pip_install_options": ["--no-index"]}
+scenario("env_pip", "2.59.0", "pip does not find what the environment asks for",
+    program("chains.py long_task", runtime_env={"pip": NO_INDEX}),
+    title="(?i)(environment|runtime.?env).*acme-features|acme-features")
+scenario("env_workdir", "2.57.1", "a working_dir that cannot be fetched",
+    program("chains.py long_task", runtime_env={"working_dir": "https://127.0.0.1:9/code.zip"}),
+    title="(?i)environment|runtime.?env|Connection refused", find=["127\\.0\\.0\\.1"])
+scenario("jobs_mixed", "2.58.1", "four jobs: fine, a task's error, a name taken, exit 2",
+    jobs(
+        ("etl", f"{PY} {APP}/fine.py expected"), ("train", f"{PY} {APP}/train.py missing_module"),
+        ("names", f"{PY} {APP}/chains.py name_taken"), ("eval", f"{PY} {APP}/entry.py arguments"),
+    ),
+    title="flash_attn_cuda|scheduler|invalid float value",
+    jobs={"etl": [], "train": ["flash_attn_cuda"], "names": ["(?i)scheduler.*(already|taken|exist)"], "eval": ["invalid float value"]})
+scenario("jobs_hung", "2.60.0", "two jobs at work when the cluster goes",
+    lambda c: (
+        hung("chains.py hung_chain", "connecting to hub", job="weights")(c),
+        hung("chains.py silent_port", "asking postgres", job="orders")(c)),
+    outcome="unfinished", title="download_weights|load_orders",
+    jobs={"weights": ["download_weights"], "orders": ["load_orders"]}, cpus=3)
+
+# --- Good ends ------------------------------------------------------------------------------------------------------
+fine("ok_retried", "2.56.1", "tasks fail and succeed when retried", program("fine.py retried"))
+fine("ok_logged", "2.57.1", "tracebacks and errors that are handled", program("fine.py logged"))
+fine("ok_restarted", "2.58.1", "an actor dies and is restarted", program("fine.py restarted"))
+fine("ok_speculative", "2.59.0", "the slower of two tasks is cancelled", program("fine.py speculative"))
+fine("ok_patient", "2.59.0", "ray.get times out and is tried again", program("fine.py patient"))
+fine("ok_expected", "2.57.1", "failures that a test asks for", program("fine.py expected"))
+fine("ok_client", "2.60.0", "Ray Client", by_hand("fine.py", "client"))
+fine("ok_tune", "2.60.0", "one trial fails, the best of the others is taken", program("tune.py accepts_one"))
+fine("ok_train", "2.60.0", "a Train run recovers", program("train.py recovers"))
+fine("ok_serve", "2.60.0", "an application that starts with its second version", program("serving.py fails_then_works"))
+fine("ok_shell", "2.56.1", "commands of a shell that fail and are forgiven",
+     shell("ls /nowhere; grep x /nothing || true; echo ERROR: not really; python -c \"raise SystemExit(3)\"; exit 0"))
+
+
+def node_lost(c):
+    hung("fine.py survives_node", "working")(c)
+    c.pods[1].kill()
+    c.wait_job("nightly-7", 120)
+
+
+fine("ok_node", "2.58.1", "a node is lost, its tasks are done again", node_lost, nodes=2, cpus=1)
+
+
+# --- Many jobs of one session: as each alone, in a fifth of the time ------------------------------------------------
+together("many_56", "who_name", "train_option", "entry_127", "entry_denied", "data_key", "who_sigkill", "ok_shell",
+    "who_group", "ok_retried")
+together("many_57", "entry_argparse", "entry_module", "entry_yaml", "llm_pending", "train_import", "data_pool_exit",
+    "env_workdir", "tune_exits", "ok_logged", "serve_pressure")
+together("many_58", "entry_latin1", "entry_curl", "entry_syntax", "data_parquet", "llm_crashes", "who_deadline",
+    "tune_setup", "who_chain", "ok_restarted", "serve_import")
+together("many_59", "entry_bars", "entry_pipe", "entry_tar", "who_cancelled", "tune_metric", "data_collate", "env_pip",
+    "who_swallowed", "ok_patient", "entry_noclient")
+together("many_60", "entry_click", "entry_utf16", "entry_unset", "entry_make", "llm_queue", "data_column",
+    "data_filter", "who_assert", "train_dataset", "tune_one_fails", "ok_tune")

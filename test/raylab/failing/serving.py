@@ -1,0 +1,212 @@
+"""Applications of Ray Serve, and actors that serve models as its replicas do."""
+
+import asyncio
+import sys
+import time
+
+import ray
+from ray import serve
+
+FRACTION = {"num_cpus": 0.1}
+
+
+def chain():
+    """The deployment behind the ingress raises."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Ranker:
+        def rank(self, items):
+            return sorted(items, key=lambda i: i["score"])
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Storefront:
+        def __init__(self, ranker):
+            self.ranker = ranker
+
+        async def __call__(self, query):
+            return await self.ranker.rank.remote([{"score": 1}, {"score": None}])
+
+    handle = serve.run(Storefront.bind(Ranker.bind()), name="storefront", route_prefix=None)
+    print(handle.remote("shoes").result())
+
+
+def unhealthy():
+    """A replica's health check fails; the driver looks at the status and gives up."""
+
+    @serve.deployment(ray_actor_options=FRACTION, health_check_period_s=0.5, health_check_timeout_s=2)
+    class Recommender:
+        def __init__(self):
+            self.began = time.monotonic()
+
+        def check_health(self):
+            if time.monotonic() - self.began > 2:
+                raise RuntimeError("vector database milvus-2:19530 is unreachable")
+
+        def __call__(self):
+            return "ok"
+
+    serve.run(Recommender.bind(), name="recs", route_prefix=None)
+    for _ in range(200):
+        time.sleep(0.25)
+        state = serve.status().applications["recs"].deployments["Recommender"]
+        if state.status != "HEALTHY":
+            sys.exit("the application recs is not healthy")
+
+
+def backpressure():
+    @serve.deployment(ray_actor_options=FRACTION, max_ongoing_requests=1, max_queued_requests=1)
+    class Summarizer:
+        async def __call__(self):
+            await asyncio.sleep(5)
+
+    handle = serve.run(Summarizer.bind(), name="tldr", route_prefix=None)
+    for response in [handle.remote() for _ in range(6)]:
+        response.result()
+
+
+def custom_resource():
+    @serve.deployment(ray_actor_options={"num_cpus": 0.1, "resources": {"h200": 1}})
+    class Llm:
+        def __call__(self):
+            return ""
+
+    print("deploying", flush=True)
+    serve.run(Llm.bind(), name="chat-h200", route_prefix=None)
+
+
+def memory():
+    """A replica takes ever more memory."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Embeddings:
+        def __call__(self, n):
+            held = []
+            while True:
+                held.append(b"x" * 80_000_000)
+                time.sleep(0.15)
+
+    handle = serve.run(Embeddings.bind(), name="search", route_prefix=None)
+    handle.remote(1).result()
+
+
+def fails_then_works():
+    """A first version does not start, the second one does."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Greeter:
+        def __init__(self, good):
+            if not good:
+                raise ValueError("no greeting for locale xx")
+
+        def __call__(self):
+            return "hello"
+
+    try:
+        serve.run(Greeter.bind(False), name="greet", route_prefix=None)
+    except RuntimeError as e:
+        print("ERROR: first version:", str(e)[:60])
+    print(serve.run(Greeter.bind(True), name="greet", route_prefix=None).remote().result())
+
+
+def long_loading():
+    """A model that takes minutes to load."""
+
+    @ray.remote
+    class LLMEngine:
+        def __init__(self, model):
+            print(f"loading {model}: 3 of 191 shards", flush=True)
+            time.sleep(3600)
+
+        async def generate(self, prompt):
+            return prompt
+
+    engine = LLMEngine.options(name="llm-engine-0").remote("llama-405b")
+    print("asking the engine", flush=True)
+    ray.get(engine.generate.remote("hi"))
+
+
+def queue_full():
+    @ray.remote
+    class Router:
+        def __init__(self):
+            self.waiting = asyncio.Queue(maxsize=2)
+
+        async def submit(self, prompt):
+            self.waiting.put_nowait(prompt)
+
+    router = Router.options(name="llm-router").remote()
+    ray.get([router.submit.remote(i) for i in range(4)])
+
+
+def engine_dies():
+    """The loop behind an engine fails; requests only learn that the engine is dead."""
+
+    class EngineDeadError(Exception):
+        pass
+
+    @ray.remote
+    class Engine:
+        def __init__(self):
+            self.dead = asyncio.Event()
+
+        async def loop(self):
+            try:
+                await asyncio.sleep(1)
+                raise MemoryError("KV cache: no free blocks for sequence 17 (needs 2048)")
+            except Exception:
+                self.dead.set()
+                raise
+
+        async def generate(self, prompt):
+            await self.dead.wait()
+            raise EngineDeadError("the engine's loop has ended, see its stack trace")
+
+    engine = Engine.options(name="vllm-engine").remote()
+    background = engine.loop.remote()  # noqa: F841
+    time.sleep(3)
+    ray.get(engine.generate.remote("hi"))
+
+
+def crashes_again():
+    """An actor's process ends with every second prompt, until its restarts are used up."""
+
+    @ray.remote(max_restarts=2, max_task_retries=5)
+    class Generator:
+        def generate(self, prompt):
+            import ctypes
+
+            ctypes.string_at(0)
+
+    generator = Generator.options(name="generator").remote()
+    print(ray.get(generator.generate.remote("a")))
+
+
+def pending_calls():
+    @ray.remote(max_pending_calls=3)
+    class Encoder:
+        def encode(self, x):
+            time.sleep(2)
+
+    encoder = Encoder.options(name="clip-encoder").remote()
+    ray.get([encoder.encode.remote(i) for i in range(8)])
+
+
+def blocked_loop():
+    """One call of an async actor blocks its loop; another one never gets its turn."""
+
+    @ray.remote
+    class Gateway:
+        async def load_adapter(self, name):
+            time.sleep(3600)
+
+        async def stats(self):
+            return {}
+
+    gateway = Gateway.options(name="lora-gateway").remote()
+    loading = gateway.load_adapter.remote("legal-v2")
+    time.sleep(3)
+    print(ray.get(gateway.stats.remote(), timeout=8), loading)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

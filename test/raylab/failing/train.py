@@ -1,0 +1,132 @@
+"""Runs of Ray Train."""
+
+import os
+import signal
+import sys
+import time
+
+import ray
+import ray.train
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+
+def fit(learn, name, workers=2, failures=0, gpu=False, **more):
+    scaling = ScalingConfig(num_workers=workers, use_gpu=gpu, resources_per_worker=None if gpu else {"CPU": 0.4})
+    config = RunConfig(name=name, storage_path="/tmp/app/train", failure_config=FailureConfig(max_failures=failures))
+    return DataParallelTrainer(learn, scaling_config=scaling, run_config=config, **more).fit()
+
+
+def rank():
+    return ray.train.get_context().get_world_rank()
+
+
+def missing_module():
+    def learn():
+        import flash_attn_cuda  # noqa: F401
+
+    fit(learn, "llm-sft")
+
+
+def killed():
+    """The second worker is killed in its third step."""
+
+    def learn():
+        for step in range(5):
+            ray.train.report({"loss": 1.0 / (step + 1)})
+            if rank() == 1 and step == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.5)
+
+    fit(learn, "asr-finetune")
+
+
+def segfault():
+    def learn():
+        import ctypes
+
+        if rank() == 0:
+            ctypes.string_at(0)
+        time.sleep(60)
+
+    fit(learn, "diffusion-xl")
+
+
+def gives_up():
+    """Fails in two ways, one after the other; the first is retried."""
+
+    def learn():
+        marker = "/tmp/app/train/once"
+        if not os.path.exists(marker):
+            os.makedirs("/tmp/app/train", exist_ok=True)
+            open(marker, "w").close()
+            raise ConnectionResetError("store-7: connection reset by peer")
+        time.sleep(1)
+        raise RuntimeError("size mismatch for head.weight: copying a param with shape [10, 512] from checkpoint")
+
+    fit(learn, "vit-resume", workers=1, failures=1)
+
+
+def recovers():
+    def learn():
+        marker = "/tmp/app/train/once"
+        if not os.path.exists(marker):
+            os.makedirs("/tmp/app/train", exist_ok=True)
+            open(marker, "w").close()
+            raise ConnectionResetError("store-7: connection reset by peer")
+        ray.train.report({"loss": 0.5})
+
+    print(fit(learn, "vit-retried", workers=1, failures=2).metrics)
+
+
+def uneven():
+    """One worker reports once more than the other: the run stands still."""
+
+    def learn():
+        for step in range(2 if rank() else 3):
+            ray.train.report({"loss": 1.0})
+            print(f"rank {rank()} reported step {step}", flush=True)
+        if rank():
+            time.sleep(3600)
+
+    print("fitting", flush=True)
+    fit(learn, "gan-two-rank")
+
+
+def no_gpu():
+    print("fitting", flush=True)
+    fit(lambda: None, "resnet-ddp", gpu=True)
+
+
+def dataset():
+    """The dataset that feeds the workers fails."""
+
+    def decode_audio(batch):
+        raise ValueError("clip-0031.flac: sample rate 0")
+
+    def learn():
+        for batch in ray.train.get_dataset_shard("train").iter_batches():
+            print(len(batch))
+
+    fit(learn, "whisper-small", datasets={"train": ray.data.range(40).map_batches(decode_audio)})
+
+
+def wrong_option():
+    ScalingConfig(num_worker=4)
+
+
+def memory():
+    def learn():
+        held = []
+        while rank() == 1:
+            held.append(b"x" * 80_000_000)
+            time.sleep(0.15)
+        time.sleep(120)
+
+    fit(learn, "bert-large-oom")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "dataset":
+        import ray.data
+    globals()[sys.argv[1]]()

@@ -1,0 +1,74 @@
+"""Experiments of Ray Tune."""
+
+import os
+import sys
+import time
+
+from ray import tune
+
+
+def run(trainable, space, metric="loss", name="sweep", **more):
+    config = tune.TuneConfig(metric=metric, mode="min", max_concurrent_trials=2)
+    return tune.Tuner(
+        trainable, param_space=space, tune_config=config, run_config=tune.RunConfig(name=name, storage_path="/tmp/app/tune", verbose=1)
+    ).fit()
+
+
+def one_fails():
+    """One of three trials fails, and the driver does not accept that."""
+
+    def fit_forest(config):
+        if config["depth"] == 64:
+            raise ValueError("depth 64 needs more than 2 ** 32 leaves")
+        tune.report({"loss": config["depth"]})
+
+    results = run(tune.with_resources(fit_forest, {"cpu": 0.5}), {"depth": tune.grid_search([2, 64, 4])}, name="forest-depth")
+    if results.errors:
+        sys.exit(f"{len(results.errors)} of {len(results)} trials failed")
+
+
+def accepts_one():
+    """One of three trials fails, and the driver takes the best of the others."""
+
+    def fit_forest(config):
+        if config["depth"] == 64:
+            raise ValueError("depth 64 needs more than 2 ** 32 leaves")
+        tune.report({"loss": config["depth"]})
+
+    results = run(tune.with_resources(fit_forest, {"cpu": 0.5}), {"depth": tune.grid_search([2, 64, 4])}, name="forest-depth")
+    print("best:", results.get_best_result().config)
+
+
+def exits():
+    """A trial's process ends."""
+
+    def fit_xgb(config):
+        tune.report({"loss": 1.0})
+        time.sleep(1)
+        os._exit(9)
+
+    results = run(fit_xgb, {"eta": tune.grid_search([0.1])}, name="xgb-eta")
+    raise RuntimeError(f"no usable trial: {results[0].error!r:.40}")
+
+
+def wrong_metric():
+    def fit_svm(config):
+        tune.report({"accuracy": 0.9})
+
+    run(fit_svm, {"c": tune.grid_search([1, 2])}, metric="val_loss", name="svm-c")
+
+
+def setup_fails():
+    class SpeechTrainable(tune.Trainable):
+        def setup(self, config):
+            self.vocabulary = open("/data/vocab/phonemes-de.txt").read()
+
+        def step(self):
+            return {"loss": 1.0}
+
+    results = run(SpeechTrainable, {"lr": tune.grid_search([1e-3])}, name="speech-lr")
+    results.get_best_result()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
