@@ -36,10 +36,13 @@ func TestCommandsAskAServer(t *testing.T) {
 	if _, _, err := run(t, "note", "jobs255/latest", "--pin", "--text=compare with this", store); err != nil {
 		t.Fatal(err)
 	}
-	server := "--server=" + serving(t, dir)
+	address := serving(t, dir)
+	untilDescribed(t, address)
+	server := "--server=" + address
 	for _, args := range [][]string{
 		{"ls"}, {"ls", "jobs260"}, {"ls", "cases/jobs255", "--outcome=failed"}, {"ls", "--search=jobs260"}, {"ls", "--outcome=succeeded"},
 		{"why", "jobs260"}, {"why", "cases/jobs255/latest"},
+		{"why", "jobs260", "--job=tokenizer"}, {"why", "jobs260", "--job=08000000"},
 		{"show", "jobs260"},
 		{"compare", "jobs260", "jobs255"}, {"compare", "cases/jobs260", "jobs255/latest", "--job=tokenizer", "--top=3"},
 		{"grep", "no-vocab", "jobs260"}, {"grep", "No-VOCAB.json", "cases/jobs260/latest", "-i", "-C2", "--files=job-driver-*"}, {"grep", "Error", "jobs260", "--level=error", "--limit=500"},

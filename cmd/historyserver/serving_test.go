@@ -4,13 +4,17 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/client"
 )
 
 // recordedJobs is a store with two recorded clusters, cases/jobs255 and cases/jobs260.
@@ -48,4 +52,24 @@ func serving(t *testing.T, dir string, flags ...string) (address string) {
 		}
 	})
 	return "http://" + listener.Addr().String()
+}
+
+// untilDescribed waits until the server has read what its store holds of each session.
+func untilDescribed(t *testing.T, address string) {
+	t.Helper()
+	base, err := client.ParseBase(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client.New(base, http.DefaultTransport)
+	for {
+		sessions, err := c.Sessions(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(sessions, func(s client.Session) bool { return s.Objects == 0 }) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }

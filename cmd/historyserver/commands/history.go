@@ -8,6 +8,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/compare"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/fleet"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
@@ -18,8 +19,8 @@ type history interface {
 	sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error)
 	// stored says what is stored for a session.
 	stored(ctx context.Context, name string) (catalog.Entry, inventory.Summary, error)
-	// findings says why a session ended as it did, or a job of it.
-	findings(ctx context.Context, name, job string) (*findings.Report, error)
+	// findings says why a session ended as it did, or a job of it: one with this ID, or the latest with this entrypoint or name.
+	findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error)
 	compare(ctx context.Context, q comparison) (*compare.Report, error)
 	fleet(ctx context.Context, q fleet.Query, form url.Values) (*fleet.Report, error)
 	// search searches the logs of a session, or of all sessions of a cluster.

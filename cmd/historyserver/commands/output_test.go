@@ -34,7 +34,7 @@ func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
 	}
 	var report, matches strings.Builder
 	f := &findings.Finding{Title: hostile, Severity: findings.Error, Advice: hostile, Evidence: []findings.Evidence{{Text: hostile, File: hostile}}}
-	err = writeWhy(&report, &findings.Report{Session: recorded, Summary: hostile, Findings: []*findings.Finding{f}, Missing: []string{hostile}})
+	err = writeWhy(&report, "default/lab", &findings.Report{Session: recorded, Summary: hostile, Findings: []*findings.Finding{f}, Missing: []string{hostile}})
 	p := &matchPrinter{w: &matches}
 	if err = errors.Join(err, p.print(&logsearch.Match{File: hostile, Text: hostile, Before: []string{hostile}})); err != nil {
 		t.Fatal(err)

@@ -60,13 +60,22 @@ func (s ofServer) stored(ctx context.Context, name string) (e catalog.Entry, sum
 	return e, summary, err
 }
 
-func (s ofServer) findings(ctx context.Context, name, job string) (*findings.Report, error) {
+func (s ofServer) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
 	ref, err := s.Find(ctx, name)
 	if err != nil {
-		return nil, err
+		return ref, nil, err
+	}
+	var form url.Values
+	if job != "" {
+		found, err := s.Job(ctx, client.SessionPath(ref, ""), job)
+		if err != nil {
+			return ref, nil, err
+		}
+		form = client.JobForm(found)
 	}
 	var report findings.Report
-	return &report, s.Data(ctx, client.SessionPath(ref, "api/history/findings"), nil, &report)
+	err = s.Data(ctx, client.SessionPath(ref, "api/history/findings"), form, &report)
+	return ref, &report, err
 }
 
 func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, error) {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/fleet"
 	"github.com/rayhistory/historyserver/pkg/index"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/logsearch"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -90,16 +92,34 @@ func (o ofStore) open(ctx context.Context, e catalog.Entry) (*dashboard.Request,
 	}, nil
 }
 
-func (o ofStore) findings(ctx context.Context, name, job string) (*findings.Report, error) {
+func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
 	e, err := o.describedOne(ctx, name)
 	if err != nil {
-		return nil, err
+		return e.Ref, nil, err
 	}
 	r, err := o.open(ctx, e)
 	if err != nil {
-		return nil, err
+		return e.Ref, nil, err
 	}
-	return o.answers().Findings(r)
+	answers := o.answers()
+	report, err := answers.Findings(r)
+	if err != nil || job == "" {
+		return e.Ref, report, err
+	}
+	all, err := answers.JobsOf(ctx, r.Session)
+	if err != nil {
+		return e.Ref, nil, err
+	}
+	slices.SortStableFunc(all, func(a, b dashboard.Job) int { return cmp.Compare(a.Start, b.Start) })
+	jobs := make([]compare.Job, len(all))
+	for i, j := range all {
+		jobs[i] = compare.Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
+	}
+	found, err := compare.FindJob(jobs, job)
+	if err == nil {
+		report, err = report.OfJob(found.ID, found.SubmissionID)
+	}
+	return e.Ref, report, err
 }
 
 func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, error) {

@@ -1,11 +1,13 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,64 +16,123 @@ import (
 )
 
 func whyCommand(o *operator) (*cobra.Command, runFunc) {
+	var job string
 	cmd := &cobra.Command{
 		Use:   "why SESSION",
-		Short: "Say why a session failed: what went wrong, its causes and the evidence",
-		Long:  "Say why a session failed: what went wrong, causes first, with the stored texts that show it.",
-		Args:  cobra.ExactArgs(1),
+		Short: "Say why a session, or one job of it, failed: what went wrong, its causes and the evidence",
+		Long: "Say why a session, or one job of it, failed: what went wrong, causes first, with the stored texts that show it.\n" +
+			"For example: historyserver why lab\n" +
+			"             historyserver why team-a/nightly/latest --job raysubmit_4Xw1zYQ7ZkHZmZ2R",
+		Args: cobra.ExactArgs(1),
 	}
+	cmd.Flags().StringVar(&job, "job", "", "only what failed in this job: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its latest run")
 	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {
-		report, err := o.history.findings(ctx, args[0], "")
+		ref, report, err := o.history.findings(ctx, args[0], job)
 		if err != nil {
 			return err
 		}
 		if o.output == "json" {
 			return o.printJSON(report)
 		}
-		return writeWhy(o.out, report)
+		return writeWhy(o.out, ref.Namespace+"/"+ref.Cluster, report)
 	}
 }
 
-// What a terminal shows of a finding: so many texts, and of each so many lines at its beginning and at its end; and what metrics say.
-const shownEvidence, firstLines, lastLines = 2, 3, 11
+// What a terminal shows of an evidence's text: so many lines at its beginning and at its end, and so many characters of a line. JSON has all of it.
+const firstLines, lastLines, lineLength = 3, 11, 400
+
+// maxJobs is how many jobs a terminal shows.
+const maxJobs = 20
 
 // writeWhy writes a report for a terminal: the errors with their evidence, of the others the titles.
-func writeWhy(w io.Writer, r *findings.Report) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n%s\n", r.Session, r.Outcome, r.Summary)
-	titles := map[string]string{}
+func writeWhy(w io.Writer, cluster string, r *findings.Report) error {
+	b := &whyWriter{shown: map[string]bool{}, titles: map[string]string{}}
+	fmt.Fprintf(b, "%s/%s: %s\n%s\n", cluster, r.Session, r.Outcome, r.Summary)
+	b.jobs(r.Jobs)
 	for _, f := range r.Findings {
-		titles[f.ID] = f.Title
-		fmt.Fprintf(&b, "\n%s  %s", strings.ToUpper(f.Severity), f.Title)
-		if f.Count > 1 {
-			fmt.Fprintf(&b, " (%s)", human.Count(f.Count, "time"))
-		}
-		b.WriteString("\n")
-		for _, cause := range f.Because {
-			fmt.Fprintf(&b, "  because: %s\n", titles[cause])
-		}
-		if f.Severity != findings.Error {
-			continue
-		}
-		for i, e := range f.Evidence {
-			if i < shownEvidence || e.Source == "metric" {
-				writeEvidence(&b, e)
-			}
-		}
-		fmt.Fprintf(&b, "  %s %s\n", f.Advice, f.Docs)
+		b.titles[f.ID] = f.Title
+	}
+	for _, f := range r.Findings {
+		b.finding(f)
 	}
 	if len(r.Missing) > 0 {
 		b.WriteString("\nMissing:\n")
 	}
 	for _, m := range r.Missing {
-		fmt.Fprintf(&b, "  %s\n", m)
+		fmt.Fprintf(b, "  %s\n", m)
 	}
 	_, err := io.WriteString(w, printableLines(b.String()))
 	return err
 }
 
-func writeEvidence(b *strings.Builder, e findings.Evidence) {
+// whyWriter writes a report.
+type whyWriter struct {
+	strings.Builder
+	shown  map[string]bool   // ends of texts of evidence
+	titles map[string]string // of findings, by ID
+}
+
+// jobs writes how several jobs ended.
+func (b *whyWriter) jobs(jobs []findings.Job) {
+	if len(jobs) < 2 {
+		return
+	}
+	b.WriteString("\nJobs (--job shows one of them):\n")
+	for i := range jobs[:min(len(jobs), maxJobs)] {
+		fmt.Fprintf(b, "  %-10s %s\n", jobs[i].Outcome, jobs[i].Name())
+	}
+	if more := len(jobs) - maxJobs; more > 0 {
+		fmt.Fprintf(b, "  and %d more\n", more)
+	}
+}
+
+func (b *whyWriter) finding(f *findings.Finding) {
+	fmt.Fprintf(b, "\n%s  %s", strings.ToUpper(f.Severity), f.Title)
+	if f.Count > 1 {
+		fmt.Fprintf(b, " (%s)", human.Count(f.Count, "time"))
+	}
+	b.WriteString("\n")
+	if about := aboutFinding(f); about != "" {
+		fmt.Fprintf(b, "  %s\n", about)
+	}
+	for _, cause := range f.Because {
+		fmt.Fprintf(b, "  because: %s\n", b.titles[cause])
+	}
+	if f.Severity != findings.Error {
+		return
+	}
+	for _, e := range f.Evidence {
+		b.evidence(e)
+	}
+	fmt.Fprintf(b, "  %s\n", strings.TrimSpace(f.Advice+" "+f.Docs))
+}
+
+// aboutFinding says when it was, and of which job.
+func aboutFinding(f *findings.Finding) string {
+	var parts []string
+	if first := clock(f.First); first != "" {
+		if last := clock(f.Last); last != "" && last != first {
+			first += " to " + last
+		}
+		parts = append(parts, first+" UTC")
+	}
+	if job := cmp.Or(f.SubmissionID, f.JobID); job != "" {
+		parts = append(parts, "job "+job)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// clock is a time without fractions; "" if there is none.
+func clock(text string) string {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return ""
+	}
+	return human.Time(t)
+}
+
+func (b *whyWriter) evidence(e findings.Evidence) {
 	where := e.Source
 	if e.File != "" {
 		where = e.File
@@ -84,10 +145,20 @@ func writeEvidence(b *strings.Builder, e findings.Evidence) {
 	}
 	fmt.Fprintf(b, "  %s\n", where)
 	lines := strings.Split(e.Text, "\n")
-	if cut := len(lines) - firstLines - lastLines; cut > 0 {
+	// Several events and logs tell of one exception: the ends of their texts are the same.
+	const end = 3
+	text := strings.Join(lines[max(0, len(lines)-end):], "\n")
+	if told := b.shown[text]; told && len(lines) > end {
+		lines = []string{lines[0], "… as above"}
+	}
+	b.shown[text] = true
+	if cut := len(lines) - firstLines - lastLines; cut > 1 {
 		lines = slices.Concat(lines[:firstLines], []string{"… " + human.Count(cut, "line")}, lines[firstLines+cut:])
 	}
 	for _, line := range lines {
+		if runes := []rune(line); len(runes) > lineLength {
+			line = string(runes[:lineLength]) + "…"
+		}
 		fmt.Fprintf(b, "    | %s\n", line)
 	}
 }
