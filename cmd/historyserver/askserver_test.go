@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
-
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 )
 
 // run runs the program and returns what it prints.
@@ -71,6 +76,16 @@ func TestCommandsAskAServer(t *testing.T) {
 			}
 		}
 	}
+	// Nothing is packed yet: only the server knows these sessions otherwise.
+	for output, want := range map[string]string{"table": "2 sessions  2 failed", "json": `"failed": 2`, "csv": "The worker that ran segv died"} {
+		args := []string{"fleet", "--from=2026-11-22", "--to=2026-11-22", "-o", output, server}
+		if output == "csv" {
+			args = append(args, "--table=causes")
+		}
+		if out, _, err := run(t, args...); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%q: %s, %v", args, out, err)
+		}
+	}
 	if out, _, err := run(t, "note", "jobs260/latest", "--text=the other", server); err != nil || !strings.Contains(out, "the other") {
 		t.Errorf("a note on the server: %s, %v", out, err)
 	}
@@ -90,4 +105,55 @@ func sorted(out string) string {
 
 func timeless(out string) string {
 	return progress.ReplaceAllString(seconds.ReplaceAllString(out, "T"), "")
+}
+
+// TestWhichHistory: a command asks the server that the environment names, unless the command line names a store; both on the command line contradict
+// each other; commands that change the store never ask a server.
+func TestWhichHistory(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if r.Header.Get("Authorization") != "Bearer of-the-environment" {
+			t.Errorf("asked with %q", r.Header.Get("Authorization"))
+		}
+		_, _ = io.WriteString(w, "[]")
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	t.Setenv("RAYHISTORY_SERVER", server.URL)
+	t.Setenv("RAYHISTORY_TOKEN", "of-the-environment")
+	t.Setenv("RAYHISTORY_STORAGE_BACKEND", "local")
+	t.Setenv("RAYHISTORY_LOCAL_DIR", dir)
+	for _, test := range []struct {
+		args []string
+		asks int
+		err  string
+	}{
+		{[]string{"ls"}, 1, ""},
+		{[]string{"ls", "--local-dir=" + dir}, 0, ""},
+		{[]string{"ls", "--quiet=1h"}, 0, ""},
+		{[]string{"ls", "--local-dir=" + dir, "--server=" + server.URL}, 0, "--server contradicts --local-dir"},
+		{[]string{"ls", "--token-file=x"}, 0, "--token contradicts --token-file"},
+		{[]string{"ls", "--server=history.example.com"}, 0, "want an address such as https"},
+		{[]string{"du"}, 0, ""},
+		{[]string{"rm", "--server=" + server.URL}, 0, "unknown flag: --server"},
+		{[]string{"grep", "x", "lab"}, 2, "no such session is stored: lab"},
+		{[]string{"lss"}, 0, "did you mean ls?"},
+		{[]string{"frobnicate"}, 0, "historyserver --help lists them"},
+	} {
+		before := asked
+		_, _, err := run(t, test.args...)
+		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || asked-before != test.asks {
+			t.Errorf("%q: %v, %d requests", test.args, err, asked-before)
+		}
+	}
+}
+
+// TestNoMatches: as of grep, the exit code says that nothing was found.
+func TestNoMatches(t *testing.T) {
+	out, _, err := run(t, "grep", "no such text anywhere", "jobs260", "--local-dir="+recordedJobs(t))
+	if !errors.Is(err, commands.ErrNoMatches) || !strings.Contains(out, "# 0 matching lines") {
+		t.Errorf("%s, %v", out, err)
+	}
 }

@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -24,10 +26,24 @@ func main() {
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "historyserver:", err)
+		if !errors.Is(err, commands.ErrNoMatches) {
+			fmt.Fprintln(os.Stderr, "historyserver:", err)
+		}
 		stop()
 		os.Exit(1)
 	}
+}
+
+// noArgs refuses what is no command, and says which is like it.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if alike := cmd.SuggestionsFor(args[0]); len(alike) > 0 {
+		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(alike, " or "))
+	}
+	return fmt.Errorf("there is no command %q; historyserver --help lists them", args[0])
 }
 
 func command() *cobra.Command {
@@ -36,7 +52,7 @@ func command() *cobra.Command {
 		Use:           "historyserver",
 		Short:         "Show stored Ray sessions, ended or running, in the Ray Dashboard",
 		Version:       version,
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

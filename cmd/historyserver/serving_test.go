@@ -62,8 +62,10 @@ func untilDescribed(t *testing.T, address string) {
 		t.Fatal(err)
 	}
 	c := client.New(base, http.DefaultTransport)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for {
-		sessions, err := c.Sessions(t.Context(), nil)
+		sessions, err := c.Sessions(ctx, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -205,10 +205,11 @@ func FindJob(jobs []Job, name string) (*Job, error) {
 	var found *Job
 	for i := range jobs {
 		j := &jobs[i]
-		if name == j.ID || name == j.SubmissionID {
+		switch name {
+		case "":
+		case j.ID, j.SubmissionID:
 			return j, nil
-		}
-		if name == j.Entrypoint || name == j.common() && name != "" || name == j.rayJob() && name != "" {
+		case j.Entrypoint, j.common(), j.rayJob():
 			found = j
 		}
 	}

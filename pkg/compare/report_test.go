@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -41,5 +42,31 @@ func TestRunsOfOneJob(t *testing.T) {
 		if got := tc.a.sameAs(&tc.b); got != tc.same {
 			t.Errorf("%+v and %+v: %t", tc.a, tc.b, got)
 		}
+	}
+}
+
+// TestFindJob: a job has an ID, that of its submission, its entrypoint, its name without the run's number, or the name of its RayJob.
+func TestFindJob(t *testing.T) {
+	jobs := []Job{
+		{ID: "01000000", SubmissionID: "nightly-41", Entrypoint: "python train.py"},
+		{ID: "02000000", SubmissionID: "nightly-42", Entrypoint: "python train.py"},
+		{ID: "03000000", SubmissionID: "report-x7k2p", Entrypoint: "python report.py"},
+		{ID: "04000000", Entrypoint: "python hand.py"},
+		{SubmissionID: "raysubmit_Zz9"},
+	}
+	for name, want := range map[string]int{
+		"01000000": 0, "nightly-41": 0, "nightly": 1, "python train.py": 1, "report": 2, "report-x7k2p": 2, "04000000": 3, "python hand.py": 3, "raysubmit_Zz9": 4,
+		"": -1, "night": -1, "raysubmit": -1, "05000000": -1,
+	} {
+		job, err := FindJob(jobs, name)
+		if (err == nil) != (want >= 0) || want >= 0 && job != &jobs[want] {
+			t.Errorf("%q: %+v, %v", name, job, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "nightly-41, nightly-42") {
+			t.Error(err)
+		}
+	}
+	if _, err := FindJob(nil, "x"); err == nil || !strings.Contains(err.Error(), "nothing is stored of any") {
+		t.Error(err)
 	}
 }

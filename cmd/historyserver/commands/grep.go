@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -69,6 +70,9 @@ func (f *grepFlags) complete(q *logsearch.Query) (err error) {
 	return q.Prepare()
 }
 
+// ErrNoMatches is the end of a search that found nothing. Nothing went wrong: as of grep, the exit code alone says so.
+var ErrNoMatches = errors.New("no line matches")
+
 // grep prints the lines of sessions that match, with --output=json the records of a search, a line each.
 func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) error {
 	out := bufio.NewWriter(o.out)
@@ -78,11 +82,14 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) er
 		encode := json.NewEncoder(out)
 		emit = func(r logsearch.Record) error { return encode.Encode(r) }
 	}
+	found := false
 	err := o.history.search(ctx, name, q, func(r logsearch.Record) error {
 		if err := emit(r); err != nil {
 			return err
 		}
-		if end, ok := r.(*logsearch.End); ok && end.Unlevelled > 0 {
+		end, ok := r.(*logsearch.End)
+		found = ok && end.Matches > 0
+		if ok && end.Unlevelled > 0 {
 			lines := human.Count(int(end.Unlevelled), "matching line")
 			fmt.Fprintf(o.errOut, "%s left out because nothing says their level; without --level they are printed\n", lines)
 		}
@@ -90,6 +97,9 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) er
 	})
 	if err != nil {
 		return fmt.Errorf("search logs: %w", err)
+	}
+	if !found {
+		return ErrNoMatches
 	}
 	return nil
 }

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sender answers requests without a network.
+type sender func(*http.Request) (*http.Response, error)
+
+func (s sender) RoundTrip(r *http.Request) (*http.Response, error) { return s(r) }
+
+func answerOf(status int, headers, body string) *http.Response {
+	answer := &http.Response{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+	for _, header := range strings.Split(headers, "\n") {
+		name, value, _ := strings.Cut(header, ": ")
+		answer.Header.Set(name, value)
+	}
+	return answer
+}
+
+// TestRefusals: whatever a server, a proxy or something else answers, the error says what it was and what to do.
+func TestRefusals(t *testing.T) {
+	const json, page = "Content-Type: application/json", "Content-Type: text/html; charset=utf-8"
+	for name, test := range map[string]struct {
+		status        int
+		headers, body string
+		want          []string
+	}{
+		"not signed in":  {401, json, `{"result":false,"msg":"not signed in: wrong token"}`, []string{"401 Unauthorized", "wrong token", "historyserver login --server https://h.example.com`"}},
+		"not allowed":    {403, json, `{"msg":"Not allowed: namespace a. Ask your administrator."}`, []string{"403 Forbidden", "Ask your administrator"}},
+		"sign-in page":   {302, "Location: https://login.example.com/authorize?state=secret", "", []string{"redirects to https://login.example.com/authorize,", "would get your token", "behind its proxy"}},
+		"same host":      {301, "Location: /elsewhere", "", []string{"redirects to https://h.example.com/elsewhere"}},
+		"nowhere":        {307, "", "", []string{"redirects to nowhere"}},
+		"page, 200":      {200, page, "<html>Sign in", []string{"answers with a page", "is it a history server?"}},
+		"page, 401":      {401, page, "<html><h1>Sign in", []string{"401 Unauthorized", "historyserver login"}},
+		"another server": {404, "Content-Type: text/plain", "404 page not found", []string{"404 Not Found", "page not found", "is it a history server, and as new"}},
+		"gone":           {410, json, `{"msg":"No such session is stored: a/b/c."}`, []string{"410 Gone", "No such session is stored"}},
+		"bad gateway":    {502, "", "", []string{"502 Bad Gateway", "says nothing more"}},
+		"long":           {500, json, `{"msg":"` + strings.Repeat("x", 10_000) + `"}`, []string{"500 Internal"}},
+		"not JSON":       {200, "Content-Type: text/plain", "hello", []string{"cannot be read", "is it a history server"}},
+		"no list":        {200, json, `{"result":true}`, []string{"it is no list"}},
+		"cut off":        {200, json, `[{"name":"lab"},`, []string{"cannot be read"}},
+	} {
+		c := New(&url.URL{Scheme: "https", Host: "h.example.com", Path: "/", User: url.UserPassword("ann", "hush")}, sender(func(r *http.Request) (*http.Response, error) {
+			answer := answerOf(test.status, test.headers, test.body)
+			answer.Request = r
+			return answer, nil
+		}))
+		_, err := c.Sessions(t.Context(), nil)
+		if err == nil || len(err.Error()) > 3000 || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, want := range test.want {
+			if text := strings.ReplaceAll(err.Error(), "ann:xxxxx@", ""); !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q: %v", name, want, err)
+			}
+		}
+	}
+}
+
+// TestUnreachable: a server that does not answer, or not as its address says.
+func TestUnreachable(t *testing.T) {
+	tls := httptest.NewTLSServer(http.NotFoundHandler())
+	defer tls.Close()
+	tls.Config.ErrorLog = nil
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for address, want := range map[string]string{
+		tls.URL: "SSL_CERT_FILE",
+		strings.Replace(plain.URL, "http:", "https:", 1): "does not speak HTTPS",
+		gone.URL:                "check the address",
+		"http://h.invalid:8080": "check the address",
+	} {
+		base, err := ParseBase(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = New(base, &http.Transport{}).Sessions(t.Context(), nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", address, err, want)
+		}
+	}
+	slow := New(&url.URL{Scheme: "http", Host: "h", Path: "/"}, sender(func(*http.Request) (*http.Response, error) { return nil, timeout{} }))
+	if _, err := slow.Sessions(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "did not answer in time") {
+		t.Error(err)
+	}
+	for _, address := range []string{"", "h.example.com", "ftp://h", "https://", "http://:80", "http://h/?a=b", "http://h/#a", "http://ann:hush@h:port"} {
+		if _, err := ParseBase(address); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+type timeout struct{}
+
+func (timeout) Error() string   { return "timeout awaiting response headers" }
+func (timeout) Timeout() bool   { return true }
+func (timeout) Temporary() bool { return true }
+
+// TestPatience: a session that is being loaded is asked for again, not for ever, and only by who is patient.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, waits := 0, 2
+		c := New(&url.URL{Scheme: "http", Host: "h", Path: "/"}, sender(func(*http.Request) (*http.Response, error) {
+			if asked++; asked <= waits {
+				return answerOf(503, "Retry-After: 5\nContent-Type: application/json", `{"msg":"Loading, 42 %."}`), nil
+			}
+			return answerOf(200, "Content-Type: application/json", "[]"), nil
+		}))
+		var refused *Error
+		if _, err := c.Sessions(t.Context(), nil); !errors.As(err, &refused) || asked != 1 {
+			t.Errorf("without patience: %v after %d requests", err, asked)
+		}
+		said := ""
+		c.Patient, c.Waiting = true, func(why string) { said = why }
+		began := time.Now()
+		if _, err := c.Sessions(t.Context(), nil); err != nil || asked != 3 || time.Since(began) != 5*time.Second || !strings.Contains(said, "42 %") {
+			t.Errorf("%v after %d requests and %v: %s", err, asked, time.Since(began), said)
+		}
+		waits = 1 << 30
+		began = time.Now()
+		if _, err := c.Sessions(t.Context(), nil); !errors.As(err, &refused) || time.Since(began) > longestWait {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
