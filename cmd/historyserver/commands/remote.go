@@ -110,6 +110,9 @@ func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query, e
 		return err
 	}
 	path := client.SessionPath(found[0].Ref, "api/history/search")
+	if other := slices.IndexFunc(found, func(e catalog.Entry) bool { return e.Ref.Cluster != found[0].Ref.Cluster }); n.Session == "" && other >= 0 {
+		return fmt.Errorf("%s made several clusters, and a server searches one at a time: name one, such as %s or %s", n, found[0].Ref.Cluster, found[other].Ref.Cluster)
+	}
 	if n.Session == "" {
 		path = "namespaces/" + url.PathEscape(found[0].Ref.Namespace) + "/clusters/" + url.PathEscape(found[0].Ref.Cluster) + "/api/history/search"
 	} else if len(found) > 1 {
