@@ -3,8 +3,8 @@
 // Opens pages in Chromium, in light and in dark colours, and reports what axe-core finds wrong for people who use assistive technology: the rules
 // of WCAG 2.1 A and AA, and its best practices. It judges nothing: that is for the test that runs it.
 //
-// JOB: {base, pages: [{name, path, wait?, only?}]}: wait is a selector of what must be there first, only one of what is looked at
-// REPORT: {pages: [{name, dark, missing?, violations: [{rule, help, nodes: [{target, why}]}]}], errors: […]}
+// JOB: {base, widths, pages: [{name, path, wait?, only?}]}: widths are those of the window, in pixels, wait is a selector of what must be there first, only one of what is looked at
+// REPORT: {pages: [{name, dark, width, missing?, violations: [{rule, help, nodes: [{target, why}]}]}], errors: […]}
 const { chromium } = require('playwright-core');
 const { source } = require('axe-core');
 const fs = require('fs');
@@ -26,13 +26,13 @@ async function look(page, spec) {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
   const report = { pages: [], errors: [] };
-  for (const dark of [false, true]) {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' });
+  for (const [dark, width] of [false, true].flatMap(dark => job.widths.map(width => [dark, width]))) {
+    const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' });
     context.setDefaultTimeout(WAIT);
     for (const spec of job.pages) {
       const page = await context.newPage();
       page.on('pageerror', e => report.errors.push(`${spec.name}: ${(e.stack || e.message).slice(0, 1000)}`));
-      report.pages.push({ name: spec.name, dark, ...(await look(page, { ...spec, address: job.base + spec.path })) });
+      report.pages.push({ name: spec.name, dark, width, ...(await look(page, { ...spec, address: job.base + spec.path })) });
       await page.close();
     }
     await context.close();

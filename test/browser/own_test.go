@@ -129,7 +129,7 @@ func launch(t *testing.T, binary, data, builds string) string {
 // TestOwnPages opens pages of the history server's own.
 func TestOwnPages(t *testing.T) {
 	o := serveOwn(t)
-	waitForOutcomes(t, o)
+	waitForOutcomes(t, o, map[string]string{failedCluster: "failed", fineCluster: "succeeded"})
 	t.Run("from the list to the cause", func(t *testing.T) { fromListToCause(t, o) })
 	t.Run("found in one search", func(t *testing.T) { foundInOneSearch(t, o) })
 	t.Run("narrow", func(t *testing.T) { narrow(t, o) })
@@ -199,21 +199,23 @@ func narrow(t *testing.T, o own) {
 	}
 }
 
-// waitForOutcomes waits until the list knows how both clusters with jobs ended.
-func waitForOutcomes(t *testing.T, o own) {
+// waitForOutcomes waits until the list knows how clusters ended.
+func waitForOutcomes(t *testing.T, o own, want map[string]string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		var rows []struct{ Name, Outcome string }
 		get(t, o.URL+"/clusters", &rows)
-		found := map[string]string{}
+		left := len(want)
 		for _, r := range rows {
-			found[r.Name] = r.Outcome
+			if want[r.Name] != "" && want[r.Name] == r.Outcome {
+				left--
+			}
 		}
-		if found[failedCluster] == "failed" && found[fineCluster] == "succeeded" {
+		if left == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after a minute the list knows %v", found)
+			t.Fatalf("after a minute the list knows %v", rows)
 		}
 	}
 }
@@ -253,13 +255,14 @@ type audited struct {
 	Wait string `json:"wait,omitempty"` // a CSS selector
 }
 
-// audit has axe-core look at pages, in light and dark colours.
-func audit(t *testing.T, base string, pages []audited) {
+// audit has axe-core look at pages, in light and dark colours, in windows of some widths in pixels; none means 1280.
+func audit(t *testing.T, base string, pages []audited, widths ...int) {
 	t.Helper()
 	var seen struct {
 		Pages []struct {
 			Name, Missing string
 			Dark          bool
+			Width         int
 			Violations    []struct {
 				Rule, Help string
 				Nodes      []struct{ Target, Why string }
@@ -267,8 +270,11 @@ func audit(t *testing.T, base string, pages []audited) {
 		}
 		Errors []string
 	}
-	run(t, "axe.js", map[string]any{"base": base, "pages": pages}, &seen)
-	if len(seen.Pages) != 2*len(pages) {
+	if len(widths) == 0 {
+		widths = []int{1280}
+	}
+	run(t, "axe.js", map[string]any{"base": base, "pages": pages, "widths": widths}, &seen)
+	if len(seen.Pages) != 2*len(pages)*len(widths) {
 		t.Fatalf("%d pages were looked at", len(seen.Pages))
 	}
 	for _, e := range seen.Errors {
@@ -276,10 +282,10 @@ func audit(t *testing.T, base string, pages []audited) {
 	}
 	for _, p := range seen.Pages {
 		if p.Missing != "" {
-			t.Errorf("%s, dark %v: no %s", p.Name, p.Dark, p.Missing)
+			t.Errorf("%s, dark %v, %d pixels: no %s", p.Name, p.Dark, p.Width, p.Missing)
 		}
 		for _, v := range p.Violations {
-			t.Errorf("%s, dark %v: %s: %s", p.Name, p.Dark, v.Rule, v.Help)
+			t.Errorf("%s, dark %v, %d pixels: %s: %s", p.Name, p.Dark, p.Width, v.Rule, v.Help)
 			for _, n := range v.Nodes {
 				t.Logf("  %s: %s", n.Target, n.Why)
 			}

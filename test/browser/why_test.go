@@ -1,0 +1,75 @@
+package browser
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// TestWhyAJobFailed: the list says why a session failed in one line, without a click; from a job's page in Ray's dashboard one click leads to why
+// this job failed, which is said at the top of the page, in windows of 400 to 1,400 pixels.
+func TestWhyAJobFailed(t *testing.T) {
+	dir := t.TempDir()
+	data, builds := filepath.Join(dir, "data"), filepath.Join(repository, "build", "dashboard")
+	command(t, filepath.Join(repository, "scripts", "dashboard.sh"), "2.60.0", builds)
+	command(t, "npm", "ci", "--no-audit", "--no-fund")
+	if err := recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", "jobs-2.60.tar.gz"), data); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(data, "log", failedCluster+"_cases", "session_*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d sessions, %v", len(found), err)
+	}
+	session := pathOf(layout.Session{Namespace: "cases", Cluster: failedCluster, Name: filepath.Base(found[0])})
+	binary := filepath.Join(dir, "historyserver")
+	build(t, binary)
+	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
+	o := own{URL: launch(t, binary, data, builds), Failed: session}
+	waitForOutcomes(t, o, map[string]string{failedCluster: "failed"})
+	var seen struct {
+		List    []struct{ Width, Lines, Top, Bottom, Right float64 }
+		Bar     []string
+		Clicked string
+		Pages   []struct {
+			Width, Wide, Height, Top, Bottom float64
+			Dark, Shown                      bool
+		}
+		Errors []string
+	}
+	run(t, "why.js", map[string]string{
+		"base": o.URL, "list": "/homepage", "session": session, "job": "08000000", "cause": " failed", "text": "no-vocab.json",
+	}, &seen)
+	for _, e := range seen.Errors {
+		t.Error(e)
+	}
+	for _, l := range seen.List {
+		if l.Right > l.Width || l.Top < 0 || l.Bottom > 900 || l.Width > 700 && l.Lines > 1.5 {
+			t.Errorf("the cause in the list: %+v", l)
+		}
+	}
+	if want := []string{"Why it failed", "Why tokenizer failed", "Why it failed", "Why tokenizer failed"}; strings.Join(seen.Bar, "|") != strings.Join(want, "|") {
+		t.Errorf("the bar says %q, want %q", seen.Bar, want)
+	}
+	if !strings.HasSuffix(seen.Clicked, session+"/findings?job_id=tokenizer") {
+		t.Errorf("one click leads to %s", seen.Clicked)
+	}
+	if len(seen.List) != 3 || len(seen.Pages) != 6 {
+		t.Fatalf("%d lists and %d pages were looked at", len(seen.List), len(seen.Pages))
+	}
+	for _, p := range seen.Pages {
+		if !p.Shown || p.Bottom > 600 || p.Wide > 0 || p.Height > 2000 {
+			t.Errorf("why tokenizer failed: %+v", p)
+		}
+	}
+	audit(t, o.URL, []audited{
+		{"list", "/homepage", ".because a"},
+		{"list of a cluster", "/homepage?namespace=cases&cluster=" + failedCluster, ".run.failed"},
+		{"list by owner", "/homepage?group=owner", ".run.failed"},
+		{"findings", session + "/findings", ".finding"},
+		{"findings of a job", session + "/findings?job_id=tokenizer", ".evidence pre"},
+		{"findings of a severity", session + "/findings?severity=info", ".nothing"},
+	}, 400, 800, 1400)
+}
