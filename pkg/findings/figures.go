@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,7 +126,11 @@ func (b *builder) showFigures(ctx context.Context, metrics libraries.Metrics, or
 					return nil
 				}
 				for _, m := range found {
-					shown = append(shown, b.figureEvidence(figure, p, m))
+					e := b.figureEvidence(figure, p, m)
+					if figure == memory && f.sawMore(m) {
+						e.Text += "; less than when Ray’s memory monitor acted, so it rose between two readings"
+					}
+					shown = append(shown, e)
 				}
 			}
 		}
@@ -133,6 +138,22 @@ func (b *builder) showFigures(ctx context.Context, metrics libraries.Metrics, or
 		f.Evidence = append(f.Evidence[:min(len(f.Evidence), maxEvidence-len(shown))], shown...)
 	}
 	return nil
+}
+
+// monitorActs is the share of a node's memory from which Ray's memory monitor kills processes, if nothing else is set.
+const monitorActs = 0.95
+
+// sawMore reports whether Ray's memory monitor saw more used memory than metrics, which are read less often, and which would contradict it.
+func (f *finding) sawMore(m *measured) bool {
+	if f.Kind != OutOfMemory {
+		return false
+	}
+	saw := monitorActs * m.total
+	said, _, _ := strings.Cut(f.memory, " ")
+	if gb, err := strconv.ParseFloat(said, 64); err == nil {
+		saw = gb * (1 << 30)
+	}
+	return max(m.used, m.peak) < 0.9*saw
 }
 
 // measure reads a figure of a node with one query.

@@ -27,7 +27,7 @@ import (
 // another state than the one that is stored now.
 
 // KeptVersion changes when the same session would get another report.
-const KeptVersion = 17
+const KeptVersion = 18
 
 // Limits of kept findings.
 const (

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,9 @@ func TestWhyAJobFailed(t *testing.T) {
 	data, builds := filepath.Join(dir, "data"), filepath.Join(repository, "build", "dashboard")
 	command(t, filepath.Join(repository, "scripts", "dashboard.sh"), "2.60.0", builds)
 	command(t, "npm", "ci", "--no-audit", "--no-fund")
+	if err := os.Mkdir(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", "jobs-2.60.tar.gz"), data); err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,7 @@ func (s *shown) partsOf(text string) (parts []Part) {
 	for len(lines) > 1 && strings.TrimSpace(lines[len(lines)-1]) == "" {
 		lines = lines[:len(lines)-1]
 	}
+	lines = slices.CompactFunc(lines, func(a, b string) bool { return strings.TrimSpace(a+b) == "" }) // Ray doubles empty lines
 	class, frames := classesOf(lines)
 	s.repeated(lines, class)
 	for from := 0; from < len(lines); {
