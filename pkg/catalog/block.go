@@ -182,10 +182,10 @@ func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 		Start: moment64(r.start), LastWrite: moment64(r.written()),
 		Bytes: r.bytes, Objects: int(r.objects), Nodes: int(r.nodes), Outcome: outcomes[r.outcome], Described: r.described,
 	}
-	if from := b.textFrom(i); r.causeLen > 0 {
+	e.Running, e.End = lifetime.State(moment64(r.end), e.LastWrite, e.Objects, moment64(now), quiet)
+	if from := b.textFrom(i); r.causeLen > 0 && (e.Running || r.outcome != 0) {
 		e.Cause = string(b.text[from : from+int(r.causeLen)])
 	}
-	e.Running, e.End = lifetime.State(moment64(r.end), e.LastWrite, e.Objects, moment64(now), quiet)
 	if e.Running {
 		e.FailedJobs = int(r.failedJobs)
 	}

@@ -218,6 +218,9 @@ func (c *Catalog) entry(ref layout.Session, s session) Entry {
 	e.Running, e.End = lifetime.State(e.End, e.LastWrite, e.Objects, time.Now(), c.opts.Quiet)
 	if !e.Running {
 		e.FailedJobs = 0
+		if e.Outcome == "" {
+			e.Cause = "" // of a job that had failed; how the session ended is not known yet
+		}
 	}
 	return e
 }

@@ -23,7 +23,8 @@ type Entry struct {
 	Objects   int
 	Nodes     int // 0 if not known
 	// Outcome is failed, succeeded, stopped, unfinished, or unknown: nothing of its jobs is stored, or the server could not find out, and Cause
-	// says why. "" is not known yet. Cause is the first error in one line. Both are as of when the session's details were read.
+	// says why. "" is not known yet. Cause is the first error in one line; of a running session it is what Ray
+	// says about the first job that failed. Both are as of when the session's details were read.
 	Outcome, Cause string
 	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
 	FailedJobs int

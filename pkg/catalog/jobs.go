@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -19,7 +20,7 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 	read = c.jobs[ref]
 	c.mu.Unlock()
 	if known.details != nil {
-		d.failedJobs, d.text = known.details.failedJobs, known.details.text
+		d.failedJobs, d.text, d.cause = known.details.failedJobs, known.details.text, known.details.cause
 		if from.jobs == read {
 			return read
 		}
@@ -34,10 +35,7 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 			return read
 		}
 	}
-	d.failedJobs = 0
-	for _, j := range f.Jobs {
-		d.failedJobs += boolToInt(failed(j))
-	}
+	d.failedJobs, d.cause = failures(f.Jobs)
 	d.text = f.Bounded().Text
 	return from.jobs
 }
@@ -61,6 +59,34 @@ func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after stri
 		return nil, after, fmt.Errorf("read %s: %w", newest.key, err)
 	}
 	return slices.DeleteFunc(f.Jobs, func(j packs.Job) bool { return !failed(j) }), last, nil
+}
+
+// failures returns how many jobs have failed, and in one line what Ray says about the first of them. Ray's message ends with the end of the driver's
+// log (ray/dashboard/modules/job/job_supervisor.py), whose last line says most.
+func failures(jobs []packs.Job) (n int, cause string) {
+	var first *packs.Job
+	for i := range jobs {
+		j := &jobs[i]
+		if !failed(*j) {
+			continue
+		}
+		if n++; first == nil || j.End > 0 && (first.End == 0 || j.End < first.End) {
+			first = j
+		}
+	}
+	if first == nil {
+		return 0, ""
+	}
+	name := first.Submission
+	if name == "" {
+		name = first.ID
+	}
+	cause = "Job " + name + " failed"
+	lines := strings.Split(strings.TrimSpace(first.Message), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		cause += ": " + last
+	}
+	return n, packs.Line(cause)
 }
 
 func failed(j packs.Job) bool { return j.Status == "FAILED" }

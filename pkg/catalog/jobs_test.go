@@ -118,7 +118,7 @@ func TestFailedJobsOfARunningSession(t *testing.T) {
 	r.store(0, oneFailed)
 	put(t, r.Store, layout.SnapshotKey(root, r.ref, "/api/jobs/train-A"), `{}`)
 	for range 3 {
-		if e := r.want(1, 1); !e.Running || e.Outcome != "" {
+		if e := r.want(1, 1); !e.Running || e.Outcome != "" || e.Cause != "Job train-A failed: exit code 1" {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -128,17 +128,18 @@ func TestFailedJobsOfARunningSession(t *testing.T) {
 		}
 	}
 	r.store(1, `[]`)
-	r.want(0, 2)
-	if r.finds("train-a") {
+	if e := r.want(0, 2); e.Cause != "" || r.finds("train-a") {
 		t.Error("a running session is found by a job that was deleted")
 	}
 	r.store(2, twoFailed)
-	r.want(2, 3)
+	if e := r.want(2, 3); e.Cause != "Job b failed" {
+		t.Errorf("%+v", e)
+	}
 	r.restart()
 	r.want(2, 4)
 	age(t, r.dir, time.Hour)
 	r.c.opts.Facts = true
-	if e := r.want(0, 5); e.Running || !r.finds("01000000") || len(r.c.jobs) != 0 {
+	if e := r.want(0, 5); e.Running || e.Cause != "" || !r.finds("01000000") || len(r.c.jobs) != 0 {
 		t.Errorf("after its end: %+v, %v", e, r.c.jobs)
 	}
 }
@@ -274,5 +275,25 @@ func TestRemovedSessionLeavesNoAnswer(t *testing.T) {
 	r.look() // as one that was under way
 	if n := r.c.Known().Len(); n != 0 || len(r.c.jobs) != 0 {
 		t.Errorf("%d sessions, %v", n, r.c.jobs)
+	}
+}
+
+// TestFirstFailure: of the jobs that failed the first one counts, and of what Ray says about it the last line, in one line.
+func TestFirstFailure(t *testing.T) {
+	const message = "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\nTraceback\nKeyError: 'unit_price'\n\n"
+	for want, jobs := range map[string][]packs.Job{
+		"": {{ID: "01000000", Status: "SUCCEEDED", Message: "x"}},
+		"Job b failed: KeyError: 'unit_price'": {
+			{Submission: "a", Status: "FAILED", End: 9}, {Submission: "b", ID: "02000000", Status: "FAILED", Message: message, End: 5}, {Submission: "c", Status: "FAILED"},
+		},
+		"Job 03000000 failed: a  b": {{ID: "03000000", Status: "FAILED", Message: "x\na \x00 b"}},
+		"Job d failed":              {{Submission: "d", Status: "FAILED", Message: " \n "}},
+	} {
+		if _, cause := failures(jobs); strings.ReplaceAll(cause, " ", "") != strings.ReplaceAll(want, " ", "") || strings.ContainsAny(cause, "\n\x00") {
+			t.Errorf("%q, want %q", cause, want)
+		}
+	}
+	if _, cause := failures([]packs.Job{{Submission: "a", Status: "FAILED", Message: strings.Repeat("x", 1<<20)}}); len(cause) > 400 {
+		t.Errorf("a cause of %d bytes", len(cause))
 	}
 }

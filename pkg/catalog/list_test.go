@@ -79,6 +79,9 @@ func listOf(all map[layout.Session]session, now time.Time, quiet time.Duration) 
 		}
 		if !e.Running {
 			e.FailedJobs = 0
+			if e.Outcome == "" {
+				e.Cause = ""
+			}
 		}
 		if s.details != nil {
 			e.text = s.details.text

@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob/metered"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -254,18 +255,66 @@ func TestDeaths(t *testing.T) {
 	})
 }
 
+// TestOlderRules: what was found out by rules of an earlier version is found out again, after all that is not known.
+func TestOlderRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.end("team", "unknown")
+		time.Sleep(time.Second)
+		older := w.end("other", "older") // the newer one, and it would be its namespace's turn
+		head := fmt.Sprintf(`{"version":%d,"session":%q,"of":"x","stored":"2100-01-01T00:00:00Z","outcome":"succeeded","bytes":2}`, findings.KeptVersion-1, older.Ref)
+		if err := w.keep(t.Context(), older.Ref, []byte(head+"\n{}\n")); err != nil {
+			t.Fatal(err)
+		}
+		w.entries[0].Outcome = "succeeded"
+		x := w.server()
+		x.Start()
+		defer x.Close()
+		time.Sleep(2 * time.Minute)
+		if got := strings.Join(w.explained, " "); got != "unknown older" {
+			t.Errorf("explained %q", got)
+		}
+	})
+}
+
 // TestNothingIsSentWhenNothingIsDue: a server whose sessions are explained sends no requests, and neither does one that explains none.
 func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		registry := prometheus.NewRegistry()
+		counted := metered.New(w.store, registry)
+		sent := func() (n float64) {
+			all, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, family := range all {
+				if family.GetName() == "rayhistory_storage_operations_total" {
+					for _, m := range family.GetMetric() {
+						n += m.GetCounter().GetValue()
+					}
+				}
+			}
+			return n
+		}
 		w.end("team", "a")
 		off := w.server()
-		off.opts.Requests = 0
+		off.opts.Requests, off.opts.Store = 0, counted
 		off.Start()
 		defer off.Close()
 		time.Sleep(time.Hour)
-		if len(w.explained) > 0 {
-			t.Error("a session is explained although that is off")
+		if len(w.explained) > 0 || sent() > 0 {
+			t.Errorf("%v is explained with %v requests although that is off", w.explained, sent())
+		}
+		on := w.server()
+		on.opts.Store = counted
+		on.Start()
+		defer on.Close()
+		time.Sleep(time.Minute)
+		before := sent()
+		time.Sleep(time.Hour)
+		if len(w.explained) != 1 || before == 0 || sent() != before {
+			t.Errorf("%v explained, %v requests, then %v", w.explained, before, sent())
 		}
 		if _, err := w.store.Stat(t.Context(), layout.ExplainingKey("log")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("a lease is left: %v", err)

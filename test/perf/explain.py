@@ -162,13 +162,16 @@ def main():
     p.add_argument("--whole", action="store_true", help="with all of the recorded session's objects, not only those that findings mostly read")
     p.add_argument("--dir", default="/dev/shm/rayhistory-explain")
     p.add_argument("--memory", default="512MiB")
+    p.add_argument("--reuse", action="store_true", help="the sessions of the last run, without what was found out about them")
     p.add_argument("--people", type=int, default=8)
     p.add_argument("--pause", type=float, default=0.3)
     p.add_argument("--seconds", type=float, default=60)
     p.add_argument("--until-done", type=float, default=0, help="then wait at most so many seconds until all are explained")
     p.add_argument("--requests", type=int, default=6000, help="--explain-requests")
     o = p.parse_args()
-    objects = generate(o.archive, o.dir, o.sessions, o.namespaces, o.whole)
+    if o.reuse:
+        shutil.rmtree(os.path.join(o.dir, "log", "index"), ignore_errors=True)
+    objects = 0 if o.reuse else generate(o.archive, o.dir, o.sessions, o.namespaces, o.whole)
     print("| %d sessions of %d objects | |\n|---|---|" % (o.sessions, objects), flush=True)
     for explain in (0, o.requests):
         s = Server(o, explain)

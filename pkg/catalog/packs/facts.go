@@ -259,4 +259,7 @@ func short(text string) string {
 	return text
 }
 
+// Line cuts a text from outside to one line of the length that packs allow.
+func Line(text string) string { return short(text) }
+
 func cut(text string, bytes int) string { return strings.ToValidUTF8(text[:min(len(text), bytes)], "") }

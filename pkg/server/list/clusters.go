@@ -117,6 +117,9 @@ func (h *Handlers) cluster(e catalog.Entry, now time.Time) clusterJSON {
 	if known {
 		row.Outcome, row.Cause = head.Outcome, head.Cause
 	}
+	if e.Running {
+		row.Cause = e.Cause
+	}
 	row.NotKnownYet = e.IsNotKnownYet() && !known
 	row.LivePath = h.opts.Sessions.LivePath(e)
 	if n := h.opts.Notes.Of(e.Ref); !n.Empty() {

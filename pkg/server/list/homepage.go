@@ -109,6 +109,9 @@ func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]
 	if row.Looking = reading; known {
 		row.Outcome, row.Cause = head.Outcome, head.Cause
 	}
+	if e.Running {
+		row.Cause = e.Cause
+	}
 	row.NotKnownYet = e.IsNotKnownYet() && !known
 	if row.Kept, row.Note = h.opts.Kept(e), h.opts.Notes.Of(e.Ref).Text; row.Kept == "" && row.Note != "" {
 		row.Kept = "note"
