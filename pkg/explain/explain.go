@@ -1,5 +1,6 @@
-// Package explain finds out, in the background of a server, how every ended session ended and why. It has each session loaded once, which keeps
-// its findings and writes its index. Of several servers over one store one does this at a time, and another follows it if it ends.
+// Package explain finds out, in the background of a server, how every ended session ended and why. It has each session
+// loaded once, which keeps its findings and writes its index. Of several servers over one store one does this at a
+// time, and another follows it if it ends.
 package explain
 
 import (
@@ -30,7 +31,8 @@ import (
 type Options struct {
 	Store blob.Store // a *metered.Store, which paces the requests
 	Root  string
-	// Sessions returns the ended sessions whose outcome is not known, or was found out by rules of an earlier version, the most urgent first.
+	// Sessions returns the ended sessions whose outcome is not known, or was found out by rules of an earlier version,
+	// the most urgent first.
 	Sessions func() iter.Seq[catalog.Entry]
 	// Kept opens what is kept of a session's findings.
 	Kept outcomes.Open
@@ -49,7 +51,8 @@ type Options struct {
 const (
 	// interval is the time between two looks for sessions.
 	interval = 10 * time.Second
-	// settle is how long nothing must have been stored of a session: logs are stored after the end. What is stored later has it explained again.
+	// settle is how long nothing must have been stored of a session: logs are stored after the end. What is stored
+	// later has it explained again.
 	settle = 40 * time.Second
 	// leaseTime is how long a server counts as alive that explains sessions; then another one follows it.
 	leaseTime = time.Minute
@@ -97,9 +100,11 @@ func New(opts Options) *Explainer {
 		opts: opts, limiter: rate.NewLimiter(rate.Limit(float64(opts.Requests)/60), max(1, opts.Requests/6)),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "historyserver_explained_sessions_total",
-			Help: "Ended sessions whose findings were kept in the background (ok), could not be (error), or were given up (given_up).",
+			Help: "Ended sessions whose findings were kept in the background (ok), could not be (error), " +
+				"or were given up (given_up).",
 		}, []string{"result"}),
-		queue: newQueue(), failing: make(map[layout.Session]*attempts), pause: backoff.Backoff{Min: time.Second, Max: maxPause},
+		queue: newQueue(), failing: make(map[layout.Session]*attempts),
+		pause: backoff.Backoff{Min: time.Second, Max: maxPause},
 	}
 	opts.Registerer.MustRegister(x.results)
 	return x
@@ -150,7 +155,8 @@ func (x *Explainer) work(ctx context.Context) error {
 		return x.explainAll(ctx)
 	})
 	if isDenied(err) {
-		x.opts.Log.WithError(err).Info("the store takes no lease below index/packs/: each server finds out for itself how ended sessions ended")
+		x.opts.Log.WithError(err).Info("the store takes no lease below index/packs/: " +
+			"each server finds out for itself how ended sessions ended")
 		x.alone = true
 	}
 	return err
@@ -181,8 +187,8 @@ func (x *Explainer) due(e catalog.Entry, now time.Time) bool {
 	return a == nil || !now.Before(a.due)
 }
 
-// explainAll explains what is due, the newest first, in turns of the namespaces, for as long as anything is. It rests for as long as it worked, so
-// that requests get most of the processors.
+// explainAll explains what is due, the newest first, in turns of the namespaces, for as long as anything is. It rests
+// for as long as it worked, so that requests get most of the processors.
 func (x *Explainer) explainAll(ctx context.Context) error {
 	looked := time.Now()
 	for ctx.Err() == nil {

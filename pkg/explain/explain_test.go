@@ -38,14 +38,18 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, store: memstore.New(), takes: time.Second, tried: make(map[string]int), fails: func(layout.Session) error { return nil }}
+	return &world{
+		t: t, store: memstore.New(), takes: time.Second, tried: make(map[string]int),
+		fails: func(layout.Session) error { return nil },
+	}
 }
 
 // end adds a session that ends now.
 func (w *world) end(namespace, cluster string) catalog.Entry {
 	now := time.Now()
+	name := now.UTC().Format("session_2006-01-02_15-04-05_000000_7")
 	e := catalog.Entry{
-		Ref:       layout.Session{Namespace: namespace, Cluster: cluster, Name: now.UTC().Format("session_2006-01-02_15-04-05_000000_7")},
+		Ref:       layout.Session{Namespace: namespace, Cluster: cluster, Name: name},
 		Described: true, Objects: 3, Start: now.Add(-time.Hour), End: now, LastWrite: now,
 	}
 	if err := w.store.Put(w.t.Context(), layout.MarkerKey("log", e.Ref), strings.NewReader("")); err != nil {
@@ -71,7 +75,8 @@ func (w *world) server() *Explainer {
 	log.SetOutput(io.Discard)
 	known := make(map[layout.Session]bool)
 	return New(Options{
-		Store: w.store, Root: "log", Kept: w.kept, Keep: w.keep, Requests: 6000, Log: log, Registerer: prometheus.NewRegistry(),
+		Store: w.store, Root: "log", Kept: w.kept, Keep: w.keep, Requests: 6000, Log: log,
+		Registerer: prometheus.NewRegistry(),
 		Sessions: func() iter.Seq[catalog.Entry] {
 			return func(yield func(catalog.Entry) bool) {
 				w.mu.Lock()
@@ -111,8 +116,14 @@ func (w *world) explain(ctx context.Context, ref layout.Session) error {
 	w.mu.Lock()
 	w.explained = append(w.explained, ref.Cluster)
 	w.mu.Unlock()
-	head := fmt.Sprintf(`{"version":%d,"session":%q,"of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"oh no","bytes":2}`, findings.KeptVersion, ref)
-	return w.keep(ctx, ref, []byte(head+"\n{}\n"))
+	return w.keep(ctx, ref, keptBy(findings.KeptVersion, ref, "failed"))
+}
+
+// keptBy is what rules of a version kept.
+func keptBy(version int, ref layout.Session, outcome string) []byte {
+	const stored = `"of":"x","stored":"2100-01-01T00:00:00Z"`
+	const head = `{"version":%d,"session":%q,` + stored + `,"outcome":%q,"cause":"oh no","bytes":2}`
+	return fmt.Appendf(nil, head+"\n{}\n", version, ref, outcome)
 }
 
 func (w *world) outcome(e catalog.Entry) (findings.Head, bool) {
@@ -124,8 +135,9 @@ func (w *world) outcome(e catalog.Entry) (findings.Head, bool) {
 	return head, err == nil
 }
 
-// TestThreeServers: sessions are explained once, by one server at a time, within two minutes of their end, the newest first, in turns of the
-// namespaces. Another server follows one that stops, and one that dies when its lease has ended.
+// TestThreeServers: sessions are explained once, by one server at a time, within two minutes of their end, the newest
+// first, in turns of the namespaces. Another server follows one that stops, and one that dies when its lease has
+// ended.
 func TestThreeServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -143,7 +155,8 @@ func TestThreeServers(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if got := strings.Join(w.explained, " "); len(w.explained) != 22 || w.most != 1 ||
-			strings.Index(got, " a") > strings.Index(got, "flood-14") || strings.Index(got, "flood-19") > strings.Index(got, "flood-18") ||
+			strings.Index(got, " a") > strings.Index(got, "flood-14") ||
+			strings.Index(got, "flood-19") > strings.Index(got, "flood-18") ||
 			strings.Index(got, "b") > strings.Index(got, " a") {
 			t.Errorf("explained %q, %d at a time", got, w.most)
 		}
@@ -173,8 +186,8 @@ func TestThreeServers(t *testing.T) {
 	})
 }
 
-// TestGivesUp: a session that cannot be explained is tried a few times, with growing pauses, and then its outcome says why. It does not keep the
-// others waiting.
+// TestGivesUp: a session that cannot be explained is tried a few times, with growing pauses, and then its outcome says
+// why. It does not keep the others waiting.
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -197,7 +210,8 @@ func TestGivesUp(t *testing.T) {
 		}
 		time.Sleep(3 * time.Hour)
 		head, ok := w.outcome(odd)
-		if !ok || head.Outcome != findings.Unknown || head.Cause != "The server could not find out: its events are damaged" || w.tried["odd"] != maxTries {
+		const why = "The server could not find out: its events are damaged"
+		if !ok || head.Outcome != findings.Unknown || head.Cause != why || w.tried["odd"] != maxTries {
 			t.Errorf("after %d tries: %v, %+v", w.tried["odd"], ok, head)
 		}
 		gone := w.end("team", "odd-and-removed")
@@ -232,7 +246,8 @@ func TestDeaths(t *testing.T) {
 			}
 			x.Close()
 			// As if it had been killed, it left its note and its lease.
-			for key, text := range map[string]string{layout.ExplainingKey("log") + ".now": string(body), layout.ExplainingKey("log"): "dead"} {
+			lease := layout.ExplainingKey("log")
+			for key, text := range map[string]string{lease + ".now": string(body), lease: "dead"} {
 				if err := w.store.Put(t.Context(), key, strings.NewReader(text)); err != nil {
 					t.Fatal(err)
 				}
@@ -249,7 +264,9 @@ func TestDeaths(t *testing.T) {
 			t.Error("the other session is not explained")
 		}
 		time.Sleep(3 * time.Hour)
-		if head, ok := w.outcome(poison); !ok || head.Outcome != findings.Unknown || !strings.Contains(head.Cause, "servers ended") || w.tried["poison"] != tries {
+		head, ok := w.outcome(poison)
+		if !ok || head.Outcome != findings.Unknown || !strings.Contains(head.Cause, "servers ended") ||
+			w.tried["poison"] != tries {
 			t.Errorf("%v, %+v after %d tries", ok, head, w.tried["poison"]-tries)
 		}
 	})
@@ -262,8 +279,7 @@ func TestOlderRules(t *testing.T) {
 		w.end("team", "unknown")
 		time.Sleep(time.Second)
 		older := w.end("other", "older") // the newer one, and it would be its namespace's turn
-		head := fmt.Sprintf(`{"version":%d,"session":%q,"of":"x","stored":"2100-01-01T00:00:00Z","outcome":"succeeded","bytes":2}`, findings.KeptVersion-1, older.Ref)
-		if err := w.keep(t.Context(), older.Ref, []byte(head+"\n{}\n")); err != nil {
+		if err := w.keep(t.Context(), older.Ref, keptBy(findings.KeptVersion-1, older.Ref, "succeeded")); err != nil {
 			t.Fatal(err)
 		}
 		w.entries[0].Outcome = "succeeded"
@@ -277,7 +293,8 @@ func TestOlderRules(t *testing.T) {
 	})
 }
 
-// TestNothingIsSentWhenNothingIsDue: a server whose sessions are explained sends no requests, and neither does one that explains none.
+// TestNothingIsSentWhenNothingIsDue: a server whose sessions are explained sends no requests, and neither does one
+// that explains none.
 func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -15,9 +15,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// A session that ends the server which reads it must not end all servers, one after the other, for ever. So who works on one session for a while
-// notes this in the store; who holds the lease next finds the note of a server that ended in the middle, and after a few of them gives the
-// session up.
+// A session that ends the server which reads it must not end all servers, one after the other, for ever. So who works
+// on one session for a while notes this in the store; who holds the lease next finds the note of a server that ended
+// in the middle, and after a few of them gives the session up.
 
 const (
 	// noteAfter is how long a session is worked on before that is noted: most take less and cost no request.
@@ -37,7 +37,8 @@ type noted struct {
 	Deaths  int    `json:"deaths"`  // of servers, before this one
 }
 
-// note notes that a session is being explained, at once if a server has ended over it, and takes this back when it is done.
+// note notes that a session is being explained, at once if a server has ended over it, and takes this back when it is
+// done.
 func (x *Explainer) note(ctx context.Context, ref layout.Session, deaths int) (done func()) {
 	if x.alone {
 		return func() {}
@@ -98,7 +99,8 @@ func (x *Explainer) readNote(ctx context.Context) {
 			a.deaths = max(a.deaths, min(max(0, n.Deaths), maxDeaths)+1)
 			a.due = time.Now().Add(a.waiting.Next())
 			x.queue.remove(e.Ref)
-			x.opts.Log.WithField("session", strings.ToValidUTF8(n.Session, "")).Warn("a server ended while it found out how a session ended; it is tried again later")
+			x.opts.Log.WithField("session", strings.ToValidUTF8(n.Session, "")).
+				Warn("a server ended while it found out how a session ended; it is tried again later")
 			break
 		}
 	}

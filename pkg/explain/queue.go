@@ -11,7 +11,8 @@ import (
 // maxQueue is how many sessions of a namespace wait, and maxLooked how many sessions one look considers.
 const maxQueue, maxLooked = 50, 100_000
 
-// queue has the sessions that are explained next: namespaces take turns, and of one the most urgent session comes first.
+// queue has the sessions that are explained next: namespaces take turns, and of one the most urgent session comes
+// first.
 type queue struct {
 	waiting map[string][]catalog.Entry // by namespace
 	served  map[string]uint64          // when it was a namespace's turn
@@ -51,8 +52,8 @@ func (q *queue) remove(ref layout.Session) {
 
 func (q *queue) any() bool { return len(q.waiting) > 0 }
 
-// next takes the first session of the namespace whose last turn was longest ago; there must be one. Sessions whose outcome is not known come before
-// all that are only explained again.
+// next takes the first session of the namespace whose last turn was longest ago; there must be one. Sessions whose
+// outcome is not known come before all that are only explained again.
 func (q *queue) next() catalog.Entry {
 	var best string
 	var first *catalog.Entry
