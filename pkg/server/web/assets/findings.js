@@ -28,14 +28,13 @@
       copy(button, Array.prototype.map.call(parts, function (part) { return part.textContent; }).join(''));
     });
   });
-  document.querySelectorAll('a.markdown').forEach(function (link) {
-    link.addEventListener('click', function (event) {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) { return; }
-      event.preventDefault();
-      fetch(link.href).then(function (answer) { return answer.text(); }).then(function (text) {
-        var body = link.closest('.body');
-        copy(link, text + '\n<' + location.href.split('#')[0] + (body ? '#' + body.id : '') + '>\n');
-      }, function () { location.href = link.href; });
+  document.querySelectorAll('button.markdown').forEach(function (button) {
+    button.hidden = false;
+    button.addEventListener('click', function () {
+      fetch(button.dataset.from).then(function (answer) { return answer.text(); }).then(function (text) {
+        var body = button.closest('.body');
+        copy(button, text + '\n<' + location.href.split('#')[0] + (body ? '#' + body.id : '') + '>\n');
+      });
     });
   });
 })();
