@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
@@ -60,11 +61,11 @@ func (o *serveOptions) newSender(
 			return known, err
 		},
 	}
-	options.Failed = func(ctx context.Context, e catalog.Entry, after string) ([]dashboard.Job, string, error) {
+	options.Failed = func(ctx context.Context, e catalog.Entry, after string) ([]moment.Job, string, error) {
 		failed, answer, err := sessions.FailedJobs(ctx, e.Ref, after)
-		jobs := make([]dashboard.Job, len(failed))
+		jobs := make([]moment.Job, len(failed))
 		for i, j := range failed {
-			jobs[i] = dashboard.Job{
+			jobs[i] = moment.Job{
 				ID: j.ID, SubmissionID: j.Submission, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message,
 				Start: j.Start * int64(time.Millisecond), End: j.End * int64(time.Millisecond),
 			}

@@ -1,16 +1,15 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
@@ -178,18 +177,15 @@ func noEarlierRun(j *Job) error {
 
 // jobsOf returns the jobs of a request's session, in the order they started.
 func jobsOf(r *request.Request) ([]Job, error) {
-	table, err := jobs.Read(r)
+	known, err := r.Jobs(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Job, len(table.Rows))
-	for i, row := range table.Rows {
-		all[i] = Job{
-			ID: row.String("job_id"), SubmissionID: row.String("submission_id"), Entrypoint: row.String("entrypoint"),
-			status: row.String("status"), start: row.Int("start_time") * int64(time.Millisecond), end: row.Int("end_time") * int64(time.Millisecond),
-		}
+	all := make([]Job, len(known))
+	for i, j := range known {
+		all[i] = Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, status: j.Status, start: j.Start, end: j.End}
 	}
-	slices.SortStableFunc(all, func(a, b Job) int { return time.Unix(0, a.start).Compare(time.Unix(0, b.start)) })
+	slices.SortStableFunc(all, func(a, b Job) int { return cmp.Compare(a.start, b.start) })
 	return all, nil
 }
 

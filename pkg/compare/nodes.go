@@ -9,11 +9,8 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
 // Nodes counts nodes.
@@ -34,9 +31,6 @@ type counted struct {
 	memory float64
 }
 
-// groupLabel is the label in which KubeRay and Ray's autoscaler put the name of a node's group.
-const groupLabel = "ray.io/node-group"
-
 // lifetime is the part of a node's life in the measured time.
 type lifetime struct {
 	ip    string
@@ -45,27 +39,25 @@ type lifetime struct {
 
 // readNodes counts the nodes that existed between two times, and what they had and used.
 func (s *Side) readNodes(r *request.Request, e catalog.Entry, began, ended time.Time, metrics Metrics) error {
-	all, err := summary.Read(r)
+	nodes, err := r.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
 	s.nodes = map[nodeType]*counted{}
 	var lives []lifetime
-	for _, id := range all.Order {
-		raylet := all.Node(id).Object("raylet")
+	for _, n := range nodes.All {
 		start, end := began, ended
-		if ms := raylet.Int("startTimeMs"); ms > began.UnixMilli() {
-			start = time.UnixMilli(ms)
+		if at := time.Unix(0, n.Start); at.After(began) {
+			start = at
 		}
-		dead := raylet.String("state") == moment.Dead
-		died := raylet.Int("endTimeMs")
-		if dead && died != 0 && died < ended.UnixMilli() {
-			end = time.UnixMilli(died)
+		died := time.Unix(0, n.End)
+		if n.State == moment.Dead && n.End != 0 && died.Before(ended) {
+			end = died
 		}
 		if end.Before(start) {
 			continue // it did not exist between the times
 		}
-		kind, memory := typeOf(r, id, raylet)
+		kind, memory := typeOf(n), sane(n.Amount("memory"))
 		of := s.nodes[kind]
 		if of == nil {
 			of = &counted{}
@@ -74,12 +66,12 @@ func (s *Side) readNodes(r *request.Request, e catalog.Entry, began, ended time.
 		of.memory = max(of.memory, memory)
 		of.Count++
 		s.Nodes.Count++
-		if findings.Lost(raylet) && died <= ended.UnixMilli() {
+		if n.Lost() && !died.After(ended) {
 			of.Lost++
 			s.Nodes.Lost++
 		}
 		hours := end.Sub(start).Hours()
-		lives = append(lives, lifetime{all.IP(id), hours})
+		lives = append(lives, lifetime{n.IP, hours})
 		s.Asked.add(Hours{kind.cpu, kind.gpu, memory / (1 << 30)}, hours)
 	}
 	s.Asked.round()
@@ -94,28 +86,17 @@ func (h *Hours) add(of Hours, hours float64) {
 
 func (h *Hours) round() { h.CPU, h.GPU, h.Memory = round(h.CPU), round(h.GPU), round(h.Memory) }
 
-// typeOf returns a node's type and its memory in bytes, from its events, otherwise from its summary.
-func typeOf(r *request.Request, id string, raylet *pyjson.Object) (t nodeType, memory float64) {
-	t = nodeType{name: raylet.String("nodeTypeName")}
-	machine, head := raylet.String("instanceTypeName"), raylet.Bool("isHeadNode")
-	amount := func(name string) float64 { return summary.Number(raylet.Object("resourcesTotal").Get(name)) }
-	if n := summary.Find(r.Session, id); n != nil {
-		t.name, machine = cmp.Or(n.Labels[groupLabel], t.name), cmp.Or(n.InstanceType, machine)
-		if state, _ := moment.NodeAt(n, r.At); len(state.Resources) > 0 {
-			head = head || summary.IsHead(state.Resources)
-			amount = func(name string) float64 { return state.Resources[name] }
-		}
-	}
-	t.name = cmp.Or(t.name, "worker")
-	if head {
+// typeOf returns a node's type.
+func typeOf(n *moment.Node) nodeType {
+	t := nodeType{name: cmp.Or(n.Group, "worker"), cpu: sane(n.Amount("CPU")), gpu: sane(n.Amount("GPU"))}
+	if n.Head {
 		t.name = "head"
 	}
-	if machine != "" {
-		t.name += " (" + machine + ")"
+	if n.Machine != "" {
+		t.name += " (" + n.Machine + ")"
 	}
 	t.name = clipped(t.name)
-	t.cpu, t.gpu = sane(amount("CPU")), sane(amount("GPU"))
-	return t, sane(amount("memory"))
+	return t
 }
 
 // sane returns an amount of a resource, 0 for one that JSON cannot represent.

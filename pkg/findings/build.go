@@ -23,7 +23,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
-	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -95,7 +94,7 @@ type builder struct {
 	byKey map[string]*finding
 	all   []*finding
 
-	nodes                 summary.Nodes
+	nodes                 moment.Nodes
 	deaths                map[rayid.Worker]death
 	lost                  map[rayid.Node]*finding
 	actors                map[rayid.Actor]*finding // by actors that died or were restarted

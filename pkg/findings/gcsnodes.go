@@ -6,6 +6,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -24,7 +25,7 @@ func (b *builder) readLoggedNodes(ctx context.Context) error {
 			reason, message := log.text[m[2]:m[3]], log.text[m[4]:m[5]]
 			id, err := rayid.Parse[rayid.Node](log.text[m[6]:m[7]])
 			at := b.logTime(log.text[m[0]:m[1]])
-			if err != nil || wantedEnds[reason] || b.lost[id] != nil || at > b.end {
+			if err != nil || moment.WantedEnd(reason) || b.lost[id] != nil || at > b.end {
 				continue
 			}
 			f := b.nodeLost(id)
@@ -50,7 +51,7 @@ func nodeEnd(reason string) string {
 
 // nodeTitle returns a node's name as a title begins with it.
 func (b *builder) nodeTitle(id rayid.Node) string {
-	if b.nodes.Node(id.String()).Object("raylet").Bool("isHeadNode") {
+	if n := b.nodes.ByID[id.String()]; n != nil && n.Head {
 		return fmt.Sprintf("Node %s (the head)", b.nodeName(id))
 	}
 	return "Node " + b.nodeName(id)

@@ -277,8 +277,8 @@ func (d *demands) fit(g *group) bool {
 
 // living returns how many nodes are alive.
 func (b *builder) living() (n int) {
-	for _, node := range b.nodes.ByID {
-		if node.Object("raylet").String("state") != moment.Dead {
+	for _, node := range b.nodes.All {
+		if node.State != moment.Dead {
 			n++
 		}
 	}

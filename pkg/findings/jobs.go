@@ -10,9 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -38,34 +36,32 @@ func (j *job) name() string {
 
 // readJobs reads the jobs as the dashboard shows them.
 func (b *builder) readJobs(ctx context.Context) error {
-	r := b.r.With(ctx)
-	table, err := jobs.Read(r)
+	known, err := b.r.Jobs(ctx)
 	if err != nil {
 		return err
 	}
-	saved, _, err := r.Saved(r.Context(), "/api/jobs/")
+	saved, _, err := b.r.Saved(ctx, "/api/jobs/")
 	if err != nil {
 		return err
 	}
 	b.jobsSaved = saved != nil
-	for i, row := range table.Rows {
+	for i := range known {
 		if i == maxJobs {
-			b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d jobs were looked at.", maxJobs, len(table.Rows)))
+			b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d jobs were looked at.", maxJobs, len(known)))
 			break
 		}
-		b.jobs = append(b.jobs, jobOf(row))
+		b.jobs = append(b.jobs, jobOf(&known[i]))
 	}
-	b.setLostApart(saved)
+	b.setLostApart(known)
 	return nil
 }
 
-func jobOf(row *pyjson.Object) job {
+func jobOf(known *moment.Job) job {
 	j := job{
-		status: row.String("status"), entrypoint: row.String("entrypoint"), message: row.String("message"), errorType: row.String("error_type"),
-		exit: row.Get("driver_exit_code"), ended: row.Int("end_time") * 1e6, submission: row.String("submission_id"),
+		status: known.Status, entrypoint: known.Entrypoint, message: known.Message, errorType: known.ErrorType, exit: known.ExitCode,
+		ended: known.End, submission: known.SubmissionID, node: known.Node,
 	}
-	j.id, _ = rayid.Parse[rayid.Job](row.String("job_id"))            // nil if no driver was started
-	j.node, _ = rayid.Parse[rayid.Node](row.String("driver_node_id")) // nil if it is not known
+	j.id, _ = rayid.Parse[rayid.Job](known.ID) // nil if no driver was started
 	return j
 }
 

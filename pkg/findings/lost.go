@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
 // maxLostJobs is how many logs of drivers are read whose jobs are not stored.
@@ -16,15 +14,14 @@ const maxLostJobs = 20
 
 // setLostApart takes the jobs from the list that only the logs of their drivers show: neither events nor the dashboard's list of jobs names them,
 // so nothing says that they were pending. While the session runs their records may come.
-func (b *builder) setLostApart(saved any) {
+func (b *builder) setLostApart(known []moment.Job) {
 	if b.running || b.r.At != 0 {
 		return
 	}
 	recorded := map[string]bool{}
-	list, _ := saved.([]any)
-	for _, v := range list {
-		if row, ok := v.(*pyjson.Object); ok {
-			recorded[row.String("submission_id")] = true
+	for i := range known {
+		if known[i].Saved != nil {
+			recorded[known[i].SubmissionID] = true
 		}
 	}
 	for i := range b.s.Actors {
@@ -35,7 +32,7 @@ func (b *builder) setLostApart(saved any) {
 	logs := b.r.LogNames().Jobs
 	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
 		_, logged := logs[j.submission]
-		if !logged || recorded[j.submission] || !j.id.Nil() || jobs.Terminal(j.status) {
+		if !logged || recorded[j.submission] || !j.id.Nil() || moment.Terminal(j.status) {
 			return false
 		}
 		b.lostJobs = append(b.lostJobs, j.submission)

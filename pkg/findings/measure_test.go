@@ -2,7 +2,6 @@ package findings
 
 import (
 	"bytes"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -72,9 +69,8 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := httptest.NewRequest("GET", "/", nil).WithContext(t.Context())
 	b := &builder{s: of, base: "/"}
-	if b.nodes, err = summary.Read(&request.Request{Request: asked, Moment: moment.Moment{Env: moment.NewEnv(logrus.New(), nil), Session: of}}); err != nil {
+	if b.nodes, err = (&moment.Moment{Env: moment.NewEnv(logrus.New(), nil), Session: of}).Nodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p := place{rayid.Node{1}, begin.Add(40 * time.Second).UnixNano()}

@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -107,9 +106,9 @@ func (b *builder) readPods(ctx context.Context) error {
 // lostPods returns the findings about nodes that died, by the names of their pods. A pod's name is the name of its node's host.
 func (b *builder) lostPods() map[string]*finding {
 	pods := map[string]*finding{}
-	for hex, node := range b.nodes.ByID {
-		if id, err := rayid.Parse[rayid.Node](hex); err == nil && b.lost[id] != nil {
-			pods[cmp.Or(node.Object("raylet").String("nodeManagerHostname"), node.String("hostname"))] = b.lost[id]
+	for _, node := range b.nodes.All {
+		if id, err := rayid.Parse[rayid.Node](node.ID); err == nil && b.lost[id] != nil {
+			pods[node.Hostname] = b.lost[id]
 		}
 	}
 	delete(pods, "")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -23,9 +22,9 @@ const silence = int64(5 * time.Second)
 
 // head returns the session's head node; nil if it is not known.
 func (b *builder) head() (id rayid.Node) {
-	for _, hex := range b.nodes.Order {
-		if b.nodes.Node(hex).Object("raylet").Bool("isHeadNode") {
-			id, _ = rayid.Parse[rayid.Node](hex) // nil if it is no ID
+	for _, n := range b.nodes.All {
+		if n.Head {
+			id, _ = rayid.Parse[rayid.Node](n.ID) // nil if it is no ID
 			return id
 		}
 	}
@@ -91,7 +90,7 @@ func (b *builder) readSilentHead(ctx context.Context) error {
 // unendedJobs reports whether a job had not ended.
 func (b *builder) unendedJobs() bool {
 	for i := range b.jobs {
-		if !jobs.Terminal(b.jobs[i].status) {
+		if !moment.Terminal(b.jobs[i].status) {
 			return true
 		}
 	}

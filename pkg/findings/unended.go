@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -21,7 +21,7 @@ func (b *builder) readUnended(ctx context.Context) error {
 	}
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		if jobs.Terminal(j.status) || b.finished(j) != nil {
+		if moment.Terminal(j.status) || b.finished(j) != nil {
 			continue
 		}
 		log, err := b.driverLog(ctx, j)

@@ -2,16 +2,261 @@ package moment
 
 import (
 	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
 
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// finished is the state of a driver job that ended.
-const finished = "FINISHED"
+// Names of a submission in its driver's metadata (ray/dashboard/modules/job/common.py).
+const (
+	submissionKey = "job_submission_id"
+	jobNameKey    = "job_name"
+)
+
+// Statuses of jobs, besides Pending.
+const (
+	Running   = "RUNNING"
+	Succeeded = "SUCCEEDED"
+	Failed    = "FAILED"
+	Stopped   = "STOPPED"
+)
+
+// Terminal says whether a job in this status has ended.
+func Terminal(status string) bool {
+	return status == Succeeded || status == Failed || status == Stopped
+}
+
+// Job is a submission with its driver, or a driver without a submission, at one moment. Texts are "" if they are not known.
+type Job struct {
+	ID           string // of the driver, hex; "" if a submission had none
+	SubmissionID string // "" for a driver without a submission
+	Entrypoint   string
+	Status       string // PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED
+	Message      string
+	ErrorType    string
+	ExitCode     any               // of the driver, a number; nil: not known
+	Start, End   int64             // Unix ns, whole milliseconds; 0: not known, or not yet
+	Node         rayid.Node        // of the driver
+	AgentAddress string            // of the agent on that node
+	Metadata     map[string]string // without Ray's own names
+	RuntimeEnv   string            // serialized, JSON
+	Driver       *entities.Job     // its driver's events; nil: there are none
+	// Saved is its row in the dashboard's list of jobs; nil: there is none. Newer says that the outcome is not the row's: see Known.
+	Saved *pyjson.Object
+	Newer bool
+}
+
+// endAs sets what became of the job to what another says of it.
+func (j *Job) endAs(o *Job) {
+	j.Status, j.Message, j.ErrorType, j.ExitCode, j.End = o.Status, o.Message, o.ErrorType, o.ExitCode, o.End
+}
+
+// FindJob looks up a job as Ray does: by a driver's ID, the ID of a submission's driver, or a submission's ID (find_job_by_ids in
+// ray/dashboard/modules/job/utils.py). It is nil if there is none.
+func FindJob(jobs []Job, id string) *Job {
+	for _, of := range []func(*Job) string{func(j *Job) string { return j.ID }, func(j *Job) string { return j.SubmissionID }} {
+		if i := slices.IndexFunc(jobs, func(j Job) bool { return of(&j) == id }); i >= 0 && id != "" {
+			return &jobs[i]
+		}
+	}
+	return nil
+}
+
+// Jobs returns all jobs as /api/jobs/ lists them: submissions first, then drivers without a submission. Ray up to 2.60 sends no events of
+// submissions: see submission.go.
+func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
+	snapshot, taken, err := m.savedJobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := jobBuilder{m: m, taken: taken, drivers: map[string]*entities.Job{}}
+	if b.nodes, err = m.Nodes(ctx); err != nil {
+		return nil, err
+	}
+	if b.zone, err = m.Zone(ctx); err != nil {
+		return nil, err
+	}
+	if b.evidence, err = m.jobEvidence(ctx); err != nil {
+		return nil, err
+	}
+	for i := range m.Session.Jobs {
+		j := &m.Session.Jobs[i]
+		if _, existed := DriverAt(j, m.At); existed && j.Metadata[submissionKey] != "" {
+			b.drivers[j.Metadata[submissionKey]] = j // the last driver of a submission is the one Ray shows
+		}
+	}
+	jobs, err := b.submissions(ctx, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return append(jobs, b.plainDrivers(snapshot)...), nil
+}
+
+// savedJobs returns the rows of the last snapshot of jobs: /api/jobs/, or the State API's list, which has the same columns.
+func (m *Moment) savedJobs(ctx context.Context) ([]*pyjson.Object, int64, error) {
+	value, taken, err := m.Saved(ctx, "/api/jobs/")
+	if list, ok := value.([]any); ok || err != nil {
+		return objects(list), taken, err
+	}
+	result, taken, err := m.SavedList(ctx, "/api/v0/jobs")
+	return objects(result.List("result")), taken, err
+}
+
+// jobBuilder puts jobs together.
+type jobBuilder struct {
+	m        *Moment
+	zone     *time.Location // the cluster's
+	nodes    Nodes
+	taken    int64                    // when the saved rows were saved
+	drivers  map[string]*entities.Job // of submissions, by submission ID
+	evidence map[string]*evidence
+}
+
+// savedJob reads a saved row.
+func savedJob(row *pyjson.Object) Job {
+	j := Job{
+		ID: row.String("job_id"), SubmissionID: row.String("submission_id"), Entrypoint: row.String("entrypoint"), Saved: row,
+		AgentAddress: row.String("driver_agent_http_address"),
+		Status:       row.String("status"), Message: row.String("message"), ErrorType: row.String("error_type"), ExitCode: row.Get("driver_exit_code"),
+		Start: row.Int("start_time") * nsPerMilli, End: row.Int("end_time") * nsPerMilli,
+	}
+	j.Node, _ = rayid.Parse[rayid.Node](row.String("driver_node_id")) // nil if it is not known
+	return j
+}
+
+// plainDrivers returns the drivers without a submission.
+func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
+	var plain []entities.Job
+	for _, j := range b.m.Session.Jobs {
+		if j.Metadata[submissionKey] == "" {
+			plain = append(plain, j)
+		}
+	}
+	find := func(id string) *entities.Job {
+		parsed, err := rayid.Parse[rayid.Job](id)
+		if err != nil {
+			return nil
+		}
+		return b.m.Session.Job(parsed)
+	}
+	var rows []any
+	for _, row := range snapshot {
+		if j := find(row.String("job_id")); row.String("type") == "DRIVER" && (j == nil || j.Metadata[submissionKey] == "") {
+			rows = append(rows, row)
+		}
+	}
+	joined := join(b.m, kind[entities.Job, DriverState]{
+		events:  plain,
+		id:      func(j *entities.Job) string { return j.ID.String() },
+		find:    find,
+		at:      DriverAt,
+		savedID: func(row *pyjson.Object) string { return row.String("job_id") },
+		began:   func(row *pyjson.Object) int64 { return row.Int("start_time") * nsPerMilli },
+		ended:   func(row *pyjson.Object) bool { return Terminal(row.String("status")) },
+		same:    func(row *pyjson.Object, s *DriverState) bool { return row.String("status") == s.status() },
+	}, rows, b.taken)
+	slices.SortStableFunc(joined, func(x, y Known[entities.Job, DriverState]) int { return cmp.Compare(x.ID, y.ID) })
+	var jobs []Job
+	for _, events := range []bool{true, false} {
+		for _, k := range joined {
+			if (k.Events != nil) == events {
+				jobs = append(jobs, b.driver(k))
+			}
+		}
+	}
+	return jobs
+}
+
+// driver returns a driver without a submission.
+func (b *jobBuilder) driver(k Known[entities.Job, DriverState]) Job {
+	j := Job{ID: k.ID}
+	if k.Saved != nil {
+		j = savedJob(k.Saved)
+	} else {
+		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = k.Events.Entrypoint, millis(k.Told.Started), k.Events.Metadata, k.Events.RuntimeEnv
+	}
+	if j.Driver, j.Newer = k.Events, k.Newer; k.Newer {
+		j.Status, j.End = k.Told.status(), millis(k.Told.Ended)
+	}
+	return j
+}
+
+// submissions returns all submissions, those of the snapshot first, in its order.
+func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object) ([]Job, error) {
+	var open []string
+	known := map[string]bool{}
+	for _, row := range snapshot {
+		if row.String("type") == "SUBMISSION" {
+			id := row.String("submission_id")
+			known[id] = true
+			if b.m.Overrides(b.taken, false, Terminal(row.String("status"))) && !b.onlyInSnapshot(id) {
+				open = append(open, id)
+			}
+		}
+	}
+	ids := maps.Clone(b.evidence)
+	for id := range b.drivers {
+		ids[id] = nil
+	}
+	maps.DeleteFunc(ids, func(id string, _ *evidence) bool { return known[id] })
+	more := slices.Sorted(maps.Keys(ids))
+	told, err := b.told(ctx, append(open, more...))
+	if err != nil {
+		return nil, err
+	}
+	var jobs []Job
+	for _, row := range snapshot {
+		if row.String("type") == "SUBMISSION" {
+			if j, existed := b.submission(savedJob(row), told[row.String("submission_id")]); existed {
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	for _, id := range more {
+		if j := told[id]; j != nil {
+			jobs = append(jobs, *j)
+		}
+	}
+	return jobs, nil
+}
+
+// submission puts the saved row of a submission and what is told of it together. told is nil if nothing tells of it, or if it did not exist yet.
+func (b *jobBuilder) submission(j Job, told *Job) (_ Job, existed bool) {
+	switch same := told != nil && told.Status == j.Status; {
+	case !b.m.Overrides(b.taken, same, Terminal(j.Status)):
+		return j, true
+	case told == nil:
+		return j, b.onlyInSnapshot(j.SubmissionID) && b.m.existed(j.Start)
+	}
+	j.Newer, j.Driver, j.ID, j.AgentAddress = true, told.Driver, cmp.Or(j.ID, told.ID), cmp.Or(j.AgentAddress, told.AgentAddress)
+	j.endAs(told)
+	if j.Node.Nil() {
+		j.Node = told.Node
+	}
+	return j, true
+}
+
+// onlyInSnapshot says whether a submission is known only from a snapshot.
+func (b *jobBuilder) onlyInSnapshot(id string) bool {
+	return b.evidence[id] == nil && b.drivers[id] == nil
+}
 
 // DriverState is the state of a driver at one moment, from events.
 type DriverState struct {
 	Started, Ended int64 // Unix ns, 0: not yet
+}
+
+// status is the driver's as that of a job: Ray has no other end of a driver.
+func (s *DriverState) status() string {
+	if s.Ended != 0 {
+		return Succeeded
+	}
+	return Running
 }
 
 // DriverAt returns a driver's state at a moment and whether it was there at all.
@@ -21,7 +266,7 @@ func DriverAt(j *entities.Job, at int64) (s DriverState, existed bool) {
 			return s, i > 0
 		}
 		s.Started = cmp.Or(s.Started, t.Time)
-		if t.State == finished {
+		if t.State == "FINISHED" {
 			s.Ended = t.Time
 		}
 	}

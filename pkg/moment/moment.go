@@ -88,6 +88,12 @@ const (
 // Pending is the state of jobs and placement groups at first.
 const Pending = "PENDING"
 
+// nsPerMilli is the nanoseconds in a millisecond.
+const nsPerMilli = int64(time.Millisecond)
+
+// millis returns Unix nanoseconds without what is less than a millisecond: saved rows have whole ones.
+func millis(ns int64) int64 { return ns - ns%nsPerMilli }
+
 // MillisPerSecond is the milliseconds in a second.
 const MillisPerSecond = int64(time.Second / time.Millisecond)
 

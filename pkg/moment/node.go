@@ -1,8 +1,130 @@
 package moment
 
 import (
+	"cmp"
+	"context"
+	"strconv"
+
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
+
+// Node is a node at one moment. Its saved row is the one of /nodes?view=summary.
+type Node struct {
+	Known[entities.Node, NodeState]
+	IP, Hostname string
+	Head         bool
+	Group        string // the name of its group, from KubeRay or the autoscaler
+	Machine      string // the machine's type
+	State        string
+	Reason       string // of its death (ray.rpc.NodeDeathInfo.Reason)
+	Message      string // of its death
+	StateMessage string // for people
+	Start, End   int64  // Unix ns, whole milliseconds; 0: not known, or not yet
+}
+
+// Nodes are a session's nodes at one moment, by ID in hex and in Ray's order.
+type Nodes struct {
+	All  []*Node
+	ByID map[string]*Node
+}
+
+// IP is a node's address; "" if it is not known.
+func (n Nodes) IP(id string) string {
+	if node := n.ByID[id]; node != nil {
+		return node.IP
+	}
+	return ""
+}
+
+// Nodes returns the nodes (get_all_node_summary in ray/dashboard/modules/node/datacenter.py).
+func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
+	data, taken, err := m.SavedData(ctx, "/nodes?view=summary")
+	if err != nil {
+		return Nodes{}, err
+	}
+	raylet := func(row *pyjson.Object) *pyjson.Object { return row.Object("raylet") }
+	joined := join(m, kind[entities.Node, NodeState]{
+		events:  m.Session.Nodes,
+		id:      func(n *entities.Node) string { return n.ID.String() },
+		find:    func(id string) *entities.Node { return FindNode(m.Session, id) },
+		at:      NodeAt,
+		savedID: func(row *pyjson.Object) string { return raylet(row).String("nodeId") },
+		began:   func(row *pyjson.Object) int64 { return raylet(row).Int("startTimeMs") * nsPerMilli },
+		ended:   func(row *pyjson.Object) bool { return raylet(row).String("state") == Dead },
+		same:    func(row *pyjson.Object, s *NodeState) bool { return raylet(row).String("state") == s.State },
+	}, data.List("summary"), taken)
+	nodes := Nodes{ByID: map[string]*Node{}}
+	for _, k := range joined {
+		n := nodeOf(k)
+		nodes.All, nodes.ByID[n.ID] = append(nodes.All, n), n
+	}
+	return nodes, nil
+}
+
+// FindNode finds a node's events by its ID in hex; nil if it has none.
+func FindNode(s *session.Session, id string) *entities.Node {
+	parsed, err := rayid.Parse[rayid.Node](id)
+	if err != nil {
+		return nil
+	}
+	return s.Node(parsed)
+}
+
+// groupLabel is the label in which KubeRay and Ray's autoscaler put the name of a node's group.
+const groupLabel = "ray.io/node-group"
+
+func nodeOf(k Known[entities.Node, NodeState]) *Node {
+	raylet := k.Saved.Object("raylet")
+	death := raylet.Object("deathInfo")
+	n := &Node{
+		Known: k, IP: raylet.String("nodeManagerAddress"), Head: raylet.Bool("isHeadNode"), Group: raylet.String("nodeTypeName"),
+		Hostname: cmp.Or(raylet.String("nodeManagerHostname"), k.Saved.String("hostname")), Machine: raylet.String("instanceTypeName"),
+		State: raylet.String("state"), Reason: death.String("reason"), Message: death.String("reasonMessage"),
+		StateMessage: raylet.String("stateMessage"), Start: raylet.Int("startTimeMs") * nsPerMilli, End: raylet.Int("endTimeMs") * nsPerMilli,
+	}
+	if e := k.Events; e != nil { // Ray's own summary of a dead node may have lost its address
+		n.IP, n.Hostname, n.Start = cmp.Or(n.IP, e.IP), cmp.Or(n.Hostname, e.Hostname), cmp.Or(n.Start, millis(e.Start))
+		n.Group, n.Machine, n.Head = cmp.Or(e.Labels[groupLabel], n.Group), cmp.Or(e.InstanceType, n.Machine), n.Head || k.Told.Head()
+	}
+	if s := k.Told; k.Newer {
+		n.State, n.Reason, n.Message, n.StateMessage, n.End = s.State, s.Reason, s.Message, s.StateMessage(), millis(s.Ended)
+	}
+	return n
+}
+
+// wantedEnds holds the reasons of a node's death that somebody, or the autoscaler, wanted.
+var wantedEnds = map[string]bool{"EXPECTED_TERMINATION": true, "AUTOSCALER_DRAIN_IDLE": true}
+
+// WantedEnd reports whether somebody, or the autoscaler, wanted a node's death for this reason.
+func WantedEnd(reason string) bool { return wantedEnds[reason] }
+
+// Lost reports whether the node died although nobody wanted it to end.
+func (n *Node) Lost() bool {
+	return n.State == Dead && !WantedEnd(n.Reason) && (n.Reason != "" || n.StateMessage != "")
+}
+
+// Amount is how much the node had of a resource. Saved rows have the names of resources in camelCase.
+func (n *Node) Amount(resource string) float64 {
+	if len(n.Told.Resources) > 0 {
+		return n.Told.Resources[resource]
+	}
+	return Number(n.Saved.Object("raylet").Object("resourcesTotal").Get(resource))
+}
+
+// Number reads a number of a saved answer; 0 if it is none.
+func Number(v any) float64 {
+	switch v := v.(type) {
+	case float64:
+		return v
+	case pyjson.Number:
+		f, _ := strconv.ParseFloat(string(v), 64)
+		return f
+	}
+	return 0
+}
 
 // NodeState is the state of a node at one moment, from events.
 type NodeState struct {
@@ -33,19 +155,20 @@ func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 	return s, true
 }
 
-// StateMessage is compose_state_message in ray/dashboard/utils.py.
-func (s *NodeState) StateMessage() any {
+// Head reports whether these are the resources of a head node: only it has this one.
+func (s *NodeState) Head() bool {
+	_, is := s.Resources["node:__internal_head__"]
+	return is
+}
+
+// StateMessage is compose_state_message in ray/dashboard/utils.py; "" if there is nothing to say.
+func (s *NodeState) StateMessage() string {
 	text := map[string]string{
 		"EXPECTED_TERMINATION": "Expected termination", "UNEXPECTED_TERMINATION": "Unexpected termination",
 		"AUTOSCALER_DRAIN_PREEMPTED": "Terminated due to preemption", "AUTOSCALER_DRAIN_IDLE": "Terminated due to idle (no Ray activity)",
 	}[s.Reason]
-	switch {
-	case s.Message == "" && text == "":
-		return nil
-	case text == "":
-		return s.Message
-	case s.Message == "":
-		return text
+	if text != "" && s.Message != "" {
+		text += ": "
 	}
-	return text + ": " + s.Message
+	return text + s.Message
 }

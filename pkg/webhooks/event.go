@@ -11,8 +11,8 @@ import (
 	"unicode"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 const (
@@ -72,7 +72,7 @@ type FindingOf struct {
 // Known is what was found out about a session; without a Report it could not be read.
 type Known struct {
 	Report *findings.Report
-	Jobs   []dashboard.Job
+	Jobs   []moment.Job
 }
 
 // events returns all events that may be sent about a session: an ended one, or a running one with failed jobs. again says that an earlier end of
@@ -96,7 +96,7 @@ func events(e catalog.Entry, k Known, again bool, publicURL string) []*Event {
 		of.ID = eventID(e, of.Type, what)
 		all = append(all, &of)
 	}
-	failed := slices.DeleteFunc(slices.Clone(k.Jobs), func(j dashboard.Job) bool { return j.Status != "FAILED" })
+	failed := slices.DeleteFunc(slices.Clone(k.Jobs), func(j moment.Job) bool { return j.Status != "FAILED" })
 	byTime(failed)
 	for i, j := range failed[:min(maxEvents, len(failed))] {
 		of := base
@@ -154,7 +154,7 @@ func forReceiver(r *Receiver, all []*Event) (told []*Event) {
 }
 
 // causeOf returns the title of the finding that first caused a job's failure; without one, what Ray says.
-func causeOf(r *findings.Report, j dashboard.Job) string {
+func causeOf(r *findings.Report, j moment.Job) string {
 	if r == nil {
 		return line(j.Message)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/maintenance/verify"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -182,10 +183,10 @@ func (c *cluster) serve() *server {
 			known.Jobs, err = answers.JobsOf(ctx, loaded)
 			return known, err
 		},
-		Failed: func(ctx context.Context, e catalog.Entry, after string) (failed []dashboard.Job, answer string, err error) {
+		Failed: func(ctx context.Context, e catalog.Entry, after string) (failed []moment.Job, answer string, err error) {
 			jobs, answer, err := s.catalog.FailedJobs(ctx, e.Ref, after)
 			for _, j := range jobs {
-				failed = append(failed, dashboard.Job{SubmissionID: j.Submission, Status: j.Status, End: j.End * int64(time.Millisecond)})
+				failed = append(failed, moment.Job{SubmissionID: j.Submission, Status: j.Status, End: j.End * int64(time.Millisecond)})
 			}
 			return failed, answer, err
 		},

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 func TestSignature(t *testing.T) {
@@ -71,7 +71,7 @@ func TestEvents(t *testing.T) {
 	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
 	k := Known{Report: &findings.Report{Outcome: findings.Failed, Summary: strings.Repeat("ä", 5000)}}
 	for i := range 50 {
-		k.Jobs = append(k.Jobs, dashboard.Job{SubmissionID: fmt.Sprint("job", i), Status: "FAILED", Message: strings.Repeat("m\n", 4000), Entrypoint: strings.Repeat("e", 4000)})
+		k.Jobs = append(k.Jobs, moment.Job{SubmissionID: fmt.Sprint("job", i), Status: "FAILED", Message: strings.Repeat("m\n", 4000), Entrypoint: strings.Repeat("e", 4000)})
 		k.Report.Findings = append(k.Report.Findings, &findings.Finding{ID: fmt.Sprint(i), Kind: findings.TaskFailed, Severity: []string{findings.Error, findings.Info}[i%2], Title: strings.Repeat("t", 4000)})
 	}
 	r := &Receiver{Events: []string{JobFailed, SessionEnded, Finding}, Namespaces: []string{"pr*"}}

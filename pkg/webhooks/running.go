@@ -9,8 +9,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // watch is what is known about a running session for which a receiver wants to know when a job fails. The Sender's mutex guards it.
@@ -49,7 +49,7 @@ func (w *watch) grew(now time.Time) bool {
 
 // lookForFailed begins work on the failed jobs of a running session.
 func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, answer string) {
-	var failed []dashboard.Job
+	var failed []moment.Job
 	err := guard.Do("the failed jobs of "+e.Ref.String(), func() (err error) {
 		failed, answer, err = s.opts.Failed(ctx, e, answer)
 		return err
@@ -92,14 +92,14 @@ func (s *Sender) handles(ref layout.Session) bool {
 }
 
 // byTime sorts failed jobs by their end, so that the first ones stay the first.
-func byTime(failed []dashboard.Job) {
-	slices.SortStableFunc(failed, func(a, b dashboard.Job) int {
+func byTime(failed []moment.Job) {
+	slices.SortStableFunc(failed, func(a, b moment.Job) int {
 		return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(nameOf(a), nameOf(b)))
 	})
 }
 
 // nameOf returns a name that identifies a job in its session. A submission's driver may become known only after the submission has failed.
-func nameOf(j dashboard.Job) string {
+func nameOf(j moment.Job) string {
 	if j.SubmissionID != "" {
 		return j.SubmissionID + "/"
 	}

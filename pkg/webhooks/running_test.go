@@ -11,15 +11,15 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // fleet are sessions whose jobs fail, and that end, while senders watch.
 type fleet struct {
 	mu       sync.Mutex
 	sessions []catalog.Entry
-	failed   []dashboard.Job // of each session
+	failed   []moment.Job // of each session
 	looks    int
 }
 
@@ -38,7 +38,7 @@ func (f *fleet) list() iter.Seq[catalog.Entry] {
 	return slices.Values(slices.Clone(f.sessions))
 }
 
-func (f *fleet) failedJobs(_ context.Context, _ catalog.Entry, after string) ([]dashboard.Job, string, error) {
+func (f *fleet) failedJobs(_ context.Context, _ catalog.Entry, after string) ([]moment.Job, string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
@@ -53,7 +53,7 @@ func (f *fleet) failedJobs(_ context.Context, _ catalog.Entry, after string) ([]
 func (f *fleet) fail(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.failed = append(f.failed, dashboard.Job{SubmissionID: name, Status: "FAILED", Message: "exit code 1", End: time.Now().UnixNano()})
+	f.failed = append(f.failed, moment.Job{SubmissionID: name, Status: "FAILED", Message: "exit code 1", End: time.Now().UnixNano()})
 	for i := range f.sessions {
 		f.sessions[i].LastWrite = f.sessions[i].LastWrite.Add(time.Second)
 		f.sessions[i].FailedJobs = len(f.failed)
@@ -246,7 +246,7 @@ func TestFailedJobsAreBounded(t *testing.T) {
 		for j := range maxEvents {
 			f.fail(fmt.Sprintf("job-%d-%d", i, j))
 		}
-		s.opts.Failed = func(context.Context, catalog.Entry, string) ([]dashboard.Job, string, error) {
+		s.opts.Failed = func(context.Context, catalog.Entry, string) ([]moment.Job, string, error) {
 			return slices.Clone(f.failed), fmt.Sprint(i), nil
 		}
 		s.lookForFailed(t.Context(), w, f.sessions[0], w.answer)

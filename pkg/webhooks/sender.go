@@ -22,8 +22,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // Options of a Sender.
@@ -39,7 +39,7 @@ type Options struct {
 	// Failed returns the jobs of a running session that have failed so far, and an identifier of the answer that listed them. With this identifier
 	// as after it returns none unless there is a newer answer. It is called for sessions with failed jobs. If it is nil, failed jobs are sent when
 	// their session ends.
-	Failed func(ctx context.Context, e catalog.Entry, after string) (failed []dashboard.Job, answer string, err error)
+	Failed func(ctx context.Context, e catalog.Entry, after string) (failed []moment.Job, answer string, err error)
 	// Timing may be zero: then the defaults apply.
 	Timing     Timing
 	Log        logrus.FieldLogger

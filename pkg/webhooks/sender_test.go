@@ -26,9 +26,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 const secret = "correct horse battery staple"
@@ -134,7 +134,7 @@ func look(_ context.Context, e catalog.Entry) (Known, error) {
 			{ID: "job", Kind: findings.JobFailed, Severity: findings.Error, Title: "Job a failed", SubmissionID: "a", Because: []string{"cause"}},
 			{ID: "minor", Kind: findings.TaskFailed, Severity: findings.Warning, Title: "retried"},
 		}},
-		Jobs: []dashboard.Job{{SubmissionID: "a", Status: "FAILED"}, {SubmissionID: "b", Status: "SUCCEEDED"}},
+		Jobs: []moment.Job{{SubmissionID: "a", Status: "FAILED"}, {SubmissionID: "b", Status: "SUCCEEDED"}},
 	}, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // work is one session, or one failed job of a running session, about which events are sent. The Sender's mutex guards busy, and due while it is not
@@ -19,8 +19,8 @@ import (
 type work struct {
 	s     *Sender
 	entry catalog.Entry
-	job   *dashboard.Job // that failed; nil: the session has ended
-	scope string         // the beginning of its records' names, except those of deliveries
+	job   *moment.Job // that failed; nil: the session has ended
+	scope string      // the beginning of its records' names, except those of deliveries
 	busy  bool
 	due   time.Time
 
@@ -169,7 +169,7 @@ func (w *work) look(ctx context.Context) bool {
 	switch cause := context.Cause(looking); {
 	case err == nil:
 		if w.job != nil {
-			known.Jobs = []dashboard.Job{*w.job}
+			known.Jobs = []moment.Job{*w.job}
 		}
 		w.known = &known
 		return true
@@ -187,7 +187,7 @@ func (w *work) look(ctx context.Context) bool {
 		w.known = &Known{}
 		if w.job != nil {
 			log.Warn("webhooks cannot find out why a job failed: they only report that it failed")
-			w.known.Jobs = []dashboard.Job{*w.job}
+			w.known.Jobs = []moment.Job{*w.job}
 			return true
 		}
 		log.Warn("webhooks cannot find out how a session ended: they report its end with the outcome unknown")

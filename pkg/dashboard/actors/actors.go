@@ -151,7 +151,7 @@ func withoutLaterUsage(row *pyjson.Object, nodes summary.Nodes) *pyjson.Object {
 		}
 	}
 	row.Set("gpus", []any{})
-	mem := nodes.Node(row.Object("address").String("nodeId")).List("mem")
+	mem := nodes.Row(row.Object("address").String("nodeId")).List("mem")
 	if mem == nil {
 		mem = []any{}
 	}
@@ -194,7 +194,7 @@ func newLogical(a *entities.Actor, s *moment.ActorState, nodes summary.Nodes) *p
 		row.Set("callSite", a.CallSite)
 	}
 	setLogicalState(row, s, nodes)
-	mem := nodes.Node(s.AddressNode()).List("mem")
+	mem := nodes.Row(s.AddressNode()).List("mem")
 	if mem == nil {
 		mem = []any{}
 	}

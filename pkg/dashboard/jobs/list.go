@@ -13,6 +13,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
+// typeSubmission is the type of a submission; the other type is DRIVER.
+const typeSubmission = "SUBMISSION"
+
 // Columns has the order of the short list; the full list has another order, see detailColumns.
 var Columns = []state.Column{
 	state.Filterable("job_id").Nullable(), state.Filterable("submission_id").Nullable(), state.Shown("entrypoint"), state.Filterable("type"),
@@ -28,11 +31,11 @@ var detailColumns = []state.Column{
 
 // All is /api/jobs/ (list_jobs in ray/dashboard/modules/job/job_head.py).
 func All(w http.ResponseWriter, r *request.Request) error {
-	table, err := Read(r)
+	rows, err := read(r)
 	if err != nil {
 		return err
 	}
-	rows, err := request.RedactRows(r, withLogNodes(r, table.Rows))
+	rows, err = request.RedactRows(r, withLogNodes(r, rows))
 	if err != nil {
 		return err
 	}
@@ -41,15 +44,19 @@ func All(w http.ResponseWriter, r *request.Request) error {
 
 // One is /api/jobs/{job_or_submission_id}.
 func One(w http.ResponseWriter, r *request.Request) error {
-	table, err := Read(r)
+	jobs, err := r.Jobs(r.Context())
 	if err != nil {
 		return err
 	}
-	row := table.Find(r.Params["job_or_submission_id"])
-	if row == nil {
+	job := moment.FindJob(jobs, r.Params["job_or_submission_id"])
+	if job == nil {
 		return reply.Text(w, http.StatusNotFound, "Job "+r.Params["job_or_submission_id"]+" does not exist")
 	}
-	shown, err := request.RedactRows(r, withLogNodes(r, []*pyjson.Object{row}))
+	nodes, err := r.Nodes(r.Context())
+	if err != nil {
+		return err
+	}
+	shown, err := request.RedactRows(r, withLogNodes(r, []*pyjson.Object{rowOf(job, nodes)}))
 	if err != nil {
 		return err
 	}
@@ -66,7 +73,7 @@ func withLogNodes(r *request.Request, rows []*pyjson.Object) []*pyjson.Object {
 	shown := slices.Clone(rows)
 	for i, row := range rows {
 		node, stored := logs[row.String("submission_id")]
-		if stored && row.String("type") == TypeSubmission && row.Get("driver_node_id") == nil {
+		if stored && row.String("type") == typeSubmission && row.Get("driver_node_id") == nil {
 			shown[i] = row.Clone()
 			shown[i].Set("driver_node_id", node.String())
 		}
@@ -76,12 +83,12 @@ func withLogNodes(r *request.Request, rows []*pyjson.Object) []*pyjson.Object {
 
 // Rows returns the rows of the State API's jobs (list_jobs in ray/dashboard/state_aggregator.py).
 func Rows(r *request.Request) (state.RowSet, error) {
-	table, err := Read(r)
+	rows, err := read(r)
 	if err != nil {
 		return state.RowSet{}, err
 	}
 	return state.RowSet{
-		Rows: table.Rows, PartialFailure: "", DetailColumns: detailColumns,
+		Rows: rows, PartialFailure: "", DetailColumns: detailColumns,
 		Compare: func(a, b *pyjson.Object) int { return strings.Compare(a.String("job_id"), b.String("job_id")) },
 	}, nil
 }

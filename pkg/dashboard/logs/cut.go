@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -72,9 +71,9 @@ func writerAt(r *request.Request, log moment.LogFile) (over, begun bool, err err
 		}
 	}
 	if name, ok := strings.CutPrefix(log.Path, moment.SubmissionPrefix); ok {
-		table, err := jobs.Read(r)
-		row := table.Find(strings.TrimSuffix(name, moment.Suffix))
-		return row != nil && jobs.Terminal(row.String("status")), row != nil, err
+		jobs, err := r.Jobs(r.Context())
+		job := moment.FindJob(jobs, strings.TrimSuffix(name, moment.Suffix))
+		return job != nil && moment.Terminal(job.Status), job != nil, err
 	}
 	m := workerLog.FindStringSubmatch(log.Path)
 	if m == nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -22,24 +21,23 @@ import (
 // the request itself and returns ok false. f is nil if the log is empty.
 func submissionLogFile(w http.ResponseWriter, r *request.Request) (f *sessionlogs.File, cut cutPoint, ok bool, err error) {
 	id := r.Params["job_or_submission_id"]
-	table, err := jobs.Read(r)
+	jobs, err := r.Jobs(r.Context())
 	if err != nil {
 		return nil, cut, false, err
 	}
-	row := table.Find(id)
+	job := moment.FindJob(jobs, id)
 	switch {
-	case row == nil:
+	case job == nil:
 		reply.Text(w, http.StatusNotFound, "Job "+id+" does not exist")
 		return nil, cut, false, nil
-	case row.String("type") != jobs.TypeSubmission:
+	case job.SubmissionID == "":
 		reply.Text(w, http.StatusBadRequest, "Can only get logs of submission type jobs")
 		return nil, cut, false, nil
-	case row.Get("driver_node_id") == nil:
+	case job.Node.Nil():
 		// Ray requests the log from the driver's node. If a job never reached a node, its message says what happened.
 		return nil, cut, true, nil
 	}
-	submission := row.String("submission_id")
-	log := moment.LogFile{Node: r.LogNames().Jobs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix}
+	log := moment.LogFile{Node: r.LogNames().Jobs[job.SubmissionID], Path: moment.SubmissionPrefix + job.SubmissionID + moment.Suffix}
 	f, err = r.Session.Logs.Open(r.Context(), log.Node, log.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, cut, true, nil

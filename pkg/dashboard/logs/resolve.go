@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/actors"
-	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -27,17 +26,17 @@ func logNode(r *request.Request, id string) (rayid.Node, *reply.Error) {
 
 // nodeByIP finds a node by its address. Of several nodes it returns one that is alive, otherwise the last one; "" if there is none.
 func nodeByIP(r *request.Request, ip string) (string, error) {
-	nodes, err := summary.Read(r)
+	nodes, err := r.Nodes(r.Context())
 	if err != nil {
 		return "", err
 	}
 	found := ""
-	for _, id := range nodes.Order {
-		if nodes.IP(id) != ip {
+	for _, n := range nodes.All {
+		if n.IP != ip {
 			continue
 		}
-		found = id
-		if nodes.Node(id).Object("raylet").String("state") == moment.Alive {
+		found = n.ID
+		if n.State == moment.Alive {
 			break
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -39,39 +38,36 @@ func Rows(r *request.Request) (state.RowSet, error) {
 			return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
 		},
 	}
-	for _, id := range all.Order {
-		raylet := all.ByID[id].Object("raylet")
-		row := snapshot[id]
+	for _, n := range all.All {
+		row := snapshot[n.ID]
 		if row == nil {
-			row = newRow(raylet, summary.Find(r.Session, id))
-		} else if was := row.String("state"); was != raylet.String("state") && !(was == moment.Dead && r.Believes(taken)) {
+			row = newRow(all.Row(n.ID).Object("raylet"), n)
+		} else if was := row.String("state"); r.Overrides(taken, was == n.State, was == moment.Dead) {
 			row = row.Clone()
-			row.Set("state", raylet.Get("state"))
-			row.Set("state_message", raylet.Get("stateMessage"))
-			row.Set("end_time_ms", raylet.Int("endTimeMs"))
+			row.Set("state", n.State)
+			row.Set("state_message", reply.Nullable(n.StateMessage))
+			row.Set("end_time_ms", moment.Milliseconds(n.End))
 		}
 		set.Rows = append(set.Rows, row)
 	}
 	return set, nil
 }
 
-// newRow makes the row of a node without a State API snapshot; n is nil if there is no event about the node.
-func newRow(raylet *pyjson.Object, n *entities.Node) *pyjson.Object {
+// newRow makes the row of a node without a State API snapshot.
+func newRow(raylet *pyjson.Object, n *moment.Node) *pyjson.Object {
 	row := pyjson.Obj(
-		"node_id", raylet.Get("nodeId"), "node_ip", raylet.Get("nodeManagerAddress"), "is_head_node", raylet.Bool("isHeadNode"),
+		"node_id", raylet.Get("nodeId"), "node_ip", raylet.Get("nodeManagerAddress"), "is_head_node", n.Head,
 		"state", raylet.Get("state"), "state_message", raylet.Get("stateMessage"), "node_name", raylet.Get("nodeName"),
 		"resources_total", raylet.Get("resourcesTotal"), "labels", raylet.Get("labels"),
 		"start_time_ms", raylet.Int("startTimeMs"), "end_time_ms", raylet.Int("endTimeMs"),
 	)
-	if n == nil {
+	if n.Events == nil {
 		return row
 	}
 	// Events have the names of resources and labels unchanged; /nodes has them in camelCase.
-	state, _ := moment.NodeAt(n, 0)
-	row.Set("resources_total", summary.ResourceMap(state.Resources))
-	row.Set("labels", reply.StringMap(n.Labels))
-	row.Set("is_head_node", row.Bool("is_head_node") || summary.IsHead(state.Resources))
-	row.Set("node_name", cmp.Or(row.String("node_name"), n.Name))
+	row.Set("resources_total", summary.ResourceMap(n.Told.Resources))
+	row.Set("labels", reply.StringMap(n.Events.Labels))
+	row.Set("node_name", cmp.Or(row.String("node_name"), n.Events.Name))
 	return row
 }
 

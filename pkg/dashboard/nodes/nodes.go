@@ -19,7 +19,8 @@ import (
 // detailedSummaries are the summaries with all that is known of the nodes' processes.
 func detailedSummaries(r *request.Request) (summary.Nodes, error) {
 	all, err := summary.Read(r)
-	if err != nil || len(all.Unsaved) == 0 {
+	unsaved := func(n *moment.Node) bool { return n.Saved == nil }
+	if err != nil || !slices.ContainsFunc(all.All, unsaved) {
 		return all, err
 	}
 	facts, err := factsOf(r)
@@ -30,8 +31,10 @@ func detailedSummaries(r *request.Request) (summary.Nodes, error) {
 	if err != nil {
 		return all, err
 	}
-	for id := range all.Unsaved {
-		all.ByID[id] = complete(all.ByID[id], facts[summary.Find(r.Session, id).ID], workers[id])
+	for _, n := range all.All {
+		if unsaved(n) {
+			all.SetRow(n.ID, complete(all.Row(n.ID), facts[n.Events.ID], workers[n.ID]))
+		}
 	}
 	return all, nil
 }
@@ -59,11 +62,13 @@ func nodeSummary(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return err
 	}
-	rows := make([]any, len(all.Order))
-	for i, id := range all.Order {
-		if rows[i] = all.ByID[id]; request.FromBrowser(r.Request) {
-			rows[i] = withoutNulls(all.ByID[id])
+	rows := make([]any, len(all.All))
+	for i, n := range all.All {
+		row := all.Row(n.ID)
+		if request.FromBrowser(r.Request) {
+			row = withoutNulls(row)
 		}
+		rows[i] = row
 	}
 	logical := data.Object("nodeLogicalResources")
 	if logical == nil || !r.Believes(taken) {
@@ -73,15 +78,14 @@ func nodeSummary(w http.ResponseWriter, r *request.Request) error {
 }
 
 func hostnames(w http.ResponseWriter, r *request.Request) error {
-	all, err := summary.Read(r)
+	all, err := r.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
 	names := []string{}
-	for _, id := range all.Order {
-		raylet := all.ByID[id].Object("raylet")
-		if name := raylet.String("nodeManagerHostname"); raylet.String("state") == moment.Alive && !slices.Contains(names, name) {
-			names = append(names, name)
+	for _, n := range all.All {
+		if n.State == moment.Alive && !slices.Contains(names, n.Hostname) {
+			names = append(names, n.Hostname)
 		}
 	}
 	return reply.OK(w, "Node hostname list fetched.", "hostNameList", names)
@@ -94,12 +98,12 @@ func One(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return err
 	}
-	row := all.ByID[id]
+	row := all.Row(id)
 	if row == nil {
 		raylet := pyjson.Obj("objectStoreUsedMemory", 0, "objectStoreAvailableMemory", 0, "stateMessage", nil)
 		return reply.OK(w, "Node details fetched.", "detail", pyjson.Obj("raylet", raylet, "tpus", []any{}, "actors", pyjson.Obj(), "workers", []any{}))
 	}
-	detail, err := nodeDetail(r, id, row)
+	detail, err := nodeDetail(r, all.ByID[id], row)
 	if err != nil {
 		return err
 	}
@@ -138,19 +142,18 @@ func ranOn(r *request.Request, actor, node string) bool {
 }
 
 // nodeDetail is the node's own snapshot if there is one, else its summary with a row for each of its workers.
-func nodeDetail(r *request.Request, id string, row *pyjson.Object) (*pyjson.Object, error) {
-	data, taken, err := r.SavedData(r.Context(), "/nodes/"+id)
+func nodeDetail(r *request.Request, n *moment.Node, row *pyjson.Object) (*pyjson.Object, error) {
+	data, taken, err := r.SavedData(r.Context(), "/nodes/"+n.ID)
 	if err != nil {
 		return nil, err
 	}
-	n := summary.Find(r.Session, id)
-	if detail := data.Object("detail"); detail.Object("raylet").String("nodeId") == id {
-		if n != nil {
-			state, _ := moment.NodeAt(n, r.At)
-			detail = summary.Overlay(detail, &state, r.Believes(taken))
+	if detail := data.Object("detail"); detail.Object("raylet").String("nodeId") == n.ID {
+		was := detail.Object("raylet").String("state")
+		if n.Events != nil && r.Overrides(taken, was == n.Told.State, was == moment.Dead) {
+			detail = summary.WithState(detail, &n.Told)
 		}
 		detail = summary.HardwareOf(detail.Clone(), row, r.At)
-		processes, err := nodeProcesses(r, id, detail.List("workers"))
+		processes, err := nodeProcesses(r, n.ID, detail.List("workers"))
 		detail.Set("workers", processes)
 		return detail, err
 	}
@@ -161,12 +164,12 @@ func nodeDetail(r *request.Request, id string, row *pyjson.Object) (*pyjson.Obje
 			processes = append(processes, workerProcess(r, stats))
 		}
 	}
-	if raylet.String("state") == moment.Alive && n != nil {
+	if raylet.String("state") == moment.Alive && n.Events != nil {
 		facts, err := factsOf(r)
 		if err != nil {
 			return nil, err
 		}
-		if pid := facts[n.ID].runtimeEnvAgent; pid != 0 {
+		if pid := facts[n.Events.ID].runtimeEnvAgent; pid != 0 {
 			processes = append(processes, agentProcess(pid, runtimeEnvAgentTitle))
 		}
 	}

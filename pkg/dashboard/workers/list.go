@@ -2,7 +2,6 @@
 package workers
 
 import (
-	"github.com/rayhistory/historyserver/pkg/dashboard/nodes/summary"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
@@ -28,7 +27,7 @@ func Rows(r *request.Request) (state.RowSet, error) {
 	if err != nil {
 		return state.RowSet{}, err
 	}
-	nodes, err := summary.Read(r)
+	nodes, err := r.Nodes(r.Context())
 	if err != nil {
 		return state.RowSet{}, err
 	}
@@ -55,7 +54,7 @@ func Rows(r *request.Request) (state.RowSet, error) {
 // table collects rows of workers, each worker once.
 type table struct {
 	r        *request.Request
-	nodes    summary.Nodes
+	nodes    moment.Nodes
 	believed bool
 	rows     []*pyjson.Object
 	seen     map[string]bool
@@ -168,7 +167,8 @@ func (t *table) addLogged(logged []moment.LogWorker, list *pyjson.Object) {
 			continue
 		}
 		row := t.newRow(w.ID, w.Kind, w.Node.String(), w.PID)
-		nodeAlive := t.nodes.Node(w.Node.String()).Object("raylet").String("state") != moment.Dead
+		node := t.nodes.ByID[w.Node.String()]
+		nodeAlive := node == nil || node.State != moment.Dead
 		setWorkerState(row, &moment.WorkerState{Alive: nodeAlive && !deadWorkers[w.ID], Launch: moment.NoTime, Launched: moment.NoTime})
 		t.add(w.ID, row)
 	}

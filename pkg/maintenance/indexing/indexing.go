@@ -84,7 +84,9 @@ func jobs(log logrus.FieldLogger) func(context.Context, *session.Session) ([]ind
 		shown, err := d.JobsOf(ctx, s)
 		jobs := make([]index.Job, len(shown))
 		for i, j := range shown {
-			jobs[i] = index.Job(j)
+			jobs[i] = index.Job{
+				ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message, Start: j.Start, End: j.End,
+			}
 		}
 		return jobs, err
 	}

@@ -1,8 +1,6 @@
 package summary
 
 import (
-	"strconv"
-
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -15,9 +13,9 @@ func showHardware(r *request.Request, nodes Nodes) error {
 	if r.At == 0 {
 		return nil
 	}
-	for id, row := range nodes.ByID {
+	for id, row := range nodes.rows {
 		if takenAfter(row, r.At) {
-			nodes.ByID[id] = withoutHardware(row)
+			nodes.rows[id] = withoutHardware(row)
 		}
 	}
 	samples, err := r.Session.Snapshots.SamplesAt(r.Context(), r.At)
@@ -25,8 +23,8 @@ func showHardware(r *request.Request, nodes Nodes) error {
 		return err
 	}
 	for id, sample := range samples {
-		if row := nodes.ByID[id]; row != nil && row.Object("raylet").String("state") == moment.Alive {
-			nodes.ByID[id] = withHardware(row, sample)
+		if row := nodes.rows[id]; row != nil && row.Object("raylet").String("state") == moment.Alive {
+			nodes.rows[id] = withHardware(row, sample)
 		}
 	}
 	return nil
@@ -34,22 +32,10 @@ func showHardware(r *request.Request, nodes Nodes) error {
 
 // takenAfter says whether a node's figures are of a later time than at, by the clock of Ray's reporter.
 func takenAfter(node *pyjson.Object, at int64) bool {
-	return int64(Number(node.Get("now"))*float64(moment.MillisPerSecond)) > moment.Milliseconds(at)
+	return int64(moment.Number(node.Get("now"))*float64(moment.MillisPerSecond)) > moment.Milliseconds(at)
 }
 
-// Number reads a number of a saved answer; 0 if it is none.
-func Number(v any) float64 {
-	switch v := v.(type) {
-	case float64:
-		return v
-	case pyjson.Number:
-		f, _ := strconv.ParseFloat(string(v), 64)
-		return f
-	}
-	return 0
-}
-
-// withoutHardware removes the measured values from a node's row. As in newNode, figures that are not recorded become 0, or are left out if Ray's
+// withoutHardware removes the measured values from a node's row. As in newRow, figures that are not recorded become 0, or are left out if Ray's
 // frontend would draw a full bar for 0. The machine's own properties stay.
 func withoutHardware(row *pyjson.Object) *pyjson.Object {
 	row = row.Clone()

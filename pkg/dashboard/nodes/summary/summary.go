@@ -9,89 +9,44 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// headResource is the resource that only a head node has.
-const headResource = "node:__internal_head__"
-
-// Nodes are the nodes as /nodes?view=summary shows them, by ID in hex.
+// Nodes are the nodes with their rows as /nodes?view=summary shows them.
 type Nodes struct {
-	Order   []string
-	ByID    map[string]*pyjson.Object
-	Unsaved map[string]bool // nodes without a snapshot
-	session *session.Session
+	moment.Nodes
+	rows map[string]*pyjson.Object // by ID in hex
 }
 
-// Node returns a node's summary, nil if there is none; a nil summary reads as empty.
-func (n Nodes) Node(id string) *pyjson.Object { return n.ByID[id] }
+// Row returns a node's row, nil if there is none; a nil row reads as empty.
+func (n Nodes) Row(id string) *pyjson.Object { return n.rows[id] }
 
-// IP is a node's address; Ray's own summary of a dead node may have lost it.
-func (n Nodes) IP(id string) string {
-	ip := n.ByID[id].Object("raylet").String("nodeManagerAddress")
-	if known := Find(n.session, id); ip == "" && known != nil {
-		ip = known.IP
-	}
-	return ip
-}
+// SetRow replaces a node's row.
+func (n Nodes) SetRow(id string, row *pyjson.Object) { n.rows[id] = row }
 
-// Read returns all nodes (get_all_node_summary in ray/dashboard/modules/node/datacenter.py).
+// Read returns all nodes with their rows.
 func Read(r *request.Request) (Nodes, error) {
-	data, taken, err := r.SavedData(r.Context(), "/nodes?view=summary")
+	nodes, err := r.Nodes(r.Context())
 	if err != nil {
 		return Nodes{}, err
 	}
-	all := Nodes{ByID: map[string]*pyjson.Object{}, Unsaved: map[string]bool{}, session: r.Session}
-	for _, v := range data.List("summary") {
-		row, ok := v.(*pyjson.Object)
-		if !ok {
-			continue
-		}
-		id := row.Object("raylet").String("nodeId")
-		known := Find(r.Session, id)
+	all := Nodes{nodes, map[string]*pyjson.Object{}}
+	for _, n := range nodes.All {
 		switch {
-		case known != nil:
-			state, existed := moment.NodeAt(known, r.At)
-			if !existed {
-				continue
-			}
-			row = Overlay(row, &state, r.Believes(taken))
-		case r.At != 0 && row.Object("raylet").Int("startTimeMs") > moment.Milliseconds(r.At):
-			continue
-		}
-		all.Order = append(all.Order, id)
-		all.ByID[id] = row
-	}
-	for i := range r.Session.Nodes {
-		n := &r.Session.Nodes[i]
-		state, existed := moment.NodeAt(n, r.At)
-		if id := n.ID.String(); existed && all.ByID[id] == nil {
-			all.Order = append(all.Order, id)
-			all.ByID[id] = newNode(r.Session, n, &state)
-			all.Unsaved[id] = true
+		case n.Saved == nil:
+			all.rows[n.ID] = newRow(r.Session, n)
+		case n.Newer:
+			all.rows[n.ID] = WithState(n.Saved, &n.Told)
+		default:
+			all.rows[n.ID] = n.Saved
 		}
 	}
 	return all, showHardware(r, all)
 }
 
-// Find finds a node by its ID in hex; nil if it has no events.
-func Find(s *session.Session, id string) *entities.Node {
-	parsed, err := rayid.Parse[rayid.Node](id)
-	if err != nil {
-		return nil
-	}
-	return s.Node(parsed)
-}
-
-// Overlay sets the state of a node's snapshot from its events.
-func Overlay(row *pyjson.Object, s *moment.NodeState, believed bool) *pyjson.Object {
-	raylet := row.Object("raylet")
-	if was := raylet.String("state"); was == s.State || was == moment.Dead && believed {
-		return row
-	}
-	row, raylet = row.Clone(), raylet.Clone()
+// WithState returns a node's row with a state by events.
+func WithState(row *pyjson.Object, s *moment.NodeState) *pyjson.Object {
+	row, raylet := row.Clone(), row.Object("raylet").Clone()
 	setNodeState(raylet, s)
 	row.Set("raylet", raylet)
 	return row
@@ -100,7 +55,7 @@ func Overlay(row *pyjson.Object, s *moment.NodeState, believed bool) *pyjson.Obj
 func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 	raylet.Set("state", s.State)
 	raylet.Set("endTimeMs", reply.NumberString(moment.Milliseconds(s.Ended)))
-	raylet.Set("stateMessage", s.StateMessage())
+	raylet.Set("stateMessage", reply.Nullable(s.StateMessage()))
 	if s.State == moment.Dead && s.Reason != "" {
 		raylet.Set("deathInfo", pyjson.Obj("reason", s.Reason, "reasonMessage", s.Message))
 	} else {
@@ -108,9 +63,10 @@ func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 	}
 }
 
-// newNode makes the summary of a node without a snapshot. Hardware figures that are not recorded are zeros, or left out where Ray's
+// newRow makes the summary of a node without a snapshot. Hardware figures that are not recorded are zeros, or left out where Ray's
 // frontend would draw a full bar for them.
-func newNode(s *session.Session, n *entities.Node, state *moment.NodeState) *pyjson.Object {
+func newRow(s *session.Session, of *moment.Node) *pyjson.Object {
+	n, state := of.Events, &of.Told
 	tmp := "/tmp/ray/" + s.Ref.Name
 	raylet := pyjson.Obj(
 		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory", int64(state.Resources["object_store_memory"]),
@@ -119,7 +75,7 @@ func newNode(s *session.Session, n *entities.Node, state *moment.NodeState) *pyj
 		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal", reply.GoogleStyleValue(ResourceMap(state.Resources)),
 		"nodeName", cmp.Or(n.Name, n.IP), "startTimeMs", reply.NumberString(moment.Milliseconds(n.Start)), "labels", reply.GoogleStyleValue(reply.StringMap(n.Labels)),
 		"runtimeEnvAgentPort", 0, "metricsAgentPort", 0, "dashboardAgentListenPort", 0, "tempDir", "/tmp/ray", "sessionDir", tmp,
-		"instanceId", n.InstanceID, "nodeTypeName", "", "instanceTypeName", n.InstanceType, "isHeadNode", IsHead(state.Resources),
+		"instanceId", n.InstanceID, "nodeTypeName", "", "instanceTypeName", n.InstanceType, "isHeadNode", state.Head(),
 	)
 	setNodeState(raylet, state)
 	cpus := int64(state.Resources["CPU"])
@@ -138,10 +94,4 @@ func ResourceMap(m map[string]float64) map[string]float64 {
 		return map[string]float64{}
 	}
 	return m
-}
-
-// IsHead reports whether these are the resources of a head node.
-func IsHead(resources map[string]float64) bool {
-	_, is := resources[headResource]
-	return is
 }

@@ -1,4 +1,4 @@
-package jobs
+package moment
 
 import (
 	"testing"
@@ -11,11 +11,11 @@ import (
 func TestLearn(t *testing.T) {
 	for message, want := range map[string]evidence{
 		"Started a ray job a.":                               {started: int64(7 * time.Second)},
-		"Completed a ray job a with a status STOPPED.":       {completed: int64(7 * time.Second), status: stopped},
+		"Completed a ray job a with a status STOPPED.":       {completed: int64(7 * time.Second), status: Stopped},
 		"Completed a ray job other with a status SUCCEEDED.": {},
 		"Completed a ray job a with a status UNKNOWN.":       {},
 		"Completed a ray job a with a status FAILED. Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0": {
-			completed: int64(7 * time.Second), status: failed, failure: "Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0",
+			completed: int64(7 * time.Second), status: Failed, failure: "Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0",
 		},
 	} {
 		var e evidence

@@ -1,4 +1,4 @@
-package jobs
+package moment
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
@@ -39,13 +37,13 @@ var (
 	timestampNs   = regexp.MustCompile(`timestamp_ns=(\d+)`)
 )
 
-// factsOf reads the logs of a submission, again only where they have changed.
-func factsOf(ctx context.Context, r *request.Request, id string, zone *time.Location) (logFacts, error) {
-	cached, _ := moment.Kept[cache](&r.Moment).facts.LoadOrStore(id, &shared.Value[logFacts]{})
+// logFactsOf reads the logs of a submission, again only where they have changed.
+func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location) (logFacts, error) {
+	cached, _ := Kept[keptJobs](m).facts.LoadOrStore(id, &shared.Value[logFacts]{})
 	value := cached.(*shared.Value[logFacts])
-	names, logs := r.LogNames(), r.Session.Logs
+	names, logs := m.LogNames(), m.Session.Logs
 	node, hasLog := names.Jobs[id]
-	own, supervisorPath := moment.LogFile{Node: node, Path: moment.SubmissionPrefix + id + moment.Suffix}, moment.SupervisorPrefix+id+moment.Suffix
+	own, supervisorPath := LogFile{Node: node, Path: SubmissionPrefix + id + Suffix}, SupervisorPrefix+id+Suffix
 	version := logs.Version(node, own.Path, jobHeadBytes) + " " + logs.Version(names.Supervisors[id], supervisorPath, 0)
 	if known, _ := value.Loaded(); known.exited && known.exitCode != 0 {
 		version += " " + logs.Version(node, own.Path, 0) // its last lines are shown
@@ -58,12 +56,12 @@ func factsOf(ctx context.Context, r *request.Request, id string, zone *time.Loca
 			}
 		}
 		if supervisor, ok := names.Supervisors[id]; ok {
-			if err := facts.readExit(ctx, logs, moment.LogFile{Node: supervisor, Path: supervisorPath}); err != nil {
+			if err := facts.readExit(ctx, logs, LogFile{Node: supervisor, Path: supervisorPath}); err != nil {
 				return facts, err
 			}
 		}
 		if hasLog && facts.exited && facts.exitCode != 0 {
-			facts.tail, err = moment.ReadTail(ctx, logs, own, failureLines, 4*failureLength) // a character takes at most four bytes
+			facts.tail, err = ReadTail(ctx, logs, own, failureLines, 4*failureLength) // a character takes at most four bytes
 			text := []rune(lastLines(facts.tail, failureLines))
 			facts.tail = string(text[max(0, len(text)-failureLength):])
 		}
@@ -87,8 +85,8 @@ func lastLines(text string, n int) string {
 }
 
 // readHead reads start and entrypoint from the beginning of the submission's log, which the job manager writes.
-func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log moment.LogFile, zone *time.Location) error {
-	head, err := moment.ReadHead(ctx, logs, log, jobHeadBytes)
+func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log LogFile, zone *time.Location) error {
+	head, err := ReadHead(ctx, logs, log, jobHeadBytes)
 	if err != nil {
 		return err
 	}
@@ -104,8 +102,8 @@ func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log mome
 }
 
 // readExit looks for the end in the supervisor's log (run in ray/dashboard/modules/job/job_supervisor.py).
-func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log moment.LogFile) error {
-	tail, err := moment.ReadTail(ctx, logs, log, supervisorLines, 1<<20)
+func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log LogFile) error {
+	tail, err := ReadTail(ctx, logs, log, supervisorLines, 1<<20)
 	if err != nil {
 		return err
 	}

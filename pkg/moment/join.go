@@ -1,0 +1,81 @@
+package moment
+
+import (
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+)
+
+// Known is what is stored of one thing at a moment: its events E, a row of a saved answer, or both. S is its state by events.
+type Known[E, S any] struct {
+	ID     string         // as Ray writes it, hex
+	Events *E             // nil: there are none
+	Told   S              // the state by events; zero if there are none
+	Saved  *pyjson.Object // nil: there is no saved row
+	// Newer says that Told counts, not what the saved row says of the state. It is so without a saved row, too.
+	Newer bool
+}
+
+// kind says how the saved rows and the events of one kind of thing belong together.
+type kind[E, S any] struct {
+	events []E
+	id     func(*E) string
+	find   func(id string) *E                  // nil if there are no events
+	at     func(*E, int64) (s S, existed bool) // at a moment, see Moment.At
+
+	savedID func(row *pyjson.Object) string
+	began   func(row *pyjson.Object) int64 // Unix ns; 0: not known
+	ended   func(row *pyjson.Object) bool
+	same    func(row *pyjson.Object, s *S) bool // the row shows the state
+}
+
+// join puts together what is stored of all things that existed at the moment: those that have a saved row, in its order, then the others.
+func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Known[E, S] {
+	var joined []Known[E, S]
+	seen := map[string]bool{}
+	for _, v := range rows {
+		row, ok := v.(*pyjson.Object)
+		if !ok {
+			continue
+		}
+		thing := Known[E, S]{ID: k.savedID(row), Saved: row}
+		seen[thing.ID] = true
+		existed := false
+		if thing.Events = k.find(thing.ID); thing.Events == nil {
+			existed = m.existed(k.began(row))
+		} else if thing.Told, existed = k.at(thing.Events, m.At); existed {
+			thing.Newer = m.Overrides(taken, k.same(row, &thing.Told), k.ended(row))
+		}
+		if existed {
+			joined = append(joined, thing)
+		}
+	}
+	for i := range k.events {
+		e := &k.events[i]
+		id := k.id(e)
+		if seen[id] {
+			continue
+		}
+		if told, existed := k.at(e, m.At); existed {
+			joined = append(joined, Known[E, S]{ID: id, Events: e, Told: told, Newer: true})
+		}
+	}
+	return joined
+}
+
+// Overrides says whether the state by events replaces that of a row that was saved at a time (Unix ns, 0: not known). If the states are the same,
+// the row's own values are used: its times are Ray's, those of events are some milliseconds later. If they differ, events win, because the row is
+// older, with one exception: if the row shows an end that events do not show, the row wins, because events may be lost, and nothing that ended
+// starts again.
+func (m *Moment) Overrides(taken int64, same, ended bool) bool {
+	return !same && !(ended && m.Believes(taken))
+}
+
+// objects returns the objects of a list.
+func objects(list []any) []*pyjson.Object {
+	var all []*pyjson.Object
+	for _, v := range list {
+		if o, ok := v.(*pyjson.Object); ok {
+			all = append(all, o)
+		}
+	}
+	return all
+}
