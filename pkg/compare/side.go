@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -71,7 +70,7 @@ type Hours struct {
 }
 
 // Metrics are the stored metrics of sessions.
-type Metrics = libraries.Metrics
+type Metrics = moment.Metrics
 
 // measure reads the side of a request's session, or of one of its jobs.
 func (c Comparer) measure(r *request.Request, e catalog.Entry, job *Job) (*Side, error) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -30,7 +29,7 @@ type Options struct {
 	// MaxLimit is the maximum limit of a State API list, RAY_MAX_LIMIT_FROM_API_SERVER; 0 means 10,000.
 	MaxLimit int
 	// Metrics are the sessions' stored metrics; nil: there are none.
-	Metrics libraries.Metrics
+	Metrics moment.Metrics
 	// KeptFindings opens a session's kept findings, see findings.Reader; nil: none are kept.
 	KeptFindings func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
 	// Memory bounds the memory of answers that are built in memory; nil means no bounds.

@@ -10,10 +10,10 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -78,7 +78,7 @@ func benchmarkFigures(b *testing.B, tasks int) {
 		b.Fatal(err)
 	}
 	s := load(b, dir, stats.Session, nil)
-	run := func(name string, of func() libraries.Metrics, want bool) {
+	run := func(name string, of func() moment.Metrics, want bool) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				r := reportWith(b, s, of())
@@ -88,17 +88,17 @@ func benchmarkFigures(b *testing.B, tasks int) {
 			}
 		})
 	}
-	run("without", func() libraries.Metrics { return nil }, false)
-	run("chunks", func() libraries.Metrics { return stored(b, dir) }, true)
+	run("without", func() moment.Metrics { return nil }, false)
+	run("chunks", func() moment.Metrics { return stored(b, dir) }, true)
 	w := metrics.IndexWriter{Store: store, Root: layout.DefaultRoot, Put: func(ctx context.Context, key string, body io.ReadSeeker) error {
 		return store.Create(ctx, key, body)
 	}}
 	if err := w.Write(b.Context(), stats.Session, false); err != nil {
 		b.Fatal(err)
 	}
-	run("index", func() libraries.Metrics { return stored(b, dir) }, true)
+	run("index", func() moment.Metrics { return stored(b, dir) }, true)
 	kept := stored(b, dir)
-	run("again", func() libraries.Metrics { return kept }, true)
+	run("again", func() moment.Metrics { return kept }, true)
 }
 
 // shown counts the figures of a report.

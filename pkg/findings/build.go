@@ -22,7 +22,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -36,7 +35,7 @@ type Reader struct {
 	// Kept opens a session's kept findings (see Encode) and reads at most n bytes of them. If Kept is nil, no findings are kept.
 	Kept func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
 	// Metrics reads the sessions' stored metrics. If it is nil, reports show no metrics.
-	Metrics libraries.Metrics
+	Metrics moment.Metrics
 }
 
 // Params are the names of the parameters of a request for findings: either of Ray's two IDs of a job narrows them to the job.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -100,7 +100,7 @@ type measured struct {
 
 // showFigures adds what the stored metrics say to the evidence. If the metrics cannot be read, the report says so and keeps everything else.
 // showFigures returns an error only if the request has ended.
-func (b *builder) showFigures(ctx context.Context, metrics libraries.Metrics, ordered []*finding, running bool) error {
+func (b *builder) showFigures(ctx context.Context, metrics moment.Metrics, ordered []*finding, running bool) error {
 	if metrics == nil {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (f *finding) sawMore(m *measured) bool {
 }
 
 // measure reads a figure of a node with one query.
-func (b *builder) measure(ctx context.Context, metrics libraries.Metrics, f figure, p place, running bool) ([]*measured, error) {
+func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure, p place, running bool) ([]*measured, error) {
 	hosts := []string{p.node.String()} // the instance of hardware figures if the node's address is not known
 	if ip := b.nodes.IP(p.node.String()); ip != "" {
 		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)

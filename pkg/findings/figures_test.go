@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -36,12 +35,12 @@ func stored(t testing.TB, dir string) *promapi.Stored {
 	}
 }
 
-func withMetrics(t testing.TB, dir string, ref layout.Session, m libraries.Metrics) *findings.Report {
+func withMetrics(t testing.TB, dir string, ref layout.Session, m moment.Metrics) *findings.Report {
 	t.Helper()
 	return reportWith(t, load(t, dir, ref, nil), m)
 }
 
-func reportWith(t testing.TB, s *session.Session, m libraries.Metrics) *findings.Report {
+func reportWith(t testing.TB, s *session.Session, m moment.Metrics) *findings.Report {
 	t.Helper()
 	r := &request.Request{
 		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s},

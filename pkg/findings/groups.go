@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/state"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
@@ -78,19 +77,14 @@ var (
 
 // readGroups reads the placement groups from events, the saved list and the GCS's log.
 func (b *builder) readGroups(ctx context.Context) error {
-	set, err := state.PlacementGroupRows(b.r.With(ctx))
+	groups, err := b.r.Groups(ctx)
 	if err != nil {
 		return err
 	}
 	known := map[string]*group{}
-	for _, row := range set.Rows {
-		g := groupOf(row)
+	for i := range groups {
+		g := groupOf(&groups[i])
 		known[g.id], b.groups = g, append(b.groups, g)
-	}
-	for i := range b.s.PlacementGroups {
-		if g := known[b.s.PlacementGroups[i].ID.String()]; g != nil {
-			g.strategy, g.evident[0].Source = b.s.PlacementGroups[i].Strategy, "event"
-		}
 	}
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
 		log, err := b.read(ctx, file)
@@ -103,53 +97,22 @@ func (b *builder) readGroups(ctx context.Context) error {
 	return nil
 }
 
-// groupOf reads a row of the dashboard's list of placement groups.
-func groupOf(row *pyjson.Object) *group {
-	stats := row.Object("stats")
+func groupOf(of *moment.Group) *group {
 	g := &group{
-		id: row.String("placement_group_id"), name: row.String("name"), status: row.String("state"), created: stats.Int("creation_request_received_ns"),
+		id: of.ID, name: of.Name, status: of.State, created: of.Requested, placed: of.Placed, job: of.Job, strategy: of.Strategy,
 	}
-	g.placed = g.status == "CREATED" || stats.Int("end_to_end_creation_latency_us") > 0
-	g.job, _ = rayid.Parse[rayid.Job](row.String("creator_job_id")) // nil if it is not known
 	var texts []string
-	for _, v := range row.List("bundles") {
-		if bundle, ok := v.(*pyjson.Object); ok && len(g.bundles) < maxBundles {
-			resources := bundle.Get("unit_resources")
-			g.bundles, g.labels = append(g.bundles, amounts(resources)), append(g.labels, selectorIn(bundle.Get("label_selector")))
-			texts = append(texts, string(pyjson.Append(nil, resources)))
-		}
+	for _, bundle := range of.Bundles[:min(len(of.Bundles), maxBundles)] {
+		g.bundles, g.labels = append(g.bundles, bundle.Resources), append(g.labels, bundle.LabelSelector)
+		texts = append(texts, string(pyjson.Append(nil, bundle.Resources)))
 	}
-	g.evident = append(g.evident, Evidence{Source: "snapshot", Time: stamp(g.created), Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
-		g.name, g.id, g.status, stats.String("scheduling_state"), strings.Join(texts, ", "))})
+	source := "event"
+	if of.Events == nil {
+		source = "snapshot"
+	}
+	g.evident = append(g.evident, Evidence{Source: source, Time: stamp(g.created), Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
+		g.name, g.id, g.status, of.SchedulingState, strings.Join(texts, ", "))})
 	return g
-}
-
-// selectorIn reads a label selector: a map if it comes from events, an object of JSON if it comes from a saved answer.
-func selectorIn(labels any) map[string]string {
-	if of, ok := labels.(map[string]string); ok {
-		return of
-	}
-	of := map[string]string{}
-	saved, _ := labels.(*pyjson.Object)
-	for name := range saved.All() {
-		of[name] = saved.String(name)
-	}
-	return of
-}
-
-// amounts reads resources: a map if they come from events, an object of JSON if they come from a saved answer.
-func amounts(resources any) map[string]float64 {
-	if of, ok := resources.(map[string]float64); ok {
-		return of
-	}
-	of := map[string]float64{}
-	saved, _ := resources.(*pyjson.Object)
-	for name, v := range saved.All() {
-		if amount, err := strconv.ParseFloat(string(pyjson.Append(nil, v)), 64); err == nil {
-			of[name] = amount
-		}
-	}
-	return of
 }
 
 // loggedGroups adds the groups that the GCS's log mentions.

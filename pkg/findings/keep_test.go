@@ -16,7 +16,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -31,7 +30,7 @@ func writeIndex(t testing.TB, dir string, ref layout.Session, force bool) indexi
 	return writeIndexWith(t, dir, ref, force, nil)
 }
 
-func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, metrics libraries.Metrics) indexing.Result {
+func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, metrics moment.Metrics) indexing.Result {
 	t.Helper()
 	store, err := local.Open(dir)
 	if err != nil {

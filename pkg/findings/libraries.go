@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -20,40 +19,28 @@ var badRuns = map[string]bool{"FAILED": true, "ERRORED": true, "ABORTED": true}
 
 // readLibraries finds the runs of Data and Train that failed. It reads the last saved answers.
 func (b *builder) readLibraries(ctx context.Context) error {
-	r := b.r.With(ctx)
 	for i := range b.jobs {
 		id := b.jobs[i].id
-		if id.Nil() || i >= maxJobs {
+		if id.Nil() {
 			continue
 		}
-		saved, taken, err := libraries.SavedDatasets(r, id.String())
+		datasets, err := b.r.Datasets(ctx, id)
 		if err != nil {
 			return err
 		}
-		for _, v := range saved.List("datasets") {
-			if d, ok := v.(*pyjson.Object); ok && badRuns[d.String("state")] {
-				b.runFailed(Data, "Dataset", cmp.Or(d.String("name"), d.String("dataset")), d.String("state"), "", id, taken, Evidence{Source: "snapshot"})
-			}
+		b.runsFailed(Data, "Dataset", datasets)
+	}
+	runs, err := b.r.TrainRuns(ctx)
+	b.runsFailed(Train, "Train run", runs)
+	return err
+}
+
+func (b *builder) runsFailed(kind, what string, runs []moment.Run) {
+	for _, run := range runs {
+		if badRuns[run.Status] {
+			b.runFailed(kind, what, run.Name, run.Status, run.Detail, run.Job, run.Ended, Evidence{Source: "snapshot"})
 		}
 	}
-	for _, url := range []string{"/api/train/v2/runs", "/api/train/v2/runs/v1"} {
-		saved, taken, err := libraries.SavedTrainRuns(r, url)
-		if err != nil {
-			return err
-		}
-		for _, v := range saved.List("train_runs") {
-			run, ok := v.(*pyjson.Object)
-			status := cmp.Or(run.String("status"), run.String("run_status"))
-			if !ok || !badRuns[status] {
-				continue
-			}
-			job, _ := rayid.Parse[rayid.Job](run.String("job_id")) // nil if it is not known
-			detail := cmp.Or(run.String("status_detail"), run.String("run_status_detail"))
-			b.runFailed(Train, "Train run", cmp.Or(run.String("name"), run.String("id")), status, detail, job, cmp.Or(run.Int("end_time_ns"), taken),
-				Evidence{Source: "snapshot"})
-		}
-	}
-	return nil
 }
 
 // runFailed adds the finding about a run that failed, and links it to the failures in the run: those whose exception, message or actor its

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -20,7 +20,7 @@ import (
 const atTheEnd = 15e9 // ns
 
 // report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has ended.
-func (b *builder) report(ctx context.Context, metrics libraries.Metrics) (*Report, error) {
+func (b *builder) report(ctx context.Context, metrics moment.Metrics) (*Report, error) {
 	b.linkParents()
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.before) // some times were not known when the links were made

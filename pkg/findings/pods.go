@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/events"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -41,12 +40,10 @@ type podEvent struct {
 	warning                     bool
 }
 
-func podEventOf(row *pyjson.Object) podEvent {
-	e := row.Object("platformEvent")
+func podEventOf(e *moment.PlatformEvent) podEvent {
 	return podEvent{
-		kind: output.Clip(e.String("objectKind"), maxName), name: output.Clip(e.String("objectName"), maxName), reason: output.Clip(e.String("reason"), maxName),
-		message: output.Clip(e.String("message"), output.MaxText),
-		at:      events.PlatformTime(row), warning: row.String("severity") == "WARNING",
+		kind: output.Clip(e.ObjectKind, maxName), name: output.Clip(e.ObjectName, maxName), reason: output.Clip(e.Reason, maxName),
+		message: output.Clip(e.Message, output.MaxText), at: e.Time, warning: e.Severity == "WARNING",
 	}
 }
 
@@ -67,19 +64,19 @@ func (h podEvent) failure(startedAt int64) string {
 // readPods finds pods that did not run or that ended, in the events of Kubernetes. What ended the pod of a node that died becomes evidence of the
 // finding about the node.
 func (b *builder) readPods(ctx context.Context) error {
-	rows, err := events.PlatformRows(b.r.With(ctx))
+	events, err := b.r.PlatformEvents(ctx)
 	if err != nil {
 		return err
 	}
 	startedAt := map[string]int64{} // by the pod's name
-	for _, row := range rows {
-		if h := podEventOf(row); h.reason == started && h.kind == podKind {
+	for i := range events {
+		if h := podEventOf(&events[i]); h.reason == started && h.kind == podKind {
 			startedAt[h.name] = max(startedAt[h.name], h.at)
 		}
 	}
 	lost := b.lostPods()
-	for i := len(rows) - 1; i >= 0; i-- { // the oldest first
-		h := podEventOf(rows[i])
+	for i := len(events) - 1; i >= 0; i-- { // the oldest first
+		h := podEventOf(&events[i])
 		evident := Evidence{
 			Source: "event", Time: stamp(h.at), Text: fmt.Sprintf("%s %s: %s: %s", h.kind, h.name, h.reason, h.message), Link: b.link("#/platform-events"),
 		}

@@ -9,10 +9,9 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/logline"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // replicaFailed returns the finding about an exception that the replicas of a deployment raised.
@@ -85,16 +84,11 @@ func (b *builder) readServe(ctx context.Context) error {
 		}
 		b.controllerLog(log, broken)
 	}
-	details, taken, err := libraries.SavedServe(b.r.With(ctx))
-	if err != nil {
-		return err
+	apps, err := b.r.Applications(ctx)
+	for i := range apps {
+		b.savedApplication(&apps[i], broken)
 	}
-	for app, v := range details.Object("applications").All() {
-		if o, ok := v.(*pyjson.Object); ok {
-			b.savedApplication(app, o, taken, broken)
-		}
-	}
-	return nil
+	return err
 }
 
 // controllerLog adds the findings from a log of Serve's controller.
@@ -301,18 +295,14 @@ func recovered(rest, deployment string) bool {
 }
 
 // savedApplication adds the findings from the last saved status of an application and its deployments.
-func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, broken deployments) {
+func (b *builder) savedApplication(app *moment.Application, broken deployments) {
 	bad := map[string]bool{"UNHEALTHY": true, "DEPLOY_FAILED": true}
 	told := false
-	for name, v := range o.Object("deployments").All() {
-		d, ok := v.(*pyjson.Object)
-		if !ok {
-			continue
-		}
-		status, message := d.String("status"), d.String("message")
+	for _, d := range app.Deployments {
+		name, status, message := d.Name, d.Status, d.Message
 		e := Evidence{
-			Source: "snapshot", Time: stamp(taken), Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app, status, d.String("status_trigger"), message),
-			Link: b.deploymentEntity(app, name).Link,
+			Source: "snapshot", Time: stamp(app.Taken), Link: b.deploymentEntity(app.Name, name).Link,
+			Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app.Name, status, d.Trigger, message),
 		}
 		if f := broken.before(name, math.MaxInt64); f != nil {
 			if bad[status] || message != "" {
@@ -326,25 +316,21 @@ func (b *builder) savedApplication(app string, o *pyjson.Object, taken int64, br
 		}
 		if !bad[status] {
 			if status == "UPDATING" && message != "" {
-				b.notStarted(app, name, message, taken, e)
+				b.notStarted(app.Name, name, message, app.Taken, e)
 			}
 			continue
 		}
 		told = true
-		f := b.replicaFailed(app, name, output.ExceptionOf(message))
-		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app, status, cmp.Or(f.what.String(), output.FirstSentence(message)))
-		f.happened(taken, false)
+		f := b.replicaFailed(app.Name, name, output.ExceptionOf(message))
+		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app.Name, status, cmp.Or(f.what.String(), output.FirstSentence(message)))
+		f.happened(app.Taken, false)
 		f.show(e)
 		f.Severity = Error
 	}
-	if status := o.String("status"); bad[status] && !told {
-		for name := range o.Object("deployments").All() {
-			told = told || len(broken[name]) > 0
-		}
-		if told {
-			return
-		}
-		text := fmt.Sprintf("application %s is %s: %s", app, status, o.String("message"))
-		b.applicationFailed(app, o.String("message"), taken, Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app)})
+	known := func(d moment.Deployment) bool { return len(broken[d.Name]) > 0 }
+	if !bad[app.Status] || told || slices.ContainsFunc(app.Deployments, known) {
+		return
 	}
+	text := fmt.Sprintf("application %s is %s: %s", app.Name, app.Status, app.Message)
+	b.applicationFailed(app.Name, app.Message, app.Taken, Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app.Name)})
 }

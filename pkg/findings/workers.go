@@ -9,7 +9,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
@@ -47,42 +46,31 @@ const maxReadWorkers = 40 // workers whose own logs one report reads
 
 // readDeaths reads how workers ended from events, the saved list of workers and the GCS's log.
 func (b *builder) readDeaths(ctx context.Context) error {
-	for i := range b.s.Workers {
-		w := &b.s.Workers[i]
-		state, existed := moment.WorkerAt(w, b.r.At)
-		if !existed || state.Alive || state.ExitType == "" {
-			continue
-		}
-		d := death{
-			at: int64(min(state.Ended, 1<<43)) * 1e6, exit: state.ExitType, detail: state.ExitDetail, node: w.Node,
-			driver: w.Type == moment.TypeDriver, job: w.Job,
-		}
-		d.evident = Evidence{
-			Source: "event", NodeID: w.Node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", w.ID, d.exit, d.detail),
-		}
-		b.deaths[w.ID] = d
-	}
-	list, taken, err := b.r.SavedList(ctx, "/api/v0/workers")
+	workers, err := b.r.Workers(ctx)
 	if err != nil {
 		return err
 	}
-	for _, v := range list.List("result") {
-		if row, ok := v.(*pyjson.Object); ok && (b.r.At == 0 || taken <= b.r.At) {
-			b.savedDeath(row)
+	for i := range workers {
+		w := &workers[i]
+		source, ended := "snapshot", w.WorkerState
+		if w.Events != nil && !w.Told.Alive && w.Told.ExitType != "" {
+			source, ended = "event", w.Told
 		}
+		id, err := rayid.Parse[rayid.Worker](w.ID)
+		if err != nil || ended.Alive || ended.ExitType == "" || w.Saved == nil && w.Events == nil {
+			continue
+		}
+		d := death{at: int64(min(ended.Ended, 1<<43)) * 1e6, exit: ended.ExitType, detail: ended.ExitDetail, driver: w.Type == moment.TypeDriver}
+		d.node, _ = rayid.Parse[rayid.Node](w.Node) // nil if it is not known
+		if w.Events != nil {
+			d.job = w.Events.Job
+		}
+		d.evident = Evidence{
+			Source: source, NodeID: d.node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", id, d.exit, d.detail),
+		}
+		b.deaths[id] = d
 	}
 	return b.loggedDeaths(ctx)
-}
-
-func (b *builder) savedDeath(row *pyjson.Object) {
-	id, err := rayid.Parse[rayid.Worker](row.String("worker_id"))
-	if _, known := b.deaths[id]; err != nil || known || row.Bool("is_alive") || row.String("exit_type") == "" {
-		return
-	}
-	d := death{at: row.Int("end_time_ms") * 1e6, exit: row.String("exit_type"), detail: row.String("exit_detail"), driver: row.String("worker_type") == moment.TypeDriver}
-	d.node, _ = rayid.Parse[rayid.Node](row.String("node_id")) // nil if it is not known
-	d.evident = Evidence{Source: "snapshot", NodeID: d.node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", id, d.exit, d.detail)}
-	b.deaths[id] = d
 }
 
 func (b *builder) loggedDeaths(ctx context.Context) error {

@@ -2,10 +2,97 @@ package moment
 
 import (
 	"cmp"
+	"context"
+	"math"
+	"slices"
 
+	"github.com/rayhistory/historyserver/pkg/pyjson"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
+
+// Actor is an actor at one moment. Its saved row is the one of /logical/actors.
+type Actor struct {
+	Known[entities.Actor, ActorState]
+}
+
+// Actors returns the actors: those with events in the order of their start, then the others.
+func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
+	data, taken, err := m.SavedData(ctx, "/logical/actors")
+	if err != nil {
+		return nil, err
+	}
+	var rows []any
+	for id, v := range data.Object("actors").All() {
+		if row, ok := v.(*pyjson.Object); ok {
+			rows = append(rows, withOwnID(row, id))
+		}
+	}
+	joined := join(m, kind[entities.Actor, ActorState]{
+		events:  m.Session.Actors,
+		id:      func(a *entities.Actor) string { return a.ID.String() },
+		find:    func(id string) *entities.Actor { return findIn(id, m.Session.Actor) },
+		at:      ActorAt,
+		savedID: func(row *pyjson.Object) string { return row.String("actorId") },
+		began:   func(row *pyjson.Object) int64 { return row.Int("startTime") * nsPerMilli },
+		ended:   func(row *pyjson.Object) bool { return row.String("state") == Dead },
+		same: func(row *pyjson.Object, s *ActorState) bool {
+			return row.String("state") == s.State && row.Int("numRestarts") == int64(s.Restarts)
+		},
+	}, rows, taken)
+	actors := make([]Actor, len(joined))
+	for i, k := range joined {
+		actors[i] = Actor{k}
+	}
+	first := func(a Actor) int64 {
+		switch {
+		case a.Events == nil:
+			return math.MaxInt64
+		case len(a.Events.Transitions) == 0:
+			return 0
+		}
+		return a.Events.Transitions[0].Time
+	}
+	slices.SortStableFunc(actors, func(a, b Actor) int {
+		if a.Events == nil && b.Events == nil {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a.ID, b.ID))
+	})
+	return actors, nil
+}
+
+// withOwnID sets the ID of a saved row to the ID under which it is saved. Until an actor's process has reported its actor to Ray, the fields that
+// the dashboard adds from the process (ray/dashboard/modules/node/node_head.py) have nil IDs for a moment.
+func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
+	if row.String("actorId") == id {
+		return row
+	}
+	row = row.Clone()
+	row.Set("actorId", id)
+	if parsed, err := rayid.Parse[rayid.Actor](id); err == nil {
+		row.Set("jobId", parsed.Job().String())
+	}
+	return row
+}
+
+// Processes returns the processes in which the actor ran, the last one first.
+func (a *Actor) Processes() []ActorProcess {
+	processes := slices.Clone(a.Told.FormerProcesses)
+	if !a.Told.Worker.Nil() {
+		processes = append(processes, ActorProcess{a.Told.Node, a.Told.Worker})
+	}
+	if len(processes) == 0 && !a.Newer {
+		address := a.Saved.Object("address")
+		node, _ := rayid.Parse[rayid.Node](address.String("nodeId"))
+		worker, err := rayid.Parse[rayid.Worker](address.String("workerId"))
+		if err == nil && !worker.Nil() {
+			processes = append(processes, ActorProcess{node, worker})
+		}
+	}
+	slices.Reverse(processes)
+	return processes
+}
 
 // ActorState is the state of an actor at one moment, from events.
 type ActorState struct {

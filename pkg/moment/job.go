@@ -137,13 +137,7 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 			plain = append(plain, j)
 		}
 	}
-	find := func(id string) *entities.Job {
-		parsed, err := rayid.Parse[rayid.Job](id)
-		if err != nil {
-			return nil
-		}
-		return b.m.Session.Job(parsed)
-	}
+	find := func(id string) *entities.Job { return findIn(id, b.m.Session.Job) }
 	var rows []any
 	for _, row := range snapshot {
 		if j := find(row.String("job_id")); row.String("type") == "DRIVER" && (j == nil || j.Metadata[submissionKey] == "") {

@@ -2,11 +2,11 @@ package moment
 
 import (
 	"context"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -31,10 +31,10 @@ const (
 )
 
 var (
-	logTime       = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t`)
-	entrypointRun = regexp.MustCompile(`(?m)^Running entrypoint for job [^:\n]*: (.*)$`)
-	exitedWith    = regexp.MustCompile(`entrypoint command exited with code (-?\d+)`)
-	timestampNs   = regexp.MustCompile(`timestamp_ns=(\d+)`)
+	logTime       = lazyregexp.New(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t`)
+	entrypointRun = lazyregexp.New(`(?m)^Running entrypoint for job [^:\n]*: (.*)$`)
+	exitedWith    = lazyregexp.New(`entrypoint command exited with code (-?\d+)`)
+	timestampNs   = lazyregexp.New(`timestamp_ns=(\d+)`)
 )
 
 // logFactsOf reads the logs of a submission, again only where they have changed.
@@ -70,11 +70,11 @@ func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location)
 }
 
 // lineEnd is what ends a line to Python's str.splitlines: also the carriage return that a progress bar begins again with.
-var lineEnd = regexp.MustCompile(`\r\n|[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]`)
+var lineEnd = lazyregexp.New(`\r\n|[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]`)
 
 // lastLines returns the last n lines of a text (fast_tail_last_n_lines in ray/dashboard/modules/job/utils.py).
 func lastLines(text string, n int) string {
-	ends := lineEnd.FindAllStringIndex(text, -1)
+	ends := lineEnd().FindAllStringIndex(text, -1)
 	if last := len(ends) - 1; last >= 0 && ends[last][1] == len(text) {
 		ends = ends[:last]
 	}
@@ -90,12 +90,12 @@ func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log LogF
 	if err != nil {
 		return err
 	}
-	if m := logTime.FindSubmatch(head); m != nil {
+	if m := logTime().FindSubmatch(head); m != nil {
 		if t, err := time.ParseInLocation("2006-01-02 15:04:05.000", string(m[1])+"."+string(m[2]), zone); err == nil {
 			f.started = t.UnixNano()
 		}
 	}
-	if m := entrypointRun.FindSubmatch(head); m != nil {
+	if m := entrypointRun().FindSubmatch(head); m != nil {
 		f.entrypoint = string(m[1])
 	}
 	return nil
@@ -108,7 +108,7 @@ func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log LogF
 		return err
 	}
 	for line := range strings.SplitSeq(tail, "\n") {
-		m := exitedWith.FindStringSubmatch(line)
+		m := exitedWith().FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}
@@ -117,7 +117,7 @@ func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log LogF
 			continue
 		}
 		f.exited, f.exitCode = true, code
-		if t := timestampNs.FindStringSubmatch(line); t != nil {
+		if t := timestampNs().FindStringSubmatch(line); t != nil {
 			f.ended, _ = strconv.ParseInt(t[1], 10, 64) // digits that are not a time count as none
 		}
 	}

@@ -2,6 +2,7 @@ package moment
 
 import (
 	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 // Known is what is stored of one thing at a moment: its events E, a row of a saved answer, or both. S is its state by events.
@@ -67,6 +68,15 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Known[E,
 // starts again.
 func (m *Moment) Overrides(taken int64, same, ended bool) bool {
 	return !same && !(ended && m.Believes(taken))
+}
+
+// findIn finds events by an ID in hex; nil if there are none.
+func findIn[T rayid.ID, E any](id string, find func(T) *E) *E {
+	parsed, err := rayid.Parse[T](id)
+	if err != nil {
+		return nil
+	}
+	return find(parsed)
 }
 
 // objects returns the objects of a list.

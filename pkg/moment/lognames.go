@@ -3,11 +3,11 @@ package moment
 import (
 	"context"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -69,7 +69,7 @@ func (n *LogNames) add(node rayid.Node, path string) {
 		n.Jobs[id] = node
 	} else if id, ok := strings.CutPrefix(name, SupervisorPrefix); ok {
 		n.Supervisors[id] = node
-	} else if m := coreLog.FindStringSubmatch(path); m != nil {
+	} else if m := coreLog().FindStringSubmatch(path); m != nil {
 		kind := TypeWorker
 		if m[1] == "driver" {
 			kind = TypeDriver
@@ -96,4 +96,4 @@ const RuntimeEnvAgent = "runtime_env_agent.log"
 const Readers = 16
 
 // coreLog is the name of a core worker's log, which every worker and driver has.
-var coreLog = regexp.MustCompile(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]{56})_(\d+)\.log$`)
+var coreLog = lazyregexp.New(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]{56})_(\d+)\.log$`)

@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
@@ -49,7 +47,7 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 	joined := join(m, kind[entities.Node, NodeState]{
 		events:  m.Session.Nodes,
 		id:      func(n *entities.Node) string { return n.ID.String() },
-		find:    func(id string) *entities.Node { return FindNode(m.Session, id) },
+		find:    func(id string) *entities.Node { return findIn(id, m.Session.Node) },
 		at:      NodeAt,
 		savedID: func(row *pyjson.Object) string { return raylet(row).String("nodeId") },
 		began:   func(row *pyjson.Object) int64 { return raylet(row).Int("startTimeMs") * nsPerMilli },
@@ -62,15 +60,6 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 		nodes.All, nodes.ByID[n.ID] = append(nodes.All, n), n
 	}
 	return nodes, nil
-}
-
-// FindNode finds a node's events by its ID in hex; nil if it has none.
-func FindNode(s *session.Session, id string) *entities.Node {
-	parsed, err := rayid.Parse[rayid.Node](id)
-	if err != nil {
-		return nil
-	}
-	return s.Node(parsed)
 }
 
 // groupLabel is the label in which KubeRay and Ray's autoscaler put the name of a node's group.

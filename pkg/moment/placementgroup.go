@@ -2,11 +2,97 @@ package moment
 
 import (
 	"cmp"
+	"context"
+	"strings"
+	"time"
 
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// Group is the state of a placement group at one moment, from events: its last transition, and when it was requested, when its placement was last
+// Removed is the last state of a placement group.
+const Removed = "REMOVED"
+
+// Group is a placement group at one moment. Its saved row is the one of the State API's list.
+type Group struct {
+	Known[entities.PlacementGroup, GroupState]
+	Name, State, SchedulingState string
+	Strategy                     string // "" if it is not known
+	Job                          rayid.Job
+	Bundles                      []entities.Bundle // of a saved row without their indices
+	Requested                    int64             // Unix ns; 0: not known
+	Placed                       bool              // it is, or was
+}
+
+// Groups returns the placement groups.
+func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
+	list, taken, err := m.SavedList(ctx, "/api/v0/placement_groups")
+	if err != nil {
+		return nil, err
+	}
+	var groups []Group
+	for _, k := range join(m, kind[entities.PlacementGroup, GroupState]{
+		events:  m.Session.PlacementGroups,
+		id:      func(g *entities.PlacementGroup) string { return g.ID.String() },
+		find:    func(id string) *entities.PlacementGroup { return findIn(id, m.Session.PlacementGroup) },
+		at:      GroupAt,
+		savedID: func(row *pyjson.Object) string { return row.String("placement_group_id") },
+		began:   func(row *pyjson.Object) int64 { return row.Object("stats").Int(requested) },
+		ended:   func(row *pyjson.Object) bool { return row.String("state") == Removed },
+		same:    func(row *pyjson.Object, s *GroupState) bool { return row.String("state") == s.State },
+	}, list.List("result"), taken) {
+		groups = append(groups, groupOf(k))
+	}
+	return groups, nil
+}
+
+// requested is when a group was requested, in the stats of a saved row.
+const requested = "creation_request_received_ns"
+
+func groupOf(k Known[entities.PlacementGroup, GroupState]) Group {
+	stats := k.Saved.Object("stats")
+	g := Group{
+		Known: k, Name: k.Saved.String("name"), State: k.Saved.String("state"), SchedulingState: stats.String("scheduling_state"),
+		Requested: stats.Int(requested), Placed: stats.Int("end_to_end_creation_latency_us") > 0,
+	}
+	g.Job, _ = rayid.Parse[rayid.Job](k.Saved.String("creator_job_id")) // nil if it is not known
+	for _, bundle := range objects(k.Saved.List("bundles")) {
+		b := entities.Bundle{Resources: map[string]float64{}, LabelSelector: map[string]string{}}
+		for name, amount := range bundle.Object("unit_resources").All() {
+			b.Resources[name] = Number(amount)
+		}
+		for name := range bundle.Object("label_selector").All() {
+			b.LabelSelector[name] = bundle.Object("label_selector").String(name)
+		}
+		g.Bundles = append(g.Bundles, b)
+	}
+	e := k.Events
+	if e == nil {
+		return g.placedNow()
+	}
+	g.Strategy, g.Requested = e.Strategy, cmp.Or(g.Requested, k.Told.Created)
+	if k.Saved == nil {
+		g.Name, g.Job = e.Name, e.CreatorJob
+	}
+	if len(e.Bundles) > 0 && (k.Newer || len(g.Bundles) == 0) { // bundles of a group that no event defined are the saved ones
+		g.Bundles = e.Bundles
+	}
+	if k.Newer || stats == nil {
+		g.SchedulingState, g.Placed = k.Told.ShownSchedulingState(), k.Told.CreationTime() >= time.Microsecond
+	}
+	if k.Newer {
+		g.State = k.Told.State
+	}
+	return g.placedNow()
+}
+
+func (g Group) placedNow() Group {
+	g.Placed = g.Placed || g.State == "CREATED"
+	return g
+}
+
+// GroupState is the state of a placement group at one moment, from events: its last transition, and when it was requested, when its placement was last
 // tried, and when it was first placed (Unix ns, 0: not yet, or not known).
 type GroupState struct {
 	entities.PlacementGroupTransition
@@ -34,4 +120,17 @@ func GroupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) 
 		s.PlacementGroupTransition = t
 	}
 	return s, at == 0 || s.Created <= at
+}
+
+// CreationTime is the time from a group's request to its placement; 0 if it was not placed.
+func (s *GroupState) CreationTime() time.Duration {
+	if s.Placed == 0 {
+		return 0
+	}
+	return time.Duration(max(0, s.Placed-s.Created))
+}
+
+// ShownSchedulingState is the scheduling state as Ray's dashboard shows it: in the event's protobuf, REMOVED has the name of a state.
+func (s *GroupState) ShownSchedulingState() string {
+	return strings.Replace(s.SchedulingState, "SCHEDULING_REMOVED", Removed, 1)
 }

@@ -1,8 +1,11 @@
 package moment
 
 import (
+	"context"
 	"math"
 
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
@@ -14,6 +17,154 @@ const (
 
 // NoTime is what Ray shows for a launch that no raylet saw: -1 as an unsigned number.
 const NoTime = uint64(math.MaxUint64)
+
+// Worker is a core worker at one moment. Its saved row is the one of the State API's list.
+type Worker struct {
+	Known[entities.Worker, WorkerState]
+	WorkerState        // of a saved row without what only its raylet knows: the times of the launch
+	Type        string // TypeWorker, TypeDriver or another one of Ray's
+	Node        string // hex
+	PID         int64
+}
+
+// Workers returns the workers: those of the saved list and of events, and those of which only drivers' and actors' events and the names of log files
+// tell (Ray sends worker events from 2.58).
+func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
+	list, taken, err := m.SavedList(ctx, "/api/v0/workers")
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := m.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := workerTable{m: m, seen: map[string]bool{}}
+	for _, row := range objects(list.List("result")) {
+		t.seen[row.String("worker_id")] = true
+	}
+	for _, k := range join(m, kind[entities.Worker, WorkerState]{
+		events:  m.Session.Workers,
+		id:      func(w *entities.Worker) string { return w.ID.String() },
+		find:    func(id string) *entities.Worker { return findIn(id, m.Session.Worker) },
+		at:      WorkerAt,
+		savedID: func(row *pyjson.Object) string { return row.String("worker_id") },
+		began:   func(row *pyjson.Object) int64 { return row.Int("start_time_ms") * nsPerMilli },
+		ended:   func(row *pyjson.Object) bool { return !row.Bool("is_alive") },
+		same:    func(row *pyjson.Object, s *WorkerState) bool { return row.Bool("is_alive") == s.Alive },
+	}, list.List("result"), taken) {
+		t.add(m.workerOf(k))
+	}
+	for i := range m.Session.Workers {
+		t.seen[m.Session.Workers[i].ID.String()] = true // of one that did not exist yet, its log does not tell that it did
+	}
+	for i := range m.Session.Jobs {
+		t.addDriver(&m.Session.Jobs[i])
+	}
+	t.addLogged(nodes, list)
+	return t.workers, nil
+}
+
+// workerOf returns a worker that the saved list or events tell of.
+func (m *Moment) workerOf(k Known[entities.Worker, WorkerState]) Worker {
+	if k.Saved == nil {
+		return Worker{Known: k, WorkerState: k.Told, Type: k.Events.Type, Node: k.Events.Node.String(), PID: int64(k.Events.PID)}
+	}
+	row := k.Saved
+	w := Worker{Known: k, Type: row.String("worker_type"), Node: row.String("node_id"), PID: row.Int("pid"), WorkerState: WorkerState{
+		Alive: row.Bool("is_alive"), Started: uint64(row.Int("start_time_ms")), Ended: uint64(row.Int("end_time_ms")),
+		ExitType: row.String("exit_type"), ExitDetail: row.String("exit_detail"),
+	}}
+	switch {
+	case k.Newer:
+		w.WorkerState = k.Told
+	case k.Events == nil && !m.existed(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
+		w.WorkerState, w.Newer = WorkerState{Alive: true, Started: w.Started}, true
+	}
+	return w
+}
+
+// workerTable collects workers, each once.
+type workerTable struct {
+	m       *Moment
+	workers []Worker
+	seen    map[string]bool
+}
+
+func (t *workerTable) add(w Worker) {
+	t.seen[w.ID] = true
+	t.workers = append(t.workers, w)
+}
+
+// addDriver takes a job's driver, whose worker ID is the job's followed by 0xff.
+func (t *workerTable) addDriver(j *entities.Job) {
+	id := DriverWorker(j.ID)
+	state, existed := DriverAt(j, t.m.At)
+	if t.seen[id] || !existed {
+		t.seen[id] = true
+		return
+	}
+	w := Worker{Type: TypeDriver, Node: j.DriverNode.String(), PID: j.DriverPID, WorkerState: WorkerState{
+		Alive: state.Ended == 0, Launch: NoTime, Launched: NoTime,
+		Started: uint64(Milliseconds(state.Started)), Ended: uint64(Milliseconds(state.Ended)),
+	}}
+	if w.ID = id; !w.Alive {
+		w.ExitType = "INTENDED_USER_EXIT"
+	}
+	t.add(w)
+}
+
+// DriverWorker is the worker ID of a job's driver: the job's ID, then bytes of 0xff.
+func DriverWorker(j rayid.Job) string {
+	var w rayid.Worker
+	for i := range w {
+		w[i] = 0xff
+	}
+	copy(w[:], j[:])
+	return w.String()
+}
+
+// addLogged takes workers of which there is nothing but a log: when they started is not known, and shown as 0. Whether one of them was alive at
+// the end is not known; their node's end and their actor's death are, and a session at its end has no others than what is alive or dead by those.
+//
+// A snapshot lists the workers Ray knew, in order of their IDs. Only where it was cut short are there others, beyond its last row.
+func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object) {
+	saved := list.List("result")
+	if list != nil && int64(len(saved)) >= list.Int("num_filtered") {
+		return
+	}
+	last := ""
+	if len(saved) > 0 {
+		row, _ := saved[len(saved)-1].(*pyjson.Object)
+		last = row.String("worker_id")
+	}
+	gone := t.m.EndedActorWorkers()
+	for _, logged := range t.m.LogNames().Workers {
+		if t.seen[logged.ID] || logged.ID < last {
+			continue
+		}
+		node := nodes.ByID[logged.Node.String()]
+		w := Worker{Type: logged.Kind, Node: logged.Node.String(), PID: logged.PID, WorkerState: WorkerState{
+			Alive: (node == nil || node.State != Dead) && !gone[logged.ID], Launch: NoTime, Launched: NoTime,
+		}}
+		w.ID = logged.ID
+		t.add(w)
+	}
+}
+
+// EndedActorWorkers are the processes of actors that died or were restarted.
+func (m *Moment) EndedActorWorkers() map[string]bool {
+	gone := map[string]bool{}
+	for i := range m.Session.Actors {
+		state, _ := ActorAt(&m.Session.Actors[i], m.At)
+		for _, p := range state.FormerProcesses {
+			gone[p.Worker.String()] = true
+		}
+		if state.State == Dead && !state.Worker.Nil() {
+			gone[state.Worker.String()] = true
+		}
+	}
+	return gone
+}
 
 // WorkerState is the state of a worker at one moment, from events.
 type WorkerState struct {
@@ -30,21 +181,20 @@ func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 			return s, i > 0
 		}
 		s.Alive = t.State != Dead
-		if t.LaunchMs != 0 {
-			s.Launch = t.LaunchMs
-		}
-		if t.LaunchedMs != 0 {
-			s.Launched = t.LaunchedMs
-		}
-		if t.StartMs != 0 {
-			s.Started = t.StartMs
-		}
-		if t.EndMs != 0 {
-			s.Ended = t.EndMs
-		}
+		latest(&s.Launch, t.LaunchMs)
+		latest(&s.Launched, t.LaunchedMs)
+		latest(&s.Started, t.StartMs)
+		latest(&s.Ended, t.EndMs)
 		if !s.Alive {
 			s.ExitType, s.ExitDetail = t.ExitType, t.ExitDetail
 		}
 	}
 	return s, true
+}
+
+// latest sets a time that an event has.
+func latest(t *uint64, v uint64) {
+	if v != 0 {
+		*t = v
+	}
 }

@@ -2,7 +2,6 @@
 package actors
 
 import (
-	"cmp"
 	"net/http"
 	"regexp"
 	"slices"
@@ -13,8 +12,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
@@ -24,113 +21,36 @@ const noExit = "-"
 // table makes rows of actors as /logical/actors shows them (ray/dashboard/modules/node/node_head.py, _actor_table_data_to_dict, and
 // datacenter.py, _get_actor_info).
 type table struct {
-	r        *request.Request
-	nodes    summary.Nodes
-	snapshot *pyjson.Object // the saved rows, by ID
-	believed bool           // a saved row that shows an end is trusted
+	nodes summary.Nodes
+	// believed says that saved rows have no figures of a time after the requested moment.
+	believed bool
 }
 
-func read(r *request.Request) (*table, error) {
-	data, taken, err := r.SavedData(r.Context(), "/logical/actors")
-	if err != nil {
-		return nil, err
+// Read returns the actors, and what makes their rows.
+func Read(r *request.Request) (actors []moment.Actor, row func(moment.Actor) *pyjson.Object, err error) {
+	var t table
+	if actors, err = r.Actors(r.Context()); err != nil {
+		return nil, nil, err
 	}
-	nodes, err := summary.Read(r)
-	return &table{r: r, nodes: nodes, snapshot: data.Object("actors"), believed: r.Believes(taken)}, err
+	if t.nodes, err = summary.Read(r); err != nil {
+		return nil, nil, err
+	}
+	_, taken, err := r.SavedData(r.Context(), "/logical/actors")
+	t.believed = r.Believes(taken)
+	return actors, t.row, err
 }
 
-// Logical returns the rows of all actors: in the order of their start, then those without events.
-func Logical(r *request.Request) ([]*pyjson.Object, error) {
-	t, err := read(r)
-	if err != nil {
-		return nil, err
-	}
-	var rows []*pyjson.Object
-	add := func(row *pyjson.Object) {
-		if row != nil {
-			rows = append(rows, row)
-		}
-	}
-	for _, a := range byStart(r.Session.Actors) {
-		add(t.fromEvents(a))
-	}
-	for id := range t.snapshot.All() {
-		if find(r.Session, id) == nil {
-			add(t.fromSnapshot(id))
-		}
-	}
-	return rows, nil
-}
-
-// Row returns the row of one actor, nil if there is none at the requested moment.
-func Row(r *request.Request, id string) (*pyjson.Object, error) {
-	t, err := read(r)
-	if err != nil {
-		return nil, err
-	}
-	switch a := find(r.Session, id); {
-	case a == nil:
-		return t.fromSnapshot(id), nil
-	case a.ID.String() == id: // only lower case
-		return t.fromEvents(a), nil
-	}
-	return nil, nil
-}
-
-// find finds an actor by its ID in hex; nil if it has no events.
-func find(s *session.Session, id string) *entities.Actor {
-	parsed, err := rayid.Parse[rayid.Actor](id)
-	if err != nil {
-		return nil
-	}
-	return s.Actor(parsed)
-}
-
-// fromEvents makes the row of an actor that has events; nil if the actor did not exist yet at the requested moment.
-func (t *table) fromEvents(a *entities.Actor) *pyjson.Object {
-	state, existed := moment.ActorAt(a, t.r.At)
-	if !existed {
-		return nil
-	}
-	row := withOwnID(t.snapshot.Object(a.ID.String()), a.ID.String())
+func (t *table) row(a moment.Actor) *pyjson.Object {
+	row := a.Saved
 	switch {
 	case row == nil:
-		row = newLogical(a, &state, t.nodes)
-	case sameActorState(row.String("state"), row.Int("numRestarts"), &state), row.String("state") == moment.Dead && t.believed:
-	default:
+		row = newLogical(a.Events, &a.Told, t.nodes)
+	case a.Newer:
 		row = row.Clone()
-		setLogicalState(row, &state, t.nodes)
+		setLogicalState(row, &a.Told, t.nodes)
 	}
-	return t.asOfThen(row)
-}
-
-// fromSnapshot makes the row of an actor without events.
-func (t *table) fromSnapshot(id string) *pyjson.Object {
-	row := t.snapshot.Object(id)
-	if row == nil || t.r.At != 0 && row.Int("startTime") > moment.Milliseconds(t.r.At) {
-		return nil
-	}
-	return t.asOfThen(withOwnID(row, id))
-}
-
-// asOfThen removes from a row the figures of a snapshot that is later than the requested moment.
-func (t *table) asOfThen(row *pyjson.Object) *pyjson.Object {
-	if t.believed {
-		return row
-	}
-	return withoutLaterUsage(row, t.nodes)
-}
-
-// withOwnID sets the ID of a saved row to the ID under which it is saved. Until an actor's process has reported its actor to Ray, the fields that
-// the dashboard adds from the process (ray/dashboard/modules/node/node_head.py) have nil IDs for a moment.
-func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
-	if row == nil || row.String("actorId") == id {
-		return row
-	}
-	row = row.Clone()
-	row.Set("actorId", id)
-	if parsed, err := rayid.Parse[rayid.Actor](id); err == nil {
-		row.Set("jobId", parsed.Job().String())
+	if !t.believed {
+		row = withoutLaterUsage(row, t.nodes)
 	}
 	return row
 }
@@ -157,26 +77,6 @@ func withoutLaterUsage(row *pyjson.Object, nodes summary.Nodes) *pyjson.Object {
 	}
 	row.Set("mem", mem)
 	return row
-}
-
-func sameActorState(state string, restarts int64, s *moment.ActorState) bool {
-	return state == s.State && restarts == int64(s.Restarts)
-}
-
-// byStart orders actors by the time of their first event.
-func byStart(actors []entities.Actor) []*entities.Actor {
-	sorted := make([]*entities.Actor, len(actors))
-	for i := range actors {
-		sorted[i] = &actors[i]
-	}
-	first := func(a *entities.Actor) int64 {
-		if len(a.Transitions) == 0 {
-			return 0
-		}
-		return a.Transitions[0].Time
-	}
-	slices.SortStableFunc(sorted, func(a, b *entities.Actor) int { return cmp.Compare(first(a), first(b)) })
-	return sorted
 }
 
 // newLogical makes the row of an actor without a snapshot.
@@ -282,13 +182,13 @@ func originalResources(resources map[string]float64) map[string]float64 {
 
 // All is /logical/actors, all or those of ?ids=a,b.
 func All(w http.ResponseWriter, r *request.Request) error {
-	rows, err := Logical(r)
+	actors, row, err := Read(r)
 	if err != nil {
 		return err
 	}
 	all := &pyjson.Object{}
-	for _, row := range rows {
-		all.Set(row.String("actorId"), row)
+	for _, a := range actors {
+		all.Set(a.ID, row(a))
 	}
 	if r.Query().Has("ids") {
 		asked := &pyjson.Object{}
@@ -302,14 +202,15 @@ func All(w http.ResponseWriter, r *request.Request) error {
 
 // One is /logical/actors/{actor_id}; the detail of an unknown actor is null.
 func One(w http.ResponseWriter, r *request.Request) error {
-	row, err := Row(r, r.Params["actor_id"])
+	actors, rowOf, err := Read(r)
 	if err != nil {
 		return err
 	}
-	if row == nil {
+	i := slices.IndexFunc(actors, func(a moment.Actor) bool { return a.ID == r.Params["actor_id"] })
+	if i < 0 {
 		return reply.OK(w, "Actor details fetched.", "detail", nil)
 	}
-	row = reply.GoogleStyle(row)
+	row := reply.GoogleStyle(rowOf(actors[i]))
 	if r.At != 0 {
 		return reply.OK(w, "Actor details fetched.", "detail", row)
 	}
@@ -317,7 +218,7 @@ func One(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply.OK(w, "Actor details fetched.", "detail", Fuller(row, node.Object("detail").Object("actors").Object(row.String("actorId"))))
+	return reply.OK(w, "Actor details fetched.", "detail", Fuller(row, node.Object("detail").Object("actors").Object(actors[i].ID)))
 }
 
 // Fuller returns an actor's row, or the row in its node's snapshot if that has the same state and more fields of the living process: Ray learns

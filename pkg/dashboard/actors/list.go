@@ -24,26 +24,25 @@ func Rows(r *request.Request) (state.RowSet, error) {
 		return state.RowSet{}, err
 	}
 	snapshot := moment.RowsByKey(list.List("result"), "actor_id")
-	logical, err := Logical(r)
+	actors, logical, err := Read(r)
 	if err != nil {
 		return state.RowSet{}, err
 	}
 	set := state.RowSet{PartialFailure: "", Check: checkFilters, Difference: state.Differences(Columns, list)}
-	for _, shown := range logical {
-		id := shown.String("actorId")
-		row := snapshot[id]
-		a := find(r.Session, id)
+	for _, a := range actors {
+		row := snapshot[a.ID]
 		switch {
-		case a != nil:
-			state, _ := moment.ActorAt(a, r.At)
-			if row == nil {
-				row = newRow(a, &state)
-			} else if !sameActorState(row.String("state"), row.Int("num_restarts"), &state) && !(row.String("state") == moment.Dead && r.Believes(taken)) {
-				row = row.Clone()
-				setRowState(row, &state)
-			}
+		case row == nil && a.Events == nil:
+			row = rowOf(logical(a))
 		case row == nil:
-			row = rowOf(shown)
+			row = newRow(a.Events, &a.Told)
+		case a.Events == nil:
+		default:
+			same := row.String("state") == a.Told.State && row.Int("num_restarts") == int64(a.Told.Restarts)
+			if r.Overrides(taken, same, row.String("state") == moment.Dead) {
+				row = row.Clone()
+				setRowState(row, &a.Told)
+			}
 		}
 		set.Rows = append(set.Rows, row)
 	}

@@ -1,7 +1,6 @@
 package libraries
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"net/http"
@@ -12,23 +11,17 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
 )
 
-// Metrics are the stored metrics of sessions.
-type Metrics interface {
-	// Values calls see with each series that a PromQL expression has at a moment, and returns its labels by name.
-	Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error
-}
-
 // Data answers for Ray Data. Metrics may be nil: nothing is stored.
-type Data struct{ Metrics Metrics }
+type Data struct{ Metrics moment.Metrics }
 
 // Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns from Prometheus
 // (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from the stored metrics.
 func (d Data) Datasets(w http.ResponseWriter, r *request.Request) error {
-	saved, _, err := SavedDatasets(r, r.Params["job_id"])
+	saved, _, err := r.SavedDatasets(r.Context(), r.Params["job_id"])
 	if err != nil {
 		return err
 	}

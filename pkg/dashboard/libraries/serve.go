@@ -24,7 +24,7 @@ func ServeApplications(w http.ResponseWriter, r *request.Request) error {
 	if source != "" && source != "imperative" && source != "declarative" {
 		return reply.Text(w, http.StatusBadRequest, fmt.Sprintf("Invalid 'api_type' value: '%s'. Must be one of: imperative, declarative", r.Query().Get("api_type")))
 	}
-	details, _, err := SavedServe(r)
+	details, _, err := r.SavedServe(r.Context())
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // TrainRuns is /api/train/v2/runs and /api/train/v2/runs/v1.
 func TrainRuns(url string) request.Handler {
 	return func(w http.ResponseWriter, r *request.Request) error {
-		runs, _, err := SavedTrainRuns(r, url)
+		runs, _, err := r.SavedTrainRuns(r.Context(), url)
 		switch {
 		case err != nil:
 			return err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -85,7 +84,7 @@ func writerAt(r *request.Request, log moment.LogFile) (over, begun bool, err err
 			return existed && !state.Alive, existed, nil
 		}
 	}
-	return workers.DeadActorWorkers(r)[m[1]], true, nil
+	return r.EndedActorWorkers()[m[1]], true, nil
 }
 
 // tasksCut moves the cut of a worker's log to where the output of the first task begins that ran after the requested moment. If no task runs at

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/actors"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -153,32 +152,15 @@ func actorLog(r *request.Request, o *options) (part, error) {
 
 // actorProcesses returns the processes an actor ran in, the last first, and whether the actor is known.
 func actorProcesses(r *request.Request, id string) (processes []moment.ActorProcess, known bool, err error) {
-	if parsed, err := rayid.Parse[rayid.Actor](id); err == nil {
-		if a := r.Session.Actor(parsed); a != nil {
-			state, _ := moment.ActorAt(a, r.At)
-			known = true
-			if !state.Worker.Nil() {
-				processes = append(processes, moment.ActorProcess{Node: state.Node, Worker: state.Worker})
-			}
-			for i := len(state.FormerProcesses) - 1; i >= 0; i-- {
-				processes = append(processes, state.FormerProcesses[i])
-			}
+	parsed, err := rayid.Parse[rayid.Actor](id)
+	known = err == nil && r.Session.Actor(parsed) != nil
+	actors, err := r.Actors(r.Context())
+	for _, a := range actors {
+		if a.ID == strings.ToLower(id) {
+			return a.Processes(), true, nil
 		}
 	}
-	if len(processes) > 0 {
-		return processes, true, nil
-	}
-	row, err := actors.Row(r, id)
-	if row == nil || err != nil {
-		return nil, known, err
-	}
-	address := row.Object("address")
-	node, nodeErr := rayid.Parse[rayid.Node](address.String("nodeId"))
-	worker, workerErr := rayid.Parse[rayid.Worker](address.String("workerId"))
-	if nodeErr == nil && workerErr == nil && !worker.Nil() {
-		processes = append(processes, moment.ActorProcess{Node: node, Worker: worker})
-	}
-	return processes, true, nil
+	return nil, known, err
 }
 
 // taskLog finds the lines of one attempt of a task within its worker's log (_resolve_task_filename).

@@ -13,7 +13,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
 )
 
 // detailedSummaries are the summaries with all that is known of the nodes' processes.
@@ -94,30 +93,33 @@ func hostnames(w http.ResponseWriter, r *request.Request) error {
 // One is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py). An unknown node has empty details.
 func One(w http.ResponseWriter, r *request.Request) error {
 	id := r.Params["node_id"]
-	all, err := detailedSummaries(r)
+	nodes, err := detailedSummaries(r)
 	if err != nil {
 		return err
 	}
-	row := all.Row(id)
+	row := nodes.Row(id)
 	if row == nil {
 		raylet := pyjson.Obj("objectStoreUsedMemory", 0, "objectStoreAvailableMemory", 0, "stateMessage", nil)
 		return reply.OK(w, "Node details fetched.", "detail", pyjson.Obj("raylet", raylet, "tpus", []any{}, "actors", pyjson.Obj(), "workers", []any{}))
 	}
-	detail, err := nodeDetail(r, all.ByID[id], row)
+	detail, err := nodeDetail(r, nodes.ByID[id], row)
 	if err != nil {
 		return err
 	}
-	rows, err := actors.Logical(r)
+	all, actorRow, err := actors.Read(r)
 	if err != nil {
 		return err
 	}
 	saved, onNode := detail.Object("actors"), &pyjson.Object{}
-	for _, row := range rows {
-		if row.Object("address").String("nodeId") == id || ranOn(r, row.String("actorId"), id) {
+	onThis := func(p moment.ActorProcess) bool { return p.Node.String() == id }
+	for _, a := range all {
+		row := actorRow(a)
+		// Ray still lists an actor on its node after it was restarted on another one.
+		if row.Object("address").String("nodeId") == id || slices.ContainsFunc(a.Processes(), onThis) {
 			if row = reply.GoogleStyle(row); r.At == 0 {
-				row = actors.Fuller(row, saved.Object(row.String("actorId")))
+				row = actors.Fuller(row, saved.Object(a.ID))
 			}
-			onNode.Set(row.String("actorId"), row)
+			onNode.Set(a.ID, row)
 		}
 	}
 	detail.Set("actors", onNode)
@@ -125,20 +127,6 @@ func One(w http.ResponseWriter, r *request.Request) error {
 		detail = withoutNulls(detail)
 	}
 	return reply.OK(w, "Node details fetched.", "detail", detail)
-}
-
-// ranOn says whether an actor had a process on a node: Ray still lists it there after it was restarted on another one.
-func ranOn(r *request.Request, actor, node string) bool {
-	id, err := rayid.Parse[rayid.Actor](actor)
-	if err != nil {
-		return false
-	}
-	a := r.Session.Actor(id)
-	if a == nil {
-		return false
-	}
-	state, _ := moment.ActorAt(a, r.At)
-	return state.Node.String() == node || slices.ContainsFunc(state.FormerProcesses, func(p moment.ActorProcess) bool { return p.Node.String() == node })
 }
 
 // nodeDetail is the node's own snapshot if there is one, else its summary with a row for each of its workers.

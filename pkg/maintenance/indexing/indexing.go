@@ -14,11 +14,11 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/settings"
 )
@@ -31,7 +31,7 @@ type Places struct {
 	CacheDir   string
 	CacheBytes settings.Bytes
 	// Metrics are the sessions' stored metrics, for findings; nil: none are used.
-	Metrics libraries.Metrics
+	Metrics moment.Metrics
 	Log     logrus.FieldLogger
 }
 

@@ -1,0 +1,231 @@
+package moment
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/rayid"
+)
+
+// The state of Ray's libraries Serve, Data and Train is in no events, only in snapshots.
+//
+// What was saved before the moment is what Ray answered then. An answer that was saved later, or nobody knows when, is believed only in what it says
+// about the time before: which datasets and runs had ended, and which had begun. Of those it does not say how far they were.
+
+// Metrics are the stored metrics of sessions.
+type Metrics interface {
+	// Values calls see with each series that a PromQL expression has at a moment, and returns its labels by name.
+	Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error
+}
+
+// Application is an application of Serve as it was when the state of Serve was saved.
+type Application struct {
+	Name, Status, Message string
+	Deployments           []Deployment
+	Taken                 int64 // when it was saved, Unix ns; 0: not known
+}
+
+// Deployment is a deployment of an application.
+type Deployment struct{ Name, Status, Trigger, Message string }
+
+// Applications returns the applications of Serve.
+func (m *Moment) Applications(ctx context.Context) (apps []Application, err error) {
+	details, taken, err := m.SavedServe(ctx)
+	for name, v := range details.Object("applications").All() {
+		o, _ := v.(*pyjson.Object)
+		app := Application{Name: name, Status: o.String("status"), Message: o.String("message"), Taken: taken}
+		for name, v := range o.Object("deployments").All() {
+			if d, ok := v.(*pyjson.Object); ok {
+				app.Deployments = append(app.Deployments, Deployment{name, d.String("status"), d.String("status_trigger"), d.String("message")})
+			}
+		}
+		apps = append(apps, app)
+	}
+	return apps, err
+}
+
+// Run is a dataset of Data or a run of Train.
+type Run struct {
+	Name, Status, Detail string
+	Job                  rayid.Job // nil if it is not known
+	Ended                int64     // when it ended or, if that is not known, when it was saved; Unix ns
+}
+
+// Datasets returns the datasets of a job.
+func (m *Moment) Datasets(ctx context.Context, job rayid.Job) (runs []Run, err error) {
+	saved, taken, err := m.SavedDatasets(ctx, job.String())
+	for _, d := range objects(saved.List("datasets")) {
+		runs = append(runs, Run{Name: cmp.Or(d.String("name"), d.String("dataset")), Status: d.String("state"), Job: job, Ended: taken})
+	}
+	return runs, err
+}
+
+// trainRunLists are the addresses of Ray's two lists of Train's runs.
+var trainRunLists = []string{"/api/train/v2/runs", "/api/train/v2/runs/v1"}
+
+// TrainRuns returns the runs of Train.
+func (m *Moment) TrainRuns(ctx context.Context) (runs []Run, err error) {
+	for _, url := range trainRunLists {
+		saved, taken, err := m.SavedTrainRuns(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects(saved.List("train_runs")) {
+			run := Run{
+				Name: cmp.Or(o.String("name"), o.String("id")), Status: cmp.Or(o.String("status"), o.String("run_status")),
+				Detail: cmp.Or(o.String("status_detail"), o.String("run_status_detail")), Ended: cmp.Or(o.Int("end_time_ns"), taken),
+			}
+			run.Job, _ = rayid.Parse[rayid.Job](o.String("job_id")) // nil if it is not known
+			runs = append(runs, run)
+		}
+	}
+	return runs, nil
+}
+
+// SavedServe returns the saved state of Serve, and when it was saved; nil if there is none.
+func (m *Moment) SavedServe(ctx context.Context) (*pyjson.Object, int64, error) {
+	// A later answer says when applications were deployed, but not in which state they were.
+	value, taken, err := m.SavedThen(ctx, "/api/serve/applications/")
+	details, _ := value.(*pyjson.Object)
+	return details, taken, err
+}
+
+// SavedDatasets returns the saved datasets of a job, and when they were saved; nil if there are none.
+func (m *Moment) SavedDatasets(ctx context.Context, job string) (*pyjson.Object, int64, error) {
+	return m.savedRows(ctx, "/api/data/datasets/"+url.PathEscape(job), "datasets", dataset)
+}
+
+// SavedTrainRuns returns the saved runs of Train, and when they were saved; nil if there are none.
+func (m *Moment) SavedTrainRuns(ctx context.Context, url string) (*pyjson.Object, int64, error) {
+	return m.savedRows(ctx, url, "train_runs", trainRun)
+}
+
+func (m *Moment) savedRows(ctx context.Context, url, list string, of func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
+	value, taken, err := m.SavedThen(ctx, url)
+	if o, ok := value.(*pyjson.Object); ok || err != nil || m.At == 0 {
+		return o, taken, err
+	}
+	value, taken, err = m.Saved(ctx, url)
+	o, ok := value.(*pyjson.Object)
+	if !ok || err != nil {
+		return nil, taken, err
+	}
+	o = o.Clone()
+	o.Set(list, rowsOf(o.List(list), m.At, of))
+	return o, taken, err
+}
+
+// rowsOf are the rows that existed at a moment, as of gives them; nil stands for one that did not.
+func rowsOf(list []any, at int64, of func(*pyjson.Object, int64) *pyjson.Object) []any {
+	existed := []any{}
+	for _, v := range list {
+		if row, ok := v.(*pyjson.Object); ok {
+			if row = of(row, at); row != nil {
+				existed = append(existed, row)
+			}
+		}
+	}
+	return existed
+}
+
+// dataset is a row of a dataset as it was at a moment. One that ran has no figures.
+func dataset(row *pyjson.Object, at int64) *pyjson.Object {
+	began, ended := seconds(row, "start_time"), seconds(row, "end_time")
+	switch {
+	case began == 0 || began > at:
+		return nil
+	case ended != 0 && ended <= at:
+		return row
+	}
+	row = row.Clone()
+	row.Set("state", "RUNNING")
+	row.Set("end_time", nil)
+	row.Set("operators", []any{})
+	for name, v := range row.Clone().All() {
+		figures, isObject := v.(*pyjson.Object)
+		switch {
+		case name == "progress" || name == "total" || name == "total_rows":
+			row.Set(name, pyjson.Number("0"))
+		case isObject:
+			empty := &pyjson.Object{}
+			for figure := range figures.All() {
+				empty.Set(figure, pyjson.Number("0"))
+			}
+			row.Set(name, empty)
+		}
+	}
+	return row
+}
+
+// trainRun is a run or an attempt of Train as it was at a moment; Ray's second interface has the state's names with "run_" before them, and
+// milliseconds.
+func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
+	began := cmp.Or(row.Int("start_time_ns"), row.Int("start_time_ms")*1e6)
+	ended := cmp.Or(row.Int("end_time_ns"), row.Int("end_time_ms")*1e6)
+	if began == 0 || began > at {
+		return nil
+	}
+	row = row.Clone()
+	if attempts := row.List("attempts"); attempts != nil {
+		row.Set("attempts", rowsOf(attempts, at, trainRun))
+	}
+	if job, _ := row.Get("job_details").(*pyjson.Object); job != nil {
+		row.Set("job_details", jobDetails(job, at))
+	}
+	if ended != 0 && ended <= at {
+		return row
+	}
+	for name, then := range map[string]any{
+		"status": "RUNNING", "run_status": "RUNNING", "status_detail": nil, "run_status_detail": nil, "end_time_ns": nil, "end_time_ms": nil,
+	} {
+		if _, has := row.Lookup(name); has {
+			row.Set(name, then)
+		}
+	}
+	if workers := row.List("workers"); workers != nil {
+		row.Set("workers", rowsOf(workers, at, runningWorker))
+	}
+	return row
+}
+
+// jobDetails are what a run says of its job, which ends after it.
+func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
+	if ended := job.Int("end_time") * 1e6; ended != 0 && ended <= at {
+		return job
+	}
+	job = job.Clone()
+	for name, then := range map[string]any{"status": "RUNNING", "end_time": nil, "message": nil, "error_type": nil, "driver_exit_code": nil} {
+		if _, has := job.Lookup(name); has {
+			job.Set(name, then)
+		}
+	}
+	return job
+}
+
+// runningWorker is a worker of a run that went on: what is measured of it is of a later time.
+func runningWorker(row *pyjson.Object, _ int64) *pyjson.Object {
+	row = row.Clone()
+	for name, then := range map[string]any{
+		"status": "RUNNING", "process_stats": nil, "processStats": nil, "gpus": nil, "status_detail": nil, "exit_code": nil, "exit_reason": nil,
+	} {
+		if _, has := row.Lookup(name); has {
+			row.Set(name, then)
+		}
+	}
+	return row
+}
+
+// seconds is a time in Unix seconds, in ns; 0 if there is none.
+func seconds(row *pyjson.Object, name string) int64 {
+	n, _ := row.Get(name).(pyjson.Number)
+	s, err := strconv.ParseFloat(string(n), 64)
+	if err != nil || !(s > 0 && s < 1<<33) {
+		return 0
+	}
+	return int64(s * 1e9)
+}
