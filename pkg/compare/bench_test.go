@@ -7,7 +7,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/compare"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // BenchmarkRun: two sessions of 100,000 tasks each, which are open already, in memory and from an index.
@@ -34,7 +34,7 @@ func BenchmarkRun(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				r, err := compare.Comparer{Open: func(_ context.Context, e catalog.Entry) (*request.Request, func(), error) {
+				r, err := compare.Comparer{Open: func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 					if e.Ref == session.Ref {
 						return first, func() {}, nil
 					}

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // Question says what to compare.
@@ -39,8 +39,8 @@ type NothingError struct{ Detail, Advice string }
 
 func (e *NothingError) Error() string { return e.Detail + " " + e.Advice }
 
-// Open opens a session for one request about it, until release is called. Its Env has to be set.
-type Open func(ctx context.Context, e catalog.Entry) (r *request.Request, release func(), err error)
+// Open opens a session until release is called. Its Env has to be set.
+type Open func(ctx context.Context, e catalog.Entry) (m *moment.Moment, release func(), err error)
 
 // Comparer compares what Open opens.
 type Comparer struct {
@@ -83,10 +83,10 @@ func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, e
 		if inside {
 			return nil, nil, &NothingError{"This is the same session twice.", "Name another session, or two jobs."}
 		}
-		session, err = c.measure(r, q.Session, nil)
+		session, err = c.measure(ctx, r, q.Session, nil)
 		return session, nil, err
 	}
-	all, err := jobsOf(r)
+	all, err := jobsOf(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,7 +103,7 @@ func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, e
 		case before == job:
 			return nil, nil, &NothingError{"This is the same job twice.", "Name another one."}
 		case before != nil:
-			if same, err = c.measure(r, q.Session, before); err != nil {
+			if same, err = c.measure(ctx, r, q.Session, before); err != nil {
 				return nil, nil, err
 			}
 		case inside && q.WithJob != "":
@@ -112,7 +112,7 @@ func (c Comparer) first(ctx context.Context, q Question) (session, same *Side, e
 			return nil, nil, noEarlierRun(job)
 		}
 	}
-	session, err = c.measure(r, q.Session, job)
+	session, err = c.measure(ctx, r, q.Session, job)
 	return session, same, err
 }
 
@@ -145,7 +145,7 @@ func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *J
 	}
 	defer release()
 	if job != nil {
-		all, err := jobsOf(r)
+		all, err := jobsOf(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (c Comparer) other(ctx context.Context, e catalog.Entry, q Question, job *J
 			return nil, nil
 		}
 	}
-	return c.measure(r, e, job)
+	return c.measure(ctx, r, e, job)
 }
 
 func noJob(e catalog.Entry, name string) error {
@@ -176,8 +176,8 @@ func noEarlierRun(j *Job) error {
 }
 
 // jobsOf returns the jobs of a request's session, in the order they started.
-func jobsOf(r *request.Request) ([]Job, error) {
-	known, err := r.Jobs(r.Context())
+func jobsOf(ctx context.Context, r *moment.Moment) ([]Job, error) {
+	known, err := r.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +23,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/compare"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -59,7 +57,7 @@ type bench struct {
 	opened  []string
 }
 
-func (b *bench) open(ctx context.Context, e catalog.Entry) (*request.Request, func(), error) {
+func (b *bench) open(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 	store, err := local.Open(b.dir)
 	if err != nil {
 		return nil, nil, err
@@ -81,7 +79,7 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*request.Request, fu
 		return nil, nil, err
 	}
 	b.opened = append(b.opened, e.Ref.Cluster)
-	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(ctx), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: b.at}}
+	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: b.at}
 	return r, func() {}, nil
 }
 
@@ -320,7 +318,7 @@ func TestReport(t *testing.T) {
 	if u := r.Session.Used; u == nil || !near(u.CPU, r.Session.Asked.CPU/2) || !near(u.Memory, u.CPU) || !near(u.GPU, u.CPU) {
 		t.Errorf("used %+v", u)
 	}
-	of, err := compare.Comparer{Metrics: used{node.IP}}.Used(opened)
+	of, err := compare.Comparer{Metrics: used{node.IP}}.Used(t.Context(), opened)
 	if err != nil || of == nil || !near(of.CPU, r.Session.Used.CPU) {
 		t.Errorf("what its nodes used, by itself: %+v, %v", of, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
@@ -38,8 +37,8 @@ type lifetime struct {
 }
 
 // readNodes counts the nodes that existed between two times, and what they had and used.
-func (s *Side) readNodes(r *request.Request, e catalog.Entry, began, ended time.Time, metrics Metrics) error {
-	nodes, err := r.Nodes(r.Context())
+func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry, began, ended time.Time, metrics Metrics) error {
+	nodes, err := r.Nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +74,7 @@ func (s *Side) readNodes(r *request.Request, e catalog.Entry, began, ended time.
 		s.Asked.add(Hours{kind.cpu, kind.gpu, memory / (1 << 30)}, hours)
 	}
 	s.Asked.round()
-	return s.readUse(r, e, ended, ended.Sub(began), lives, metrics)
+	return s.readUse(ctx, r, e, ended, ended.Sub(began), lives, metrics)
 }
 
 func (h *Hours) add(of Hours, hours float64) {
@@ -121,7 +120,7 @@ var uses = []struct {
 }
 
 // readUse reads from the stored metrics what nodes used: for each its average while it was measured, times its life.
-func (s *Side) readUse(r *request.Request, e catalog.Entry, end time.Time, length time.Duration, lives []lifetime, metrics Metrics) error {
+func (s *Side) readUse(ctx context.Context, r *moment.Moment, e catalog.Entry, end time.Time, length time.Duration, lives []lifetime, metrics Metrics) error {
 	if metrics == nil || length < time.Second {
 		return nil
 	}
@@ -132,13 +131,13 @@ func (s *Side) readUse(r *request.Request, e catalog.Entry, end time.Time, lengt
 	used, measured := Hours{}, false
 	for _, u := range uses {
 		expression := fmt.Sprintf(u.expression, int64(math.Ceil(length.Seconds())))
-		err := metrics.Values(r.Context(), e.Ref, s.Running, end, expression, func(label func(string) string, value float64) {
+		err := metrics.Values(ctx, e.Ref, s.Running, end, expression, func(label func(string) string, value float64) {
 			if hours, ok := byIP[label("ip")]; ok && !math.IsNaN(value) && !math.IsInf(value, 0) {
 				measured = true
 				u.add(&used, value*hours)
 			}
 		})
-		if errors.Is(err, context.Canceled) || r.Stop() != nil {
+		if errors.Is(err, context.Canceled) || context.Cause(ctx) != nil {
 			return err
 		}
 		if err != nil {

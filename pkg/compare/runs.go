@@ -1,11 +1,12 @@
 package compare
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -37,14 +38,14 @@ type timing struct {
 }
 
 // readRuns measures the functions.
-func (s *Side) readRuns(r *request.Request) error {
+func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 	tasks := r.Session.Tasks
-	release, err := r.Memory.Reserve(r.Context(), budget.Work, 1<<20+int64(tasks.Len())*runBytes)
+	release, err := r.Memory.Reserve(ctx, budget.Work, 1<<20+int64(tasks.Len())*runBytes)
 	if err != nil {
 		return err
 	}
 	defer release()
-	query := tasktable.Query{ExcludeDriver: true, At: r.At, Stop: stopped(r.Context())}
+	query := tasktable.Query{ExcludeDriver: true, At: r.At, Stop: stopped(ctx)}
 	if s.Job != nil {
 		if s.functions = map[string]*Runs{}; s.Job.ID == "" {
 			return nil // no driver began

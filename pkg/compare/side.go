@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -73,27 +72,27 @@ type Hours struct {
 type Metrics = moment.Metrics
 
 // measure reads the side of a request's session, or of one of its jobs.
-func (c Comparer) measure(r *request.Request, e catalog.Entry, job *Job) (*Side, error) {
+func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry, job *Job) (*Side, error) {
 	ref := r.Session.Ref
 	s := &Side{
 		Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Job: job, Notes: []string{},
 		Link:    fmt.Sprintf("/namespaces/%s/clusters/%s/sessions/%s/", url.PathEscape(ref.Namespace), url.PathEscape(ref.Cluster), url.PathEscape(ref.Name)),
-		Running: r.Runs(r.Context()),
+		Running: r.Runs(ctx),
 	}
 	if r.At != 0 {
 		s.Link += fmt.Sprintf("at/%d/", moment.Milliseconds(r.At))
 	}
-	began, ended := r.Life(r.Context())
+	began, ended := r.Life(ctx)
 	if job != nil {
 		began, ended = job.within(began, ended)
 		s.Outcome = strings.ToLower(job.status)
 	}
 	s.Start, s.End, s.Seconds = began.UTC().Format(time.RFC3339), ended.UTC().Format(time.RFC3339), ended.Sub(began).Seconds()
 	for _, step := range []func() error{
-		func() error { return s.readFindings(r, c.Findings) },
-		func() error { return s.readRuns(r) },
-		func() error { return s.readNodes(r, e, began, ended, c.Metrics) },
-		r.Stop,
+		func() error { return s.readFindings(ctx, r, c.Findings) },
+		func() error { return s.readRuns(ctx, r) },
+		func() error { return s.readNodes(ctx, r, e, began, ended, c.Metrics) },
+		stopped(ctx),
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("compare %s: %w", ref, err)
@@ -117,8 +116,8 @@ func (j *Job) within(began, ended time.Time) (start, end time.Time) {
 }
 
 // readFindings reads what failed; for a job, what is known to belong to that job.
-func (s *Side) readFindings(r *request.Request, reader findings.Reader) error {
-	report, err := reader.Read(r)
+func (s *Side) readFindings(ctx context.Context, r *moment.Moment, reader findings.Reader) error {
+	report, err := reader.Read(ctx, r)
 	if err != nil {
 		return err
 	}

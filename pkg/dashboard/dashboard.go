@@ -16,10 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // Options configure a Dashboard.
@@ -56,25 +54,6 @@ func (d *Dashboard) Settings() string {
 		o.GrafanaHost, o.PrometheusHost, o.GrafanaIframeHost, o.GrafanaClusterFilter, o.GrafanaOrgID, o.PrometheusName, strconv.Itoa(o.MaxLimit),
 		strconv.FormatBool(o.Panels != nil),
 	})
-}
-
-// Findings says why the session that a request asks about ended as it did.
-func (d *Dashboard) Findings(r *Request) (*findings.Report, error) {
-	r.Env = d.env
-	return d.findings().Read(r)
-}
-
-func (d *Dashboard) findings() findings.Reader {
-	return findings.Reader{Kept: d.opts.KeptFindings, Metrics: d.opts.Metrics}
-}
-
-// FindingsOf says why an ended session ended as it did.
-func (d *Dashboard) FindingsOf(ctx context.Context, s *session.Session) (*findings.Report, error) {
-	r, err := d.about(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return d.findings().Read(r)
 }
 
 // Request is a request with the session and the moment that it asks about.

@@ -122,7 +122,7 @@ func (d *Dashboard) Routes() []Route {
 	}
 	const path = "/api/history/findings"
 	all = append(all, Route{
-		Method: http.MethodGet, Path: path, Own: true, Params: findings.Params, Serve: d.answer(d.weighed(path, d.findings().Answer)),
+		Method: http.MethodGet, Path: path, Own: true, Params: findings.Params, Serve: d.answer(d.weighed(path, d.answerFindings)),
 	})
 	for _, known := range refusals {
 		all = append(all, Route{Method: known.method, Path: known.path, Serve: known.refuse})

@@ -11,19 +11,15 @@ package findings
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
@@ -41,50 +37,32 @@ type Reader struct {
 // Params are the names of the parameters of a request for findings: either of Ray's two IDs of a job narrows them to the job.
 var Params = []string{"job_id", "submission_id"}
 
-// Answer handles requests for the findings as JSON.
-func (f Reader) Answer(w http.ResponseWriter, r *request.Request) error {
-	report, err := f.Read(r)
-	if err != nil {
-		return err
-	}
-	query := r.URL.Query()
-	if report, err = report.OfJob(query.Get("job_id"), query.Get("submission_id")); err != nil {
-		return reply.NotFound(err.Error())
-	}
-	body, err := json.Marshal(envelope{Result: true, Data: report})
-	if err != nil {
-		return err
-	}
-	return reply.Bytes(w, http.StatusOK, "application/json", body)
-}
-
 // cache keeps two reports of a session: the one on its end (or on its state now, if it runs), and the one on the earlier moment that was
 // requested last.
 type cache struct{ end, moment shared.Value[*Report] }
 
-// Read returns the findings at the requested moment. They are computed once for each state of the session. The caller must not change them.
-func (f Reader) Read(r *request.Request) (*Report, error) {
-	running := r.Runs(r.Context())
+// Read returns the findings of a session at a moment. They are computed once for each state of the session. The caller must not change them.
+func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
+	running := r.Runs(ctx)
 	version := fmt.Sprintf("%s %t %d", moment.Version(r.Session), running, r.At)
-	reports := moment.Kept[cache](&r.Moment)
+	reports := moment.Kept[cache](r)
 	report := &reports.end
 	if r.At != 0 {
 		report = &reports.moment
 	}
-	return report.GetFor(r.Context(), version, func(ctx context.Context) (*Report, error) {
-		r := r.With(ctx)
+	return report.GetFor(ctx, version, func(ctx context.Context) (*Report, error) {
 		if !running && r.At == 0 {
-			if kept := f.readKept(r); kept != nil {
+			if kept := f.readKept(ctx, r); kept != nil {
 				return kept, nil
 			}
 		}
-		return f.build(r, running)
+		return f.build(ctx, r, running)
 	})
 }
 
 // builder collects the findings of one report.
 type builder struct {
-	r    *request.Request
+	r    *moment.Moment
 	s    *session.Session
 	base string         // the beginning of all links
 	end  int64          // the requested moment, Unix ns
@@ -107,6 +85,7 @@ type builder struct {
 	failures              map[string]failure   // by the IDs of the tasks
 	groups                []*group
 	running               bool
+	goesOn                bool // after the requested moment
 	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored
 	files                 map[rayid.Worker][]moment.LogFile
 	examined              map[rayid.Worker]bool // workers whose own logs were read
@@ -123,12 +102,12 @@ type builder struct {
 }
 
 // build computes the report. It first reserves memory for the logs that it reads.
-func (f Reader) build(r *request.Request, running bool) (*Report, error) {
+func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Report, error) {
 	memory := int64(maxLogBytes)
 	if share := r.Memory.Size(budget.Work) / 2; share > 0 {
 		memory = min(memory, share)
 	}
-	release, err := r.Memory.Reserve(r.Context(), budget.Work, memory)
+	release, err := r.Memory.Reserve(ctx, budget.Work, memory)
 	if err != nil {
 		return nil, fmt.Errorf("find out why %s ended: %w", r.Session.Ref, err)
 	}
@@ -139,7 +118,11 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, base: baseOf(r.Session.Ref), running: running,
 	}
 	b.end = cmp.Or(b.end, math.MaxInt64)
-	if b.zone, err = r.Zone(r.Context()); err != nil {
+	whole := *r
+	whole.At = 0
+	_, end := whole.Life(ctx)
+	b.goesOn = r.At != 0 && (r.Ended.IsZero() || r.At < end.UnixNano())
+	if b.zone, err = r.Zone(ctx); err != nil {
 		return nil, err
 	}
 	// Each step may use what the steps before it found.
@@ -147,14 +130,14 @@ func (f Reader) build(r *request.Request, running bool) (*Report, error) {
 		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
 		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readLostJobs, b.readSilentHead, b.readPods, b.readUnended,
 	} {
-		if err := step(r.Context()); err != nil {
+		if err := step(ctx); err != nil {
 			return nil, err
 		}
-		if err := r.Stop(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return b.report(r.Context(), f.Metrics)
+	return b.report(ctx, f.Metrics)
 }
 
 // baseOf returns the beginning of all links to a session's pages.
@@ -213,11 +196,4 @@ func plural(n int, one string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %ss", n, one)
-}
-
-// envelope wraps an answer as Ray's dashboard does.
-type envelope struct {
-	Result bool    `json:"result"`
-	Msg    string  `json:"msg"`
-	Data   *Report `json:"data"`
 }

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -116,7 +115,7 @@ func (b *builder) showFigures(ctx context.Context, metrics moment.Metrics, order
 					break
 				}
 				found, err := b.measure(ctx, metrics, figure, p, running)
-				if stop := errors.Join(context.Cause(ctx), b.r.Stop()); stop != nil {
+				if stop := context.Cause(ctx); stop != nil {
 					return stop
 				}
 				if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -42,10 +40,8 @@ func withMetrics(t testing.TB, dir string, ref layout.Session, m moment.Metrics)
 
 func reportWith(t testing.TB, s *session.Session, m moment.Metrics) *findings.Report {
 	t.Helper()
-	r := &request.Request{
-		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s},
-	}
-	found, err := findings.Reader{Metrics: m}.Read(r)
+	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s}
+	found, err := findings.Reader{Metrics: m}.Read(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

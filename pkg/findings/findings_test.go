@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/index"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -80,8 +78,8 @@ func indexed(t testing.TB, dir string, ref layout.Session) *session.Session {
 
 func report(t testing.TB, s *session.Session) *findings.Report {
 	t.Helper()
-	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s}}
-	found, err := findings.Reader{}.Read(r)
+	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s}
+	found, err := findings.Reader{}.Read(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -527,8 +525,8 @@ func TestConstructorUnderWay(t *testing.T) {
 	dir, ref := cluster(t, "even-2.60")
 	s := load(t, dir, ref, nil)
 	at := time.Date(2026, 11, 22, 18, 43, 45, 0, time.UTC).UnixNano()
-	r := &request.Request{Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: at}}
-	found, err := findings.Reader{}.Read(r)
+	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: at}
+	found, err := findings.Reader{}.Read(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -584,9 +582,7 @@ func TestComputedOnce(t *testing.T) {
 	env := moment.NewEnv(silent(), nil)
 	read := func(s *session.Session, at int64, running bool) *findings.Report {
 		t.Helper()
-		found, err := findings.Reader{}.Read(&request.Request{
-			Request: httptest.NewRequest("GET", "/", nil), Moment: moment.Moment{Env: env, Session: s, At: at, Running: func(context.Context) bool { return running }},
-		})
+		found, err := findings.Reader{}.Read(t.Context(), &moment.Moment{Env: env, Session: s, At: at, Running: func(context.Context) bool { return running }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -186,30 +185,30 @@ func IsKept(kept io.Reader, s *session.Session) (bool, error) {
 }
 
 // readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
-func (f Reader) readKept(r *request.Request) (report *Report) {
+func (f Reader) readKept(ctx context.Context, r *moment.Moment) (report *Report) {
 	if f.Kept == nil {
 		return nil
 	}
 	err := guard.Do("the kept findings of "+r.Session.Ref.String(), func() (err error) {
-		report, err = f.openKept(r)
+		report, err = f.openKept(ctx, r)
 		return err
 	})
 	if err == nil {
 		return report
 	}
-	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errNotKept) && r.Stop() == nil {
+	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errNotKept) && context.Cause(ctx) == nil {
 		r.Log.WithError(err).WithField("session", r.Session.Ref.String()).Warn("cannot use a session's kept findings; they are computed again")
 	}
 	return nil
 }
 
-func (f Reader) openKept(r *request.Request) (*Report, error) {
-	kept, err := f.Kept(r.Context(), r.Session.Ref, MaxKeptBytes)
+func (f Reader) openKept(ctx context.Context, r *moment.Moment) (*Report, error) {
+	kept, err := f.Kept(ctx, r.Session.Ref, MaxKeptBytes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = kept.Close() }()
-	return decode(r.Context(), kept, r.Session.Ref, moment.Version(r.Session), r.Memory)
+	return decode(ctx, kept, r.Session.Ref, moment.Version(r.Session), r.Memory)
 }
 
 // decode reads the kept report if it describes the given state of the session. It first reserves the memory that the report takes.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
@@ -54,16 +52,14 @@ func keptFile(dir string, ref layout.Session) string {
 // reportKept does the same as report, with the kept findings in the store of dir.
 func reportKept(t testing.TB, dir string, s *session.Session, running bool) *findings.Report {
 	t.Helper()
-	r := &request.Request{
-		Request: httptest.NewRequest("GET", "/", nil).WithContext(t.Context()), Moment: moment.Moment{Env: moment.NewEnv(silent(), budget.New(budget.Options{Bytes: 64 << 20})), Session: s, Running: func(context.Context) bool { return running }},
-	}
+	r := &moment.Moment{Env: moment.NewEnv(silent(), budget.New(budget.Options{Bytes: 64 << 20})), Session: s, Running: func(context.Context) bool { return running }}
 	found, err := findings.Reader{Kept: func(_ context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
 		f, err := os.Open(keptFile(dir, ref))
 		return struct {
 			io.Reader
 			io.Closer
 		}{io.LimitReader(f, n), f}, err
-	}}.Read(r)
+	}}.Read(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

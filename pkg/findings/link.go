@@ -200,7 +200,7 @@ func (b *builder) outcome() string {
 	switch {
 	case failed:
 		return Failed
-	case b.running, b.goesOn():
+	case b.running, b.goesOn:
 		return Running
 	case errors && !open:
 		return Failed
@@ -214,14 +214,6 @@ func (b *builder) outcome() string {
 		return Unknown
 	}
 	return Succeeded
-}
-
-// goesOn says whether the session went on after the requested moment.
-func (b *builder) goesOn() bool {
-	r := *b.r
-	r.At = 0
-	_, end := r.Life(r.Context())
-	return b.r.At != 0 && (r.Ended.IsZero() || b.r.At < end.UnixNano())
 }
 
 var severities = []string{Error, Warning, Info}

@@ -3,7 +3,6 @@ package findings_test
 import (
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +65,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers := dashboard.New(dashboard.Options{Log: log})
-		report, err := answers.Findings(&dashboard.Request{Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), Moment: moment.Moment{Session: s}})
+		report, err := answers.Findings(t.Context(), &moment.Moment{Session: s})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -191,7 +191,7 @@ func (b *builder) outcomeOf(j *job, mine []*finding) string {
 		return Stopped
 	case j.status == "SUCCEEDED":
 		return Succeeded
-	case b.running, b.goesOn():
+	case b.running, b.goesOn:
 		return Running
 	}
 	return Unfinished

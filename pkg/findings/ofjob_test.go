@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -83,6 +82,12 @@ func TestOfJob(t *testing.T) {
 func TestAnswerOfJob(t *testing.T) {
 	dir, ref := cluster(t, "three_jobs")
 	s := load(t, dir, ref, nil)
+	var route dashboard.Route
+	for _, r := range dashboard.New(dashboard.Options{Log: silent()}).Routes() {
+		if strings.HasSuffix(r.Path, "/findings") {
+			route = r
+		}
+	}
 	for query, want := range map[string]string{
 		"submission_id=prices-join": "", "job_id=05000000": "", "job_id=prices-join": "", "submission_id=prices-join&job_id=05000000": "",
 		"submission_id=prices": "no job with the ID prices. It has 3 jobs: prices-join, poller, sum-ok.", "job_id=ff000000": "no job with the ID ff000000",
@@ -90,11 +95,10 @@ func TestAnswerOfJob(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+query, nil)
 		w := httptest.NewRecorder()
-		err := findings.Reader{}.Answer(w, &request.Request{Request: r, Moment: moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s}})
-		var refused *reply.Error
+		route.Serve(w, &dashboard.Request{Request: r, Moment: moment.Moment{Session: s}})
 		if want != "" {
-			if !errors.As(err, &refused) || refused.Status != http.StatusNotFound || !strings.Contains(refused.Text, want) || len(refused.Text) > 600 {
-				t.Errorf("%.60s: %v", query, err)
+			if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) || w.Body.Len() > 700 {
+				t.Errorf("%.60s: %d %s", query, w.Code, w.Body)
 			}
 			continue
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/compare"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -79,7 +78,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	} else if q.Job == "" && len(q.Earlier) > 0 {
 		s.opts.Sessions.Begin(q.Earlier[0].Ref)
 	}
-	report, err := s.opts.Dashboard.Compare(r.Context(), func(_ context.Context, e catalog.Entry) (*dashboard.Request, func(), error) {
+	report, err := s.opts.Dashboard.Compare(r.Context(), func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 		of := choice{selector: catalog.Selector{Namespace: e.Ref.Namespace, Name: e.Ref.Cluster, Session: e.Ref.Name}}
 		if e.Ref == q.Session.Ref {
 			of.at = chosen.at
@@ -88,7 +87,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		asked := &dashboard.Request{Request: r.Request, Moment: moment.Moment{Session: loaded, At: of.at, Began: found.Start, Ended: found.End}}
+		asked := &moment.Moment{Session: loaded, At: of.at, Began: found.Start, Ended: found.End}
 		if found.Running && of.at == 0 {
 			asked.Running = s.stillRuns(found.Ref)
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/web"
@@ -29,7 +31,7 @@ func (s *Server) findingsRoute() dashboard.Route {
 			s.fail(w, r.Request, problem.BadRequest(err))
 			return
 		}
-		whole, err := s.opts.Findings(r)
+		whole, err := s.opts.Findings(r.Context(), &r.Moment)
 		report := whole
 		if err == nil {
 			report, err = whole.OfJob(query.Get("job_id"), query.Get("submission_id"))
@@ -71,4 +73,4 @@ func checkFindings(query url.Values) error {
 }
 
 // FindingsOf gives the findings of the session that a request is about.
-type FindingsOf func(*dashboard.Request) (*findings.Report, error)
+type FindingsOf func(context.Context, *moment.Moment) (*findings.Report, error)

@@ -1,19 +1,20 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // TestFindingsPage: the page shows what was found, as text, with links that lead out of the page's own folder.
 func TestFindingsPage(t *testing.T) {
 	f := start(t, func(o *Options, _ *gatedStore) {
-		o.Findings = func(r *dashboard.Request) (*findings.Report, error) {
+		o.Findings = func(_ context.Context, r *moment.Moment) (*findings.Report, error) {
 			at := ""
 			if r.At != 0 {
 				at = time.Unix(0, r.At).UTC().Format(time.RFC3339Nano)
@@ -95,7 +96,7 @@ func startFindings(t *testing.T) *fixture {
 		return f
 	}
 	return start(t, func(o *Options, _ *gatedStore) {
-		o.Findings = func(*dashboard.Request) (*findings.Report, error) {
+		o.Findings = func(context.Context, *moment.Moment) (*findings.Report, error) {
 			return &findings.Report{
 				Session: name, Outcome: findings.Failed, Summary: "2 of 3 jobs failed: load failed.",
 				Findings: []*findings.Finding{

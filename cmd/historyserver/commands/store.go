@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"net/http"
 	"net/url"
 	"os/user"
 	"slices"
@@ -77,19 +76,13 @@ func (o ofStore) stored(ctx context.Context, name string) (e catalog.Entry, s in
 	return e, s, err
 }
 
-// open loads a session for one request about it.
-func (o ofStore) open(ctx context.Context, e catalog.Entry) (*dashboard.Request, error) {
+// open loads a session at its end.
+func (o ofStore) open(ctx context.Context, e catalog.Entry) (*moment.Moment, error) {
 	s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: o.indexes()})
 	if err != nil {
 		return nil, err
 	}
-	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-	if err != nil {
-		return nil, err
-	}
-	return &dashboard.Request{
-		Request: asked, Moment: moment.Moment{Session: s, Began: e.Start, Ended: e.End, Running: func(context.Context) bool { return e.Running }},
-	}, nil
+	return &moment.Moment{Session: s, Began: e.Start, Ended: e.End, Running: func(context.Context) bool { return e.Running }}, nil
 }
 
 func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
@@ -97,20 +90,20 @@ func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session
 	if err != nil {
 		return e.Ref, nil, err
 	}
-	r, err := o.open(ctx, e)
+	m, err := o.open(ctx, e)
 	if err != nil {
 		return e.Ref, nil, err
 	}
 	answers := o.answers()
-	report, err := answers.Findings(r)
+	report, err := answers.Findings(ctx, m)
 	if err != nil || job == "" {
 		return e.Ref, report, err
 	}
-	all, err := answers.JobsOf(ctx, r.Session)
+	all, err := answers.JobsOf(ctx, m.Session)
 	if err != nil {
 		return e.Ref, nil, err
 	}
-	slices.SortStableFunc(all, func(a, b dashboard.Job) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(all, func(a, b moment.Job) int { return cmp.Compare(a.Start, b.Start) })
 	jobs := make([]compare.Job, len(all))
 	for i, j := range all {
 		jobs[i] = compare.Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
@@ -140,9 +133,9 @@ func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, er
 	} else {
 		q.Earlier = catalog.Earlier(slices.Values(entries), q.Session)
 	}
-	return o.answers().Compare(ctx, func(ctx context.Context, e catalog.Entry) (*dashboard.Request, func(), error) {
-		r, err := o.open(ctx, e)
-		return r, func() {}, err
+	return o.answers().Compare(ctx, func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
+		m, err := o.open(ctx, e)
+		return m, func() {}, err
 	}, q)
 }
 
