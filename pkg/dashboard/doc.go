@@ -10,15 +10,10 @@
 //	reply    JSON as Ray's dashboard writes it
 //
 // An answer has two sources. Events (session.Session's tables) say what happened and when. Snapshots are answers that the live dashboard
-// gave while it ran. These rules combine them:
+// gave while it ran. Package moment puts them together, and says which counts (join.go there); the packages here show it:
 //
 //   - A row (actor, node, job, worker, placement group) that has a snapshot starts from it, because the snapshot is what the live dashboard
-//     answered, including hardware figures.
-//   - If the state that events give for the requested moment equals the snapshot's, the snapshot's values are used: its times are Ray's
-//     own, those of events are some milliseconds later.
-//   - If the states differ, events win for the state and everything that depends on it (times, process, cause of death), because a snapshot
-//     is older. There is one exception: if a snapshot shows that a row has finished and events do not know of its end, the snapshot wins,
-//     because events may be lost and nothing that finished starts again.
+//     answered, including hardware figures. What depends on the state is replaced if the state by events counts.
 //   - A row without a snapshot comes only from events, and from what the logs of Ray's own processes say (ports, processes, runtime
 //     environments). Values that these lack are what Ray answers for an empty field.
 //   - Both sources may have several deliveries of an event of the platform; the latest one counts.
