@@ -75,7 +75,7 @@ func TestRaisers(t *testing.T) {
 	for raised, want := range map[string]string{
 		"ray.exceptions.RayTaskError(ValueError): ray::ServeReplica:shop:Cart.handle_request() (pid=1)\nValueError: no cart":            "deployment Cart of application shop raised ValueError: no cart",
 		"ray.exceptions.RayTaskError(ValueError): ray::Pool.step() (pid=1)\nValueError: no step":                                        "Pool.step raised ValueError: no step",
-		"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3 Error Snippet]:\n" + trace("ValueError: bad batch"): "the Train worker of rank 3 raised ValueError: bad batch",
+		"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3 Error Snippet]:\n" + trace("ValueError: bad batch"): "rank 3 of its Train run raised ValueError: bad batch",
 		"ValueError: mine": "its driver raised ValueError: mine",
 	} {
 		_, chain := badJob(t, submissionWithLog(t, 1, trace(raised), driverOf(1, "raysubmit_bad")))

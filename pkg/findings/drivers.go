@@ -251,7 +251,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	}
 	f := b.jobFinding(kind, j)
 	f.what = e.what
-	f.Title = fmt.Sprintf("Job %s failed: %s raised %s", j.name(), b.raiser(j, e), e.what)
+	f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), b.raised(j, e))
 	if e.what.More > 0 {
 		f.Title += fmt.Sprintf(" and %d more in its group", e.what.More)
 	}

@@ -52,8 +52,8 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	if reason := cmp.Or(f.what.String(), output.FirstSentence(detail)); reason != "" {
 		f.Title += ": " + reason
 	}
-	if m := rankSaid().FindStringSubmatch(detail); m != nil && f.what.Type != "" {
-		f.Title = fmt.Sprintf("%s %s %s: rank %s raised %s", what, name, strings.ToLower(status), m[1], f.what)
+	if rankSaid().MatchString(detail) {
+		f.Title = fmt.Sprintf("%s %s %s: %s", what, name, strings.ToLower(status), rankReason(detail))
 	}
 	f.named(name)
 	f.of(job)
@@ -65,6 +65,7 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	}
 	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", what, name, status, detail)
 	f.show(e)
+	b.nameRanks(name, detail)
 	killed := func(e Entity) bool { return e.Type == "actor" && strings.Contains(detail, e.ID) }
 	for _, other := range b.all {
 		if other == f || job.Nil() || other.job != job || other.lasting == 0 || other.Kind == Data || other.Kind == Train {

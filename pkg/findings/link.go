@@ -24,7 +24,7 @@ func (b *builder) report(ctx context.Context, metrics moment.Metrics) (*Report, 
 	b.linkParents()
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.before) // some times were not known when the links were made
-		f.Title = b.withNames(ctx, f.Title)
+		f.Title = inPeoplesWords(b.withNames(ctx, f.Title))
 		b.complete(f)
 	}
 	b.judge()

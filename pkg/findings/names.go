@@ -2,7 +2,10 @@ package findings
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -20,6 +23,29 @@ var (
 
 // controllerRun and trialRun are the tasks that run a Train run, and a trial of Tune that is a function.
 const controllerRun, trialRun = "TrainController.run", "ImplicitFunc.train"
+
+// renamed holds what in titles is replaced by the words of people.
+var renamed = []struct {
+	from func() *regexp.Regexp
+	to   string
+}{
+	{re(`(?:\w+\.)*\w+\.<locals>\.`), ""}, // the functions in which a class or a function was defined
+	{re(`(?:\b[Aa]ctor )?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`), "deployment $2 of application $1"},
+	{re(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
+	{re(`\bActor ImplicitFunc\b`), "Tune trial (actor ImplicitFunc)"},
+	{re(`\bImplicitFunc\.\w+`), "a Tune trial"},
+}
+
+// inPeoplesWords returns a title with the names that people gave.
+func inPeoplesWords(title string) string {
+	for _, r := range renamed {
+		title = r.from().ReplaceAllString(title, r.to)
+	}
+	if first, size := utf8.DecodeRuneInString(title); strings.HasPrefix(title, "deployment ") || strings.HasPrefix(title, "a T") {
+		return string(unicode.ToUpper(first)) + title[size:]
+	}
+	return title
+}
 
 // known returns the name of a task as people know it. job is the task's.
 func (b *builder) known(name string, job rayid.Job) string {
@@ -41,6 +67,19 @@ func (b *builder) known(name string, job rayid.Job) string {
 	return name
 }
 
+// rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.
+var rankedWorker = lazyregexp.New(`actor=Actor\(\w{1,100}, ([0-9a-f]{32})\)[^\x00]{0,600}?world_rank=(\d{1,6})`)
+
+// nameRanks names the workers of a Train run that died by their ranks. said is what the run's controller tells of its failure.
+func (b *builder) nameRanks(run, said string) {
+	for _, m := range rankedWorker().FindAllStringSubmatch(said, maxEntities) {
+		id, err := rayid.Parse[rayid.Actor](m[1])
+		if f := b.actors[id]; err == nil && f != nil && f.Kind == ActorDied {
+			f.Title = strings.Replace(f.Title, "Actor RayTrainWorker", fmt.Sprintf("Rank %s of Train run %s (actor RayTrainWorker)", m[2], run), 1)
+		}
+	}
+}
+
 // trialOf returns the function of the user that a trial of Tune runs, from the text of its failure; "" if it is no such text.
 func trialOf(text string) string {
 	if m := trialFrame().FindStringSubmatch(text); m != nil {
@@ -49,22 +88,43 @@ func trialOf(text string) string {
 	return ""
 }
 
-// raiser says who raised the exception that ended a driver: the driver itself, or what it had waited for.
-func (b *builder) raiser(j *job, e *driverEnd) string {
+// raised says who raised the exception that ended a driver, and what: the driver itself, or what it had waited for.
+func (b *builder) raised(j *job, e *driverEnd) string {
 	const before = 1 << 10 // bytes before the traceback in which Train names the rank
-	if m := rankSaid().FindAllStringSubmatch(e.log.text[max(0, e.at-before):min(len(e.log.text), e.at+len(e.trace))], -1); m != nil {
-		rank := "the Train worker of rank " + m[0][1]
-		if run := b.trainRuns[j.id]; run != "" {
-			return fmt.Sprintf("rank %s of Train run %s", m[0][1], run)
+	function := e.what.Function
+	if m := rankSaid().FindStringSubmatchIndex(e.log.text[max(0, e.at-before):]); m != nil {
+		said := e.log.text[max(0, e.at-before):]
+		run := "its Train run"
+		if name := b.trainRuns[j.id]; name != "" {
+			run = "Train run " + name
 		}
-		return rank
+		if wrappers[e.what.Type] {
+			return fmt.Sprintf("%s failed: %s", run, rankReason(said))
+		}
+		return fmt.Sprintf("rank %s of %s raised %s", said[m[2]:m[3]], run, e.what)
 	}
 	if trial := trialOf(e.trace); trial != "" {
-		return "a Tune trial of " + trial
+		return fmt.Sprintf("a Tune trial of %s raised %s", trial, e.what)
 	}
-	function := e.what.Function
 	if function == "" || e.what.Type == "TaskCancelledError" || !strings.Contains(e.trace, "ray::") {
-		return "its driver"
+		return fmt.Sprintf("its driver raised %s", e.what)
 	}
-	return b.known(output.Clip(function, output.MaxMessage), j.id)
+	return fmt.Sprintf("%s raised %s", b.known(output.Clip(function, output.MaxMessage), j.id), e.what)
+}
+
+// rankReason returns what Train says of the first worker that failed: its rank, and the exception or else the first line about it.
+func rankReason(said string) string {
+	m := rankSaid().FindStringSubmatchIndex(said)
+	if m == nil {
+		return output.FirstSentence(said)
+	}
+	rank, said := said[m[2]:m[3]], said[m[1]:]
+	if what := output.ExceptionOf(said); what.Type != "" && !wrappers[what.Type] {
+		return fmt.Sprintf("rank %s raised %s", rank, what)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+	if how := deathSentence(said); strings.HasPrefix(how, deadBecause) {
+		line = how
+	}
+	return fmt.Sprintf("rank %s: %s", rank, output.Clip(line, output.MaxTitle))
 }

@@ -42,7 +42,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			continue
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks of failures.
-		if summary || general[e.what.Type] && j.ended-other.last <= atTheEnd {
+		if summary || other.Kind == Unschedulable && e.what.Function == "" || general[e.what.Type] && j.ended-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
 	}
