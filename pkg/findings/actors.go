@@ -77,7 +77,7 @@ func (b *builder) readActors(ctx context.Context) error {
 // isOfRay reports whether an actor belongs to Ray itself. Its end is reported by the findings about what it serves: a job or a deployment of Serve.
 func isOfRay(a *entities.Actor) bool {
 	return strings.HasPrefix(a.Name, supervisor) || strings.HasPrefix(a.Class, replicaClass) ||
-		a.Class == "ServeController" || a.Class == "ProxyActor"
+		slices.Contains(raysOwn, a.Class)
 }
 
 // actorName returns an actor's class, and its name if it has one of its own.

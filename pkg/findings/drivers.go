@@ -149,7 +149,8 @@ func (b *builder) driverFailed(ctx context.Context, j *job, log *logText) error 
 		}
 		f.causedBy(env)
 	}
-	if waited && len(f.because) == 0 {
+	ownDeadline := f.Kind == JobFailed && e.raised() && notReady().MatchString(e.what.Message)
+	if (waited || ownDeadline) && len(f.because) == 0 {
 		b.linkHung(f, j)
 	}
 	return nil

@@ -150,7 +150,7 @@ func TestOtherErrors(t *testing.T) {
 		},
 		"a client that went": {
 			failedTask(1, "ServeReplica:shop:Cart.handle_request", "TASK_EXECUTION_EXCEPTION", trace("ray.serve.exceptions.RequestCancelledError: Request 12 was cancelled.")), trace("KeyError: 'x'"),
-			"ServeReplica:shop:Cart.handle_request failed: RequestCancelledError: Request 12 was cancelled.", findings.Cancelled, findings.Info,
+			"Deployment Cart of application shop failed: RequestCancelledError: Request 12 was cancelled.", findings.Cancelled, findings.Info,
 		},
 		"an actor that nobody referred to any more": {
 			deadActor("Registry", "x", "The actor is dead because all references to the actor were removed.", "ACTOR_DIED")[2:],
@@ -163,6 +163,9 @@ func TestOtherErrors(t *testing.T) {
 			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == c.title })
 			if i < 0 || r.Findings[i].Kind != c.kind || r.Findings[i].Severity != c.severity {
 				t.Errorf("no %s %s %q: %+v", c.severity, c.kind, c.title, r.Findings)
+				for _, f := range r.Findings {
+					t.Log(f.Severity, f.Kind, f.Title)
+				}
 			}
 		})
 	}

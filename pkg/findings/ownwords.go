@@ -1,6 +1,8 @@
 package findings
 
 import (
+	"strings"
+
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
@@ -23,7 +25,11 @@ var aboutFailures = lazyregexp.New(`(?i)\b(?:fail\w*|errors?|errored|unsuccessfu
 // linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not repaired by a retry: the driver
 // tells only that it could not go on. If what it raised is its own mistake, only the failure's evidence is shown.
 func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
-	if j.id.Nil() || e.signal != "" || ownBugs[e.what.Type] || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
+	if ownBugs[e.what.Type] {
+		b.linkSwallowed(f, j, e)
+		return
+	}
+	if j.id.Nil() || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
 	said := e.what.Message + " " + e.what.Rest
@@ -46,4 +52,26 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			f.causedBy(other)
 		}
 	}
+}
+
+// linkSwallowed links a driver that ended with a mistake of its own to a failure that it had caught shortly before and that left something out that it
+// then lacked: what it lacked is named in the failure, or was None instead.
+func (b *builder) linkSwallowed(f *finding, j *job, e *driverEnd) {
+	if j.id.Nil() || e.what.Function != "" || e.what.Type != "KeyError" && e.what.Type != "TypeError" && e.what.Type != "AttributeError" {
+		return
+	}
+	lacked := strings.Trim(e.what.Message, `'" `)
+	for _, other := range b.all {
+		if other.Kind != TaskFailed || other.ended || other.wanted || other.lasting == 0 || other.job != j.id || j.ended-other.last > atTheEnd {
+			continue
+		}
+		if strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 && mentionsPart(other.what.Message, lacked) {
+			f.causedBy(other)
+		}
+	}
+}
+
+// mentionsPart reports whether a text contains a name as a word, or as a part of a path.
+func mentionsPart(text, name string) bool {
+	return mentions(strings.ReplaceAll(text, "/", " "), name)
 }

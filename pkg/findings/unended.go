@@ -70,7 +70,10 @@ func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
 	case said != "":
 		f.Title += said
 	}
-	if len(f.because) == 0 && len(left) == 0 && (j.submission == "" || b.serving()) {
+	if !b.s.Ended && b.lostHead() == nil {
+		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", time.Unix(0, until).UTC().Format(time.TimeOnly))
+	}
+	if b.s.Ended && len(f.because) == 0 && len(left) == 0 && (j.submission == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	for _, a := range left {
@@ -196,6 +199,11 @@ func (b *builder) showEndOfSession(f *finding, until int64) {
 // ofRay reports whether a task is a call of one of the actors that Ray and its libraries run by themselves.
 func ofRay(name string) bool {
 	class, _, _ := strings.Cut(name, ".")
-	return slices.Contains([]string{"JobSupervisor", "ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "StreamSplitCoordinator"}, class) ||
-		strings.HasPrefix(name, replicaClass)
+	return slices.Contains(raysOwn, class) || class == "JobSupervisor" || strings.HasPrefix(name, replicaClass)
+}
+
+// raysOwn holds the classes of actors that Ray's libraries run for themselves.
+var raysOwn = []string{
+	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor", "StreamSplitCoordinator", "PlacementGroupCleaner",
+	"PreemptionWatcher", "SynchronizationActor", "DatasetState", "_ActorPoolAutoscaler",
 }

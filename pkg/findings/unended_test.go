@@ -80,16 +80,16 @@ func TestUnended(t *testing.T) {
 	}{
 		"its log repeats one line": {
 			log:   running + repeated.String(),
-			title: `^Job raysubmit_open had not ended when the cluster did: its driver had not connected to Ray; its log ends with the same line 12 times: .*feature-db:5432: Connection refused$`,
+			title: `^Job raysubmit_open had not ended when the cluster did: its driver had not connected to Ray; its log ends with the same line 12 times: .*feature-db:5432: Connection refused; the head ended without notice: nothing is stored after 10:20:31$`,
 		},
 		"a task runs": {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
-			title: `^Job raysubmit_open had not ended when the cluster did: it was waiting for crunch, which had been running for 4m36s$`,
+			title: `^Job raysubmit_open had not ended when the cluster did: it was waiting for crunch, which had been running for 4m36s; the head ended without notice: nothing is stored after 10:20:31$`,
 		},
 		"its environment is made": {
 			log: starting, events: pendingSupervisor(), other: map[string]string{"runtime_env_agent.log": creating, "runtime_env_setup-02000000.log": "Run cmd[3] ['python', '-m', 'pip', 'install']\n"},
 			title: `^The runtime environment of job raysubmit_open was not ready: pip \(torch==2.4, vllm\) had taken 5m0s$`,
-			own:   `its runtime environment was still being made$`,
+			own:   `its runtime environment was still being made; the head ended without notice`,
 		},
 		"its environment was made": {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)), other: map[string]string{

@@ -86,7 +86,11 @@ func (b *builder) loggedDeaths(ctx context.Context) error {
 				continue
 			}
 			d := death{at: b.logTime(log.text[from:to]), exit: log.text[m[6]:m[7]], detail: log.text[m[8]:m[9]], evident: b.evidence(log, from, to)}
-			d.node, _ = rayid.Parse[rayid.Node](log.text[m[4]:m[5]]) // the expression matched 56 hexadecimal digits
+			d.node, _ = rayid.Parse[rayid.Node](log.text[m[4]:m[5]])                // the expression matched 56 hexadecimal digits
+			if hex := id.String(); strings.Trim(hex[2*rayid.JobSize:], "f") == "" { // a driver's ID is its job's, filled up
+				d.driver = true
+				d.job, _ = rayid.Parse[rayid.Job](hex[:2*rayid.JobSize])
+			}
 			b.deaths[id] = d
 		}
 	}

@@ -20,6 +20,11 @@ var (
 	saysError = lazyregexp.New(`(?i)\b(?:error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|failed|failure|invalid|unrecognized|unrecognised|` +
 		`denied|refused|aborted|aborting|missing|killed|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|syntax error|segmentation fault|core dumped)`)
+	// saysNothing matches lines that only say that a program ends, after another one has said why.
+	saysNothing = lazyregexp.New(`(?i)error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? )?above|` +
+		`\*\*\* .*error \d+$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
+	// bar matches a progress bar of tqdm before what was printed on the same line.
+	bar     = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|[^\]]{0,100}\]`)
 	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b`)
 	letters = lazyregexp.New(`\pL`)
 )
@@ -67,11 +72,16 @@ const (
 // worthOf returns what a line is worth as a program's last one, and what it says.
 func worthOf(line string) (worth int, said string) {
 	said = cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "), line)
-	speaks := saysError().MatchString(said) && !noError().MatchString(said)
+	if rest := bar().ReplaceAllString(said, ""); letters().MatchString(rest) {
+		said = strings.TrimSpace(rest)
+	}
+	speaks := saysError().MatchString(said) && !noError().MatchString(said) && !saysNothing().MatchString(said)
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) && !strings.HasSuffix(m[2], "Warning") {
 		speaks = true // an exception without a traceback
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
+	case level == logline.Unknown && saysNothing().MatchString(said):
+		return worthLittle, said
 	case level >= logline.Error, level == logline.Unknown && speaks:
 		return anError, said
 	case level == logline.Warning && speaks:
