@@ -163,9 +163,6 @@ func TestOtherErrors(t *testing.T) {
 			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == c.title })
 			if i < 0 || r.Findings[i].Kind != c.kind || r.Findings[i].Severity != c.severity {
 				t.Errorf("no %s %s %q: %+v", c.severity, c.kind, c.title, r.Findings)
-				for _, f := range r.Findings {
-					t.Log(f.Severity, f.Kind, f.Title)
-				}
 			}
 		})
 	}

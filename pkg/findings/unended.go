@@ -63,6 +63,8 @@ func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
 		f.Title += ": its runtime environment was still being made"
 	case len(left) > 0:
 		f.Title += ": it was waiting for " + b.namesOf(left, until)
+	case j.id.Nil() && log != nil && strings.Contains(log.text, connected):
+		f.Title += ": its driver was connected to Ray, and nothing of it was stored" + said
 	case j.id.Nil() && log != nil && strings.Contains(log.text, entrypointRuns):
 		f.Title += ": its driver had not connected to Ray" + said
 	case j.id.Nil():
@@ -161,6 +163,9 @@ func (b *builder) leftEvidence(a abandoned) Evidence {
 
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
 const entrypointRuns = "Running entrypoint for job "
+
+// connected is what a driver prints into its log when it is connected.
+const connected = "Connected to Ray cluster"
 
 // saidLast returns how a title goes on with what the driver printed last; "" if it printed nothing that tells of a wait or an error.
 func (b *builder) saidLast(log *logText) string {

@@ -89,7 +89,7 @@ func TestUnended(t *testing.T) {
 		"its environment is made": {
 			log: starting, events: pendingSupervisor(), other: map[string]string{"runtime_env_agent.log": creating, "runtime_env_setup-02000000.log": "Run cmd[3] ['python', '-m', 'pip', 'install']\n"},
 			title: `^The runtime environment of job raysubmit_open was not ready: pip \(torch==2.4, vllm\) had taken 5m0s$`,
-			own:   `its runtime environment was still being made; the head ended without notice`,
+			own:   `its runtime environment was still being made; the head ended without notice: `,
 		},
 		"its environment was made": {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)), other: map[string]string{
