@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -188,7 +189,9 @@ func (d *demands) group(ctx context.Context, g *group) error {
 	}
 	holders := ""
 	if d.fit(g) {
-		holders = d.holders(g.demand(), g.created)
+		if holders = d.holders(g.demand(), g.created); holders == "" {
+			holders = b.placedBefore(g)
+		}
 	}
 	var f *finding
 	if holders != "" {
@@ -219,6 +222,20 @@ func (d *demands) group(ctx context.Context, g *group) error {
 		f.show(e)
 	}
 	return b.showDemand(ctx, f, demanded(), func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
+}
+
+// placedBefore says which groups were placed before another one and not removed, of which only that is stored; "" if there are none.
+func (b *builder) placedBefore(g *group) string {
+	var names []string
+	for _, other := range b.groups {
+		if other != g && other.placed && len(other.bundles) == 0 && other.ended == 0 && other.created <= g.created && len(names) < maxEntities {
+			names = append(names, "placement group "+cmp.Or(other.name, other.id))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return quoted(names) + " had been placed before"
 }
 
 // fit reports whether the group could be placed if nobody held any resources. Each bundle must fit on a node. With STRICT_PACK all bundles must

@@ -165,29 +165,37 @@ func lastState(row tasktable.Row) (at int64) {
 
 // readRunning collects the attempts that ran when the session ended.
 func (d *demands) readRunning(ctx context.Context) error {
-	running, err := d.b.s.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateRunning}}, Limit: maxPending, ExcludeDriver: true, At: d.b.r.At,
+	running, err := d.b.attemptsIn(ctx, tasktable.StateRunning)
+	for _, a := range running {
+		switch string(a.row.Type()) {
+		case eventjson.TypeNormal:
+			d.b.atWork = append(d.b.atWork, a)
+		case eventjson.TypeActorCreation:
+			d.b.constructors = append(d.b.constructors, a)
+		default:
+			d.b.calls = append(d.b.calls, a)
+		}
+	}
+	return err
+}
+
+// attemptsIn returns the attempts that were in a state when the session ended, at most maxPending.
+func (b *builder) attemptsIn(ctx context.Context, state string) (all []abandoned, err error) {
+	found, err := b.s.Tasks.Select(tasktable.Query{
+		Filters: []tasktable.Filter{{Key: "state", Value: state}}, Limit: maxPending, ExcludeDriver: true, At: b.r.At,
 		Stop: func() error { return context.Cause(ctx) },
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i := range running.Rows {
-		row, err := running.Row(i)
+	for i := range found.Rows {
+		row, err := found.Row(i)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		at := abandoned{row: row, state: tasktable.StateRunning, since: lastState(row)}
-		switch string(row.Type()) {
-		case eventjson.TypeNormal:
-			d.b.atWork = append(d.b.atWork, at)
-		case eventjson.TypeActorCreation:
-			d.b.constructors = append(d.b.constructors, at)
-		default:
-			d.b.calls = append(d.b.calls, at)
-		}
+		all = append(all, abandoned{row: row, state: state, since: lastState(row)})
 	}
-	return nil
+	return all, nil
 }
 
 // holders returns a text that says who held the resources at a time (Unix ns), if what was left of them was less than what was asked for; "" if

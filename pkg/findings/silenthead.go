@@ -41,7 +41,7 @@ func (b *builder) lostHead() *finding { return b.lost[b.head()] }
 // cannot reach it.
 func (b *builder) readSilentHead(ctx context.Context) error {
 	head := b.head()
-	if b.running || b.r.At != 0 || b.s.Ended || head.Nil() || b.lost[head] != nil || !b.unendedJobs() {
+	if b.running || b.r.At != 0 || b.s.EndStored || head.Nil() || b.lost[head] != nil || !b.unendedJobs() {
 		return nil
 	}
 	last, shown := int64(0), Evidence{}

@@ -45,6 +45,10 @@ func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
 		f.causedBy(lost)
 	}
 	left := b.leftOf(j, until)
+	sent, err := b.sentBy(ctx, j)
+	if err != nil {
+		return err
+	}
 	waits := b.waitsOf(j, log, len(left) > 0)
 	for _, w := range waits {
 		f.causedBy(w)
@@ -63,6 +67,11 @@ func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
 		f.Title += ": its runtime environment was still being made"
 	case len(left) > 0:
 		f.Title += ": it was waiting for " + b.namesOf(left, until)
+		if in := sentIn(left, sent); in != "" {
+			f.Title += ", and in it for " + in
+		}
+	case len(sent) > 0:
+		f.Title += ": it was waiting for " + b.namesOf(sent[:1], until)
 	case j.id.Nil() && log != nil && strings.Contains(log.text, connected):
 		f.Title += ": its driver was connected to Ray, and nothing of it was stored" + said
 	case j.id.Nil() && log != nil && strings.Contains(log.text, entrypointRuns):
@@ -72,13 +81,13 @@ func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
 	case said != "":
 		f.Title += said
 	}
-	if !b.s.Ended && b.lostHead() == nil {
+	if !b.s.EndStored && b.lostHead() == nil {
 		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", time.Unix(0, until).UTC().Format(time.TimeOnly))
 	}
-	if b.s.Ended && len(f.because) == 0 && len(left) == 0 && (j.submission == "" || b.serving()) {
+	if b.s.EndStored && len(f.because) == 0 && len(left) == 0 && (j.submission == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
-	for _, a := range left {
+	for _, a := range slices.Concat(left, sent[:min(len(sent), 2)]) {
 		f.about(b.taskEntity(a.row.ID(), string(a.row.GivenName())))
 		f.show(b.leftEvidence(a))
 		if err := b.showPrinted(ctx, f, idOf[rayid.Worker](a.row.Worker())); err != nil {
@@ -140,6 +149,36 @@ func (b *builder) leftOf(j *job, until int64) (left []abandoned) {
 	return left[:min(len(left), maxEvidence/2)]
 }
 
+// sentBy returns the calls of a job that had been sent to their actors when the session ended and of which no answer came, the oldest first.
+func (b *builder) sentBy(ctx context.Context, j *job) (sent []abandoned, err error) {
+	all, err := b.attemptsIn(ctx, "SUBMITTED_TO_WORKER")
+	for _, a := range all {
+		if a.row.Job() == j.id && !j.id.Nil() && !ofRay(string(a.row.Name())) {
+			sent = append(sent, a)
+		}
+	}
+	slices.SortStableFunc(sent, func(x, y abandoned) int { return cmp.Compare(x.since, y.since) })
+	return sent, err
+}
+
+// sentIn returns the names of calls that running attempts had sent; "" if they sent none.
+func sentIn(left, sent []abandoned) string {
+	var names []string
+	for _, a := range sent {
+		from := slices.ContainsFunc(left, func(l abandoned) bool {
+			id := l.row.ID()
+			return string(id[:]) == string(a.row.Parent())
+		})
+		if name := string(a.row.GivenName()); from && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return quoted(names)
+}
+
 // namesOf returns the names of attempts that were running, with how long the first one had been.
 func (b *builder) namesOf(left []abandoned, until int64) string {
 	var names []string
@@ -195,7 +234,7 @@ func (b *builder) serving() bool {
 // showEndOfSession says how it is known that the session ended.
 func (b *builder) showEndOfSession(f *finding, until int64) {
 	text := "no end of the session is stored: nothing was stored after " + stamp(until) + ", so its pods or machines ended without notice"
-	if b.s.Ended {
+	if b.s.EndStored {
 		text = "the head's collector stored the end of the session: the head was ended in order, or its raylet had ended; the last event is of " + stamp(b.s.End)
 	}
 	f.show(Evidence{Source: "event", Time: stamp(until), Text: text})

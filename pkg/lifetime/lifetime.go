@@ -122,6 +122,12 @@ func (f *Facts) toldStart() (start time.Time) {
 	return start
 }
 
+// EndStored reports whether a head's end is stored, whatever was stored later.
+func (f *Facts) EndStored() bool {
+	end, _ := f.newestEnd()
+	return !end.IsZero()
+}
+
 // newestEnd returns when the last head ended, and when the newest end was stored; zero: no end is stored.
 func (f *Facts) newestEnd() (end, stored time.Time) {
 	if f.hasJoined() {

@@ -20,7 +20,7 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	return &Session{
-		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Ended: found.ended, source: &source{}, fingerprint: found.sources.Fingerprint,
+		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Ended: found.ended, EndStored: found.endStored, source: &source{}, fingerprint: found.sources.Fingerprint,
 		stored: found.version.last,
 	}, nil
 }

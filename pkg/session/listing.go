@@ -23,6 +23,7 @@ type listing struct {
 	events    []*chunks.Stream // the largest first
 	logs      *sessionlogs.Set
 	snapshots *snapshots.Set
+	endStored bool // an end is stored
 	ended     bool // an end is stored, and nothing that shows that the session continued
 	foreign   int  // objects that do not belong to the layout
 	sources   Sources
@@ -94,6 +95,7 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 	if err := life.ReadEnd(ctx, store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
+	found.endStored = life.EndStored()
 	found.ended = !life.Life(time.Now()).End.IsZero()
 	found.sources.Fingerprint = hash.sum()
 	for _, stream := range found.events {

@@ -210,7 +210,7 @@ func (s *source) widen(first, last int64) {
 // assemble makes a session of all that was read.
 func (s *source) assemble(ctx context.Context, ref layout.Session, found *listing, tables *tasktable.Builder) (*Session, error) {
 	out := &Session{
-		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended,
+		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended, EndStored: found.endStored,
 		Start: s.first, End: s.last, source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}
 	var defined entities.Definitions

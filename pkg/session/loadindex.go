@@ -58,7 +58,7 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, found *list
 		return nil, err
 	}
 	out := &Session{
-		Ref: ref, Set: from.Set, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended,
+		Ref: ref, Set: from.Set, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended, EndStored: found.endStored,
 		Start: from.Start, End: from.End, Warnings: from.Warnings, damage: min(max(0, from.Damage), len(from.Warnings)),
 		source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}

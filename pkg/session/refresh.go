@@ -43,6 +43,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	case src.indexed, len(grown) == 0 && !(found.ended && changed):
 		next := *latest
 		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = found.logs, found.snapshots, found.foreign, found.ended, found.version.last
+		next.EndStored = found.endStored
 		src.latest, src.version = &next, found.version
 		return &next, nil
 	case src.filed && !found.ended && time.Since(src.loaded) < reloadAfter*src.took:

@@ -33,6 +33,8 @@ type Session struct {
 	Start, End int64
 	// Ended says that the session's end is stored. Workers may store more after it.
 	Ended bool
+	// EndStored says that an end is stored, also if later objects seem to show that the session continued, as after a copy.
+	EndStored bool
 
 	source  *source
 	fixed   int64 // bytes that the small tables and the names of events' objects take
