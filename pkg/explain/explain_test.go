@@ -168,6 +168,7 @@ func TestThreeServers(t *testing.T) {
 		for _, x := range servers[:2] {
 			late := w.end("team", fmt.Sprintf("late-%p", x))
 			time.Sleep(2 * time.Minute)
+			synctest.Wait()
 			if head, ok := w.outcome(late); !ok || head.Outcome != findings.Failed {
 				t.Errorf("after two minutes %s is not explained: %+v", late.Ref, head)
 			}
@@ -179,6 +180,7 @@ func TestThreeServers(t *testing.T) {
 		}
 		late := w.end("team", "last")
 		time.Sleep(settle + leaseTime + time.Minute)
+		synctest.Wait()
 		if head, ok := w.outcome(late); !ok || head.Outcome != findings.Failed {
 			t.Errorf("nobody follows a server that died: %+v", head)
 		}
@@ -202,6 +204,7 @@ func TestGivesUp(t *testing.T) {
 		x.Start()
 		defer x.Close()
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		if _, ok := w.outcome(good); !ok {
 			t.Error("the other session is not explained")
 		}
@@ -209,6 +212,7 @@ func TestGivesUp(t *testing.T) {
 			t.Error("the session was given up at once")
 		}
 		time.Sleep(3 * time.Hour)
+		synctest.Wait()
 		head, ok := w.outcome(odd)
 		const why = "The server could not find out: its events are damaged"
 		if !ok || head.Outcome != findings.Unknown || head.Cause != why || w.tried["odd"] != maxTries {
@@ -219,6 +223,7 @@ func TestGivesUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Hour)
+		synctest.Wait()
 		if _, ok := w.outcome(gone); ok {
 			t.Error("something is kept of a session that was removed")
 		}
@@ -236,6 +241,7 @@ func TestDeaths(t *testing.T) {
 			x := w.server()
 			x.Start()
 			time.Sleep(5 * time.Minute) // it works on the session
+			synctest.Wait()
 			note, err := w.store.Get(t.Context(), layout.ExplainingKey("log")+".now", 0, -1)
 			if err != nil {
 				t.Fatal(err)
@@ -260,10 +266,12 @@ func TestDeaths(t *testing.T) {
 		tries := w.tried["poison"]
 		good := w.end("team", "good")
 		time.Sleep(3 * time.Minute)
+		synctest.Wait()
 		if _, ok := w.outcome(good); !ok {
 			t.Error("the other session is not explained")
 		}
 		time.Sleep(3 * time.Hour)
+		synctest.Wait()
 		head, ok := w.outcome(poison)
 		if !ok || head.Outcome != findings.Unknown || !strings.Contains(head.Cause, "servers ended") ||
 			w.tried["poison"] != tries {
@@ -287,6 +295,7 @@ func TestOlderRules(t *testing.T) {
 		x.Start()
 		defer x.Close()
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		if got := strings.Join(w.explained, " "); got != "unknown older" {
 			t.Errorf("explained %q", got)
 		}
@@ -320,6 +329,7 @@ func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
 		off.Start()
 		defer off.Close()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(w.explained) > 0 || sent() > 0 {
 			t.Errorf("%v is explained with %v requests although that is off", w.explained, sent())
 		}
@@ -328,8 +338,10 @@ func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
 		on.Start()
 		defer on.Close()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		before := sent()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(w.explained) != 1 || before == 0 || sent() != before {
 			t.Errorf("%v explained, %v requests, then %v", w.explained, before, sent())
 		}
