@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 async def ask(read, write, session, node):
     arguments = {
-        "list_sessions": {}, "why": {}, "list_entities": {"kind": "tasks", "limit": 2}, "summarize_tasks": {}, "list_logs": {"node_id": node},
+        "list_sessions": {}, "fleet": {}, "why": {}, "list_entities": {"kind": "tasks", "limit": 2}, "summarize_tasks": {}, "list_logs": {"node_id": node},
         "compare": {"job": "fail-job", "with_job": "data-job"},
         "search_logs": {"pattern": "ray", "limit": 3}, "read_log": {"node_id": node, "file": "raylet.out", "lines": 3}, "query_metrics": {"query": "count(up)"},
     }  # fmt: skip
@@ -24,7 +24,7 @@ async def ask(read, write, session, node):
     async with ClientSession(read, write) as client:
         await client.initialize()
         for tool in (await client.list_tools()).tools:
-            given = arguments[tool.name] if tool.name == "list_sessions" else {"session": session, **arguments[tool.name]}
+            given = arguments[tool.name] if tool.name in ("list_sessions", "fleet") else {"session": session, **arguments[tool.name]}
             result = await client.call_tool(tool.name, given)
             if result.is_error:
                 raise RuntimeError(f"{tool.name}: {result.content}")

@@ -42,7 +42,7 @@ MIN_SHARE, MIN_STATUS = 92, 97
 
 
 TOOLS = [
-    "list_sessions", "why", "compare", "list_entities", "summarize_tasks", "list_logs", "search_logs", "read_log", "query_metrics",
+    "list_sessions", "fleet", "why", "compare", "list_entities", "summarize_tasks", "list_logs", "search_logs", "read_log", "query_metrics",
 ]  # fmt: skip
 
 
