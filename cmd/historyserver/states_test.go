@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,8 +13,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
@@ -225,29 +221,10 @@ func (b *bucket) get(address string, into any) {
 }
 
 // serve runs a server over the bucket, and waits until it has read all sessions.
-func (b *bucket) serve() (base string, assistant *mcp.ClientSession) {
+func (b *bucket) serve() (string, *mcp.ClientSession) {
 	t := b.t
 	t.Helper()
-	o, err := parse(t, []string{"--local-dir=" + b.dir, "--dashboard-dir=" + t.TempDir(), "--index-cache-dir="}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- o.serve(ctx, listener, log, prometheus.NewRegistry()) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	base = "http://" + listener.Addr().String()
+	base := serving(t, b.dir, "--index-cache-dir=")
 	for described := false; !described; time.Sleep(20 * time.Millisecond) {
 		var rows []struct{ Objects int }
 		b.get(base+"/clusters", &rows)
@@ -257,7 +234,7 @@ func (b *bucket) serve() (base string, assistant *mcp.ClientSession) {
 		}
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	assistant, err = client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
+	assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -228,7 +228,11 @@ func (b *builder) ordered() []*finding {
 			cmp.Compare(when(a), when(c)),
 		)
 	})
-	var out []*finding
+	return withCauses(all)
+}
+
+// withCauses returns findings in their order and their causes, each cause before its consequences.
+func withCauses(findings []*finding) (all []*finding) {
 	placed := map[*finding]bool{}
 	var place func(f *finding)
 	place = func(f *finding) {
@@ -239,12 +243,12 @@ func (b *builder) ordered() []*finding {
 		for _, c := range f.because {
 			place(c)
 		}
-		out = append(out, f)
+		all = append(all, f)
 	}
-	for _, f := range all {
+	for _, f := range findings {
 		place(f)
 	}
-	return out
+	return all
 }
 
 // explains returns how many jobs failed because of a finding.

@@ -155,26 +155,18 @@ func explained(mine []*finding) bool {
 }
 
 // causesFirst returns a job's findings and their causes: first what explains the job's own end, then the others, each cause before its consequences.
-func causesFirst(mine []*finding) (all []*finding) {
-	placed := map[*finding]bool{}
-	var place func(f *finding)
-	place = func(f *finding) {
-		if placed[f] {
-			return
+func causesFirst(mine []*finding) []*finding {
+	mine = slices.Clone(mine)
+	slices.SortStableFunc(mine, func(a, c *finding) int {
+		switch {
+		case a.ended == c.ended:
+			return 0
+		case a.ended:
+			return -1
 		}
-		placed[f] = true
-		for _, c := range f.because {
-			place(c)
-		}
-		all = append(all, f)
-	}
-	for _, end := range []bool{true, false} {
-		for _, f := range mine {
-			if f.ended == end {
-				place(f)
-			}
-		}
-	}
+		return 1
+	})
+	all := withCauses(mine)
 	slices.SortStableFunc(all, func(a, c *finding) int {
 		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, c.Severity))
 	})
