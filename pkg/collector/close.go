@@ -160,30 +160,28 @@ func (c *Collector) closeRest(context.Context) error {
 	return errors.Join(c.opts.Servers.Close(), c.spool.Close())
 }
 
-// storeRest stores everything that is left.
+// storeRest stores everything that is left. Scans run beside the uploads: a scan of very many logs takes seconds, and what the store refuses is
+// tried again until ctx ends.
 func (c *Collector) storeRest(ctx context.Context) error {
 	c.tailer.Drain()
-	// A scan of very many logs takes seconds: what is known to grow is stored before.
+	// What is known to grow needs no scan.
 	if err := c.tailer.LookAtFollowed(ctx); err != nil {
 		return err
 	}
-	if err := c.shipper.Flush(ctx); err != nil {
-		return fmt.Errorf("store the remaining data: %w", err)
-	}
-	// A log that is rotated while it is stored is found by another scan. Ray rotates so rarely that three scans are enough. Where very many logs
-	// have something to store, each scan gives the places of those that are stored to others.
-	for scans := 0; scans < 3 || c.tailer.Left() > 0; scans++ {
-		if _, err := c.tailer.Scan(ctx); err != nil {
-			return err
-		}
+	scans := beginLastScans(ctx, c.tailer)
+	defer scans.end()
+	for {
 		if err := c.shipper.Flush(ctx); err != nil {
-			return fmt.Errorf("store the remaining data: %w", err)
+			return fmt.Errorf("store the remaining data: %w", errors.Join(err, scans.end()))
 		}
-		if !c.tailer.Moved() && c.tailer.Left() == 0 {
+		if scans.complete() {
 			break
 		}
+		if err := backoff.Sleep(ctx, scanPoll); err != nil {
+			return fmt.Errorf("look for the remaining logs: %w", err)
+		}
 	}
-	if err := c.tailer.Unread(); err != nil {
+	if err := errors.Join(scans.end(), c.tailer.Unread()); err != nil {
 		return fmt.Errorf("store the remaining data: %w", err)
 	}
 	return nil

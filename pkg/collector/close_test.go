@@ -96,9 +96,8 @@ func TestEndWithoutBackend(t *testing.T) {
 	}
 }
 
-// TestGrowthIsStoredBeforeTheLastScan: at the end, what is known to grow is stored before all files are looked at, which may take long. What
-// that scan finds is stored, too.
-func TestGrowthIsStoredBeforeTheLastScan(t *testing.T) {
+// TestLastWords: what logs got and what logs were made just before the end is stored.
+func TestLastWords(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
 	path := func(name string) string { return filepath.Join(o.RayTmpDir, session().Name, "logs", name) }
@@ -107,17 +106,51 @@ func TestGrowthIsStoredBeforeTheLastScan(t *testing.T) {
 	if _, err := c.tailer.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	store.Fault = func(key string) storetest.Fault {
-		if strings.Contains(key, "/grows.out") {
-			appendTo(t, path("late.out"), "late\n")
-		}
-		return storetest.None
-	}
+	appendTo(t, path("grows.out"), "bye\n")
+	appendTo(t, path("late.out"), "late\n")
 	stop(t, c)
-	for _, name := range []string{"grows.out", "late.out"} {
-		if !slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, "/"+name) }) {
-			t.Errorf("%s is not stored: %q", name, store.Keys())
+	for name, want := range map[string]string{"grows.out": "hello\nbye\n", "late.out": "late\n"} {
+		var stored []byte
+		for _, key := range store.Keys() {
+			if strings.Contains(key, "/"+name) {
+				stored = append(stored, store.Object(key)...)
+			}
 		}
+		if string(stored) != want {
+			t.Errorf("%q is stored of %s: %q", stored, name, store.Keys())
+		}
+	}
+}
+
+// TestRefusedLogsKeepNoOtherAtTheEnd: a log that only the last scan finds is stored also if the store refuses another until the end, or does
+// not answer, and the error names only that one.
+func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
+	for name, fault := range map[string]storetest.Fault{"refuses": storetest.Refuse, "denies": storetest.Denied, "does not answer": storetest.Stall} {
+		t.Run(name, func(t *testing.T) {
+			o, store := options(t, t.TempDir())
+			store.Fault = func(key string) storetest.Fault {
+				if strings.Contains(key, "/bad.out") {
+					return fault
+				}
+				return storetest.None
+			}
+			makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
+			path := func(name string) string { return filepath.Join(o.RayTmpDir, session().Name, "logs", name) }
+			appendTo(t, path("bad.out"), "hello\n")
+			c := start(t, o)
+			if _, err := c.tailer.Scan(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c.tailer.Close() // nothing notices the next log
+			appendTo(t, path("late.out"), "late\n")
+			err := closeWithin(t, c, 3*time.Second)
+			if err == nil || !strings.Contains(err.Error(), "1 files or event streams") || !strings.Contains(err.Error(), "/bad.out") {
+				t.Errorf("closed with %v", err)
+			}
+			if !slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, "/late.out") }) {
+				t.Errorf("late.out is not stored: %q", store.Keys())
+			}
+		})
 	}
 }
 

@@ -15,36 +15,54 @@ type passResult struct {
 	shipped int // chunks
 	// next is when the next chunk becomes due, zero if nothing is pending.
 	next time.Time
-	left []job // pending and not shipped
 	err  error
 }
 
 // ShipOnce ships one chunk of each source that is due, the longest waiting first. next is when the next call has something to do; zero
 // means only after something is written. An error means that a chunk was due and could not be shipped.
 func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, err error) {
-	p := s.pass(ctx, false)
+	p := s.pass(ctx)
 	return p.shipped, p.next, p.err
 }
 
-// Flush ships everything that is pending, due or not, the shortest first. It gives up only when ctx ends. Then the error names the streams
-// that are left.
+// Flush ships everything that is pending, due or not, the shortest first, and what becomes pending meanwhile. It gives up only when ctx
+// ends. Then the error names the streams that are left.
 func (s *Shipper) Flush(ctx context.Context) error {
-	wait := backoff.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}
+	w := &workers{shipper: s, all: true, ended: make(chan struct{}, 1)}
+	retry := backoff.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}
 	for {
-		p := s.pass(ctx, true)
-		if len(p.left) == 0 {
+		working := w.working()
+		jobs, _ := s.due(time.Now(), true)
+		if !working && len(jobs) == 0 {
 			return nil
 		}
-		if ctx.Err() == nil && p.shipped > 0 {
-			wait.Reset()
-			continue
+		if ctx.Err() != nil {
+			w.wait.Wait()
+			if jobs, _ = s.due(time.Now(), true); len(jobs) == 0 {
+				return nil
+			}
+			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs), names(jobs), ctx.Err())
 		}
-		timer := time.NewTimer(wait.Next())
+		w.fill(ctx, jobs)
+		w.await(ctx, &retry)
+	}
+}
+
+// await waits until a worker has shipped something and finds no more to do, otherwise for the retry.
+func (w *workers) await(ctx context.Context, retry *backoff.Backoff) {
+	timer := time.NewTimer(retry.Next())
+	defer timer.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(p.left), names(p.left), ctx.Err())
+			return
 		case <-timer.C:
+			return
+		case <-w.ended:
+			if w.progress() {
+				retry.Reset()
+				return
+			}
 		}
 	}
 }
@@ -68,24 +86,20 @@ func names(left []job) string {
 	return out.String()
 }
 
-// pass checks all sources once and ships those that are due. With all it also ships those that are not due, and does not wait after errors.
-func (s *Shipper) pass(ctx context.Context, all bool) passResult {
+// pass checks all sources once and ships those that are due.
+func (s *Shipper) pass(ctx context.Context) passResult {
 	now := time.Now()
-	jobs, next := s.due(now, all)
+	jobs, next := s.due(now, false)
 	p := passResult{next: next}
 	if len(jobs) == 0 {
 		return p
 	}
-	w := &workers{shipper: s, all: all}
+	w := &workers{shipper: s}
 	w.fill(ctx, jobs)
 	w.wait.Wait()
 	p.shipped, p.err = w.shipped, errors.Join(w.errs...)
 	if err := ctx.Err(); err != nil && p.err == nil {
 		p.err = err
-	}
-	if all {
-		// Sources that grew meanwhile count too: Flush is done when nothing is pending.
-		p.left, _ = s.due(time.Now(), true)
 	}
 	if until := s.nextProbe(time.Now(), jobs); !until.IsZero() {
 		p.next = until

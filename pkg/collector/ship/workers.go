@@ -26,8 +26,10 @@ type job struct {
 // workers ship jobs, at most Options.Concurrency at a time.
 type workers struct {
 	shipper *Shipper
-	all     bool // see Shipper.pass
-	wait    sync.WaitGroup
+	// all ships also what is not due, and does not wait after errors.
+	all   bool
+	wait  sync.WaitGroup
+	ended chan struct{} // a worker has ended; may be nil
 
 	mu       sync.Mutex
 	jobs     []job // that wait
@@ -79,12 +81,29 @@ func (w *workers) work(ctx context.Context) {
 	w.running--
 	w.shipped += shipped
 	w.mu.Unlock()
+	signal(w.ended)
 	switch {
 	case shipped > 0:
 		signal(s.more) // the same streams may have more
 	case anyFailed:
 		s.Wake() // the times of the next tries have changed
 	}
+}
+
+// working says whether any worker runs.
+func (w *workers) working() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running > 0
+}
+
+// progress says whether a worker that has ended has shipped anything since the last call.
+func (w *workers) progress() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	shipped := w.shipped
+	w.shipped = 0
+	return shipped > 0
 }
 
 // take chooses a job that may start now.
