@@ -22,6 +22,8 @@ type cause struct {
 	text    string
 }
 
+const outOfMemory = "oomContext" // the context of actors that Ray's memory monitor killed
+
 func causeOf(death []byte) (c cause) {
 	if len(death) == 0 {
 		return c
@@ -54,7 +56,7 @@ func (b *builder) readActors(ctx context.Context) error {
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
 		state, existed := moment.ActorAt(a, b.r.At)
-		if !existed || isOfRay(a) {
+		if !existed || isOfRay(a) && causeOf(state.Death).context != outOfMemory {
 			continue
 		}
 		for _, p := range state.FormerProcesses {
@@ -74,7 +76,8 @@ func (b *builder) readActors(ctx context.Context) error {
 	return nil
 }
 
-// isOfRay reports whether an actor belongs to Ray itself. Its end is reported by the findings about what it serves: a job or a deployment of Serve.
+// isOfRay reports whether an actor belongs to Ray itself. Its end is reported by the findings about what it serves: a
+// job or a deployment of Serve; but that its memory ran out only its own death tells.
 func isOfRay(a *entities.Actor) bool {
 	return strings.HasPrefix(a.Name, supervisor) || strings.HasPrefix(a.Class, replicaClass) ||
 		slices.Contains(raysOwn, a.Class)
@@ -118,7 +121,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 		f = b.envFailed(name, c.text)
 	case c.context == "actorUnschedulableContext":
 		f = b.notScheduled("Actor "+name, a.Class, c.text)
-	case c.context == "oomContext" || known && d.exit == exitOutOfMemory || strings.Contains(c.text, exitOutOfMemory):
+	case c.context == outOfMemory || known && d.exit == exitOutOfMemory || strings.Contains(c.text, exitOutOfMemory):
 		f = b.outOfMemory(a.Job, state.Node, name, c.text)
 	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known:
 		f = b.find(ActorDied, "node "+a.Class+state.Node.String())

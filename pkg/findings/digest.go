@@ -106,6 +106,9 @@ func (d *digest) added(bytes int) {
 
 // extend adds a part of a line.
 func (d *digest) extend(part []byte) {
+	if bytes.IndexByte(part, 0) >= 0 {
+		part = bytes.ReplaceAll(part, []byte{0}, nil) // a program printed UTF-16 to a log of other text
+	}
 	if bytes.LastIndexByte(bytes.TrimRight(part, "\r"), '\r') >= 0 {
 		if state := logline.Visible(part); len(bytes.TrimSpace(state)) > 0 {
 			if !bytes.HasPrefix(part, state) {
@@ -125,11 +128,7 @@ func (d *digest) extend(part []byte) {
 
 // finish adds the line to the text.
 func (d *digest) finish() {
-	line := bytes.TrimRight(d.line, "\r")
-	if bytes.IndexByte(line, 0) >= 0 {
-		line = bytes.ReplaceAll(line, []byte{0}, nil) // a program printed UTF-16 to a log of other text
-	}
-	line = logline.UTF8(line)
+	line := logline.UTF8(bytes.TrimRight(d.line, "\r"))
 	var record []byte
 	if !d.raw && len(line) > 0 && line[0] == '{' {
 		record = logline.Expand(line)

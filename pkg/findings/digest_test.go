@@ -98,9 +98,9 @@ func TestDigestWork(t *testing.T) {
 // TestDigestLines: a short log is kept as it is; what is left out of lines changes no number of a line.
 func TestDigestLines(t *testing.T) {
 	const json = `{"asctime": "2026-11-20 10:00:00,000", "levelname": "ERROR", "message": "m", "exc_text": "Traceback (most recent call last):\nKeyError: 'a'"}`
-	d := digestOf("x.log", "one\ntwo\r\nold\rnew\r\n"+json+"\nsix\n"+json+"\nl\xe9on\n\xd6\xd0\xce\xc4\nu\x00t\x00f\x00", 3)
+	d := digestOf("x.log", "one\ntwo\r\nold\rnew\r\n"+json+"\nsix\n"+json+"\nl\xe9on\n\xd6\xd0\xce\xc4\nu\x00t\x00f\x00\r\x00\n\x0016", 3)
 	const expanded = "ERROR 2026-11-20 10:00:00,000 m\nTraceback (most recent call last):\nKeyError: 'a'\n"
-	if want := "one\ntwo\n\rnew\n" + expanded + "six\n" + expanded + "léon\n中文\nutf"; string(d.text) != want {
+	if want := "one\ntwo\n\rnew\n" + expanded + "six\n" + expanded + "léon\n中文\nutf\n16"; string(d.text) != want {
 		t.Errorf("%q, want %q", d.text, want)
 	}
 	for text, line := range map[string]int{"one": 1, "two": 2, "new": 3, "KeyError": 4, "six": 5, "léon": 7, "utf": 9} {

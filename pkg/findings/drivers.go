@@ -84,6 +84,9 @@ func (e *driverEnd) missing() bool {
 	if !e.exited {
 		return false
 	}
+	if e.code == 127 && e.log != nil && !notFound().MatchString(e.log.text) && e.lastWords() != "" {
+		return false // a shell also ends with it for others of its own errors, such as a variable that is not set
+	}
 	return e.code == 127 || e.code == 126 || e.at < 0 && e.log != nil && noScript().MatchString(e.log.text[e.log.lastLines(5):])
 }
 
@@ -138,6 +141,9 @@ func (b *builder) driverFailed(ctx context.Context, j *job, log *logText) error 
 		b.showLeft(f, j)
 	}
 	b.showStatus(f, j, logged)
+	if err := b.linkRequests(ctx, f, j, &e); err != nil {
+		return err
+	}
 	b.linkDriver(f, j, &e)
 	if waited && len(f.because) == 0 {
 		b.linkWaiting(f, j, log)
@@ -321,6 +327,9 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 		if e.at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
 			c.show(b.evidenceOf(e))
 			c.takeException(f)
+		}
+		if e.log != nil && wrappers[c.what.Type] {
+			c.takeException(&finding{what: output.CopiedCause(e.log.text, c.what.Type)})
 		}
 	}
 }

@@ -102,6 +102,13 @@ func (b *builder) readDrivers(ctx context.Context) error {
 			}
 		}
 	}
+	for _, f := range b.all {
+		for _, c := range f.because {
+			if f.ended && c.Kind == Serve {
+				c.of(f.job) // an application belongs to the job that it made fail, if it is one
+			}
+		}
+	}
 	return nil
 }
 

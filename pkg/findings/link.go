@@ -24,7 +24,7 @@ func (b *builder) report(ctx context.Context, metrics moment.Metrics) (*Report, 
 	b.linkParents()
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.before) // some times were not known when the links were made
-		f.Title = inPeoplesWords(b.withNames(ctx, f.Title))
+		f.Title = b.withNames(ctx, f.Title)
 		b.complete(f)
 	}
 	b.judge()
@@ -67,6 +67,9 @@ func (b *builder) complete(f *finding) {
 	switch f.Kind {
 	case OutOfMemory:
 		f.Title = f.memoryTitle()
+		if run := b.trainRuns[f.job]; run != "" {
+			f.Title = strings.Replace(f.Title, "RayTrainWorker", "RayTrainWorker of Train run "+run, 1)
+		}
 	case NodeDied:
 		if len(f.names) > 0 {
 			f.Title = strings.TrimSuffix(f.Title, ".") + "; with it failed " + quoted(f.names)
@@ -80,7 +83,7 @@ func (b *builder) complete(f *finding) {
 		}
 	}
 	f.Count = max(f.Count, 1)
-	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(f.Title)), " "), 2*output.MaxTitle)
+	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(inPeoplesWords(f.Title))), " "), 2*output.MaxTitle)
 	sum := sha256.Sum256([]byte(f.key))
 	f.ID = hex.EncodeToString(sum[:6])
 	f.First, f.Last = stamp(f.first), stamp(f.last)

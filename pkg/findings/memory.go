@@ -1,8 +1,10 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -40,7 +42,9 @@ func (b *builder) memoryIn(said string, job rayid.Job, f *finding) string {
 		return ""
 	}
 	text := fmt.Sprintf("%s of %s GB were used", m[1], m[2])
-	if k := killedMemory().FindStringSubmatch(said); k != nil {
+	if all := killedMemory().FindAllStringSubmatch(said, -1); all != nil { // since Ray 2.56 several may be killed at once
+		gb := func(k []string) float64 { n, _ := strconv.ParseFloat(k[3], 64); return n }
+		k := slices.MaxFunc(all, func(x, y []string) int { return cmp.Compare(gb(x), gb(y)) })
 		text += fmt.Sprintf(", %s GB of it by %s", k[3], b.known(k[1]+k[2], job))
 	}
 	top := topMemory().FindStringSubmatch(said)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
 // general holds exceptions that programs raise to say that they cannot go on, whatever the reason is.
@@ -38,7 +39,8 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	}
 	summary := aboutFailures().MatchString(said) && e.what.Type != "OutOfMemoryError"
 	for _, other := range b.all {
-		if other == f || other.ended || other.wanted || other.lasting == 0 || other.job != j.id || other.Kind == Pod {
+		ofServe := other.Kind == Serve && e.log != nil && (len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
+		if other == f || other.ended || other.wanted || other.lasting == 0 || other.job != j.id && !ofServe || other.Kind == Pod {
 			continue
 		}
 		if (other.Kind == Data || other.Kind == Train) && other.what.Type == "" {

@@ -487,8 +487,8 @@ func deathSentence(text string) string {
 	return output.FirstSentence(text)
 }
 
-// replicaCall matches the name of a method of a Serve replica: "ServeReplica:app:deployment.method".
-var replicaCall = lazyregexp.New(`^ServeReplica:([^:]+):([^.:]+)`)
+// replicaCall matches the name of a method of a Serve replica, "ServeReplica:app:deployment.method", also behind the replica's own name.
+var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+):([^.:]+)`)
 
 // raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
 func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding {
@@ -616,7 +616,7 @@ func (b *builder) blame(f *finding, text string) {
 			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
 				continue
 			}
-			if other == f || other.Kind != kind || other.aboutOther(text) || kind == WorkerStart && f.last-other.last > maxStart {
+			if other == f || other.Kind != kind || other.aboutOther(text) || f.what.Type == "RayServeException" && !other.namedIn(text) || kind == WorkerStart && f.last-other.last > maxStart {
 				continue
 			}
 			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() { // a node belongs to no job, even if its finding names one

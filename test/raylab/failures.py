@@ -72,22 +72,27 @@ class Cluster:
         programs = shutil.copytree(HERE / "failing", self.folder / "pods/programs")  # as they are now
         mounts = {PROGRAMS: programs, f"{HOME}/bin": ROOT / "build", f"{HOME}/store": self.folder}
         for pod in self.pods:
-            memory = {}
+            limit = ()
             if self.scenario.memory:
                 group = MEMORY / f"rh-{pod.name}"
                 group.mkdir(exist_ok=True)
                 (group / "memory.limit_in_bytes").write_text(str(self.scenario.memory))
-                memory[str(MEMORY)] = group
+                everything = MEMORY.parent / "everything"  # the pod has a /sys of its own, without control groups
+                limit = (
+                    f"mount -t tmpfs tmpfs {MEMORY.parent}; mkdir {everything} {MEMORY}; mount -t cgroup -o memory cgroup {everything}",
+                    f"mount --bind {everything / group.name} {MEMORY}",
+                )
                 inside = pod.enter
                 pod.enter = lambda *a, group=group, inside=inside: [
                     "bash", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "limited", *inside(*a)
                 ]  # fmt: skip
             scratch = pod.folder / "app"
             scratch.mkdir(parents=True)
-            pod.start(venv(self.version), {**mounts, **memory, "/tmp/app": scratch})
+            pod.start(venv(self.version), {**mounts, "/tmp/app": scratch}, limit)
             self.collectors.append(self.collector(pod))
         cpus = [f"--num-cpus={self.scenario.cpus}", "--object-store-memory=120000000"]
-        self.ray(self.head, "start", "--head", "--dashboard-host=0.0.0.0", f"--node-ip-address={self.head.ip}", *cpus)
+        head = ["--head", "--dashboard-host=0.0.0.0", "--runtime-env-agent-port=9266"]  # Ray Client asks the agent at port 0 otherwise
+        self.ray(self.head, "start", *head, f"--node-ip-address={self.head.ip}", *cpus)
         for i, pod in enumerate(self.pods[1:], 1):
             labels = [f"--resources={json.dumps({f'w{i}': 1})}", f"--node-ip-address={pod.ip}"]
             self.ray(pod, "start", f"--address={self.head.ip}:6379", *labels, *cpus)

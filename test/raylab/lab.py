@@ -80,8 +80,8 @@ class Pod:
     def netns(self):
         return f"rh-{self.name}"
 
-    def start(self, ray, mounts):
-        """Starts the pod; `mounts` are more host folders to show in it: {path in the pod: host folder}."""
+    def start(self, ray, mounts, before=()):
+        """Starts the pod; `mounts` are more host folders to show in it: {path in the pod: host folder}; `before` are commands that it runs first."""
         self.tmp_ray.mkdir(parents=True, exist_ok=True)
         link = f"rh-{self.name}"
         run("ip", "netns", "add", self.netns)
@@ -93,8 +93,9 @@ class Pod:
         run("ip", "-n", self.netns, "route", "add", "default", "via", HOST)
         binds = {"/tmp/ray": self.tmp_ray, f"{HOME}/venv": ray, f"{HOME}/work": HERE / "workloads", **mounts}
         script = [f"hostname {self.name}", "mkdir -p /tmp/ray", "mount -t tmpfs -o mode=755 tmpfs /home"]
+        script += before
         for path, source in binds.items():
-            script.append(f"mkdir -p {path} && mount --bind {source} {path}")
+            script.append(f"mkdir -p {path}; mount --bind {source} {path}")
         # The init process adopts and reaps what Ray's daemons leave behind; `ray stop` would wait for zombies otherwise.
         script.append("echo ready; while :; do sleep 3600 & wait $!; done")
         namespaces = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]

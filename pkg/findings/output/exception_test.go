@@ -62,6 +62,10 @@ func TestExceptionOf(t *testing.T) {
 			Exception{Type: "ValueError", Message: "invalid keys:", Function: "f"},
 		},
 		{"with no message and no colon", "Traceback (most recent call last):\n  File \"a.py\", line 1\nAssertionError\nbye\n", Exception{Type: "AssertionError"}},
+		{
+			"of pydantic", "Traceback (most recent call last):\n  File \"a.py\", line 1\npydantic_core.ValidationError: 1 validation error for Config\nreplicas\n  Input should be greater than 0\n",
+			Exception{Type: "ValidationError", Message: "1 validation error for Config", Rest: "replicas Input should be greater than 0"},
+		},
 		{"none", "all is well: nothing happened\n", Exception{}},
 	} {
 		if got := ExceptionOf(c.text); got != c.want {

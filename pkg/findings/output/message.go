@@ -3,13 +3,17 @@ package output
 import (
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/logline"
 )
+
+// counted matches what pydantic says before it tells which fields are wrong.
+var counted = lazyregexp.New(`^\d+ validation errors? for `)
 
 // goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster was started with:".
 func goesOn(first string) bool {
 	first = strings.TrimSpace(first)
-	return first == "" || strings.HasSuffix(first, ":")
+	return first == "" || strings.HasSuffix(first, ":") || counted().MatchString(first)
 }
 
 // restOfMessage joins the lines that a message goes on with: up to an empty line, frames, another traceback, or a record of a log.

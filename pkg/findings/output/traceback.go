@@ -175,6 +175,24 @@ var ofWorker = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^\n]{
 // OwnLines returns a part of a driver's log without the lines that workers printed.
 func OwnLines(text string) string { return ofWorker().ReplaceAllString(text, "") }
 
+// copied matches what Ray puts before a line that it copies from a worker, and behind it if several printed it.
+var copied = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\([^()\n]{1,300} pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
+
+// CopiedCause returns the exception from which another one was raised, as the lines tell that Ray copied from workers to a driver's log: of a long
+// message Ray's events keep only the end.
+func CopiedCause(log, wrapper string) Exception {
+	log = copied().ReplaceAllString(log, "")
+	for end := strings.LastIndex(log, directCause); end >= 0; end = strings.LastIndex(log[:end], directCause) {
+		if strings.Contains(log[end:min(len(log), end+maxCopied)], wrapper+": ") {
+			from := max(0, end-maxCopied, strings.LastIndex(log[:end], directCause)+1)
+			return raisedIn(colour().ReplaceAllString(log[from:end], ""))
+		}
+	}
+	return Exception{}
+}
+
+const maxCopied = 4 << 10 // bytes of a traceback around the words that join it with another one
+
 var (
 	// notCompiled matches what Python prints if it cannot compile the program.
 	notCompiled = lazyregexp.New(`(?m)^  File "[^"\n]+", line \d+\n(?:    .*\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$`)

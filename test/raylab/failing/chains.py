@@ -277,7 +277,7 @@ def failed_assertion():
         def add(self, dim):
             import ctypes
 
-            assert_fail = ctypes.CDLL(None).__assert_fail
+            assert_fail = getattr(ctypes.CDLL(None), "__assert_fail")  # a class mangles the name otherwise
             assert_fail(b"vec.dim() == dim_", b"index/flat_index.cc", 88, b"void FlatIndex::add(const Vector&)")
 
     index = VectorIndex.options(name="products").remote()
@@ -395,6 +395,136 @@ def long_task():
 
     print("training", flush=True)
     ray.get(train_epoch.remote(3))
+
+
+def not_sendable():
+    """An argument that cannot be pickled."""
+    import threading
+
+    @ray.remote
+    def index_documents(lock):
+        pass
+
+    index_documents.remote(threading.Lock())
+
+
+def recursion():
+    @ray.remote
+    def walk_tree(node):
+        def depth(n):
+            return 1 + depth(n)
+
+        return depth(node)
+
+    ray.get(walk_tree.remote(0))
+
+
+def task_environment():
+    """One task asks for an environment that cannot be made."""
+    pip = {"packages": ["acme-ocr==9.9"], "pip_install_options": ["--no-index"]}
+
+    @ray.remote(runtime_env={"pip": pip})
+    def read_receipts():
+        pass
+
+    ray.get(read_receipts.remote())
+
+
+def actor_working_dir():
+    @ray.remote(runtime_env={"working_dir": "https://127.0.0.1:9/crawler.zip"})
+    class Crawler:
+        def crawl(self):
+            pass
+
+    ray.get(Crawler.options(name="crawler-0").remote().crawl.remote())
+
+
+def wrong_environment():
+    ray.init(runtime_env={"env_vars": {"THREADS": 4}})
+
+
+def setup_hook():
+    """The environment's hook fails in each worker."""
+    import textwrap
+
+    os.makedirs("/tmp/app/hooks", exist_ok=True)
+    with open("/tmp/app/hooks/site_setup.py", "w") as f:
+        f.write(textwrap.dedent("""
+            def prepare():
+                raise FileNotFoundError("/etc/acme/credentials.json")
+        """))
+    ray.init(runtime_env={"worker_process_setup_hook": "site_setup.prepare", "env_vars": {"PYTHONPATH": "/tmp/app/hooks"}})
+
+    @ray.remote
+    def export_report():
+        pass
+
+    ray.get(export_report.remote(), timeout=60)
+
+
+def actor_exits_itself():
+    @ray.remote
+    class Consumer:
+        def poll(self):
+            sys.exit("broker kafka-3:9092 closed the connection")
+
+    ray.get(Consumer.options(name="consumer-7").remote().poll.remote())
+
+
+def driver_aborts():
+    """A library in the driver ends it with SIGABRT."""
+    import ctypes
+
+    ray.init()
+    sys.stderr.write("terminate called after throwing an instance of 'std::out_of_range'\n  what():  column 12 of 9\n")
+    sys.stderr.flush()
+    ctypes.CDLL(None).abort()
+
+
+def pool_of_processes():
+    """ray.util.multiprocessing."""
+    from ray.util.multiprocessing import Pool
+
+    def checksum(path):
+        if path.endswith("7"):
+            raise OSError(f"{path}: Input/output error")
+        return path
+
+    with Pool(2) as pool:
+        print(pool.map(checksum, [f"/srv/blob-{i}" for i in range(9)]))
+
+
+def generator():
+    """A streaming generator delegates to a range, to which Ray cannot send."""
+
+    @ray.remote(num_returns="streaming", max_retries=0)
+    def stream_rows(table):
+        yield from range(3)
+
+    for ref in stream_rows.remote("orders_eu"):
+        print(ray.get(ref))
+
+
+def too_deep_actor():
+    """An actor of an actor fails in its constructor."""
+
+    @ray.remote(num_cpus=0.1)
+    class Shard:
+        def __init__(self, i):
+            self.rows = {0: 10}[i]
+
+        def count(self):
+            return self.rows
+
+    @ray.remote(num_cpus=0.1)
+    class Coordinator:
+        def __init__(self):
+            self.shards = [Shard.options(name=f"shard-{i}").remote(i) for i in range(2)]
+
+        def total(self):
+            return sum(ray.get([s.count.remote() for s in self.shards]))
+
+    print(ray.get(Coordinator.options(name="coordinator").remote().total.remote()))
 
 
 if __name__ == "__main__":

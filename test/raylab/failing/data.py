@@ -80,5 +80,64 @@ def filter_fails():
     print(ray.data.range(100, override_num_blocks=4).map(enrich).filter(is_recent).count())
 
 
+def zipped():
+    ray.data.range(100).zip(ray.data.range(90)).materialize()
+
+
+def bad_json():
+    os.makedirs("/tmp/app/clicks", exist_ok=True)
+    with open("/tmp/app/clicks/clicks-12.jsonl", "w") as f:
+        f.write('{"user": 1}\n{"user": 2\n')
+    ray.data.read_json("/tmp/app/clicks/clicks-12.jsonl").materialize()
+
+
+def wrong_type():
+    def to_features(batch):
+        return [len(batch)]
+
+    ray.data.range(10).map_batches(to_features).materialize()
+
+
+def column():
+    """A function that works on pandas' columns, not on Arrow's."""
+    ray.data.range(40).add_column("customer", lambda d: d["id"] % 2).groupby("customer").count().materialize()
+
+
+def no_permission():
+    """The folder to write to is a file."""
+    with open("/tmp/app/export", "w") as f:
+        f.write("taken")
+    ray.data.range(10).write_parquet("local:///tmp/app/export/daily")
+
+
+def missing_input():
+    ray.data.read_csv("/tmp/app/landing/2026-11-24/").materialize()
+
+
+class Tokenizer:
+    def __init__(self, vocabulary):
+        self.vocabulary = {"unk": vocabulary["unk_token"]}
+
+    def __call__(self, batch):
+        return batch
+
+
+def constructor():
+    """The constructor of a pool's actors fails."""
+    ray.data.range(20).map_batches(Tokenizer, concurrency=1, fn_constructor_args=({"pad": 0},)).materialize()
+
+
+def too_many_errors():
+    """Some blocks may fail, not so many."""
+    ray.data.DataContext.get_current().max_errored_blocks = 1
+
+    def resize_image(row):
+        if row["id"] % 2:
+            raise OSError(f"image file img-{row['id']:04d}.jpg is truncated")
+        return row
+
+    ray.data.range(6, override_num_blocks=6).map(resize_image).materialize()
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

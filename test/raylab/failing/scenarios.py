@@ -217,7 +217,7 @@ scenario("data_filter", "2.60.0", "a filter's KeyError after a map that works", 
 scenario("serve_chain", "2.59.0", "a deployment behind the ingress raises", program("serving.py chain"),
          title="TypeError: '<' not supported", names=["Ranker", "storefront"])
 scenario("serve_health", "2.60.0", "health checks fail, the driver exits with a sentence",
-    program("serving.py unhealthy"), title="(?i)(Recommender|recs).*(health)|milvus", find=["milvus-2:19530"],
+    program("serving.py unhealthy"), title="Recommender.*(?i)health|milvus", find=["milvus-2:19530"],
     names=["Recommender"])
 scenario("serve_pressure", "2.57.1", "too many requests queue", program("serving.py backpressure"),
     title="BackPressure", names=["Summarizer"])
@@ -317,6 +317,88 @@ def node_lost(c):
 fine("ok_node", "2.58.1", "a node is lost, its tasks are done again", node_lost, nodes=2, cpus=1)
 
 
+# --- More of the libraries and environments, played as members of sessions below ------------------------------------
+scenario("serve_ctor", "2.58.1", "a replica's constructor raises", program("serving.py constructor_raises"),
+    title="opus-de-en/tokenizer\\.json", names=["Translator", "translate"])
+scenario("serve_never", "2.58.1", "a replica's constructor waits for ever", program("serving.py never_ready"),
+    title="Reranker", find=["(?i)constructor|initial"], names=["rerank"])
+scenario("serve_http", "2.58.1", "a handler raises, the driver asked over HTTP", program("serving.py over_http"),
+    title="KeyError.*CHF", names=["Pricing"])
+scenario("serve_exits", "2.58.1", "a replica exits with the request", program("serving.py replica_exits"),
+    title="Resizer.*(crashed|died|exit)", names=["thumbnails"])
+scenario("serve_route", "2.58.1", "two applications of one route", program("serving.py same_route"),
+    title="(?i)route.*/items|/items.*route", find=["catalog-[ab]"])
+scenario("serve_env", "2.58.1", "a deployment's environment cannot be made",
+    program("serving.py environment_fails", seconds=200), title="acme-ranker", names=["Ranking"])
+scenario("serve_option", "2.58.1", "an option out of its bounds", program("serving.py wrong_option"),
+    title="max_ongoing_requests")
+scenario("data_zip", "2.59.0", "zip of datasets of other lengths", program("data.py zipped"),
+    title="(?i)zip.*(rows|length|100|90)")
+scenario("data_json", "2.59.0", "a cut JSON file", program("data.py bad_json"), title="(?i)json",
+    find=["clicks-12\\.jsonl|(?i)invalid|(?i)parse"])
+scenario("data_type", "2.59.0", "a map function returns a list", program("data.py wrong_type"), title="to_features",
+    find=["(?i)list"])
+scenario("data_column2", "2.59.0", "a column's function does not work on Arrow's arrays", program("data.py column"),
+    title="add_column.*mod not implemented")
+scenario("data_export", "2.59.0", "the folder to write to is a file", program("data.py no_permission"),
+    title="/tmp/app/export|tmp/app/export")
+scenario("data_input", "2.59.0", "the folder to read is not there", program("data.py missing_input"),
+    title="landing/2026-11-24")
+scenario("data_ctor", "2.59.0", "the constructor of a pool's actors fails", program("data.py constructor"),
+    title="Tokenizer.*KeyError.*unk_token|KeyError.*unk_token", names=["Tokenizer"])
+scenario("data_blocks", "2.59.0", "more blocks fail than may", program("data.py too_many_errors"),
+    title="img-000\\d\\.jpg is truncated", names=["resize_image"])
+scenario("train_rank", "2.57.1", "one rank raises, the other waits", program("train.py one_rank"),
+    title="sample 81723", names=["deeplab-v3"])
+scenario("train_resume", "2.57.1", "a checkpoint that is not there", program("train.py checkpoint_missing"),
+    title="epoch-4/optimizer\\.pt", names=["bert-resume"])
+scenario("train_storage", "2.57.1", "a storage path that cannot be made", program("train.py storage_denied"),
+    title="/proc/runs")
+scenario("train_same", "2.57.1", "fails in the same way until it may not", program("train.py each_time"),
+    title="wandb\\.internal:8080", names=["t5-nightly"])
+scenario("train_exits", "2.57.1", "rank 0 exits with 42", program("train.py worker_exits"),
+    title="RayTrainWorker|gpt-pretrain", find=["exit code 42|(?i)died|unexpected"], names=["gpt-pretrain"])
+scenario("train_torch", "2.57.1", "torch is not installed", program("train.py no_torch"), title="(?i)torch")
+scenario("train_result", "2.57.1", "the driver reads metrics of a run without a checkpoint", program("train.py validation"),
+    title="'NoneType' object is not subscriptable")
+scenario("tune_library", "2.56.1", "a library of the search is missing", program("tune.py no_search_library"),
+    title="(?i)optuna")
+scenario("tune_restore", "2.56.1", "an experiment to restore is not there", program("tune.py restore_missing"),
+    title="lr-sweep-41")
+scenario("tune_step", "2.56.1", "a class's third step raises", program("tune.py step_fails"),
+    title="policy entropy is negative", names=["Reinforce"])
+scenario("tune_key", "2.56.1", "a trial's KeyError, the driver asserts", program("tune.py reward_key"),
+    title="KeyError.*0\\.3", names=["fit_net"])
+scenario("tune_pickle", "2.56.1", "a trainable with a lock", program("tune.py not_picklable"),
+    title="(?i)(pickle|serializ).*lock|lock.*(pickle|serializ)")
+scenario("tune_cpus", "2.56.1", "trials ask for more CPUs than there are", program("tune.py needs_more_cpus"),
+    title="(?i)cpu", find=["fit_huge|huge-sweep"])
+scenario("core_pickle", "2.60.0", "an argument that cannot be pickled", program("chains.py not_sendable"),
+    title="(?i)(pickle|serializ).*lock|lock.*(pickle|serializ)")
+scenario("core_recursion", "2.60.0", "a task without a bottom", program("chains.py recursion"),
+    title="walk_tree.*RecursionError")
+scenario("core_generator", "2.60.0", "a generator that delegates to a range", program("chains.py generator"),
+    title="stream_rows.*range_iterator")
+scenario("core_pool", "2.60.0", "a function of a multiprocessing pool raises", program("chains.py pool_of_processes"),
+    title="/srv/blob-7.*Input/output error")
+scenario("core_exits", "2.60.0", "sys.exit in an actor", program("chains.py actor_exits_itself"),
+    title="Consumer.*(kafka-3:9092|exit)", names=["consumer-7"])
+scenario("core_nested", "2.60.0", "an actor of an actor fails in its constructor", program("chains.py too_deep_actor"),
+    title="Shard.*KeyError", names=["shard-1"])
+scenario("core_abort", "2.60.0", "the driver ends with SIGABRT", program("chains.py driver_aborts"),
+    title="column 12 of 9|SIGABRT")
+scenario("env_task", "2.60.0", "a task's environment cannot be made", program("chains.py task_environment"),
+    title="acme-ocr", names=["read_receipts"])
+scenario("env_actor", "2.60.0", "an actor's working_dir cannot be fetched", program("chains.py actor_working_dir"),
+    title="Crawler", find=["127\\.0\\.0\\.1.*crawler\\.zip|Connection refused"])
+scenario("env_wrong", "2.60.0", "an environment variable that is a number", program("chains.py wrong_environment"),
+    title="env_vars|THREADS")
+scenario("env_hook", "2.60.0", "the environment's setup hook raises", program("chains.py setup_hook", seconds=120),
+    title="/etc/acme/credentials\\.json")
+scenario("env_conda", "2.60.0", "conda is not installed", program("chains.py long_task", runtime_env={"conda": "vision-3.9"}),
+    title="(?i)conda")
+
+
 # --- Many jobs of one session: as each alone, in a fifth of the time ------------------------------------------------
 together("many_56", "who_name", "train_option", "entry_127", "entry_denied", "data_key", "who_sigkill", "ok_shell",
     "who_group", "ok_retried")
@@ -328,3 +410,9 @@ together("many_59", "entry_bars", "entry_pipe", "entry_tar", "who_cancelled", "t
     "who_swallowed", "ok_patient", "entry_noclient")
 together("many_60", "entry_click", "entry_utf16", "entry_unset", "entry_make", "llm_queue", "data_column",
     "data_filter", "who_assert", "train_dataset", "tune_one_fails", "ok_tune")
+together("many_serve", "serve_ctor", "serve_http", "serve_exits", "serve_route", "serve_option", "serve_never", "serve_env")
+together("many_data", "data_zip", "data_json", "data_type", "data_column2", "data_export", "data_input", "data_ctor", "data_blocks")
+together("many_train", "train_rank", "train_resume", "train_storage", "train_same", "train_exits", "train_torch", "train_result")
+together("many_tune", "tune_library", "tune_restore", "tune_step", "tune_key", "tune_pickle", "tune_cpus")
+together("many_core", "core_pickle", "core_recursion", "core_generator", "core_pool", "core_exits", "core_nested", "core_abort")
+together("many_env", "env_task", "env_actor", "env_wrong", "env_hook", "env_conda")

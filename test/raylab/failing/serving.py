@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 import time
 
 import ray
@@ -206,6 +207,87 @@ def blocked_loop():
     loading = gateway.load_adapter.remote("legal-v2")
     time.sleep(3)
     print(ray.get(gateway.stats.remote(), timeout=8), loading)
+
+
+def constructor_raises():
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Translator:
+        def __init__(self):
+            open("/mnt/models/opus-de-en/tokenizer.json")
+
+    serve.run(Translator.bind(), name="translate", route_prefix=None)
+
+
+def never_ready():
+    """A constructor waits for ever; the driver looks at the status for some seconds and has its own words."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Reranker:
+        def __init__(self):
+            print("waiting for the lock on /mnt/index", flush=True)
+            time.sleep(3600)
+
+    serve.start()
+    threading.Thread(target=serve.run, args=(Reranker.bind(),), kwargs={"name": "rerank", "route_prefix": None}, daemon=True).start()
+    time.sleep(15)
+    if serve.status().applications["rerank"].status != "RUNNING":
+        sys.exit("deployment timed out")
+
+
+def over_http():
+    """The handler raises; who asked over HTTP only sees a status."""
+    import urllib.request
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Pricing:
+        def __call__(self, request):
+            return {"EUR": 1.0}[request.query_params["currency"]]
+
+    serve.run(Pricing.bind(), name="pricing", route_prefix="/pricing")
+    urllib.request.urlopen("http://127.0.0.1:8000/pricing?currency=CHF", timeout=30).read()
+
+
+def replica_exits():
+    """The replica's process ends with the request."""
+    import os
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Resizer:
+        def __call__(self, image):
+            os._exit(7)
+
+    handle = serve.run(Resizer.bind(), name="thumbnails", route_prefix=None)
+    print(handle.remote("cat.png").result())
+
+
+def same_route():
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Catalog:
+        def __call__(self):
+            return ""
+
+    serve.run(Catalog.bind(), name="catalog-a", route_prefix="/items")
+    serve.run(Catalog.bind(), name="catalog-b", route_prefix="/items")
+
+
+def environment_fails():
+    """A deployment's own environment cannot be made."""
+    pip = {"packages": ["acme-ranker==3.1"], "pip_install_options": ["--no-index"]}
+
+    @serve.deployment(ray_actor_options={"num_cpus": 0.1, "runtime_env": {"pip": pip}})
+    class Ranking:
+        def __call__(self):
+            return ""
+
+    serve.run(Ranking.bind(), name="ranking", route_prefix=None)
+
+
+def wrong_option():
+    @serve.deployment(ray_actor_options=FRACTION, max_ongoing_requests=0)
+    class Counter:
+        pass
+
+    serve.run(Counter.bind(), name="counter")
 
 
 if __name__ == "__main__":

@@ -126,6 +126,66 @@ def memory():
     fit(learn, "bert-large-oom")
 
 
+def one_rank():
+    """One rank raises while the other waits for it."""
+
+    def learn():
+        import ray.train.collective
+
+        if rank() == 1:
+            raise LookupError("sample 81723 has label 12 of 10 classes")
+        ray.train.collective.barrier()
+
+    fit(learn, "deeplab-v3")
+
+
+def checkpoint_missing():
+    def learn():
+        open("/tmp/app/train/bert/epoch-4/optimizer.pt", "rb")
+
+    fit(learn, "bert-resume", workers=1)
+
+
+def storage_denied():
+    config = RunConfig(name="yolo-nano", storage_path="/proc/runs")
+    DataParallelTrainer(lambda: None, scaling_config=ScalingConfig(num_workers=1), run_config=config).fit()
+
+
+def each_time():
+    """Fails as often as it may be started, each time in the same way."""
+
+    def learn():
+        raise ConnectionError("wandb.internal:8080: 503 no healthy upstream")
+
+    fit(learn, "t5-nightly", workers=1, failures=2)
+
+
+def worker_exits():
+    def learn():
+        if rank() == 0:
+            print("NCCL WARN Call to ibv_reg_mr failed", flush=True)
+            os._exit(42)
+        time.sleep(60)
+
+    fit(learn, "gpt-pretrain")
+
+
+def no_torch():
+    from ray.train.torch import TorchTrainer
+
+    TorchTrainer(lambda: None, scaling_config=ScalingConfig(num_workers=1)).fit()
+
+
+def validation():
+    """After the run, the driver asks for metrics, which Train keeps with a checkpoint only."""
+
+    def learn():
+        ray.train.report({"auc": 0.41})
+
+    result = fit(learn, "fraud-gbm", workers=1)
+    assert result.metrics["auc"] > 0.8, f"auc {result.metrics['auc']} is below the threshold 0.8"
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "dataset":
         import ray.data

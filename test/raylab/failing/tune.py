@@ -70,5 +70,64 @@ def setup_fails():
     results.get_best_result()
 
 
+def no_search_library():
+    from ray.tune.search.optuna import OptunaSearch
+
+    search = tune.TuneConfig(metric="loss", mode="min", search_alg=OptunaSearch())
+    tune.Tuner(lambda config: None, param_space={"lr": tune.uniform(0, 1)}, tune_config=search).fit()
+
+
+def restore_missing():
+    tune.Tuner.restore("/tmp/app/tune/lr-sweep-41", trainable=lambda config: None)
+
+
+def step_fails():
+    class Reinforce(tune.Trainable):
+        def setup(self, config):
+            self.n = 0
+
+        def step(self):
+            self.n += 1
+            if self.n == 3:
+                raise ArithmeticError("policy entropy is negative: -0.3")
+            return {"loss": 1.0 / self.n}
+
+    results = run(Reinforce, {"gamma": tune.grid_search([0.9, 0.99])}, name="reinforce-gamma")
+    if results.num_errors:
+        raise SystemExit(1)
+
+
+def reward_key():
+    def fit_net(config):
+        tune.report({"loss": {0.1: 1.0}[config["lr"]]})
+
+    results = run(fit_net, {"lr": tune.grid_search([0.1, 0.3])}, name="net-lr")
+    assert not results.errors
+
+
+def not_picklable():
+    """The trainable holds what cannot be sent."""
+    import threading
+
+    lock = threading.Lock()
+
+    def fit_locked(config):
+        with lock:
+            tune.report({"loss": 1.0})
+
+    run(fit_locked, {"lr": 0.1}, name="locked")
+
+
+def needs_more_cpus():
+    """The driver waits some seconds for trials that no node can hold."""
+    import threading
+
+    def fit_huge(config):
+        tune.report({"loss": 1.0})
+
+    threading.Timer(20, lambda: (print("the sweep made no progress", flush=True), os._exit(5))).start()
+    run(tune.with_resources(fit_huge, {"cpu": 96}), {"lr": 0.1}, name="huge-sweep")
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
