@@ -27,6 +27,7 @@ sys.path.insert(0, str(HERE.parent / "raylab"))
 
 import browser  # noqa: E402
 import checks  # noqa: E402
+import explained  # noqa: E402
 import golden  # noqa: E402
 import losses  # noqa: E402
 import panels  # noqa: E402
@@ -79,7 +80,8 @@ class Scenario:
             for driver in drivers:
                 driver.wait()
             self.stop_collectors(collectors)
-            base = self.start_server(stack, store)
+            self.server = self.serve(stack, store, "historyserver")
+            base = self.server + SESSION_PATH
             record.say("comparing")
             self.compare(base, lab, live, store)
             if self.has_metrics():
@@ -118,9 +120,10 @@ class Scenario:
         rows["serve"] = lab.api("/api/serve/applications/")
         return {"rows": rows, "commands": commands, "clients": clients, "golden": folder}
 
-    def start_server(self, stack, store):
+    def serve(self, stack, store, name):
+        """Starts a history server; returns its URL."""
         port = checks.free_port()
-        log = open(self.work / "historyserver.log", "wb")
+        log = open(self.work / f"{name}.log", "wb")
         flags = ["--listen", f":{port}", "--storage-backend", "s3", "--dashboard-dir", ROOT / "build/dashboard"]
         process = subprocess.Popen([ROOT / "build/historyserver", *flags], env={**os.environ, **store.environment}, stdout=log, stderr=log)
 
@@ -129,9 +132,9 @@ class Scenario:
             process.wait(30)
 
         stack.callback(stop)
-        self.server = f"http://127.0.0.1:{port}"
-        wait(lambda: urllib.request.urlopen(self.server + "/readyz").status == 200, 120, "the history server")
-        return self.server + SESSION_PATH
+        url = f"http://127.0.0.1:{port}"
+        wait(lambda: urllib.request.urlopen(url + "/readyz").status == 200, 120, "the history server")
+        return url
 
     def compare(self, base, lab, live, store):
         checks.entities(self.report, live["rows"], base)
@@ -186,14 +189,15 @@ class Scenario:
         browser.crawl(self.report, "Ray's proxy", lab.dashboard, self.pages, self.work / "screenshots-proxy", enter=enter)
 
 
-def attempts(version, work, most, with_losses):
+def attempts(version, work, most, alone):
     """The report of the first attempt without failures, or of the last one."""
     for left in reversed(range(most)):
         scenario = Scenario(version, work)
         try:
             scenario.run()
-            if with_losses:
+            if alone:
                 losses.measure(scenario, PUSH_INTERVAL)
+                explained.measure(scenario)
         except Exception:
             # What was found before is worth telling.
             scenario.report.check("the run comes to its end", traceback.format_exc(), "")
@@ -213,8 +217,8 @@ def main():
     parser.add_argument("--attempts", type=int, default=1, help="how often a version is tried until all its checks pass; what an earlier attempt left is kept in VERSION-failed (%(default)s)")
     a = parser.parse_args()
     began = time.monotonic()
-    # Pods that are killed are measured with one version; in a run of its own, for that changes what is listed.
-    reports = [attempts(version, (a.work / version).resolve(), a.attempts, with_losses=i == 0) for i, version in enumerate(a.ray or ["2.60.0", "2.55.1"])]
+    # Pods that are killed, and replicas, are measured with one version; in clusters of their own, for that changes what is listed.
+    reports = [attempts(version, (a.work / version).resolve(), a.attempts, alone=i == 0) for i, version in enumerate(a.ray or ["2.60.0", "2.55.1"])]
     failed = 0
     for report in reports:
         report.print()

@@ -3,13 +3,14 @@
 
     guest.py [--ray 2.60.0]
 
-A fake pod has network, mount and PID namespaces of its own, a root file system that is read-only, an empty volume at /tmp (and at /scratch)
+A fake pod has network, mount and PID namespaces of its own, a root file system that is read-only, an empty volume at /tmp (and at /srv)
 that all may write to, Ray as user 1000 and collectors as user 65532, as in the images. The collectors start first. Needs root and the binaries
 in build/.
 
 1. The volume above Ray's folder: Ray starts, everything is stored; the collector outlives `ray stop` and the next session.
 2. The same where TMPDIR moves Ray's folder.
-3. Collectors with ordinary mistakes in their settings: Ray starts and runs a job, all collectors live, say what is wrong, and end with an error.
+3. The native sidecar that `collector inject --native` writes, with its own settings and mounts: started before Ray, ended after it.
+4. Collectors with ordinary mistakes in their settings: Ray starts and runs a job, all collectors live, say what is wrong, and end with an error.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -32,23 +34,28 @@ import checks  # noqa: E402
 from lab import HOME, PYTHON, Pod, venv, wait  # noqa: E402
 
 RAY = [PYTHON, "-m", "ray.scripts.scripts"]
+SAMPLE = ROOT / "config/samples/raycluster.yaml"
+IMAGE, IMAGE_USER = f"{HOME}/image", 65532  # of the collector: where pods see what is in it
 JOB = "import ray; ray.init('auto'); f = ray.remote(lambda: print('one line') or 41); print('answer', 1 + ray.get(f.remote()))"
 ASK = "import sys, urllib.request, urllib.error\nfor u in sys.argv[1:]:\n try: r = urllib.request.urlopen(u, timeout=10); print(r.status, '')\n except urllib.error.HTTPError as e: print(e.code, e.read().decode().replace('\\n', ' '))\n except OSError as e: print(0, e)"
 POST = "import sys, urllib.request, urllib.error\nq = urllib.request.Request(sys.argv[1], b'[{}]', {'Content-Type': 'application/json'})\ntry: print(urllib.request.urlopen(q).status)\nexcept urllib.error.HTTPError as e: print(e.code, e.headers['Retry-After'])\nexcept OSError as e: print(0, e)"
 
 
 class ReadOnlyPod(Pod):
-    """A pod as restricted clusters have it. What Ray writes is on volumes: /tmp, /scratch."""
+    """A pod as restricted clusters have it. What Ray writes is on volumes: /tmp, /srv."""
+
+    variables = None  # of Ray's container, if a manifest says so
 
     def start(self, ray):
+        self.venv = ray
         store = self.folder / "store"
         store.mkdir(parents=True)
         store.chmod(0o777)
-        binds = {f"{HOME}/venv": ray, f"{HOME}/bin": ROOT / "build", f"{HOME}/store": store}
-        script = ["ip link set lo up", "mount -t tmpfs -o mode=755 tmpfs /home"]
+        binds = {f"{HOME}/venv": ray, f"{HOME}/bin": ROOT / "build", f"{HOME}/store": store, IMAGE: self.folder.parent / "image"}
+        script = ["ip link set lo up", f"ip addr add {self.ip}/32 dev lo", "mount -t tmpfs -o mode=755 tmpfs /home"]
         for path, source in binds.items():
             script.append(f"mkdir -p {path} && mount --bind {source} {path}")
-        script.append(f"mkdir -p {HOME}/work /home/scratch && mount -o remount,ro /home")
+        script.append(f"mkdir -p {HOME}/work && mount -o remount,ro /home")
         script += ["mount --bind / /mnt", "mount -o remount,ro,bind /mnt"]  # the root, read-only
         for volume in ("dev", "proc", "sys", "home", *(["run"] if os.path.ismount("/run") else [])):
             script.append(f"mount --rbind /{volume} /mnt/{volume}")
@@ -71,7 +78,11 @@ class ReadOnlyPod(Pod):
             os.kill(self.init, signal.SIGKILL)
 
     def environment(self, extra=None):
-        return {**super().environment(), "HOME": "/tmp", **(extra or {})}
+        usual = super().environment()
+        if self.variables is not None:  # instead of those that export events
+            exporting = ("RAY_enable_", "RAY_DASHBOARD_AGGREGATOR_")
+            usual = {k: v for k, v in usual.items() if not k.startswith(exporting)} | self.variables
+        return {**usual, "HOME": "/tmp", **(extra or {})}
 
     def enter(self, command, cwd="/", user=1000):
         group = 100 if user == 1000 else user
@@ -88,6 +99,32 @@ class ReadOnlyPod(Pod):
         )  # fmt: skip
         return process, log
 
+    def sidecar(self, container, env, volumes):
+        """A collector as a container with a root and PIDs of its own, as the manifest says but for seccomp. `volumes` has
+        the pod's folder of each volume. Returns its process and its log."""
+        secured, mounts = container["securityContext"], container["volumeMounts"]
+        user = secured.get("runAsUser", IMAGE_USER)
+        if user == 0 and secured.get("runAsNonRoot"):
+            raise RuntimeError("kubelet would not start the container: it is to run as root, and as nobody who is root")
+        # The image: a static binary, and nothing else.
+        binary = "/usr/local/bin/collector"
+        script = ["set -e", "mount -t tmpfs -o mode=755 tmpfs /mnt", f"mkdir -p /mnt/proc /mnt{os.path.dirname(binary)}"]
+        script += [f"cp {IMAGE}/collector /mnt{binary}", "mount -t proc proc /mnt/proc"]
+        for m in mounts:
+            script.append(f"mkdir -p /mnt{m['mountPath']} && mount --bind {volumes[m['name']]} /mnt{m['mountPath']}")
+        if secured.get("readOnlyRootFilesystem"):
+            script.append("mount -o remount,ro /mnt")
+        unprivileged = [] if secured.get("allowPrivilegeEscalation", True) else ["setpriv", "--no-new-privs"]
+        as_user = ["chroot", f"--userspec=+{user}:+{user}", f"--groups={user}", "/mnt"]
+        script.append(shlex.join(["exec", *unprivileged, *as_user, binary, *container["args"]]))
+        isolated = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", "; ".join(script)]
+        log = self.folder / f"{container['name']}.log"
+        process = subprocess.Popen(
+            Pod.enter(self, isolated, "/"), env={"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **env},
+            stdin=subprocess.DEVNULL, stdout=open(log, "wb"), stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        return process, log
+
     def exec(self, *command, env=None, check=True, timeout=300, cwd="/"):
         return super().exec(*command, env=env, check=check, timeout=timeout, cwd=cwd)
 
@@ -99,8 +136,8 @@ class ReadOnlyPod(Pod):
     def ray(self, *arguments, env=None):
         return self.exec(*RAY, *arguments, env=env)
 
-    def start_ray(self, env=None):
-        self.ray("start", "--head", "--disable-usage-stats", "--node-ip-address=127.0.0.1", "--num-cpus=2", "--object-store-memory=100000000", env=env)
+    def start_ray(self, *flags, env=None):
+        self.ray("start", "--head", *flags, "--disable-usage-stats", f"--node-ip-address={self.ip}", "--num-cpus=2", "--object-store-memory=100000000", env=env)
 
     def files(self, folder):
         """{path below a folder of the pod: content} of its regular files."""
@@ -113,11 +150,18 @@ class ReadOnlyPod(Pod):
         return {str(p.relative_to(base)): p.read_bytes() for p in sorted(base.rglob("*")) if p.is_file()}
 
 
+def inside(process):
+    """The host's PID of the program that a process started in the pod: what enters namespaces forks."""
+    pid = process.pid
+    while children := pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        pid = int(children[0])
+    return pid
+
+
 def end(process):
     """SIGTERM for a collector; its exit status, and how long that took."""
     began = time.monotonic()
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(children[0]) if children else process.pid, signal.SIGTERM)
+    os.kill(inside(process), signal.SIGTERM)
     return process.wait(timeout=60), time.monotonic() - began
 
 
@@ -182,7 +226,7 @@ def moved(report, pod):
     """2: TMPDIR moves Ray's folder to another volume, and the collector knows."""
     collector, log = pod.collector("moved", f"--local-dir={HOME}/store", "--push-interval=2s", "--ray-tmp-dir=/srv/ray")
     started(pod)
-    pod.start_ray({"TMPDIR": "/srv"})
+    pod.start_ray(env={"TMPDIR": "/srv"})
     report.check("TMPDIR: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB, env={"TMPDIR": "/srv"}))
     time.sleep(3)
     pod.ray("stop", env={"TMPDIR": "/srv"})
@@ -192,8 +236,74 @@ def moved(report, pod):
     everything_stored(report, "TMPDIR", pod, session, pod.files(f"/srv/ray/{session}/logs"))
 
 
+def injected(python):
+    """The head's group of the sample, with an emptyDir at /tmp, as `collector inject --native` makes it."""
+    def parse(manifest):
+        code = "import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)"
+        return json.loads(subprocess.run([python, "-c", code], input=manifest, stdout=subprocess.PIPE, check=True).stdout)
+
+    cluster = parse(SAMPLE.read_bytes())
+    pod = cluster["spec"]["headGroupSpec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "tmp", "emptyDir": {}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "tmp", "mountPath": "/tmp"}]
+    flags = ["--storage-backend=local", "--arg=--local-dir=/store", "--arg=--push-interval=2s"]
+    made = subprocess.run(
+        [ROOT / "build/collector", "inject", "--native", "-f", "-", *flags], input=json.dumps(cluster).encode(),
+        stdout=subprocess.PIPE, check=True,
+    ).stdout  # fmt: skip
+    return parse(made)["spec"]["headGroupSpec"]
+
+
+def environment(container, fields):
+    """A container's variables as kubelet makes them: `fields` are those of its pod that they may refer to."""
+    env = {}
+    for e in container.get("env", ()):
+        value = e["value"] if "value" in e else fields[e["valueFrom"]["fieldRef"]["fieldPath"]]
+        env[e["name"]] = re.sub(r"\$\((\w+)\)", lambda m: env.get(m[1], m[0]), value)
+    return env
+
+
+def native(report, pod):
+    """3: the native sidecar of a manifest that `collector inject` made."""
+    group = injected(pod.venv / "bin/python")
+    spec = group["template"]["spec"]
+    (sidecar,), (ray,) = spec["initContainers"], spec["containers"]
+    report.check("native: an init container that is restarted always", sidecar["restartPolicy"], "Always")
+    fields = {"metadata.labels['ray.io/cluster']": "lab", "metadata.namespace": "default", "status.podIP": pod.ip}
+    # Ray's container sees the pod's own /tmp. The test adds the mount of the store: that of other backends is no volume.
+    report.check("native: Ray's mounts", ray["volumeMounts"], [{"name": "tmp", "mountPath": "/tmp"}])
+    sidecar["volumeMounts"].append({"name": "store", "mountPath": "/store"})
+    volumes = {v["name"]: f"/srv/{v['name']}" for v in spec["volumes"]}
+    subprocess.run(Pod.enter(pod, ["mkdir", "-m", "0777", *volumes.values()], "/"), check=True)
+    volumes |= {"tmp": "/tmp", "store": f"{HOME}/store"}
+    collector, log = pod.sidecar(sidecar, environment(sidecar, fields), volumes)
+    # As a startup probe does: from outside, at the pod's address and the container's port.
+    port = next(p["containerPort"] for p in sidecar["ports"] if p["name"] == "history-metrics")
+    wait(lambda: pod.ask(f"http://{pod.ip}:{port}/healthz")[0][0] == 200, 60, "the startup probe")
+    lines = pathlib.Path(f"/proc/{inside(collector)}/status").read_text().splitlines()
+    status = dict(line.split(":\t", 1) for line in lines)
+    limits = [status["Uid"].split()[0], int(status["CapEff"], 16), status["NoNewPrivs"]]
+    report.check("native: the collector's user, capabilities and whether it may get others", limits, [str(IMAGE_USER), 0, "1"])
+    root = pathlib.Path(f"/proc/{pod.init}/root/tmp")
+    report.check("native: nothing is in /tmp before Ray starts", sorted(p.name for p in root.iterdir()), [])
+
+    pod.variables = environment(ray, fields)
+    params = {k: v for k, v in group["rayStartParams"].items() if k != "num-cpus"}  # no worker runs the tasks here
+    pod.start_ray(*(f"--{k}={v}" for k, v in params.items()))
+    report.check("native: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
+    wait(lambda: pod.ask(f"http://{pod.ip}:{port}/readyz")[0][0] == 200, 30, "readiness")
+    time.sleep(3)  # Ray exports its events every second
+    pod.ray("stop")
+    report.check("native: the collector outlives Ray", collector.poll(), None)
+    status, took = end(collector)
+    report.check(f"native: the collector's exit status after {took:.1f} s ({log.read_text().splitlines()[-1]})", status, 0)
+    session = sessions(pod, "/tmp/ray")[-1]
+    everything_stored(report, "native", pod, session, pod.files(f"/tmp/ray/{session}/logs"))
+    report.check("native: its spool is on a volume of its own", "data/sessions.json" in pod.files(volumes["collector-spool"]))
+
+
 def mistakes(report, pod):
-    """3: collectors with mistakes, all in one pod: the one that Ray sends its events to looks in the wrong folder."""
+    """4: collectors with mistakes, all in one pod: the one that Ray sends its events to looks in the wrong folder."""
     pod.exec("sh", "-c", "echo '{\"s3Bukket\": \"x\"}' > /tmp/bad.json; touch /tmp/file")
     taken = 9000
     hold = f"import socket, time; s = socket.socket(); s.bind(('', {taken})); s.listen(); print('listens', flush=True); time.sleep(3600)"
@@ -250,8 +360,10 @@ def main():
         sys.exit("guest.py: namespaces and users need root")
     began, report = time.monotonic(), checks.Report(f"A guest of Ray {a.ray}")
     shutil.rmtree(a.work, ignore_errors=True)
-    for scenario in (volume_above, moved, mistakes):
-        pod = ReadOnlyPod(scenario.__name__, "127.0.0.1", a.work.resolve() / scenario.__name__)
+    image = ["go", "build", "-o", f"{a.work.resolve()}/image/", "./cmd/collector"]  # static, as in the image
+    subprocess.run(image, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
+    for scenario in (volume_above, moved, native, mistakes):
+        pod = ReadOnlyPod(scenario.__name__, "10.77.1.1", a.work.resolve() / scenario.__name__)
         try:
             pod.start(venv(a.ray))
             scenario(report, pod)
