@@ -183,7 +183,8 @@ func (e *Error) Error() string {
 // refused says why a request was not answered, and what to do.
 func (c *Client) refused(answer *http.Response, kind string, text []byte) error {
 	server, status := c.Server(), answer.StatusCode
-	e := &Error{Status: status, Message: message(text)}
+	said, ours := message(text)
+	e := &Error{Status: status, Message: said}
 	if e.Message == "" || strings.Contains(kind, "html") {
 		e.Message = "it says nothing more"
 	}
@@ -197,7 +198,7 @@ func (c *Client) refused(answer *http.Response, kind string, text []byte) error 
 		e.advice = "use the address that answers directly; if that is a page to sign in, one behind its proxy"
 	case status == http.StatusUnauthorized:
 		e.Message, e.advice = told, "sign in with `historyserver login --server "+server+"`, or set --token-file"
-	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+	case !ours && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed):
 		e.Message, e.advice = told, "is it a history server, and as new as this program? `historyserver --version` tells this program's version"
 	case status == http.StatusServiceUnavailable:
 		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
@@ -220,15 +221,16 @@ func (c *Client) redirect(answer *http.Response) string {
 	return fmt.Sprintf("%.200s", (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String())
 }
 
-// message is what an answer in the envelope of Ray's State API says, or a short text.
-func message(text []byte) string {
+// message is what an answer says, as a short text. ours says that it is in the envelope of Ray's State API, as all that
+// a history server says of refused requests: then it has the advice, too.
+func message(text []byte) (said string, ours bool) {
 	var envelope struct {
 		Msg string `json:"msg"`
 	}
-	said := string(text)
+	said = string(text)
 	if json.Unmarshal(text, &envelope) == nil {
-		said = envelope.Msg
+		said, ours = envelope.Msg, envelope.Msg != ""
 	}
 	said = strings.TrimSpace(said)
-	return strings.ToValidUTF8(said[:min(len(said), maxShown)], "")
+	return strings.ToValidUTF8(said[:min(len(said), maxShown)], ""), ours
 }

@@ -35,20 +35,22 @@ func TestRefusals(t *testing.T) {
 		headers, body string
 		want          []string
 	}{
-		"not signed in":  {401, json, `{"result":false,"msg":"not signed in: wrong token"}`, []string{"401 Unauthorized", "wrong token", "historyserver login --server https://h.example.com`"}},
-		"not allowed":    {403, json, `{"msg":"Not allowed: namespace a. Ask your administrator."}`, []string{"403 Forbidden", "Ask your administrator"}},
-		"sign-in page":   {302, "Location: https://login.example.com/authorize?state=secret", "", []string{"redirects to https://login.example.com/authorize,", "would get your token", "behind its proxy"}},
-		"same host":      {301, "Location: /elsewhere", "", []string{"redirects to https://h.example.com/elsewhere"}},
-		"nowhere":        {307, "", "", []string{"redirects to nowhere"}},
-		"page, 200":      {200, page, "<html>Sign in", []string{"answers with a page", "is it a history server?"}},
-		"page, 401":      {401, page, "<html><h1>Sign in", []string{"401 Unauthorized", "historyserver login"}},
-		"another server": {404, "Content-Type: text/plain", "404 page not found", []string{"404 Not Found", "page not found", "is it a history server, and as new"}},
-		"gone":           {410, json, `{"msg":"No such session is stored: a/b/c."}`, []string{"410 Gone", "No such session is stored"}},
-		"bad gateway":    {502, "", "", []string{"502 Bad Gateway", "says nothing more"}},
-		"long":           {500, json, `{"msg":"` + strings.Repeat("x", 10_000) + `"}`, []string{"500 Internal"}},
-		"not JSON":       {200, "Content-Type: text/plain", "hello", []string{"cannot be read", "is it a history server"}},
-		"no list":        {200, json, `{"result":true}`, []string{"it is no list"}},
-		"cut off":        {200, json, `[{"name":"lab"},`, []string{"cannot be read"}},
+		"no such job":     {404, json, `{"result":false,"msg":"It has no job a. List its jobs."}`, []string{"404 Not Found: It has no job a. List its jobs.$"}},
+		"no such address": {405, json, `{"result":false,"msg":"POST is not possible."}`, []string{"405 Method Not Allowed: POST is not possible.$"}},
+		"not signed in":   {401, json, `{"result":false,"msg":"not signed in: wrong token"}`, []string{"401 Unauthorized", "wrong token", "historyserver login --server https://h.example.com`"}},
+		"not allowed":     {403, json, `{"msg":"Not allowed: namespace a. Ask your administrator."}`, []string{"403 Forbidden", "Ask your administrator"}},
+		"sign-in page":    {302, "Location: https://login.example.com/authorize?state=secret", "", []string{"redirects to https://login.example.com/authorize,", "would get your token", "behind its proxy"}},
+		"same host":       {301, "Location: /elsewhere", "", []string{"redirects to https://h.example.com/elsewhere"}},
+		"nowhere":         {307, "", "", []string{"redirects to nowhere"}},
+		"page, 200":       {200, page, "<html>Sign in", []string{"answers with a page", "is it a history server?"}},
+		"page, 401":       {401, page, "<html><h1>Sign in", []string{"401 Unauthorized", "historyserver login"}},
+		"another server":  {404, "Content-Type: text/plain", "404 page not found", []string{"404 Not Found", "page not found", "is it a history server, and as new"}},
+		"gone":            {410, json, `{"msg":"No such session is stored: a/b/c."}`, []string{"410 Gone", "No such session is stored"}},
+		"bad gateway":     {502, "", "", []string{"502 Bad Gateway", "says nothing more"}},
+		"long":            {500, json, `{"msg":"` + strings.Repeat("x", 10_000) + `"}`, []string{"500 Internal"}},
+		"not JSON":        {200, "Content-Type: text/plain", "hello", []string{"cannot be read", "is it a history server"}},
+		"no list":         {200, json, `{"result":true}`, []string{"it is no list"}},
+		"cut off":         {200, json, `[{"name":"lab"},`, []string{"cannot be read"}},
 	} {
 		c := New(&url.URL{Scheme: "https", Host: "h.example.com", Path: "/", User: url.UserPassword("ann", "hush")}, sender(func(r *http.Request) (*http.Response, error) {
 			answer := answerOf(test.status, test.headers, test.body)
@@ -61,7 +63,8 @@ func TestRefusals(t *testing.T) {
 			continue
 		}
 		for _, want := range test.want {
-			if text := strings.ReplaceAll(err.Error(), "ann:xxxxx@", ""); !strings.Contains(text, want) {
+			// A $ is the text's end.
+			if text := strings.ReplaceAll(err.Error(), "ann:xxxxx@", "") + "$"; !strings.Contains(text, want) {
 				t.Errorf("%s lacks %q: %v", name, want, err)
 			}
 		}

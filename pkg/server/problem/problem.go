@@ -58,7 +58,9 @@ func BadRequest(err error) *Problem {
 
 // NoRoute answers a request that no route takes.
 func NoRoute(r *http.Request, status int) *Problem {
-	p := &Problem{Status: status, Title: http.StatusText(status), Advice: "The server answers the addresses of a Ray dashboard, /homepage and /clusters."}
+	p := &Problem{Status: status, Title: http.StatusText(status)}
+	p.Advice = "The server answers the addresses of a Ray dashboard, /homepage and /clusters. " +
+		"A program that is newer than the server may ask for others."
 	if browser.WantsPage(r) {
 		p.Advice = "Correct the address, or find what you look for in the list of clusters."
 	}
