@@ -157,6 +157,7 @@ func TestChartRefuses(t *testing.T) {
 		"auth.proxy.trusted: say in which":       "storage.s3.bucket=x,auth.mode=kubernetes,auth.proxy.identityHeader=X-Forwarded-User",
 		"/notify/receivers/0/events/0":           "storage.s3.bucket=x,notify.receivers[0].name=a,notify.receivers[0].events[0]=job_lost",
 		"/retention/rules/0":                     "storage.s3.bucket=x,retention.rules[0].outcomes[0]=failed",
+		"/explain/requests":                      "storage.s3.bucket=x,explain.requests=59",
 	} {
 		if _, err := render(t, "--set="+args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
@@ -167,7 +168,7 @@ func TestChartRefuses(t *testing.T) {
 // What the server reads as files is what its own readers take, and each value becomes the flag that it stands for.
 func TestChartSettings(t *testing.T) {
 	objects, err := render(t, example("s3"), example("oidc"), example("company"), "--set=auth.oidc.ca=PEM,auth.oidc.audiences={kubectl},auth.oidc.usernamePrefix=oidc:,auth.oidc.sessionLifetime=1h,notify.publicURL=,live.writes=true,notes=false",
-		"--set=catalog.requests=1000000,metricsMemory=1GiB")
+		"--set=catalog.requests=1000000,explain.requests=0,metricsMemory=1GiB")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestChartSettings(t *testing.T) {
 		"--retention=90d", "--retention-rules=/etc/ray-history-settings/retention.yaml", "--upkeep-interval=1h", "--compact", "--notes=false",
 		"--webhooks=/etc/ray-history-settings/webhooks.yaml", "--grafana-host=http://grafana.monitoring:3000", "--grafana-iframe-host=https://grafana.example.com",
 		"--prometheus-host=http://prometheus.monitoring:9090", "--prometheus-name=Prometheus", "--log-format=json", "--log-level=info",
-		"--live-namespaces=team-a,team-b", "--live-selector=stage!=test", "--live-writes", "--catalog-requests=1000000", "--max-metrics-memory=1GiB",
+		"--live-namespaces=team-a,team-b", "--live-selector=stage!=test", "--live-writes", "--catalog-requests=1000000", "--explain-requests=0", "--max-metrics-memory=1GiB",
 		"--oidc-audiences=kubectl", "--oidc-username-prefix=oidc:", "--oidc-session-lifetime=1h", "--oidc-ca-file=/etc/ray-history-settings/oidc-ca.pem",
 	} {
 		if !slices.Contains(args, want) {
