@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/outcomes"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/sessionload"
@@ -38,15 +38,19 @@ func (o *serveOptions) newSender(
 	options := webhooks.Options{
 		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().Oldest() }, Timing: o.webhooksTiming,
 		Log: log, Registerer: registry,
-		Look: func(ctx context.Context, e catalog.Entry) (known webhooks.Known, err error) {
-			if explains && !e.Running && time.Since(e.End) < explainTime {
-				if head, ok := outcomes.Read(ctx, loading.Opener.Findings, e); !ok || head.Version != findings.KeptVersion {
-					return known, webhooks.ErrNotYet // then its index and its findings are there, and it is not read twice
+		Look: func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
+			if !e.Running {
+				report, err := answers.KeptFindings(ctx, e.Ref, e.LastWrite)
+				switch {
+				case err == nil:
+					return report, nil
+				case explains && !errors.Is(err, findings.ErrGivenUp) && time.Since(e.End) < explainTime:
+					return nil, webhooks.ErrNotYet // it is read once, by the server that explains sessions
 				}
 			}
 			s, release, err := cache.Get(ctx, e.Ref)
 			if err != nil {
-				return known, err
+				return nil, err
 			}
 			defer release()
 			if loading.Opener != nil { // the list and retention rules know how it ended then
@@ -54,11 +58,7 @@ func (o *serveOptions) newSender(
 					log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
 				}
 			}
-			if known.Report, err = answers.FindingsOf(ctx, s); err != nil {
-				return known, err
-			}
-			known.Jobs, err = answers.JobsOf(ctx, s)
-			return known, err
+			return answers.FindingsOf(ctx, s)
 		},
 	}
 	options.Failed = func(ctx context.Context, e catalog.Entry, after string) ([]moment.Job, string, error) {

@@ -10,10 +10,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
@@ -22,8 +26,23 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// TestTells: a server tells a receiver how a recorded session ended, and knows it for the list then, though nobody opened the session.
+// TestTells: a server tells a receiver how a recorded session ended, and knows it for the list then, though nobody opened
+// the session. It loads the session once; not at all if another server has explained it, and tells the same then.
 func TestTells(t *testing.T) {
+	loaded, gets := tell(t, nil)
+	explained, fewer := tell(t, []string{"index", "--all"})
+	if !reflect.DeepEqual(loaded, explained) {
+		t.Errorf("told is %+v of an explained session, and %+v of one that was loaded", explained, loaded)
+	}
+	if t.Logf("%v reads of the store, %v if it was explained", gets, fewer); fewer > 10 {
+		t.Error("what is kept is a few objects")
+	}
+}
+
+// tell has a server tell of a recorded session after a command was run on its store. It returns the events and how many
+// reads of the store this took.
+func tell(t *testing.T, before []string) (events []webhooks.Event, gets float64) {
+	t.Helper()
 	got := make(chan webhooks.Event, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var e webhooks.Event
@@ -46,15 +65,24 @@ func TestTells(t *testing.T) {
 		}
 		return path
 	}
-	copying := command()
-	copying.SetArgs([]string{"copy", "--all", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6"), "--to=local-dir=" + dir})
-	copying.SetOut(io.Discard)
-	if err := copying.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
+	run := func(args ...string) {
+		t.Helper()
+		cmd := command()
+		cmd.SetArgs(args)
+		cmd.SetOut(io.Discard)
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
+	run("copy", "--all", "--local-dir="+recording.Open(t).Bucket("kuberay-1.6"), "--to=local-dir="+dir)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	write(layout.MetadataKey("log", ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
 	write("log/webhooks/since/ours", `{"since":"2026-11-01T00:00:00Z"}`)
+	loads := 1.0
+	if before != nil {
+		run(append(before, "--local-dir="+dir)...)
+		loads = 0
+	}
 	config := write("webhooks.yaml", fmt.Sprintf(`
 public_url: https://history.example.com
 receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_ended, finding]}]`, receiver.URL, write("secret", "correct horse battery staple")))
@@ -72,7 +100,8 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 	log.SetOutput(io.Discard)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- o.serve(ctx, listener, log, metricdocs.NewRegistry()) }()
+	registry := metricdocs.NewRegistry()
+	go func() { served <- o.serve(ctx, listener, log, registry) }()
 	defer func() {
 		stop()
 		if err := <-served; err != nil {
@@ -83,6 +112,7 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 		select {
 		case e := <-got:
 			told[e.Type]++
+			events = append(events, e)
 			t.Logf("%s %s: %s", e.Type, e.Outcome, e.Cause)
 			if e.Cluster != "lab" || e.Outcome == "" || e.Outcome == "unknown" || e.URL != "https://history.example.com/namespaces/default/clusters/lab/sessions/"+ref.Name+"/findings" {
 				t.Errorf("%+v", e)
@@ -94,4 +124,26 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 	if _, err := os.Stat(filepath.Join(dir, layout.FindingsKey("log", ref))); err != nil {
 		t.Errorf("how it ended is not kept: %v", err)
 	}
+	if n := sum(t, registry, "historyserver_session_loads_total", ""); n != loads {
+		t.Errorf("the session was loaded %v times, want %v", n, loads)
+	}
+	return events, sum(t, registry, "rayhistory_storage_operations_total", "get")
+}
+
+// sum adds up the series of a metric of which a label has a value; "" takes all.
+func sum(t *testing.T, from prometheus.Gatherer, metric, label string) (total float64) {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			is := func(l *dto.LabelPair) bool { return label == "" || l.GetValue() == label }
+			if family.GetName() == metric && slices.ContainsFunc(m.GetLabel(), is) {
+				total += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return total
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -20,6 +22,13 @@ func (d *Dashboard) Findings(ctx context.Context, m *moment.Moment) (*findings.R
 // FindingsOf says why an ended session ended as it did.
 func (d *Dashboard) FindingsOf(ctx context.Context, s *session.Session) (*findings.Report, error) {
 	return d.Findings(ctx, &moment.Moment{Session: s})
+}
+
+// KeptFindings returns the kept findings of a session that is not loaded, see findings.Reader.OfListed.
+func (d *Dashboard) KeptFindings(
+	ctx context.Context, ref layout.Session, lastWrite time.Time,
+) (*findings.Report, error) {
+	return d.findings().OfListed(ctx, ref, lastWrite, d.opts.Memory)
 }
 
 func (d *Dashboard) findings() findings.Reader {

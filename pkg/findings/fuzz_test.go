@@ -25,8 +25,9 @@ func FuzzKept(f *testing.F) {
 		f.Fatal(err)
 	}
 	kept := fmt.Appendf(nil, `{"version":%d,"session":"%s","of":"x","outcome":"failed","cause":"load failed","bytes":%d}`+"\n%s\n", KeptVersion, ref, len(body), body)
+	ofX := func(h Head) bool { return h.Of == "x" }
 	memory := budget.New(budget.Options{Bytes: 64 << 20})
-	if _, err := decode(f.Context(), bytes.NewReader(kept), ref, "x", memory); err != nil {
+	if _, err := decode(f.Context(), bytes.NewReader(kept), ref, ofX, memory); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(kept)
@@ -34,7 +35,7 @@ func FuzzKept(f *testing.F) {
 		if h, err := ReadHead(bytes.NewReader(kept), ref); err == nil && len([]rune(h.Cause)) > maxCause {
 			t.Errorf("a cause of %d bytes", len(h.Cause))
 		}
-		r, err := decode(t.Context(), bytes.NewReader(kept), ref, "x", memory)
+		r, err := decode(t.Context(), bytes.NewReader(kept), ref, ofX, memory)
 		if err != nil {
 			return
 		}

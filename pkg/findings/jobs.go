@@ -27,7 +27,7 @@ type job struct {
 	node       rayid.Node
 }
 
-const maxJobs = 2000 // jobs that one report examines; if there are more, the first ones
+const maxJobs = 2000 // jobs that one report examines; if there are more, the failed ones first
 
 // name returns the name under which people know the job.
 func (j *job) name() string {
@@ -45,15 +45,23 @@ func (b *builder) readJobs(ctx context.Context) error {
 		return err
 	}
 	b.jobsSaved = saved != nil
+	if len(known) > maxJobs {
+		known = slices.Concat(ofStatus(known, true), ofStatus(known, false))
+	}
 	for i := range known {
 		if i == maxJobs {
-			b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d jobs were looked at.", maxJobs, len(known)))
+			b.missing = append(b.missing, fmt.Sprintf("Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known)))
 			break
 		}
 		b.jobs = append(b.jobs, jobOf(&known[i]))
 	}
 	b.setLostApart(known)
 	return nil
+}
+
+// ofStatus returns the jobs that failed, or the others.
+func ofStatus(known []moment.Job, failed bool) []moment.Job {
+	return slices.DeleteFunc(slices.Clone(known), func(j moment.Job) bool { return (j.Status == "FAILED") != failed })
 }
 
 func jobOf(known *moment.Job) job {

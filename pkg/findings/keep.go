@@ -26,7 +26,7 @@ import (
 // another state than the one that is stored now.
 
 // KeptVersion changes when the same session would get another report.
-const KeptVersion = 21
+const KeptVersion = 22
 
 // Limits of kept findings.
 const (
@@ -64,6 +64,9 @@ type Used struct {
 
 // errNotKept means that the kept findings cannot be used: they are damaged, or not about the session as it is stored now.
 var errNotKept = errors.New("not the findings of what is stored now")
+
+// ErrGivenUp means that instead of a session's findings the reason is kept why they could not be, see EncodeGivenUp.
+var ErrGivenUp = errors.New("the findings could not be kept")
 
 // Encode returns the findings of an ended session in the form in which they are kept. used is what the session's nodes used; nil if it is not
 // known.
@@ -208,18 +211,45 @@ func (f Reader) openKept(ctx context.Context, r *moment.Moment) (*Report, error)
 		return nil, err
 	}
 	defer func() { _ = kept.Close() }()
-	return decode(ctx, kept, r.Session.Ref, moment.Version(r.Session), r.Memory)
+	version := moment.Version(r.Session)
+	return decode(ctx, kept, r.Session.Ref, func(h Head) bool { return h.Of == version }, r.Memory)
 }
 
-// decode reads the kept report if it describes the given state of the session. It first reserves the memory that the report takes.
-func decode(ctx context.Context, kept io.Reader, ref layout.Session, of string, memory *budget.Budget) (*Report, error) {
+// OfListed returns the kept report of a session of which it is only known when its last object was stored. The error
+// is ErrGivenUp if the findings of this state could not be kept.
+func (f Reader) OfListed(
+	ctx context.Context, ref layout.Session, lastWrite time.Time, memory *budget.Budget,
+) (report *Report, err error) {
+	if f.Kept == nil {
+		return nil, errNotKept
+	}
+	err = guard.Do("the kept findings of "+ref.String(), func() error {
+		kept, err := f.Kept(ctx, ref, MaxKeptBytes)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = kept.Close() }()
+		report, err = decode(ctx, kept, ref, func(h Head) bool { return h.Holds(lastWrite) }, memory)
+		return err
+	})
+	return report, err
+}
+
+// decode reads the kept report if holds says that it describes the session. It first reserves the memory that the
+// report takes.
+func decode(
+	ctx context.Context, kept io.Reader, ref layout.Session, holds func(Head) bool, memory *budget.Budget,
+) (*Report, error) {
 	in := bufio.NewReaderSize(kept, HeadBytes)
 	h, err := readHead(in, ref)
 	if err != nil {
 		return nil, err
 	}
-	if h.Version != KeptVersion || h.Of != of {
+	switch {
+	case h.Version != KeptVersion || !holds(h):
 		return nil, errNotKept
+	case h.Of == "":
+		return nil, ErrGivenUp
 	}
 	most := int64(maxMemory)
 	if share := memory.Size(budget.Work) / 2; share > 0 {

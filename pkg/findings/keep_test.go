@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -98,6 +99,16 @@ func TestKept(t *testing.T) {
 		t.Errorf("%s does not tell what was stored since", head.Stored)
 	}
 
+	reader := findings.Reader{Kept: func(context.Context, layout.Session, int64) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(whole)), nil
+	}}
+	if got, err := reader.OfListed(t.Context(), ref, head.Stored, nil); err != nil || asJSON(t, got) != computed {
+		t.Errorf("of a session that is only listed: %v, %v", got, err)
+	}
+	if _, err := reader.OfListed(t.Context(), ref, head.Stored.Add(time.Second), nil); err == nil {
+		t.Error("the kept findings are used although more was stored since")
+	}
+
 	const marked = "a title that nobody computed"
 	line := bytes.IndexByte(whole, '\n') + 1
 	edited := bytes.Replace(whole[line:], []byte(`"title":"`), []byte(`"title":"`+marked), 1)
@@ -141,6 +152,12 @@ func TestKept(t *testing.T) {
 	}
 	if is, err := findings.IsKept(bytes.NewReader(givenUp), load(t, dir, ref, nil)); is || err != nil {
 		t.Errorf("what is given up counts as kept: %v", err)
+	}
+	reader.Kept = func(context.Context, layout.Session, int64) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(givenUp)), nil
+	}
+	if _, err := reader.OfListed(t.Context(), ref, head.Stored, nil); !errors.Is(err, findings.ErrGivenUp) {
+		t.Errorf("of a session that was given up: %v", err)
 	}
 	refused["given up"] = givenUp
 	try := func(what string, body []byte, want bool) {

@@ -14,6 +14,8 @@ type Job struct {
 	JobID        string   `json:"job_id,omitempty"`        // of its driver; "" if none was started
 	SubmissionID string   `json:"submission_id,omitempty"` // "" if the driver was not submitted
 	Entrypoint   string   `json:"entrypoint,omitempty"`    // in one short line
+	Status       string   `json:"status"`                  // as Ray has it: PENDING, RUNNING, SUCCEEDED, STOPPED or FAILED
+	End          string   `json:"end,omitempty"`           // RFC 3339; "" if it has not ended
 	Outcome      string   `json:"outcome"`
 	Summary      string   `json:"summary"`  // one sentence
 	Findings     []string `json:"findings"` // IDs, its cause first
@@ -116,7 +118,10 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		if j.submission != "" {
 			mine = append(mine, ofSubmission[j.submission]...)
 		}
-		of := Job{JobID: rayid.Hex(j.id), SubmissionID: j.submission, Entrypoint: shortLine(j.entrypoint), Outcome: b.outcomeOf(j, mine)}
+		of := Job{
+			JobID: rayid.Hex(j.id), SubmissionID: j.submission, Entrypoint: shortLine(j.entrypoint), Status: shortLine(j.status),
+			End: stamp(j.ended), Outcome: b.outcomeOf(j, mine),
+		}
 		mine = causesFirst(mine)
 		if (of.Outcome == Failed || of.Outcome == Unfinished) && !explained(mine) {
 			// What is about no job may have been the reason, if it was before the job's end.
@@ -130,7 +135,7 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		for _, f := range mine[:min(len(mine), maxOfJob)] {
 			of.Findings = append(of.Findings, f.ID)
 		}
-		of.Summary = of.summary(mine)
+		of.Summary = of.summary(mine, j.message)
 		all = append(all, of)
 	}
 	place := map[string]int{} // of a finding in the report
@@ -189,12 +194,15 @@ func (b *builder) outcomeOf(j *job, mine []*finding) string {
 	return Unfinished
 }
 
-// summary returns one sentence that says how the job ended.
-func (j *Job) summary(mine []*finding) string {
+// summary returns one sentence that says how the job ended. If no finding says why it failed, Ray's message does.
+func (j *Job) summary(mine []*finding, message string) string {
 	how := map[string]string{
 		Failed: "failed", Stopped: "was stopped", Running: "is running", Unfinished: "had not ended when the cluster did", Succeeded: "succeeded",
 	}[j.Outcome]
 	text := fmt.Sprintf("Job %s %s", j.Name(), how)
+	if len(mine) == 0 && j.Outcome == Failed && message != "" {
+		return text + ": " + shortLine(message)
+	}
 	if len(mine) == 0 || mine[0].Severity != Error {
 		return text + "."
 	}

@@ -3,6 +3,7 @@ package findings_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -10,9 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // TestOfJob: each job of a session has its own outcome and its own first finding, under both of Ray's IDs, from events and from what is kept.
@@ -107,6 +111,32 @@ func TestAnswerOfJob(t *testing.T) {
 			values, _ := url.ParseQuery(query)
 			t.Errorf("%v: %v %s", values, err, w.Body)
 		}
+	}
+}
+
+// TestFailedAmongMany: a job that failed is found among more jobs than one report examines, with its status and end.
+func TestFailedAmongMany(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_10-00-00_000000_7"}
+	const job = `{"type":"SUBMISSION","submission_id":"job-%d","status":%q,"entrypoint":"x","start_time":1,"end_time":2,"message":"oh no"}`
+	var all []string
+	for i := range 2500 {
+		all = append(all, fmt.Sprintf(job, i, "SUCCEEDED"))
+	}
+	all = append(all, fmt.Sprintf(job, 2500, "FAILED"))
+	store := memstore.New()
+	jobs := layout.SnapshotKey("log", ref, "/api/jobs/")
+	if err := store.Create(t.Context(), jobs, strings.NewReader("["+strings.Join(all, ",")+"]")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := session.Load(t.Context(), store, "log", ref, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := report(t, s)
+	first := got.Jobs[0]
+	if len(got.Jobs) != 2000 || first.SubmissionID != "job-2500" || first.Outcome != findings.Failed || first.Status != "FAILED" ||
+		first.End != "1970-01-01T00:00:00.002Z" || !strings.Contains(fmt.Sprint(got.Missing), "2000 of 2501 jobs") {
+		t.Errorf("%d jobs, the first %+v, missing %q", len(got.Jobs), first, got.Missing)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -69,15 +68,9 @@ type FindingOf struct {
 	Count    int    `json:"count"`
 }
 
-// Known is what was found out about a session; without a Report it could not be read.
-type Known struct {
-	Report *findings.Report
-	Jobs   []moment.Job
-}
-
-// events returns all events that may be sent about a session: an ended one, or a running one with failed jobs. again says that an earlier end of
-// the session was told.
-func events(e catalog.Entry, k Known, again bool, publicURL string) []*Event {
+// events returns all events that may be sent about a session that has ended, or about its jobs that failed while it
+// runs. Without a report the session could not be read. again says that an earlier end of the session was told.
+func events(e catalog.Entry, report *findings.Report, failed []moment.Job, again bool, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
 		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(), End: e.End.UTC(), Time: e.End.UTC(), Outcome: findings.Unknown,
@@ -88,20 +81,18 @@ func events(e catalog.Entry, k Known, again bool, publicURL string) []*Event {
 	if publicURL != "" {
 		base.URL = fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/findings", strings.TrimSuffix(publicURL, "/"), e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name)
 	}
-	if k.Report != nil {
-		base.Outcome, base.Summary, base.Cause = k.Report.Outcome, line(k.Report.Summary), line(k.Report.Cause())
+	if report != nil {
+		base.Outcome, base.Summary, base.Cause = report.Outcome, line(report.Summary), line(report.Cause())
 	}
 	var all []*Event
 	add := func(of Event, what string) {
 		of.ID = eventID(e, of.Type, what)
 		all = append(all, &of)
 	}
-	failed := slices.DeleteFunc(slices.Clone(k.Jobs), func(j moment.Job) bool { return j.Status != "FAILED" })
-	byTime(failed)
 	for i, j := range failed[:min(maxEvents, len(failed))] {
 		of := base
 		of.Type, of.Job = JobFailed, &JobOf{JobID: line(j.ID), SubmissionID: line(j.SubmissionID), Entrypoint: line(j.Entrypoint)}
-		of.Cause = causeOf(k.Report, j)
+		of.Cause = causeOf(report, j)
 		if j.End > 0 {
 			of.Time = time.Unix(0, j.End).UTC()
 		}
@@ -110,8 +101,8 @@ func events(e catalog.Entry, k Known, again bool, publicURL string) []*Event {
 		}
 		add(of, nameOf(j))
 	}
-	if k.Report != nil {
-		for _, f := range k.Report.Findings {
+	if report != nil {
+		for _, f := range report.Findings {
 			of := base
 			of.Type, of.Finding = Finding, &FindingOf{ID: line(f.ID), Kind: f.Kind, Severity: f.Severity, Title: line(f.Title), Count: f.Count}
 			if f.JobID != "" || f.SubmissionID != "" {
@@ -130,6 +121,24 @@ func events(e catalog.Entry, k Known, again bool, publicURL string) []*Event {
 	}
 	add(base, which)
 	return all
+}
+
+// failedOf returns the jobs that failed, those that ended first first. Their messages are the report's summaries.
+func failedOf(r *findings.Report) (failed []moment.Job) {
+	for _, j := range r.Jobs {
+		if j.Status != "FAILED" {
+			continue
+		}
+		of := moment.Job{
+			ID: j.JobID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Summary,
+		}
+		if at, err := time.Parse(time.RFC3339, j.End); err == nil {
+			of.End = at.UnixNano()
+		}
+		failed = append(failed, of)
+	}
+	byTime(failed)
+	return failed
 }
 
 // forReceiver returns the events that a receiver gets, with at most maxEvents findings.

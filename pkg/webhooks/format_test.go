@@ -13,12 +13,12 @@ import (
 
 func TestSlack(t *testing.T) {
 	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
-	k, err := look(context.Background(), e)
+	report, err := look(context.Background(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.Report.Findings[0].Title = "<!channel> & <https://evil.example|Findings>\x1b[31m\u202e"
-	all := events(e, k, false, "https://history.example.com/ray/")
+	report.Findings[0].Title = "<!channel> & <https://evil.example|Findings>\x1b[31m\u202e"
+	all := events(e, report, failedOf(report), false, "https://history.example.com/ray/")
 	body, err := encode(&Receiver{Format: Slack}, all[0])
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/compact"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
@@ -172,16 +173,12 @@ func (c *cluster) serve() *server {
 			Name: "all", Format: JSON, Events: []string{JobFailed, SessionEnded}, address: "http://receiver", secret: []byte(secret),
 		}}},
 		Store: c.store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return s.catalog.Known().Oldest() },
-		Look: func(ctx context.Context, e catalog.Entry) (known Known, err error) {
+		Look: func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 			loaded, err := session.Load(ctx, c.store, "log", e.Ref, session.Options{})
 			if err != nil {
-				return known, err
+				return nil, err
 			}
-			if known.Report, err = answers.FindingsOf(ctx, loaded); err != nil {
-				return known, err
-			}
-			known.Jobs, err = answers.JobsOf(ctx, loaded)
-			return known, err
+			return answers.FindingsOf(ctx, loaded)
 		},
 		Failed: func(ctx context.Context, e catalog.Entry, after string) (failed []moment.Job, answer string, err error) {
 			jobs, answer, err := s.catalog.FailedJobs(ctx, e.Ref, after)

@@ -69,13 +69,14 @@ func TestAnswers(t *testing.T) {
 // TestEvents: texts are bounded, what is too much is counted, and identifiers stay the same.
 func TestEvents(t *testing.T) {
 	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
-	k := Known{Report: &findings.Report{Outcome: findings.Failed, Summary: strings.Repeat("ä", 5000)}}
+	report := &findings.Report{Outcome: findings.Failed, Summary: strings.Repeat("ä", 5000)}
+	var failed []moment.Job
 	for i := range 50 {
-		k.Jobs = append(k.Jobs, moment.Job{SubmissionID: fmt.Sprint("job", i), Status: "FAILED", Message: strings.Repeat("m\n", 4000), Entrypoint: strings.Repeat("e", 4000)})
-		k.Report.Findings = append(k.Report.Findings, &findings.Finding{ID: fmt.Sprint(i), Kind: findings.TaskFailed, Severity: []string{findings.Error, findings.Info}[i%2], Title: strings.Repeat("t", 4000)})
+		failed = append(failed, moment.Job{SubmissionID: fmt.Sprint("job", i), Status: "FAILED", Message: strings.Repeat("m\n", 4000), Entrypoint: strings.Repeat("e", 4000)})
+		report.Findings = append(report.Findings, &findings.Finding{ID: fmt.Sprint(i), Kind: findings.TaskFailed, Severity: []string{findings.Error, findings.Info}[i%2], Title: strings.Repeat("t", 4000)})
 	}
 	r := &Receiver{Events: []string{JobFailed, SessionEnded, Finding}, Namespaces: []string{"pr*"}}
-	told, again := forReceiver(r, events(e, k, false, "")), forReceiver(r, events(e, k, false, ""))
+	told, again := forReceiver(r, events(e, report, failed, false, "")), forReceiver(r, events(e, report, failed, false, ""))
 	if len(told) != 2*maxEvents+1 || told[maxEvents-1].More != 30 || told[2*maxEvents-1].More != 5 {
 		t.Errorf("%d events, %+v", len(told), told)
 	}
@@ -97,7 +98,7 @@ func TestEvents(t *testing.T) {
 		{Receiver{Events: []string{SessionEnded}, Outcomes: []string{"failed", "stopped"}}, 1},
 		{Receiver{Events: []string{Finding}, Kinds: []string{findings.OutOfMemory}}, 0},
 	} {
-		if got := forReceiver(&tc.r, events(e, k, false, "")); len(got) != tc.want {
+		if got := forReceiver(&tc.r, events(e, report, failed, false, "")); len(got) != tc.want {
 			t.Errorf("%+v: %d events, want %d", tc.r, len(got), tc.want)
 		}
 	}

@@ -70,18 +70,20 @@ func (f *fleet) end() {
 }
 
 // look finds the jobs that the session has when it has ended, whose driver is known by then.
-func (f *fleet) look(_ context.Context, e catalog.Entry) (Known, error) {
+func (f *fleet) look(_ context.Context, e catalog.Entry) (*findings.Report, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := Known{Report: &findings.Report{Session: e.Ref.Name, Outcome: findings.Running}}
+	report := &findings.Report{Session: e.Ref.Name, Outcome: findings.Running}
 	if !e.Running {
-		known.Report.Outcome = findings.Failed
+		report.Outcome = findings.Failed
 	}
 	for i, j := range f.failed {
-		j.ID = fmt.Sprintf("%02x000000", i+1)
-		known.Jobs = append(known.Jobs, j)
+		report.Jobs = append(report.Jobs, findings.Job{
+			JobID: fmt.Sprintf("%02x000000", i+1), SubmissionID: j.SubmissionID, Status: j.Status, Summary: j.Message,
+			End: time.Unix(0, j.End).UTC().Format(time.RFC3339Nano),
+		})
 	}
-	return known, nil
+	return report, nil
 }
 
 func (f *fleet) replica(store blob.Store, address string) *Sender {

@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -34,8 +35,8 @@ type Options struct {
 	Root   string
 	// Sessions returns the known sessions, the oldest first.
 	Sessions func() iter.Seq[catalog.Entry]
-	// Look finds out what to send about a session, or returns ErrNotYet. It is called for one session at a time.
-	Look func(context.Context, catalog.Entry) (Known, error)
+	// Look returns the findings of a session, or ErrNotYet. It is called for one session at a time.
+	Look func(context.Context, catalog.Entry) (*findings.Report, error)
 	// Failed returns the jobs of a running session that have failed so far, and an identifier of the answer that listed them. With this identifier
 	// as after it returns none unless there is a newer answer. It is called for sessions with failed jobs. If it is nil, failed jobs are sent when
 	// their session ends.

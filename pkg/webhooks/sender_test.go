@@ -28,7 +28,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 const secret = "correct horse battery staple"
@@ -127,14 +126,14 @@ func ended(n int, end time.Time) []catalog.Entry {
 }
 
 // look is a failed job with two findings.
-func look(_ context.Context, e catalog.Entry) (Known, error) {
-	return Known{
-		Report: &findings.Report{Session: e.Ref.Name, Outcome: findings.Failed, Summary: "Job a failed", Findings: []*findings.Finding{
+func look(_ context.Context, e catalog.Entry) (*findings.Report, error) {
+	return &findings.Report{
+		Session: e.Ref.Name, Outcome: findings.Failed, Summary: "Job a failed", Findings: []*findings.Finding{
 			{ID: "cause", Kind: findings.OutOfMemory, Severity: findings.Error, Title: "no\nmemory", Count: 3, First: "2026-11-22T10:00:00Z"},
 			{ID: "job", Kind: findings.JobFailed, Severity: findings.Error, Title: "Job a failed", SubmissionID: "a", Because: []string{"cause"}},
 			{ID: "minor", Kind: findings.TaskFailed, Severity: findings.Warning, Title: "retried"},
-		}},
-		Jobs: []moment.Job{{SubmissionID: "a", Status: "FAILED"}, {SubmissionID: "b", Status: "SUCCEEDED"}},
+		},
+		Jobs: []findings.Job{{SubmissionID: "a", Status: "FAILED"}, {SubmissionID: "b", Status: "SUCCEEDED"}},
 	}, nil
 }
 
@@ -343,7 +342,7 @@ func TestUnreadable(t *testing.T) {
 	in, store := newInbox(t), open(t, t.TempDir())
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
-	s.opts.Look = func(context.Context, catalog.Entry) (Known, error) { panic("damaged") }
+	s.opts.Look = func(context.Context, catalog.Entry) (*findings.Report, error) { panic("damaged") }
 	s.Start()
 	until(t, "that it is told", func() bool { events, _ := in.counts(); return events == 1 })
 	s.Close()
@@ -424,9 +423,9 @@ func TestNotYet(t *testing.T) {
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
 	looks := 0
-	s.opts.Look = func(ctx context.Context, e catalog.Entry) (Known, error) {
+	s.opts.Look = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 		if looks++; looks <= 2*maxLooks {
-			return Known{}, ErrNotYet
+			return nil, ErrNotYet
 		}
 		return look(ctx, e)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // TestSlowNamespaceDoesNotDelayOthers: sessions whose data takes for ever to read end with an unknown outcome, one after the other, and the sessions
@@ -29,13 +30,13 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	var mu sync.Mutex
 	var looked []string
 	s := replica(store, configOf(in.URL), time.Minute, sessions)
-	s.opts.Look = func(ctx context.Context, e catalog.Entry) (Known, error) {
+	s.opts.Look = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 		mu.Lock()
 		looked = append(looked, e.Ref.Namespace)
 		mu.Unlock()
 		if e.Ref.Namespace == "a" {
 			<-ctx.Done()
-			return Known{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		return look(ctx, e)
 	}
@@ -58,9 +59,9 @@ func TestSlowSessionIsGivenUp(t *testing.T) {
 	in.fail = func() bool { return false }
 	begin(t, store)
 	s := replica(store, configOf(in.URL), 200*time.Millisecond, ended(1, time.Now().Add(-time.Minute)))
-	s.opts.Look = func(ctx context.Context, e catalog.Entry) (Known, error) {
+	s.opts.Look = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 		<-ctx.Done()
-		return Known{}, errors.New("some error that says nothing of the context")
+		return nil, errors.New("some error that says nothing of the context")
 	}
 	s.Start()
 	defer s.Close()

@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
@@ -29,10 +30,11 @@ type work struct {
 	began   time.Time // when that was
 	until   time.Time // the claim is valid
 	told    map[string]bool
-	again   bool // an earlier end of the session was told
-	known   *Known
-	looks   int           // that failed
-	looked  time.Duration // how long all of them took
+	again   bool             // an earlier end of the session was told
+	known   bool             // what to send is
+	report  *findings.Report // nil: the session could not be read
+	looks   int              // that failed
+	looked  time.Duration    // how long all of them took
 	waiting *backoff.Backoff
 }
 
@@ -75,7 +77,7 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 			return finished, err
 		}
 	}
-	if w.known == nil && !w.look(working) {
+	if !w.known && !w.look(working) {
 		return false, nil
 	}
 	if !w.left() {
@@ -158,20 +160,17 @@ func (w *work) look(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	var known Known
+	var report *findings.Report
 	began := time.Now()
 	err = guard.Do(w.entry.Ref.String(), func() (err error) {
-		known, err = w.s.opts.Look(looking, w.entry)
+		report, err = w.s.opts.Look(looking, w.entry)
 		return err
 	})
 	done()
 	w.looked += time.Since(began)
 	switch cause := context.Cause(looking); {
 	case err == nil:
-		if w.job != nil {
-			known.Jobs = []moment.Job{*w.job}
-		}
-		w.known = &known
+		w.known, w.report = true, report
 		return true
 	case ctx.Err() != nil && errors.Is(cause, context.Canceled):
 		return false // the server stops
@@ -184,10 +183,9 @@ func (w *work) look(ctx context.Context) bool {
 	}
 	log := w.s.opts.Log.WithError(err).WithField("session", w.entry.Ref.String())
 	if w.looks++; w.looks >= maxLooks || w.looked >= w.s.opts.Timing.Lease {
-		w.known = &Known{}
+		w.known = true
 		if w.job != nil {
 			log.Warn("webhooks cannot find out why a job failed: they only report that it failed")
-			w.known.Jobs = []moment.Job{*w.job}
 			return true
 		}
 		log.Warn("webhooks cannot find out how a session ended: they report its end with the outcome unknown")
@@ -201,7 +199,14 @@ func (w *work) look(ctx context.Context) bool {
 // sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether everything is sent. What is
 // being sent when working ends is sent to its end: a request that is cut off would be sent twice.
 func (w *work) sendAll(ctx, working context.Context) (progress, whole bool) {
-	all := events(w.entry, *w.known, w.again, w.s.opts.Config.PublicURL)
+	var failed []moment.Job
+	switch {
+	case w.job != nil:
+		failed = []moment.Job{*w.job}
+	case w.report != nil:
+		failed = failedOf(w.report)
+	}
+	all := events(w.entry, w.report, failed, w.again, w.s.opts.Config.PublicURL)
 	if w.job != nil {
 		all = slices.DeleteFunc(all, func(e *Event) bool { return e.Type != JobFailed })
 	}
