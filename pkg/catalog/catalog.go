@@ -106,7 +106,11 @@ func New(opts Options) *Catalog {
 		opts: opts, table: newTable(), again: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
 		jobs: make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(), large: turns.New(1, 0),
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
-		packed: packing{read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts), gone: make(map[time.Time]map[layout.Session]bool), wake: make(chan struct{}, 1)},
+		packed: packing{
+			read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts),
+			fresh: make(map[layout.Session]*packs.Facts), gone: make(map[time.Time]map[layout.Session]bool),
+			wake: make(chan struct{}, 1),
+		},
 	}
 	c.metrics = newMetrics(opts.Registerer, c)
 	return c
@@ -301,9 +305,7 @@ func (c *Catalog) remove(gone []layout.Session) {
 
 // forget also removes a session from the packs; c.mu must be held.
 func (c *Catalog) forget(ref layout.Session, s session) {
-	_, waits := c.packed.unpacked[ref]
-	delete(c.packed.unpacked, ref)
-	if !waits && c.isQuiet(s) && s.details.readAt.Before(c.fullAt) {
+	if waits := c.packed.drop(ref); !waits && c.isQuiet(s) && s.details.readAt.Before(c.fullAt) {
 		c.unpack(ref)
 	}
 }

@@ -113,7 +113,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	case d.end.IsZero() && !quiet:
 		jobs = c.learnJobs(ctx, ref, d, from)
 	case c.opts.Facts:
-		facts = c.learn(ctx, ref, d, from, quiet)
+		facts = c.learn(ctx, ref, d, from)
 	}
 	if err == nil && quiet && d.objects == 0 {
 		d.outcome = unknownOutcome // only its marker is stored
@@ -132,7 +132,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	d.took = time.Since(began)
 	delete(c.failed, ref)
 	delete(c.again, ref)
-	delete(c.packed.unpacked, ref)
+	c.packed.drop(ref)
 	s, stored := c.table.get(ref)
 	if !stored {
 		return
@@ -143,7 +143,11 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	if d.end.IsZero() && !quiet && before.details != nil && c.isQuiet(before) {
 		c.unpack(ref) // it continues
 	}
-	if facts != nil && !c.packed.denied {
+	switch {
+	case facts == nil || c.packed.denied:
+	case !quiet && len(c.packed.fresh) < maxUnpacked:
+		c.packed.fresh[ref] = facts
+	case quiet:
 		c.packed.unpacked[ref] = facts
 		delete(c.packed.gone[layout.PackDay(ref)], ref)
 		if len(c.packed.unpacked) >= maxUnpacked {

@@ -107,8 +107,8 @@ func (b *body) Read(p []byte) (n int, err error) {
 }
 
 // learn reads the facts of an ended session besides its size and times. What cannot be read or is damaged stays unknown. It returns the facts to
-// pack; nil: none.
-func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, from sources, quiet bool) *packs.Facts {
+// keep; nil: none.
+func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
 		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
@@ -135,7 +135,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	}
 	f = f.Bounded()
 	d.take(&f)
-	if quiet && c.packing() { // workers store their last seconds after the end
+	if c.packing() {
 		return &f
 	}
 	return nil

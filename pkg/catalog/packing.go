@@ -35,8 +35,11 @@ type packing struct {
 	denied   bool                            // packs must not be written
 	unjoined bool                            // packs must not be removed, so they are not joined
 	unpacked map[layout.Session]*packs.Facts // the facts that wait to be packed
-	gone     map[time.Time]map[layout.Session]bool
-	wake     chan struct{} // has a token when many facts wait
+	// fresh are the facts of sessions that ended lately: more of them may be stored, so they are not packed yet. There are
+	// at most maxUnpacked.
+	fresh map[layout.Session]*packs.Facts
+	gone  map[time.Time]map[layout.Session]bool
+	wake  chan struct{} // has a token when many facts wait
 }
 
 // packing says whether facts are kept until they are packed.
@@ -139,7 +142,7 @@ func (c *Catalog) adopt(f *packs.Facts) {
 		}
 		s.marked = f.LastWrite
 	}
-	delete(c.packed.unpacked, f.Ref)
+	c.packed.drop(f.Ref)
 	delete(c.jobs, f.Ref)
 	s.details = &details{}
 	s.details.take(f)
@@ -212,11 +215,21 @@ func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
 	return days
 }
 
-// Waiting returns the facts that wait to be packed. They do not change.
+// Waiting returns the facts of ended sessions that are not packed. They do not change.
 func (c *Catalog) Waiting() map[layout.Session]*packs.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.packed.unpacked)
+	all := maps.Clone(c.packed.unpacked)
+	maps.Copy(all, c.packed.fresh)
+	return all
+}
+
+// drop forgets the facts of a session; waits says whether they waited to be packed.
+func (p *packing) drop(ref layout.Session) (waits bool) {
+	_, waits = p.unpacked[ref]
+	delete(p.unpacked, ref)
+	delete(p.fresh, ref)
+	return waits
 }
 
 // settle records that facts are packed.
@@ -242,4 +255,5 @@ func (c *Catalog) deny(err error) {
 	defer c.mu.Unlock()
 	c.packed.denied = true
 	clear(c.packed.unpacked)
+	clear(c.packed.fresh)
 }

@@ -129,6 +129,33 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	}
 }
 
+// TestFactsOfASessionThatJustEnded: they are known at once, and packed when nothing more is stored of the session.
+func TestFactsOfASessionThatJustEnded(t *testing.T) {
+	store, dir, _ := bucket(t)
+	ref := ended(t, store, "fails")
+	c, _ := server(store)
+	fresh(t, c)
+	if f := c.Waiting()[ref]; f == nil || f.Outcome != "failed" || len(f.Jobs) != 2 || f.Hours == nil {
+		t.Errorf("facts %+v", f)
+	}
+	pack := func() map[layout.Session]packs.Facts {
+		t.Helper()
+		if err := c.Pack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return packed(t, store)
+	}
+	if rows := pack(); len(rows) != 0 {
+		t.Errorf("packed although more may be stored: %v", rows)
+	}
+	age(t, dir, time.Hour)
+	c.Again(ref)
+	fresh(t, c)
+	if rows := pack(); len(rows) != 1 || len(c.Waiting()) != 0 {
+		t.Errorf("packed are %v, %v wait", rows, c.Waiting())
+	}
+}
+
 func TestRestartReadsPacks(t *testing.T) {
 	store, dir, _ := bucket(t)
 	for _, cluster := range []string{"fails", "b", "c"} {
