@@ -7,6 +7,7 @@ the servers after that reads the list only, and opens no session.
 import contextlib
 import json
 import os
+import pathlib
 import re
 import subprocess
 import time
@@ -17,6 +18,7 @@ import record
 from lab import HOST, PYTHON, Lab, wait
 from store import Store
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOON = 120  # s after the end in which all replicas know
 JOB = "nightly"
 MESSAGE = "corrupt shard 17"
@@ -88,7 +90,7 @@ def read(_, store):
 
 def ls(store, *flags):
     """`historyserver ls`, of the store or of a server."""
-    command = [record.ROOT / "build/historyserver", "ls", "--outcome=failed", "--output=json", "--storage-backend=s3", *flags]
+    command = [ROOT / "build/historyserver", "ls", "--outcome=failed", "--output=json", "--storage-backend=s3", *flags]
     done = subprocess.run(command, env={**os.environ, **store.environment}, stdout=subprocess.PIPE, check=True)
     return [told(s) for s in json.loads(done.stdout)] == [True]
 
@@ -97,7 +99,8 @@ def told(session):
     return session.get("outcome") == "failed" and MESSAGE in session.get("cause", "")
 
 
-PLACES = {"/clusters": listed, "the list": page, "the fleet": totals, "ls --server": asked, "ls of the store": read}
+# The fleet first: to look at the list has a server read outcomes that it does not know.
+PLACES = {"the fleet": totals, "/clusters": listed, "the list": page, "ls --server": asked, "ls of the store": read}
 
 
 def metric(server, name):
