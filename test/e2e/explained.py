@@ -80,18 +80,18 @@ def totals(server, _):
     return fleet["total"]["failed"] == 1 and [MESSAGE in cause["title"] for cause in fleet["causes"]] == [True]
 
 
-def asked(server, store):
-    return ls(store, "--server", server)
+def asked(server, _):
+    return ls({}, "--server", server)
 
 
 def read(_, store):
-    return ls(store)
+    return ls(store.environment, "--storage-backend", "s3")
 
 
-def ls(store, *flags):
-    """`historyserver ls`, of the store or of a server."""
-    command = [ROOT / "build/historyserver", "ls", "--outcome=failed", "--output=json", "--storage-backend=s3", *flags]
-    done = subprocess.run(command, env={**os.environ, **store.environment}, stdout=subprocess.PIPE, check=True)
+def ls(settings, *flags):
+    """`historyserver ls`, of a server or of the store."""
+    command = [ROOT / "build/historyserver", "ls", "--outcome=failed", "--output=json", *flags]
+    done = subprocess.run(command, env={**os.environ, **settings}, stdout=subprocess.PIPE, check=True)
     return [told(s) for s in json.loads(done.stdout)] == [True]
 
 
