@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/rayid"
 )
@@ -278,4 +279,126 @@ func inWord(before, after string) bool {
 
 func isLetter(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// maxLostJobs is how many logs of drivers are read whose jobs are not stored.
+const maxLostJobs = 20
+
+// setLostApart takes the jobs from the list that only the logs of their drivers show: neither events nor the dashboard's list of jobs names them,
+// so nothing says that they were pending. While the session runs their records may come.
+func (b *builder) setLostApart(known []moment.Job) {
+	if b.running || b.r.At != 0 {
+		return
+	}
+	recorded := map[string]bool{}
+	for i := range known {
+		if known[i].Saved != nil {
+			recorded[known[i].SubmissionID] = true
+		}
+	}
+	for i := range b.s.Actors {
+		if id, ok := strings.CutPrefix(b.s.Actors[i].Name, supervisor); ok {
+			recorded[id] = true
+		}
+	}
+	logs := b.r.LogNames().Jobs
+	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
+		_, logged := logs[j.submission]
+		if !logged || recorded[j.submission] || !j.id.Nil() || moment.Terminal(j.status) {
+			return false
+		}
+		b.lostJobs = append(b.lostJobs, j.submission)
+		return j.status == moment.Pending
+	})
+}
+
+// readLostJobs looks at the logs of drivers whose jobs are not stored. A log that ends in a traceback shows how the driver ended.
+func (b *builder) readLostJobs(ctx context.Context) error {
+	if len(b.lostJobs) == 0 {
+		return nil
+	}
+	b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.", quoted(b.lostJobs)))
+	logs := b.r.LogNames().Jobs
+	for i, submission := range b.lostJobs {
+		if i >= maxLostJobs {
+			b.unread += len(b.lostJobs) - i
+			break
+		}
+		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.submission == submission }) {
+			continue // its log shows that it ran, so it is looked at like others
+		}
+		log, err := b.read(ctx, moment.LogFile{Node: logs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix})
+		if err != nil {
+			return err
+		}
+		if endedUnseen(log) {
+			b.lostJobRaised(submission, log)
+		}
+	}
+	return nil
+}
+
+// lostJobRaised adds the finding about the exception that ended a driver of which nothing but the log is stored.
+func (b *builder) lostJobRaised(submission string, log *logText) {
+	j := &job{submission: submission, node: log.file.Node}
+	e := driverEndOf(j, log)
+	if !e.raised() {
+		return
+	}
+	f := b.driverRaised(j, &e)
+	b.showEnd(f, &e)
+	b.linkDriver(f, j, &e)
+}
+
+// endedUnseen reports whether a driver ended although its job still counts as running, because what reports the ends of jobs was lost with the
+// head. Then the exception that ended the driver is in the last line that the driver printed.
+func endedUnseen(log *logText) bool {
+	if log == nil {
+		return false
+	}
+	trace, at := output.LastTraceback(log.text)
+	if at < 0 {
+		return false
+	}
+	trace = output.OwnLines(trace)
+	what, last := output.ExceptionOf(trace), ""
+	for line := range strings.Lines(trace) {
+		if strings.TrimSpace(line) != "" && line[0] != ' ' && line[0] != '\t' { // a raylet's last lines, which Ray prints, are indented
+			last = line
+		}
+	}
+	return what.Type != "" && strings.Contains(last, what.Type)
+}
+
+// noteUnknown says what is missing where no job of an ended session is known.
+func (b *builder) noteUnknown() {
+	if len(b.jobs) > 0 || b.running || b.r.At != 0 {
+		return
+	}
+	switch {
+	case b.s.Start == 0:
+		b.missing = append(b.missing, "No events are stored: of no job, task, actor or node.")
+	case b.s.Tasks.Len()+len(b.s.Actors) == 0:
+		b.missing = append(b.missing, "No events of jobs, tasks or actors are stored, only others.")
+	default:
+		b.missing = append(b.missing, "No events of jobs are stored, only others.")
+	}
+	if !b.jobsSaved {
+		b.missing = append(b.missing, "No snapshots of the dashboard's list of jobs are stored.")
+	}
+}
+
+// unknownSummary says why nothing is known of how a session's jobs ended.
+func (b *builder) unknownSummary() string {
+	switch {
+	case b.r.At != 0:
+		return "No job was known at this moment."
+	case len(b.lostJobs) > 0:
+		return "How its jobs ended is not stored."
+	case b.jobsSaved:
+		return "No job is known: its dashboard listed none."
+	case b.s.Tasks.Len()+len(b.s.Actors) > 0:
+		return "Nothing of this session's jobs is stored but their tasks and actors, of which none failed."
+	}
+	return "Nothing of this session's jobs is stored."
 }

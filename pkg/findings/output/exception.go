@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/logline"
 )
 
 // Exception is the exception that a traceback is about. Of nested exceptions it is the first one: the one that another was raised from, or the
@@ -128,4 +129,110 @@ func lastName(dotted string) string { return dotted[strings.LastIndexByte(dotted
 // Normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.
 func Normalised(message string) string {
 	return varying().ReplaceAllString(Clip(message, MaxTitle), "#")
+}
+
+// counted matches what pydantic says before it tells which fields are wrong.
+var counted = lazyregexp.New(`^\d+ validation errors? for `)
+
+// goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster was started with:".
+func goesOn(first string) bool {
+	first = strings.TrimSpace(first)
+	return first == "" || strings.HasSuffix(first, ":") || counted().MatchString(first)
+}
+
+// restOfMessage joins the lines that a message goes on with: up to an empty line, frames, another traceback, or a record of a log.
+func restOfMessage(text string) string {
+	var rest []string
+	size := 0
+	for line := range strings.Lines(text[:min(len(text), 4*MaxText)]) {
+		line = strings.TrimRight(line, "\r\n")
+		said := strings.Join(strings.Fields(Printable(line)), " ")
+		switch {
+		case said == "" && size == 0:
+			continue
+		case said == "", said == directCause, said == whileHandling, frameLine().MatchString(line), boxed(line), remote().MatchString(line), ofWorker().MatchString(line),
+			strings.Contains(line, TracebackStart), logline.Parse([]byte(line), &logline.Clock{}).Begins():
+			return Clip(strings.Join(rest, " "), MaxMessage)
+		case marksLine().MatchString(line):
+			continue
+		}
+		rest = append(rest, said)
+		if size += len(said) + 1; size > MaxMessage {
+			break
+		}
+	}
+	return Clip(strings.Join(rest, " "), MaxMessage)
+}
+
+var (
+	// groupStart matches the first line of an exception group's traceback, groupRaised the line that names the group (PEP 654).
+	groupStart  = lazyregexp.New(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
+	groupRaised = lazyregexp.New(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
+	// groupPart matches the line above each exception in a group, and the line below the last one.
+	groupPart = lazyregexp.New(`^[ |]*\+(?:-\+)?-{3,}(?: (?:\d+|\.\.\.) -{3,})?$`)
+	isGroup   = lazyregexp.New(` \(\d+ sub-exceptions?\)$`)
+)
+
+const (
+	maxGroupText = 64 << 10 // bytes of a group's text that are read
+	maxInGroup   = 1000     // exceptions in a group that are counted
+)
+
+// LastGroup returns the first exception in the last exception group of a log, and the offset where the group's traceback begins; -1 if there is
+// none. A group in which no exception is found is an exception itself.
+func LastGroup(log string) (e Exception, at int) {
+	starts := groupStart().FindAllStringIndex(log, -1)
+	end := len(log)
+	for i := len(starts) - 1; i >= 0; i-- {
+		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group is not. The line that
+		// names it comes before the tracebacks inside.
+		from := starts[i][0]
+		if i == 0 || !strings.HasPrefix(log[from:], "    ") {
+			if m := groupRaised().FindStringSubmatch(log[from:end]); m != nil {
+				if e = inGroup(log[from:]); e.Type == "" {
+					e = Exception{Type: m[2], Message: Clip(m[3], MaxMessage)}
+				}
+				return e, from
+			}
+		}
+		end = from
+	}
+	return e, -1
+}
+
+// inGroup returns the first exception in the group whose traceback a text begins with. Groups in a group are not counted, but what is in them.
+func inGroup(text string) (e Exception) {
+	var part strings.Builder
+	inside, found := false, 0
+	finish := func() {
+		defer part.Reset()
+		if !inside {
+			return
+		}
+		what := ofParts(part.String())
+		if what.Type == "" || isGroup().MatchString(what.Message) {
+			return
+		}
+		if found++; found == 1 {
+			e = what
+		}
+	}
+	first := true
+	for line := range strings.Lines(text[:min(len(text), maxGroupText)]) {
+		line = strings.TrimRight(line, "\r\n")
+		if groupPart().MatchString(line) {
+			finish()
+			inside = true
+			continue
+		}
+		inner, bar := strings.CutPrefix(strings.TrimLeft(line, " "), "|")
+		if !bar && !first || found >= maxInGroup {
+			break // the group is over
+		}
+		first = false
+		part.WriteString(strings.TrimPrefix(inner, " ") + "\n")
+	}
+	finish()
+	e.More = max(0, found-1)
+	return e
 }
