@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -44,7 +43,7 @@ func (o *serveOptions) newSender(
 				switch {
 				case err == nil:
 					return report, nil
-				case explains && !errors.Is(err, findings.ErrGivenUp) && time.Since(e.End) < explainTime:
+				case explains && time.Since(e.End) < explainTime:
 					return nil, webhooks.ErrNotYet // it is read once, by the server that explains sessions
 				}
 			}

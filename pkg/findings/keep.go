@@ -65,9 +65,6 @@ type Used struct {
 // errNotKept means that the kept findings cannot be used: they are damaged, or not about the session as it is stored now.
 var errNotKept = errors.New("not the findings of what is stored now")
 
-// ErrGivenUp means that instead of a session's findings the reason is kept why they could not be, see EncodeGivenUp.
-var ErrGivenUp = errors.New("the findings could not be kept")
-
 // Encode returns the findings of an ended session in the form in which they are kept. used is what the session's nodes used; nil if it is not
 // known.
 func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
@@ -215,8 +212,8 @@ func (f Reader) openKept(ctx context.Context, r *moment.Moment) (*Report, error)
 	return decode(ctx, kept, r.Session.Ref, func(h Head) bool { return h.Of == version }, r.Memory)
 }
 
-// OfListed returns the kept report of a session of which it is only known when its last object was stored. The error
-// is ErrGivenUp if the findings of this state could not be kept.
+// OfListed returns the kept report of a session of which it is only known when its last object was stored. If its
+// findings could not be kept, the report says why, and nothing else.
 func (f Reader) OfListed(
 	ctx context.Context, ref layout.Session, lastWrite time.Time, memory *budget.Budget,
 ) (report *Report, err error) {
@@ -248,8 +245,11 @@ func decode(
 	switch {
 	case h.Version != KeptVersion || !holds(h):
 		return nil, errNotKept
-	case h.Of == "":
-		return nil, ErrGivenUp
+	case h.Of == "": // see EncodeGivenUp
+		return &Report{
+			Session: ref.Name, Outcome: h.Outcome, Summary: h.Cause,
+			Findings: []*Finding{}, Jobs: []Job{}, Missing: []string{},
+		}, nil
 	}
 	most := int64(maxMemory)
 	if share := memory.Size(budget.Work) / 2; share > 0 {
