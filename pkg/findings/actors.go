@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ func (c cause) wanted() bool {
 }
 
 // readActors finds the actors that died or were restarted.
-func (b *builder) readActors(ctx context.Context) error {
+func (b *builder) readActors() {
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
 		state, existed := moment.ActorAt(a, b.r.At)
@@ -60,20 +59,15 @@ func (b *builder) readActors(ctx context.Context) error {
 			continue
 		}
 		for _, p := range state.FormerProcesses {
-			if err := b.actorRestarted(ctx, a, p); err != nil {
-				return err
-			}
+			b.actorRestarted(a, p)
 		}
 		if state.State != moment.Dead {
 			continue
 		}
 		if c := causeOf(state.Death); c.text != "" && !c.wanted() {
-			if err := b.actorDied(ctx, a, state, c); err != nil {
-				return err
-			}
+			b.actorDied(a, state, c)
 		}
 	}
-	return nil
 }
 
 // isOfRay reports whether an actor belongs to Ray itself. Its end is reported by the findings about what it serves: a
@@ -99,7 +93,7 @@ func (b *builder) actorEntity(a *entities.Actor) Entity {
 const argumentFailed = "At least one of the input arguments for this task could not be computed"
 
 // actorDied adds an actor's death to the finding about deaths with the same cause.
-func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment.ActorState, c cause) error {
+func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause) {
 	name := actorName(a)
 	d, known := b.deaths[state.Worker]
 	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text, Link: b.link("#/actors/%s", a.ID)}
@@ -133,10 +127,7 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 			lost.show(evident)
 		}
 	default:
-		signal, e, err := b.crash(ctx, state.Worker)
-		if err != nil {
-			return err
-		}
+		signal, e := b.crash(state.Worker)
 		if !known {
 			d.detail = c.text
 		}
@@ -155,26 +146,22 @@ func (b *builder) actorDied(ctx context.Context, a *entities.Actor, state moment
 		f.show(d.evident)
 	}
 	b.actors[a.ID] = f
-	return nil
 }
 
 // actorRestarted adds the end of a process of an actor that Ray then started again in another process.
-func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p moment.ActorProcess) error {
+func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	d, known := b.deaths[p.Worker]
 	name := actorName(a)
 	var f *finding
 	switch {
 	case known && d.wanted():
-		return nil
+		return
 	case known && d.exit == exitOutOfMemory:
 		f = b.outOfMemory(a.Job, p.Node, name, d.detail)
 	case b.lost[p.Node] != nil:
 		f, name = b.lost[p.Node], "actor "+name
 	default:
-		signal, e, err := b.crash(ctx, p.Worker)
-		if err != nil {
-			return err
-		}
+		signal, e := b.crash(p.Worker)
 		how := "its process ended"
 		if known || signal != "" {
 			how = d.how(signal)
@@ -198,7 +185,6 @@ func (b *builder) actorRestarted(ctx context.Context, a *entities.Actor, p momen
 			Source: "event", NodeID: rayid.Hex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s", a.ID, p.Worker), Link: b.link("#/actors/%s", a.ID),
 		})
 	}
-	return nil
 }
 
 // envFailed returns the finding about runtime environments that failed for the same reason.

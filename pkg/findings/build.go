@@ -62,6 +62,9 @@ func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 
 // builder collects the findings of one report.
 type builder struct {
+	ctx context.Context // of the request that the report is for
+	err error           // the first that the store answered, or why the request ended: after it nothing more is read
+
 	r    *moment.Moment
 	s    *session.Session
 	base string         // the beginning of all links
@@ -113,7 +116,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	}
 	defer release()
 	b := &builder{
-		maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
+		ctx: ctx, maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
 		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{}, signals: map[string]string{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, base: baseOf(r.Session.Ref), running: running,
 	}
@@ -126,19 +129,27 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		return nil, err
 	}
 	// Each step may use what the steps before it found.
-	for _, step := range []func(context.Context) error{
+	for _, step := range []func(){
 		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
 		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readLostJobs, b.readSilentHead, b.readPods, b.readUnended,
 	} {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
+		if step(); b.fail(context.Cause(ctx)) {
+			return nil, b.err
 		}
 	}
-	return b.report(ctx, f.Metrics)
+	return b.report(f.Metrics)
 }
+
+// fail keeps the first error. It reports whether there is one.
+func (b *builder) fail(err error) bool {
+	if b.err == nil {
+		b.err = err
+	}
+	return b.err != nil
+}
+
+// stopped is the check for loops over tasks.
+func (b *builder) stopped() error { return context.Cause(b.ctx) }
 
 // baseOf returns the beginning of all links to a session's pages.
 func baseOf(ref layout.Session) string {

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -102,7 +101,7 @@ func (e *driverEnd) lastWords() string {
 func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
 
 // driverFailed adds the finding about a failed submission.
-func (b *builder) driverFailed(ctx context.Context, j *job, log *logText) error {
+func (b *builder) driverFailed(j *job, log *logText) {
 	e := driverEndOf(j, log)
 	f := b.neverStarted(j, &e)
 	if f == nil && j.supervisorFailed() {
@@ -141,25 +140,19 @@ func (b *builder) driverFailed(ctx context.Context, j *job, log *logText) error 
 		b.showLeft(f, j)
 	}
 	b.showStatus(f, j, logged)
-	if err := b.linkRequests(ctx, f, j, &e); err != nil {
-		return err
-	}
+	b.linkRequests(f, j, &e)
 	b.linkDriver(f, j, &e)
 	if waited && len(f.because) == 0 {
 		b.linkWaiting(f, j, log)
 	}
 	if waited && len(f.because) == 0 {
-		env, err := b.envMaking(ctx, j, log, j.ended)
-		if err != nil {
-			return err
-		}
+		env := b.envMaking(j, log, j.ended)
 		f.causedBy(env)
 	}
 	ownDeadline := f.Kind == JobFailed && e.raised() && notReady().MatchString(e.what.Message)
 	if (waited || ownDeadline) && len(f.because) == 0 {
 		b.linkHung(f, j)
 	}
-	return nil
 }
 
 // ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.

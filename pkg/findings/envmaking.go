@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -22,20 +21,17 @@ const longEnv = int64(5 * time.Second) // how long making an environment takes b
 
 // envMaking returns the finding about a runtime environment that was still being made for a job at a time (Unix ns); nil if none was. Before its
 // driver runs a job waits for its supervisor's environment; later for those of its own tasks and actors, of which there is a log for each job.
-func (b *builder) envMaking(ctx context.Context, j *job, log *logText, until int64) (*finding, error) {
+func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 	starts := j.id.Nil() && log != nil && !strings.Contains(log.text, entrypointRuns)
 	if j.id.Nil() && !starts {
-		return nil, nil
+		return nil
 	}
 	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "runtime_env_agent.log" }) {
 		setup := moment.LogFile{Node: file.Node, Path: b.setupLog(file, j)}
 		if setup.Path == "" {
 			continue
 		}
-		agent, err := b.read(ctx, file)
-		if err != nil {
-			return nil, err
-		}
+		agent := b.read(file)
 		from, to, env := b.unmade(agent, until)
 		since := b.logTime(agent.text[from:to])
 		if env == nil || until-since < longEnv {
@@ -49,15 +45,12 @@ func (b *builder) envMaking(ctx context.Context, j *job, log *logText, until int
 		f.happened(since, false)
 		f.last = max(f.last, until)
 		f.about(b.nodeEntity(file.Node))
-		printed, err := b.read(ctx, setup)
-		if err != nil {
-			return nil, err
-		}
+		printed := b.read(setup)
 		f.show(b.evidence(printed, printed.lastLines(5), len(printed.text)))
 		f.show(b.evidence(agent, from, to))
-		return f, nil
+		return f
 	}
-	return nil, nil
+	return nil
 }
 
 // setupLog returns the log of what was run on an agent's node to make environments of a job; "" if there is none. A job without a driver has the

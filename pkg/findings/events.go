@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,18 +20,15 @@ const aboutThen = 5e9
 var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
 
 // readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type can fulfil.
-func (b *builder) readEvents(ctx context.Context) error {
+func (b *builder) readEvents() {
 	lines := 0
 	for _, file := range b.nodeFiles(60, isEventLog) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		for at := 0; at < len(log.text); {
 			from, to := log.line(at)
 			at = to + 1
 			if lines++; lines > maxEvents {
-				return nil
+				return
 			}
 			event, err := pyjson.ParseObject([]byte(log.text[from:to]))
 			if err != nil {
@@ -43,7 +39,6 @@ func (b *builder) readEvents(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 func isEventLog(path string) bool {
@@ -105,7 +100,7 @@ func resourcesIn(message string) map[string]float64 {
 
 // readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding, the refusal becomes a
 // finding of its own.
-func (b *builder) readRefusals(context.Context) error {
+func (b *builder) readRefusals() {
 	for _, said := range b.refused {
 		known := false
 		for _, f := range b.all {
@@ -123,7 +118,6 @@ func (b *builder) readRefusals(context.Context) error {
 		f.Severity = Warning
 		f.show(said.evident)
 	}
-	return nil
 }
 
 func (b *builder) has(kind string) bool {

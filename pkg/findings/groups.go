@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -77,10 +76,10 @@ var (
 )
 
 // readGroups reads the placement groups from events, the saved list and the GCS's log.
-func (b *builder) readGroups(ctx context.Context) error {
-	groups, err := b.r.Groups(ctx)
-	if err != nil {
-		return err
+func (b *builder) readGroups() {
+	groups, err := b.r.Groups(b.ctx)
+	if b.fail(err) {
+		return
 	}
 	known := map[string]*group{}
 	for i := range groups {
@@ -88,14 +87,10 @@ func (b *builder) readGroups(ctx context.Context) error {
 		known[g.id], b.groups = g, append(b.groups, g)
 	}
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		b.loggedGroups(log, known)
 		b.loggedEnds(log, known)
 	}
-	return nil
 }
 
 func groupOf(of *moment.Group) *group {
@@ -173,7 +168,7 @@ func (b *builder) loggedEnds(log *logText, known map[string]*group) {
 }
 
 // group adds the finding about a placement group that waited, because no node has what it asks for or because others held it.
-func (d *demands) group(ctx context.Context, g *group) error {
+func (d *demands) group(g *group) {
 	b := d.b
 	name := g.name
 	if name == "" {
@@ -183,9 +178,7 @@ func (d *demands) group(ctx context.Context, g *group) error {
 		}
 	}
 	if len(g.bundles) == 0 {
-		if err := b.loggedBundles(ctx, g); err != nil {
-			return err
-		}
+		b.loggedBundles(g)
 	}
 	holders := ""
 	if d.fit(g) {
@@ -221,7 +214,7 @@ func (d *demands) group(ctx context.Context, g *group) error {
 	for _, e := range g.evident {
 		f.show(e)
 	}
-	return b.showDemand(ctx, f, demanded(), func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
+	b.showDemand(f, demanded(), func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
 }
 
 // placedBefore says which groups were placed before another one and not removed, of which only that is stored; "" if there are none.
@@ -299,18 +292,15 @@ func (d *demands) asked(g *group) string {
 var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
 
 // loggedBundles sets a group's bundles to those that the autoscaler says wait, if only one group of its strategy can be meant.
-func (b *builder) loggedBundles(ctx context.Context, g *group) error {
+func (b *builder) loggedBundles(g *group) {
 	said := ""
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "monitor.log" }) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		for _, m := range demanded().FindAllStringSubmatch(log.text, -1) {
 			switch {
 			case m[2] != g.strategy || m[1] == said:
 			case said != "":
-				return nil
+				return
 			default:
 				said = m[1]
 			}
@@ -322,7 +312,6 @@ func (b *builder) loggedBundles(ctx context.Context, g *group) error {
 			g.bundles = append(g.bundles, resourcesIn(m[1]))
 		}
 	}
-	return nil
 }
 
 // inGroup adds a task or an actor that waited in a placement group to the finding about the group. The names of the resources that the task or

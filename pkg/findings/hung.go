@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -35,12 +34,9 @@ func (b *builder) waited(f *finding, row tasktable.Row) {
 
 // readWaits finds for what attempts had waited that waited too long: for tasks of their own that had failed in the same way, or that were running
 // at that time.
-func (b *builder) readWaits(ctx context.Context) error {
+func (b *builder) readWaits() {
 	for _, w := range b.waits {
-		children, err := b.childrenOf(ctx, w.row.ID(), w.at)
-		if err != nil {
-			return err
-		}
+		children := b.childrenOf(w.row.ID(), w.at)
 		if b.blame(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
 			continue
 		}
@@ -54,28 +50,16 @@ func (b *builder) readWaits(ctx context.Context) error {
 			b.hang(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type), children, w.at)
 		}
 	}
-	return nil
 }
 
 // childrenOf returns the tasks that a task had started and that were running at a time (Unix ns).
-func (b *builder) childrenOf(ctx context.Context, parent rayid.Task, at int64) (running []abandoned, err error) {
-	found, err := b.s.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "parent_task_id", Value: hex.EncodeToString(parent[:])}}, Limit: maxChildren, ExcludeDriver: true, At: at,
-		Stop: func() error { return context.Cause(ctx) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i := range found.Rows {
-		row, err := found.Row(i)
-		if err != nil {
-			return nil, err
-		}
+func (b *builder) childrenOf(parent rayid.Task, at int64) (running []abandoned) {
+	for _, row := range b.rows("parent_task_id", hex.EncodeToString(parent[:]), maxChildren, at) {
 		if row.State() == tasktable.StateRunning {
 			running = append(running, abandoned{row: row, state: tasktable.StateRunning, since: lastState(row)})
 		}
 	}
-	return running, nil
+	return running
 }
 
 // minHung is how long a task must have run to be what something waited for.

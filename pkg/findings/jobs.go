@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,14 +35,14 @@ func (j *job) name() string {
 }
 
 // readJobs reads the jobs as the dashboard shows them.
-func (b *builder) readJobs(ctx context.Context) error {
-	known, err := b.r.Jobs(ctx)
-	if err != nil {
-		return err
+func (b *builder) readJobs() {
+	known, err := b.r.Jobs(b.ctx)
+	if b.fail(err) {
+		return
 	}
-	saved, _, err := b.r.Saved(ctx, "/api/jobs/")
-	if err != nil {
-		return err
+	saved, _, err := b.r.Saved(b.ctx, "/api/jobs/")
+	if b.fail(err) {
+		return
 	}
 	b.jobsSaved = saved != nil
 	if len(known) > maxJobs {
@@ -57,7 +56,6 @@ func (b *builder) readJobs(ctx context.Context) error {
 		b.jobs = append(b.jobs, jobOf(&known[i]))
 	}
 	b.setLostApart(known)
-	return nil
 }
 
 // ofStatus returns the jobs that failed, or the others.
@@ -86,7 +84,7 @@ func (b *builder) jobOfID(id rayid.Job) *job {
 
 // readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds drivers that were not
 // submitted and ended unexpectedly.
-func (b *builder) readDrivers(ctx context.Context) error {
+func (b *builder) readDrivers() {
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		switch {
@@ -98,16 +96,9 @@ func (b *builder) readDrivers(ctx context.Context) error {
 			f.Title = fmt.Sprintf("Job %s was stopped", j.name())
 			f.show(b.jobEvidence(j, j.message))
 		case j.status == "FAILED", j.status == "RUNNING" && !b.running && b.r.At == 0:
-			log, err := b.driverLog(ctx, j)
-			if err != nil {
-				return err
-			}
-			if lost, err := b.driverLostGCS(ctx, j, log); err != nil {
-				return err
-			} else if !lost && (j.status == "FAILED" || endedUnseen(log)) {
-				if err := b.driverFailed(ctx, j, log); err != nil {
-					return err
-				}
+			log := b.driverLog(j)
+			if !b.driverLostGCS(j, log) && (j.status == "FAILED" || endedUnseen(log)) {
+				b.driverFailed(j, log)
 			}
 		}
 	}
@@ -118,16 +109,15 @@ func (b *builder) readDrivers(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // driverLog returns what the driver of a submission printed; nil if that is not stored.
-func (b *builder) driverLog(ctx context.Context, j *job) (*logText, error) {
+func (b *builder) driverLog(j *job) *logText {
 	node, stored := b.r.LogNames().Jobs[j.submission]
 	if !stored || j.submission == "" {
-		return nil, nil
+		return nil
 	}
-	return b.read(ctx, moment.LogFile{Node: node, Path: moment.SubmissionPrefix + j.submission + moment.Suffix})
+	return b.read(moment.LogFile{Node: node, Path: moment.SubmissionPrefix + j.submission + moment.Suffix})
 }
 
 // gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.
@@ -136,13 +126,13 @@ var gcsLost = lazyregexp.New(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+
 // driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, with the last lines that the GCS logged. lost is
 // false if the driver's log does not show this. Such a job may never have got the status FAILED: the process that reports a job's end may have
 // ended with the GCS.
-func (b *builder) driverLostGCS(ctx context.Context, j *job, log *logText) (lost bool, err error) {
+func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	if log == nil {
-		return false, nil
+		return false
 	}
 	m := gcsLost().FindStringSubmatchIndex(log.text)
 	if m == nil {
-		return false, nil
+		return false
 	}
 	f := b.jobFinding(JobFailed, j)
 	f.Title = fmt.Sprintf("Job %s failed because the cluster's GCS was gone: %s", j.name(), log.text[m[2]:m[3]])
@@ -150,15 +140,12 @@ func (b *builder) driverLostGCS(ctx context.Context, j *job, log *logText) (lost
 	f.show(b.evidence(log, from, to))
 	f.show(b.jobEvidence(j, ""))
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.err" || path == "gcs_server.out" }) {
-		gcs, err := b.read(ctx, file)
-		if err != nil {
-			return true, err
-		}
+		gcs := b.read(file)
 		if strings.TrimSpace(gcs.text) != "" {
 			f.show(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))
 		}
 	}
-	return true, nil
+	return true
 }
 
 // driverVanished adds the finding about a driver that was not submitted and ended unexpectedly. Ray records no exit code of such drivers, so the
@@ -313,9 +300,9 @@ func (b *builder) setLostApart(known []moment.Job) {
 }
 
 // readLostJobs looks at the logs of drivers whose jobs are not stored. A log that ends in a traceback shows how the driver ended.
-func (b *builder) readLostJobs(ctx context.Context) error {
+func (b *builder) readLostJobs() {
 	if len(b.lostJobs) == 0 {
-		return nil
+		return
 	}
 	b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.", quoted(b.lostJobs)))
 	logs := b.r.LogNames().Jobs
@@ -327,15 +314,11 @@ func (b *builder) readLostJobs(ctx context.Context) error {
 		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.submission == submission }) {
 			continue // its log shows that it ran, so it is looked at like others
 		}
-		log, err := b.read(ctx, moment.LogFile{Node: logs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix})
-		if err != nil {
-			return err
-		}
+		log := b.read(moment.LogFile{Node: logs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix})
 		if endedUnseen(log) {
 			b.lostJobRaised(submission, log)
 		}
 	}
-	return nil
 }
 
 // lostJobRaised adds the finding about the exception that ended a driver of which nothing but the log is stored.

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,21 +17,21 @@ import (
 var badRuns = map[string]bool{"FAILED": true, "ERRORED": true, "ABORTED": true}
 
 // readLibraries finds the runs of Data and Train that failed. It reads the last saved answers.
-func (b *builder) readLibraries(ctx context.Context) error {
+func (b *builder) readLibraries() {
 	for i := range b.jobs {
 		id := b.jobs[i].id
 		if id.Nil() {
 			continue
 		}
-		datasets, err := b.r.Datasets(ctx, id)
-		if err != nil {
-			return err
+		datasets, err := b.r.Datasets(b.ctx, id)
+		if b.fail(err) {
+			return
 		}
 		b.runsFailed(Data, "Dataset", datasets)
 	}
-	runs, err := b.r.TrainRuns(ctx)
+	runs, err := b.r.TrainRuns(b.ctx)
 	b.runsFailed(Train, "Train run", runs)
-	return err
+	b.fail(err)
 }
 
 func (b *builder) runsFailed(kind, what string, runs []moment.Run) {
@@ -101,13 +100,10 @@ const failurePolicy = "[FailurePolicy]"
 
 // readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It reads the logs of the runs'
 // controllers.
-func (b *builder) readTrain(ctx context.Context) error {
+func (b *builder) readTrain() {
 	files := b.nodeFiles(maxControllers, func(path string) bool { return strings.HasPrefix(path, "train/ray-train-app-controller-") })
 	for _, file := range files {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		if m := runNamed().FindStringSubmatch(log.text); m != nil {
 			if job, err := rayid.Parse[rayid.Job](m[1]); err == nil {
 				b.trainRuns[job] = m[2]
@@ -122,7 +118,6 @@ func (b *builder) readTrain(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // trainRetried reads one line of a controller's log. If the line is about a failure after which the run's workers were started again, it adds

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -21,11 +20,11 @@ import (
 const atTheEnd = 15e9 // ns
 
 // report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has ended.
-func (b *builder) report(ctx context.Context, metrics moment.Metrics) (*Report, error) {
+func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	b.linkParents()
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.before) // some times were not known when the links were made
-		f.Title = b.withNames(ctx, f.Title)
+		f.Title = b.withNames(f.Title)
 		b.complete(f)
 	}
 	b.judge()
@@ -42,7 +41,7 @@ func (b *builder) report(ctx context.Context, metrics moment.Metrics) (*Report, 
 		}
 	}
 	ordered := b.ordered()
-	if err := b.showFigures(ctx, metrics, ordered, b.running); err != nil {
+	if err := b.showFigures(b.ctx, metrics, ordered, b.running); err != nil {
 		return nil, err
 	}
 	for _, f := range ordered {

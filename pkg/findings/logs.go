@@ -38,27 +38,27 @@ type logText struct {
 }
 
 // read returns a log. It returns an empty one if the log is not stored, or if the limits of the report are reached.
-func (b *builder) read(ctx context.Context, file moment.LogFile) (*logText, error) {
+func (b *builder) read(file moment.LogFile) *logText {
 	if known := b.logs[file]; known != nil {
-		return known, nil
+		return known
 	}
 	l := &logText{file: file}
 	b.logs[file] = l
+	if b.err != nil {
+		return l
+	}
 	if len(b.logs) > maxLogs || b.logBytes+maxDigest > b.maxLogBytes {
 		b.unread++
-		return l, nil
+		return l
 	}
-	f, err := b.s.Logs.Open(ctx, file.Node, file.Path)
-	if errors.Is(err, os.ErrNotExist) {
-		return l, nil
-	}
-	if err != nil {
-		return nil, err
+	f, err := b.s.Logs.Open(b.ctx, file.Node, file.Path)
+	if errors.Is(err, os.ErrNotExist) || b.fail(err) {
+		return l
 	}
 	d := &digest{raw: strings.HasPrefix(file.Path, "train/") || strings.HasPrefix(file.Path, "events/"), telling: tellingOf(file.Path), next: 1}
 	size, most := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
-	if err := b.readDigest(ctx, d, file, size, most); err != nil {
-		return nil, err
+	if b.fail(b.readDigest(b.ctx, d, file, size, most)) {
+		return l
 	}
 	d.end()
 	if d.left {
@@ -66,7 +66,7 @@ func (b *builder) read(ctx context.Context, file moment.LogFile) (*logText, erro
 	}
 	b.logBytes += int64(len(d.text))
 	l.text, l.marks = string(d.text), d.marks
-	return l, nil
+	return l
 }
 
 // readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more than so much work.

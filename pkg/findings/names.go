@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -135,14 +134,14 @@ func rankReason(said string) string {
 var taskInText = lazyregexp.New(`(?:[Tt]ask: )?TaskID\(([0-9a-f]{48})\)`)
 
 // withNames replaces the IDs of tasks in a text by the tasks' names. An ID that is not known stays.
-func (b *builder) withNames(ctx context.Context, text string) string {
+func (b *builder) withNames(text string) string {
 	if !strings.Contains(text, "TaskID(") {
 		return text
 	}
 	return taskInText().ReplaceAllStringFunc(text, func(match string) string {
 		id := taskInText().FindStringSubmatch(match)[1]
 		found, err := b.s.Tasks.Select(tasktable.Query{
-			Filters: []tasktable.Filter{{Key: "task_id", Value: id}}, Limit: 1, At: b.r.At, Stop: func() error { return context.Cause(ctx) },
+			Filters: []tasktable.Filter{{Key: "task_id", Value: id}}, Limit: 1, At: b.r.At, Stop: b.stopped,
 		})
 		if err != nil || len(found.Rows) == 0 {
 			return match

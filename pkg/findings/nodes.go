@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -14,9 +13,10 @@ import (
 )
 
 // readNodes finds the nodes that died.
-func (b *builder) readNodes(ctx context.Context) (err error) {
-	if b.nodes, err = b.r.Nodes(ctx); err != nil {
-		return err
+func (b *builder) readNodes() {
+	var err error
+	if b.nodes, err = b.r.Nodes(b.ctx); b.fail(err) {
+		return
 	}
 	for _, n := range b.nodes.All {
 		id, err := rayid.Parse[rayid.Node](n.ID)
@@ -41,7 +41,7 @@ func (b *builder) readNodes(ctx context.Context) (err error) {
 			Link: b.link("#/cluster/nodes/%s", n.ID),
 		})
 	}
-	return b.readLoggedNodes(ctx)
+	b.readLoggedNodes()
 }
 
 // nodeLost returns the finding about a node that died.
@@ -71,12 +71,9 @@ var loggedNodeEnd = lazyregexp.New(`(?m)^\[[^\n]* death reason = (\w+), death me
 
 // readLoggedNodes finds nodes whose death only the GCS's log tells. Events about a node are sent by an agent on the node, and those about the head's
 // raylet end with it.
-func (b *builder) readLoggedNodes(ctx context.Context) error {
+func (b *builder) readLoggedNodes() {
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		for _, m := range loggedNodeEnd().FindAllStringSubmatchIndex(log.text, -1) {
 			reason, message := log.text[m[2]:m[3]], log.text[m[4]:m[5]]
 			id, err := rayid.Parse[rayid.Node](log.text[m[6]:m[7]])
@@ -94,7 +91,6 @@ func (b *builder) readLoggedNodes(ctx context.Context) error {
 			f.show(b.evidence(log, m[0], m[1]))
 		}
 	}
-	return nil
 }
 
 // nodeEnd returns how a node ended, by the reason of its death (ray.rpc.NodeDeathInfo.Reason).
@@ -141,32 +137,26 @@ func (b *builder) lostHead() *finding { return b.lost[b.head()] }
 
 // readSilentHead finds a head that ended without a word: no end of the session is stored, and after the head's last line other nodes say that they
 // cannot reach it.
-func (b *builder) readSilentHead(ctx context.Context) error {
+func (b *builder) readSilentHead() {
 	head := b.head()
 	if b.running || b.r.At != 0 || b.s.EndStored || head.Nil() || b.lost[head] != nil || !b.unendedJobs() {
-		return nil
+		return
 	}
 	last, shown := int64(0), Evidence{}
 	for _, path := range headLogs {
-		log, err := b.read(ctx, moment.LogFile{Node: head, Path: path})
-		if err != nil {
-			return err
-		}
+		log := b.read(moment.LogFile{Node: head, Path: path})
 		if at, from, to := b.lastTime(log); at > last {
 			last, shown = at, b.evidence(log, from, to)
 		}
 	}
 	if last == 0 {
-		return nil
+		return
 	}
 	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.out" }) {
 		if file.Node == head {
 			continue
 		}
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		if end, _, _ := b.lastTime(log); end-last < silence {
 			continue
 		}
@@ -186,7 +176,6 @@ func (b *builder) readSilentHead(ctx context.Context) error {
 			break
 		}
 	}
-	return nil
 }
 
 // unendedJobs reports whether a job had not ended.

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,22 +22,18 @@ import (
 var waiting = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
 // showDemand searches the autoscaler's log for the last line that matches an expression and that about accepts. It adds the line to the evidence.
-func (b *builder) showDemand(ctx context.Context, f *finding, line *regexp.Regexp, about func(m []string) bool) error {
+func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m []string) bool) {
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "monitor.log" }) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		all := line.FindAllStringSubmatchIndex(log.text, -1)
 		for i := len(all) - 1; i >= 0; i-- {
 			if m := submatches(log.text, all[i]); about(m) {
 				from, to := log.line(all[i][2])
 				f.show(b.evidence(log, from, to))
-				return nil
+				return
 			}
 		}
 	}
-	return nil
 }
 
 func submatches(text string, at []int) (m []string) {
@@ -61,11 +56,10 @@ const maxPending = 5000 // attempts whose demands one report examines
 
 // readPending finds tasks, actors and placement groups that waited until their session or their job ended. The findings say whether no node could
 // have taken them, or others held the resources.
-func (b *builder) readPending(ctx context.Context) error {
-	stop := func() error { return context.Cause(ctx) }
-	sum, err := b.s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: stop}, true)
-	if err != nil {
-		return err
+func (b *builder) readPending() {
+	sum, err := b.s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: b.stopped}, true)
+	if b.fail(err) {
+		return
 	}
 	running := 0
 	for _, g := range sum.Groups {
@@ -83,27 +77,13 @@ func (b *builder) readPending(ctx context.Context) error {
 	u := b.s.Unfinished()
 	b.counts.Jobs, b.counts.Actors = u.Jobs, u.Actors
 	demand := demands{b: b, running: running > 0, fits: map[string]string{}}
-	if err := demand.readRunning(ctx); err != nil {
-		return err
-	}
+	demand.readRunning()
 	for _, g := range b.groups {
 		if g.waited(b) {
-			if err := demand.group(ctx, g); err != nil {
-				return err
-			}
+			demand.group(g)
 		}
 	}
-	pending, err := b.s.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "state", Value: "PENDING_NODE_ASSIGNMENT"}}, Limit: maxPending, ExcludeDriver: true, At: b.r.At, Stop: stop,
-	})
-	if err != nil {
-		return err
-	}
-	for i := range pending.Rows {
-		row, err := pending.Row(i)
-		if err != nil {
-			return err
-		}
+	for _, row := range b.rows("state", "PENDING_NODE_ASSIGNMENT", maxPending, b.r.At) {
 		if string(row.Type()) == eventjson.TypeNormal { // actors are examined below; their calls wait only for them
 			demand.task(row, lastState(row))
 		}
@@ -121,7 +101,7 @@ func (b *builder) readPending(ctx context.Context) error {
 			demand.actor(a, now.Changed)
 		}
 	}
-	return demand.show(ctx)
+	demand.show()
 }
 
 // demands compares the resources for which tasks, actors and placement groups waited with what the nodes had.
@@ -164,9 +144,8 @@ func lastState(row tasktable.Row) (at int64) {
 }
 
 // readRunning collects the attempts that ran when the session ended.
-func (d *demands) readRunning(ctx context.Context) error {
-	running, err := d.b.attemptsIn(ctx, tasktable.StateRunning)
-	for _, a := range running {
+func (d *demands) readRunning() {
+	for _, a := range d.b.attemptsIn(tasktable.StateRunning) {
 		switch string(a.row.Type()) {
 		case eventjson.TypeNormal:
 			d.b.atWork = append(d.b.atWork, a)
@@ -176,26 +155,32 @@ func (d *demands) readRunning(ctx context.Context) error {
 			d.b.calls = append(d.b.calls, a)
 		}
 	}
-	return err
 }
 
 // attemptsIn returns the attempts that were in a state when the session ended, at most maxPending.
-func (b *builder) attemptsIn(ctx context.Context, state string) (all []abandoned, err error) {
+func (b *builder) attemptsIn(state string) (all []abandoned) {
+	for _, row := range b.rows("state", state, maxPending, b.r.At) {
+		all = append(all, abandoned{row: row, state: state, since: lastState(row)})
+	}
+	return all
+}
+
+// rows returns the first attempts for which a field had a value at a moment.
+func (b *builder) rows(field, value string, most int, at int64) (rows []tasktable.Row) {
 	found, err := b.s.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "state", Value: state}}, Limit: maxPending, ExcludeDriver: true, At: b.r.At,
-		Stop: func() error { return context.Cause(ctx) },
+		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: most, ExcludeDriver: true, At: at, Stop: b.stopped,
 	})
-	if err != nil {
-		return nil, err
+	if b.fail(err) {
+		return nil
 	}
 	for i := range found.Rows {
 		row, err := found.Row(i)
-		if err != nil {
-			return nil, err
+		if b.fail(err) {
+			return nil
 		}
-		all = append(all, abandoned{row: row, state: state, since: lastState(row)})
+		rows = append(rows, row)
 	}
-	return all, nil
+	return rows
 }
 
 // holders returns a text that says who held the resources at a time (Unix ns), if what was left of them was less than what was asked for; "" if
@@ -327,13 +312,10 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 }
 
 // show adds what the autoscaler said about waiting tasks and actors to the evidence of the findings.
-func (d *demands) show(ctx context.Context) error {
+func (d *demands) show() {
 	for _, f := range d.found {
-		if err := d.b.showDemand(ctx, f, waiting(), func([]string) bool { return true }); err != nil {
-			return err
-		}
+		d.b.showDemand(f, waiting(), func([]string) bool { return true })
 	}
-	return nil
 }
 
 // lacking returns a text that says which of the resources no node with the labels ever had in the session; "" if one node had all of them, or if

@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -63,10 +62,10 @@ func (h podEvent) failure(startedAt int64) string {
 
 // readPods finds pods that did not run or that ended, in the events of Kubernetes. What ended the pod of a node that died becomes evidence of the
 // finding about the node.
-func (b *builder) readPods(ctx context.Context) error {
-	events, err := b.r.PlatformEvents(ctx)
-	if err != nil {
-		return err
+func (b *builder) readPods() {
+	events, err := b.r.PlatformEvents(b.ctx)
+	if b.fail(err) {
+		return
 	}
 	startedAt := map[string]int64{} // by the pod's name
 	for i := range events {
@@ -97,7 +96,6 @@ func (b *builder) readPods(ctx context.Context) error {
 		f.about(Entity{Type: strings.ToLower(h.kind), ID: h.name, Name: h.name, Link: evident.Link})
 		f.show(evident)
 	}
-	return nil
 }
 
 // lostPods returns the findings about nodes that died, by the names of their pods. A pod's name is the name of its node's host.

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -73,22 +72,19 @@ func (d deployments) before(deployment string, at int64) (last *finding) {
 }
 
 // readServe finds deployments that did not become healthy or did not stay healthy. It reads the controller's log and the last saved state.
-func (b *builder) readServe(ctx context.Context) error {
+func (b *builder) readServe() {
 	broken := deployments{}
 	for _, file := range b.nodeFiles(4, func(path string) bool {
 		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
 	}) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		b.controllerLog(log, broken)
 	}
-	apps, err := b.r.Applications(ctx)
+	apps, err := b.r.Applications(b.ctx)
 	for i := range apps {
 		b.savedApplication(&apps[i], broken)
 	}
-	return err
+	b.fail(err)
 }
 
 // controllerLog adds the findings from a log of Serve's controller.
@@ -395,15 +391,12 @@ const maxReplicaLogs = 16
 
 // linkRequests links a driver that got a server error over HTTP to what replicas of Serve logged of requests that failed shortly before: no task
 // of Ray fails with them.
-func (b *builder) linkRequests(ctx context.Context, f *finding, j *job, e *driverEnd) error {
+func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 	if len(f.because) > 0 || !serverError().MatchString(e.what.Message) {
-		return nil
+		return
 	}
 	for _, file := range b.nodeFiles(maxReplicaLogs, func(path string) bool { return strings.HasPrefix(path, "serve/replica_") }) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		for _, m := range requestFailed().FindAllStringSubmatchIndex(log.text, -1) {
 			at, end := b.timeOf(log.text[m[2]:m[3]]), paragraphEnd(log, m[1])
 			what := output.ExceptionOf(log.text[m[1]:end])
@@ -419,7 +412,6 @@ func (b *builder) linkRequests(ctx context.Context, f *finding, j *job, e *drive
 			f.causedBy(failed)
 		}
 	}
-	return nil
 }
 
 // replicaNames returns the application and the deployment of what Serve's logs call "app_deployment".

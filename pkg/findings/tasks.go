@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -20,34 +19,29 @@ import (
 const maxFailures = 200_000
 
 // readTasks groups the failed attempts by cause.
-func (b *builder) readTasks(ctx context.Context) error {
+func (b *builder) readTasks() {
 	query := tasktable.Query{
 		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateFailed}}, Limit: maxFailures, ExcludeDriver: true, At: b.r.At,
-		Stop: func() error { return context.Cause(ctx) },
+		Stop: b.stopped,
 	}
 	failed, err := b.s.Tasks.Select(query)
-	if err != nil {
-		return err
+	if b.fail(err) {
+		return
 	}
 	g := taskGroups{b: b, known: map[string]*finding{}}
 	for i, n := range failed.Rows {
 		row, err := failed.Row(i)
-		if err != nil {
-			return err
+		if b.fail(err) {
+			return
 		}
-		if err := g.add(ctx, row, b.retried(int(n), row)); err != nil {
-			return err
-		}
-		if i%1024 == 0 {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
+		if g.add(row, b.retried(int(n), row)); i%1024 == 0 && b.fail(b.stopped()) {
+			return
 		}
 	}
 	if failed.Matching > len(failed.Rows) {
 		b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d failed attempts of tasks were looked at.", len(failed.Rows), failed.Matching))
 	}
-	return b.s.Tasks.Err()
+	b.fail(b.s.Tasks.Err())
 }
 
 // retried reports whether a later attempt of a failed row's task succeeded. A task's last attempt is its first row.
@@ -71,7 +65,7 @@ type taskGroups struct {
 }
 
 // add adds one failed attempt.
-func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) error {
+func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	kind, text, told := row.Failure()
 	at := failedAt(row)
 	switch {
@@ -79,7 +73,7 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 		kind = nil
 	case isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
 		g.b.left(row) // it ended because its driver did; the finding about the driver says why
-		return nil
+		return
 	}
 	own := string(kind) == "TASK_EXECUTION_EXCEPTION" || string(kind) == "TASK_CANCELLED"
 	if own { // such errors do not depend on how the attempt's process ended
@@ -90,12 +84,12 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 			if len(f.Entities) < maxEntities {
 				f.about(g.b.taskEntity(row.ID(), string(row.Name())))
 			}
-			return nil
+			return
 		}
 	}
-	f, err := g.b.taskFailed(ctx, row, string(kind), string(text), at)
-	if err != nil || f == nil {
-		return err
+	f := g.b.taskFailed(row, string(kind), string(text), at)
+	if f == nil {
+		return
 	}
 	if own && len(g.known) < 10*maxFindings {
 		g.known[string(g.key)] = f
@@ -110,7 +104,6 @@ func (g *taskGroups) add(ctx context.Context, row tasktable.Row, retried bool) e
 		f.Count-- // the end of the actor's process is counted already, however many calls ended with it
 	}
 	f.about(g.b.taskEntity(row.ID(), string(row.Name())))
-	return nil
 }
 
 func failedAt(row tasktable.Row) int64 {
@@ -217,7 +210,7 @@ var actorID = lazyregexp.New(`actor_id: ?([0-9a-f]{32})`)
 
 // taskFailed returns the finding for a failed attempt, and adds it if there is none yet. It returns nil if the attempt needs no finding, or is
 // already part of one.
-func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text string, at int64) (*finding, error) {
+func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *finding {
 	name := string(row.GivenName())
 	worker := idOf[rayid.Worker](row.Worker())
 	node := idOf[rayid.Node](row.Node())
@@ -231,14 +224,14 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	var f *finding
 	switch {
 	case string(row.Type()) == eventjson.TypeActorCreation && (b.createdNever(row, evident) || b.endWanted(actorOf(row))):
-		return nil, nil
+		return nil
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
 		f = b.outOfMemory(row.Job(), node, name, text)
 	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
 		f = b.taskOfLostNode(row, node, name, kind, evident)
 	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" || kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorOf(row)] != nil:
 		b.callsFailed(row, name, kind, text, evident)
-		return nil, nil
+		return nil
 	case workerGone:
 		if dead && strings.Contains(death.detail, groupRemoved) {
 			f = b.find(WorkerDied, row.Job().String()+name+groupRemoved)
@@ -248,12 +241,9 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 			break
 		}
 		if dead && death.wanted() {
-			return nil, nil // the worker was told to end, for example because its job had ended
+			return nil // the worker was told to end, for example because its job had ended
 		}
-		var err error
-		if f, err = b.taskOfDeadWorker(ctx, row, worker, node, name, text); err != nil {
-			return nil, err
-		}
+		f = b.taskOfDeadWorker(row, worker, node, name, text)
 		f.show(evident)
 		if dead {
 			f.show(death.evident)
@@ -265,18 +255,15 @@ func (b *builder) taskFailed(ctx context.Context, row tasktable.Row, kind, text 
 	f.on(node, at)
 	f.show(evident)
 	f.rootIn(name, b.taskEntity(row.ID(), string(row.Name())), evident)
-	return f, nil
+	return f
 }
 
 // groupRemoved is in the raylet's text about a worker that it ended for this reason.
 const groupRemoved = "its placement group was removed"
 
 // taskOfDeadWorker returns the finding about attempts of one function whose workers died in the same way.
-func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worker rayid.Worker, node rayid.Node, name, text string) (*finding, error) {
-	signal, inLogs, err := b.crash(ctx, worker)
-	if err != nil {
-		return nil, err
-	}
+func (b *builder) taskOfDeadWorker(row tasktable.Row, worker rayid.Worker, node rayid.Node, name, text string) *finding {
+	signal, inLogs := b.crash(worker)
 	function := row.Job().String() + name
 	if signal != "" {
 		b.signals[function] = signal
@@ -297,7 +284,7 @@ func (b *builder) taskOfDeadWorker(ctx context.Context, row tasktable.Row, worke
 		f.about(b.nodeEntity(node))
 	}
 	f.show(inLogs)
-	return f, nil
+	return f
 }
 
 // taskOfKind returns the finding about attempts for which the kind of error, or its text, says what failed.

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,28 +15,22 @@ import (
 )
 
 // readUnended says of each job that had not ended when the session did what it was doing or waiting for then.
-func (b *builder) readUnended(ctx context.Context) error {
+func (b *builder) readUnended() {
 	if b.running || b.r.At != 0 {
-		return nil
+		return
 	}
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		if moment.Terminal(j.status) || b.finished(j) != nil {
 			continue
 		}
-		log, err := b.driverLog(ctx, j)
-		if err != nil {
-			return err
-		}
-		if err := b.unended(ctx, j, log); err != nil {
-			return err
-		}
+		log := b.driverLog(j)
+		b.unended(j, log)
 	}
-	return nil
 }
 
 // unended adds the finding about a job that had not ended when the session did. What it waited for are its causes.
-func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
+func (b *builder) unended(j *job, log *logText) {
 	until := b.until(log)
 	f := b.jobFinding(Unended, j)
 	f.first, f.last = until, until
@@ -46,18 +39,12 @@ func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
 		f.causedBy(lost)
 	}
 	left := b.leftOf(j, until)
-	sent, err := b.sentBy(ctx, j)
-	if err != nil {
-		return err
-	}
+	sent := b.sentBy(j)
 	waits := b.waitsOf(j, log, len(left) > 0)
 	for _, w := range waits {
 		f.causedBy(w)
 	}
-	env, err := b.envMaking(ctx, j, log, until)
-	if err != nil {
-		return err
-	}
+	env := b.envMaking(j, log, until)
 	said := b.saidLast(log)
 	switch {
 	case len(waits) > 0:
@@ -91,16 +78,13 @@ func (b *builder) unended(ctx context.Context, j *job, log *logText) error {
 	for _, a := range slices.Concat(left, sent[:min(len(sent), 2)]) {
 		f.about(b.taskEntity(a.row.ID(), string(a.row.GivenName())))
 		f.show(b.leftEvidence(a))
-		if err := b.showPrinted(ctx, f, idOf[rayid.Worker](a.row.Worker())); err != nil {
-			return err
-		}
+		b.showPrinted(f, idOf[rayid.Worker](a.row.Worker()))
 	}
 	if log != nil && strings.TrimSpace(log.text) != "" {
 		f.show(b.evidence(log, log.lastLines(12), len(log.text)))
 	}
 	b.showEndOfSession(f, until)
 	b.showStatus(f, j, log != nil)
-	return nil
 }
 
 // until returns when the session ended, as far as its events, its record in the store and a log tell: the latest of them, Unix ns.
@@ -151,15 +135,14 @@ func (b *builder) leftOf(j *job, until int64) (left []abandoned) {
 }
 
 // sentBy returns the calls of a job that had been sent to their actors when the session ended and of which no answer came, the oldest first.
-func (b *builder) sentBy(ctx context.Context, j *job) (sent []abandoned, err error) {
-	all, err := b.attemptsIn(ctx, "SUBMITTED_TO_WORKER")
-	for _, a := range all {
+func (b *builder) sentBy(j *job) (sent []abandoned) {
+	for _, a := range b.attemptsIn("SUBMITTED_TO_WORKER") {
 		if a.row.Job() == j.id && !j.id.Nil() && !ofRay(string(a.row.Name())) {
 			sent = append(sent, a)
 		}
 	}
 	slices.SortStableFunc(sent, func(x, y abandoned) int { return cmp.Compare(x.since, y.since) })
-	return sent, err
+	return sent
 }
 
 // sentIn returns the names of calls that running attempts had sent; "" if they sent none.
@@ -261,7 +244,7 @@ const (
 )
 
 // readConstructors finds the actors whose constructors had not returned.
-func (b *builder) readConstructors(ctx context.Context) error {
+func (b *builder) readConstructors() {
 	actors := map[string]*entities.Actor{} // by the bytes of their IDs
 	for i := range b.s.Actors {
 		actors[string(b.s.Actors[i].ID[:])] = &b.s.Actors[i]
@@ -274,21 +257,18 @@ func (b *builder) readConstructors(ctx context.Context) error {
 		if j := b.jobOfID(a.Job); j != nil && j.submission != "" && (j.status == "SUCCEEDED" || j.status == "STOPPED") {
 			continue
 		}
-		if err := b.constructing(ctx, a, c); err != nil {
-			return err
-		}
+		b.constructing(a, c)
 	}
-	return nil
 }
 
 // constructing adds the finding about an actor whose constructor had been running for a long time.
-func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandoned) error {
+func (b *builder) constructing(a *entities.Actor, c abandoned) {
 	now, existed := moment.ActorAt(a, b.r.At)
 	until, least, how := b.s.End, longConstructor, "had been running for %s when the session ended"
 	lasts := b.running || b.r.At != 0
 	switch {
 	case !existed || now.State == moment.Alive || now.State == moment.Dead && (now.Started != 0 || !causeOf(now.Death).wanted()):
-		return nil // the constructor returned, or another finding says how the actor ended
+		return // the constructor returned, or another finding says how the actor ended
 	case now.State == moment.Dead:
 		until, how, lasts = now.Ended, "had been running for %s when its driver ended", false
 	case lasts:
@@ -297,7 +277,7 @@ func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandon
 	}
 	took := time.Duration(until - c.since)
 	if took < least {
-		return nil
+		return
 	}
 	f := b.find(ActorStart, a.Class+a.Job.String())
 	f.Title = fmt.Sprintf("Actor %s was not created: its constructor "+how, actorName(a), took.Round(time.Second))
@@ -314,22 +294,18 @@ func (b *builder) constructing(ctx context.Context, a *entities.Actor, c abandon
 		Source: "event", Time: stamp(c.since), Text: fmt.Sprintf("task %s was RUNNING from %s on, and actor %s never became ALIVE", c.row.Name(), stamp(c.since), a.ID),
 		Link: b.link("#/actors/%s", a.ID),
 	})
-	return b.showPrinted(ctx, f, worker)
+	b.showPrinted(f, worker)
 }
 
 // showPrinted adds the last lines that a worker printed to the evidence.
-func (b *builder) showPrinted(ctx context.Context, f *finding, worker rayid.Worker) error {
+func (b *builder) showPrinted(f *finding, worker rayid.Worker) {
 	for _, file := range b.logsOf(worker) {
 		if !strings.HasPrefix(file.Path, "worker-") {
 			continue
 		}
-		log, err := b.readOf(ctx, worker, file)
-		if err != nil {
-			return err
-		}
+		log := b.readOf(worker, file)
 		if at := log.lastLines(5); strings.TrimSpace(log.text) != "" {
 			f.show(b.evidence(log, at, len(log.text)))
 		}
 	}
-	return nil
 }

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strings"
 
@@ -45,10 +44,10 @@ var (
 const maxReadWorkers = 40 // workers whose own logs one report reads
 
 // readDeaths reads how workers ended from events, the saved list of workers and the GCS's log.
-func (b *builder) readDeaths(ctx context.Context) error {
-	workers, err := b.r.Workers(ctx)
-	if err != nil {
-		return err
+func (b *builder) readDeaths() {
+	workers, err := b.r.Workers(b.ctx)
+	if b.fail(err) {
+		return
 	}
 	for i := range workers {
 		w := &workers[i]
@@ -70,15 +69,12 @@ func (b *builder) readDeaths(ctx context.Context) error {
 		}
 		b.deaths[id] = d
 	}
-	return b.loggedDeaths(ctx)
+	b.loggedDeaths()
 }
 
-func (b *builder) loggedDeaths(ctx context.Context) error {
+func (b *builder) loggedDeaths() {
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		for _, m := range reportedExit().FindAllStringSubmatchIndex(log.text, -1) {
 			id, err := rayid.Parse[rayid.Worker](log.text[m[2]:m[3]])
 			from, to := log.line(m[0])
@@ -94,7 +90,6 @@ func (b *builder) loggedDeaths(ctx context.Context) error {
 			b.deaths[id] = d
 		}
 	}
-	return nil
 }
 
 // notStarted matches the raylet's line about worker processes that did not register in time.
@@ -103,12 +98,9 @@ var notStarted = lazyregexp.New(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of t
 const maxRaylets = 60 // nodes whose raylet's log one report reads
 
 // readStarts finds worker processes that ended before Ray could use them, and what they printed.
-func (b *builder) readStarts(ctx context.Context) error {
+func (b *builder) readStarts() {
 	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
-		log, err := b.read(ctx, file)
-		if err != nil {
-			return err
-		}
+		log := b.read(file)
 		printed, read := "", 0
 		for _, m := range notStarted().FindAllStringSubmatchIndex(log.text, -1) {
 			at := b.logTime(log.text[m[0]:m[1]])
@@ -128,7 +120,6 @@ func (b *builder) readStarts(ctx context.Context) error {
 			f.show(b.evidence(log, m[0], m[1]))
 		}
 	}
-	return nil
 }
 
 // printedBefore returns the first line in a part of a raylet.err that a worker process printed; "" if there is none. A traceback that begins in an
@@ -153,13 +144,10 @@ var thrown = lazyregexp.New(`(?m)^.*terminate called after throwing an instance 
 
 // crash searches a worker's own logs for the lines that a crash leaves there. It returns the signal or error, with the C++ exception if there was
 // one, and the lines; both are empty if there are none.
-func (b *builder) crash(ctx context.Context, worker rayid.Worker) (how string, e Evidence, err error) {
+func (b *builder) crash(worker rayid.Worker) (how string, e Evidence) {
 	signal, exception := "", ""
 	for _, file := range b.logsOf(worker) {
-		log, err := b.readOf(ctx, worker, file)
-		if err != nil {
-			return "", e, err
-		}
+		log := b.readOf(worker, file)
 		if m := thrown().FindStringSubmatch(log.text); m != nil && exception == "" {
 			exception = m[1]
 			if said := strings.TrimSpace(m[2]); said != "" && said != exception {
@@ -172,11 +160,11 @@ func (b *builder) crash(ctx context.Context, worker rayid.Worker) (how string, e
 	}
 	switch {
 	case exception == "":
-		return signal, e, nil
+		return signal, e
 	case signal == "":
-		return exception, e, nil
+		return exception, e
 	}
-	return signal + ": " + exception, e, nil
+	return signal + ": " + exception, e
 }
 
 // crashIn returns the signal or error that a match of crashed names, and the lines around it.
@@ -211,13 +199,13 @@ func (b *builder) logsOf(worker rayid.Worker) []moment.LogFile {
 }
 
 // readOf returns a log of a worker. The log is empty if the logs of too many workers were read already.
-func (b *builder) readOf(ctx context.Context, worker rayid.Worker, file moment.LogFile) (*logText, error) {
+func (b *builder) readOf(worker rayid.Worker, file moment.LogFile) *logText {
 	if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
 		b.unread++
-		return &logText{file: file}, nil
+		return &logText{file: file}
 	}
 	b.examined[worker] = true
-	return b.read(ctx, file)
+	return b.read(file)
 }
 
 // workerOf returns the worker to which a log's path belongs.
