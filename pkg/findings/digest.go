@@ -34,6 +34,8 @@ type digest struct {
 	telling [][]byte // a line with one of these tells of a failure
 	line    []byte   // the line that is not whole yet, in its last state
 	redrawn bool     // it had other states
+	over    bool     // a carriage return follows it,
+	blank   []byte   // and this
 	next    int      // its number, from 1
 
 	text         []byte
@@ -83,7 +85,7 @@ const plainBlock = 16 << 10
 // plainLines adds the whole lines that a text begins with if they are kept as they are, and returns how many bytes they have; else 0.
 func (d *digest) plainLines(text []byte) int {
 	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
-	if len(d.line) > 0 || d.redrawn || len(lines) == 0 || lines[0] == '{' || bytes.Contains(lines, []byte("\n{")) ||
+	if len(d.line) > 0 || d.over || len(lines) == 0 || lines[0] == '{' || bytes.Contains(lines, []byte("\n{")) ||
 		bytes.IndexByte(lines, '\r') >= 0 || bytes.IndexByte(lines, 0) >= 0 || !utf8.Valid(lines) {
 		return 0
 	}
@@ -104,31 +106,53 @@ func (d *digest) added(bytes int) {
 	}
 }
 
-// extend adds a part of a line.
+// extend adds a part of a line. Of states that overwrite each other, only the last one counts that is not blank.
 func (d *digest) extend(part []byte) {
 	if bytes.IndexByte(part, 0) >= 0 {
 		part = bytes.ReplaceAll(part, []byte{0}, nil) // a program printed UTF-16 to a log of other text
 	}
-	if bytes.LastIndexByte(bytes.TrimRight(part, "\r"), '\r') >= 0 {
-		if state := logline.Visible(part); len(bytes.TrimSpace(state)) > 0 {
-			if !bytes.HasPrefix(part, state) {
-				d.line, d.redrawn = d.line[:0], true
-			}
-			d.line = append(d.line, state...)
-			part = part[len(bytes.TrimRight(part, "\r")):]
+	first, _, redrawn := bytes.Cut(part, []byte{'\r'})
+	if !redrawn {
+		d.extendState(part)
+		return
+	}
+	if state := logline.Visible(part); len(bytes.TrimSpace(state)) > 0 && &state[0] != &part[0] {
+		d.line, d.redrawn = append(d.line[:0], state...), true
+	} else {
+		d.extendState(first)
+	}
+	last := part[bytes.LastIndexByte(part, '\r')+1:]
+	if d.over = len(bytes.TrimSpace(last)) == 0; d.over {
+		d.blank = append(d.blank[:0], last...)
+	} else {
+		d.blank = d.blank[:0]
+	}
+	d.line = cutMiddle(d.line)
+}
+
+// extendState adds to the last state of the line.
+func (d *digest) extendState(text []byte) {
+	if d.over {
+		if d.blank = append(d.blank, text...); len(bytes.TrimSpace(d.blank)) > 0 {
+			d.line, d.blank, d.over, d.redrawn = append(d.line[:0], d.blank...), d.blank[:0], false, true
 		}
+	} else {
+		d.line = append(d.line, text...)
 	}
-	if len(d.line) > 0 && d.line[len(d.line)-1] == '\r' && len(bytes.TrimSpace(part)) > 0 {
-		d.line, d.redrawn = d.line[:0], true
+	d.line, d.blank = cutMiddle(d.line), cutMiddle(d.blank)
+}
+
+// cutMiddle leaves out the middle of a line that is too long.
+func cutMiddle(line []byte) []byte {
+	if len(line) > maxLine {
+		line = append(line[:maxLine/2], line[len(line)-maxLine/2:]...)
 	}
-	if d.line = append(d.line, part...); len(d.line) > maxLine {
-		d.line = append(d.line[:maxLine/2], d.line[len(d.line)-maxLine/2:]...)
-	}
+	return line
 }
 
 // finish adds the line to the text.
 func (d *digest) finish() {
-	line := logline.UTF8(bytes.TrimRight(d.line, "\r"))
+	line := logline.UTF8(d.line)
 	var record []byte
 	if !d.raw && len(line) > 0 && line[0] == '{' {
 		record = logline.Expand(line)
@@ -149,7 +173,7 @@ func (d *digest) finish() {
 	}
 	d.text = append(d.text, '\n')
 	size := len(d.line) + 1
-	d.line, d.redrawn = d.line[:0], false
+	d.line, d.blank, d.redrawn, d.over = d.line[:0], d.blank[:0], false, false
 	d.next++
 	d.added(size)
 }

@@ -114,6 +114,7 @@ func TestDigestLines(t *testing.T) {
 func FuzzDigest(f *testing.F) {
 	f.Add("a\rb\r\nc\n{\"level\":\"error\",\"msg\":\"x\",\"stack\":\"y\"}\n", 1)
 	f.Add("\r\r\na\r \rb", 2)
+	f.Add("0\r0", 2)
 	f.Add("plain\n{}\nl\xe9on\nplain\n\n{\"level\":\"error\",\"msg\":\"x\",\"stack\":\"y\"}\nplain\n", 7)
 	f.Fuzz(func(t *testing.T, log string, block int) {
 		if block < 1 || block > 1000 {
