@@ -225,7 +225,7 @@ func (b *builder) updatesFailed(log *logText, broken deployments) {
 			e.Time = stamp(at)
 			f.show(e)
 			f.Severity = Error
-			if recovered(log.text[m[1]:], name) {
+			if rest := log.text[m[1]:]; recovered(rest, name) || redeployed(rest, name) {
 				f.Severity = Warning
 			}
 		}
@@ -284,6 +284,17 @@ func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 func recovered(rest, deployment string) bool {
 	for line := range strings.Lines(rest) {
 		if strings.Contains(line, "'"+deployment+"'") && strings.Contains(line, "HEALTHY") && !strings.Contains(line, "UNHEALTHY") {
+			return true
+		}
+	}
+	return false
+}
+
+// redeployed reports whether later lines of the controller's log show that replicas of a new version of a deployment started.
+func redeployed(rest, deployment string) bool {
+	_, rest, ok := strings.Cut(rest, "Deploying new version of Deployment(name='"+deployment+"'")
+	for line := range strings.Lines(rest) {
+		if ok && strings.Contains(line, "deployment='"+deployment+"'") && strings.Contains(line, " started successfully") {
 			return true
 		}
 	}

@@ -48,7 +48,7 @@ RAY_ENV = {
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 # What findings do not read, and what is large.
 LEFT_OUT = re.compile(
-    r"/grafana/|/(dashboard_agent|log_monitor|runtime_env_agent|dashboard|dashboard_\w+Head)\.(log|err|out)(\.@\d+)?$|/debug_state|"
+    r"/grafana/|/(dashboard_agent|log_monitor|dashboard|dashboard_\w+Head)\.(log|err|out)(\.@\d+)?$|/debug_state|"
     r"/export_events/|/restful__(usage_stats|api__(authentication|profiling|component|prometheus|v0__objects|v0__runtime_env_red)|nodes\?view=host)"
 )
 
